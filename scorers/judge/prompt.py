@@ -1,4 +1,4 @@
-"""What a judge is asked: question, reference and answer between marks that no answer can forge.
+"""A judge is asked about question, reference and answer, between marks that no answer can forge.
 
 In: a `Case`. Out: the chat messages of one call, with the nonce that is in its marks (`scorers.served_model.marks`).
 """
@@ -19,7 +19,7 @@ Variant = Literal["default", "stem", "math", "tinyv"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be judged."""
+    """A case is an answer to judge, with all that the judge is shown beside it."""
 
     question: str | None  # None: the row has none
     reference: str
@@ -28,22 +28,22 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What the verdict depends on, beside the model."""
+        """All that the verdict depends on, beside the model."""
         return json.dumps([PROMPTS, self.variant, self.question, self.reference, self.answer])
 
     @property
     def nonce(self) -> str:
-        """Twelve hexadecimal digits that stand in none of its texts."""
+        """Twelve hexadecimal digits that stand in none of the case's texts."""
         return nonce_for(self.key, self.question or "", self.reference, self.answer)
 
 
 def question_on(case: Case, components: Mapping[str, float] | None = None) -> Question[Case]:
-    """The question about a case; `components` of its score are known already."""
+    """Word the question about a case; `components` of its score are known already."""
     return Question(case, messages_of(case), case.key, components or {})
 
 
 def messages_of(case: Case) -> list[dict[str, str]]:
-    """The chat of one call: a single turn, since verifiers are trained on nothing else."""
+    """Write the chat of one call: a single turn, since verifiers are trained on nothing else."""
     return [{"role": "user", "content": _PROMPTS[case.variant](case, case.nonce)}]
 
 
@@ -72,7 +72,7 @@ def _default(case: Case, nonce: str) -> str:
 
 
 def _stem(case: Case, nonce: str) -> str:
-    """The protocol of TIGER-Lab's general-verifier: three headings, and a final decision."""
+    """Ask as TIGER-Lab's general-verifier is asked: three headings, and a final decision."""
     question = "" if case.question is None else f"### Question:\n{enclosed(case.question, nonce)}\n\n"
     return (
         f"{question}### Ground Truth Answer:\n{enclosed(case.reference, nonce)}\n\n"
@@ -84,7 +84,7 @@ def _stem(case: Case, nonce: str) -> str:
 
 
 def _math(case: Case, nonce: str) -> str:
-    """Reasoning360's judge of mathematics: a short grading, then a final grade."""
+    """Ask as Reasoning360's judge of mathematics is asked: a short grading, then a final grade."""
     question = "" if case.question is None else f"Question:\n{enclosed(case.question, nonce)}\n\n"
     return (
         f"Grade a student's answer in mathematics by the reference answer.\n{_material(nonce)}\n\n{question}"
@@ -98,7 +98,7 @@ def _math(case: Case, nonce: str) -> str:
 
 
 def _tinyv(case: Case, nonce: str) -> str:
-    """TinyV's: looks for right answers that a rule has called wrong, and says True or False."""
+    """Ask as TinyV is asked: it looks for right answers that a rule has called wrong, and says True or False."""
     question = (
         "" if case.question is None else f"<question>\n{enclosed(case.question, nonce)}\n</question>\n\n"
     )

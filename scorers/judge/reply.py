@@ -1,14 +1,14 @@
-"""What a judge has said: right, wrong, or nothing that counts.
+"""A judge's reply is read here: it says right, wrong, or nothing that counts.
 
-In: its reply, and the case that it was asked about. Out: a `Ruling`; one without a value leaves the answer unscorable,
-and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but one word in
-whatever dress (`**True**`, `'yes'`, a code block), after a label or not (`Final Decision: Yes`). Words in its reasoning
-count for nothing, and two verdicts that differ are none.
+In: the reply, and the case that the judge was asked about. Out: a `Ruling`; a ruling without a value leaves the answer
+unscorable, and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but
+one word in whatever dress (`**True**`, `'yes'`, a code block), after a label or not (`Final Decision: Yes`). Words in
+the judge's reasoning count for nothing, and two verdicts that differ are none.
 
 A judge may quote what it was given, or do as it is told there. So a verdict counts without question only where it
-carries the call's nonce, which no answer holds; without it, one that calls the answer right does not count if the
-answer itself has such a word in it. One that calls it wrong always does: else no such answer would ever be wrong.
-Everything here is linear in the length of the reply.
+carries the call's nonce, which no answer holds. A verdict without the nonce that calls the answer right does not count
+if the answer itself has such a word in it. A verdict that calls the answer wrong always counts: else no such answer
+would ever be wrong. Everything here is linear in the length of the reply.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ _FLAT: Final = re.compile(r"\{[^{}]*\}")
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One place of a reply that says right or wrong."""
+    """A reading is one place of a reply that says right or wrong."""
 
     is_right: bool
     word: str
-    code: str | None = None  # that it carries, as JSON alone can
+    code: str | None = None  # the nonce that the verdict carries, as JSON alone can
     is_bare: bool = False  # a word without a label
 
 
 class _Contradiction(Exception):
-    """One object says both."""
+    """One JSON object says both right and wrong."""
 
 
 def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Ruling:
-    """The verdict on `case` in a judge's reply.
+    """Read the verdict on `case` in a judge's reply.
 
     Args:
-        text: of the reply, a thinking judge's thoughts included; None where the endpoint gave no content.
+        text: the reply, a thinking judge's thoughts included; None where the endpoint gave no content.
         finish_reason: as the endpoint gave it.
         case: what the judge was asked about.
     """
@@ -116,7 +116,7 @@ def _judged(said: str, label: str, case: Case) -> Ruling:
 
 
 def _final(said: str, label: str) -> _Reading | None:
-    """The verdict that the text ends with."""
+    """Find the verdict that the text ends with."""
     if said.endswith("}"):
         for start in dict.fromkeys((0, said.rfind("\n{") + 1, said.rfind("{"))):
             if said[start] == "{" and (reading := _of_object(said[start:])) is not None:
@@ -129,7 +129,7 @@ def _final(said: str, label: str) -> _Reading | None:
 
 
 def _readings(said: str, label: str) -> Iterator[_Reading]:
-    """Every place that reads as a verdict."""
+    """Find every place that reads as a verdict."""
     for flat in _FLAT.finditer(said):
         if (reading := _of_object(flat.group())) is not None:
             yield reading
@@ -144,7 +144,7 @@ def _labelled(text: str, label: str) -> Iterator[re.Match[str]]:
 
 
 def _of_line(line: str, label: str) -> _Reading | None:
-    """A line that is one word and its dress, after a label or not."""
+    """Read a line that is one word and its dress, after a label or not."""
     if len(line) > _MAX_LINE_CHARS:
         return None
     found = re.fullmatch(
@@ -154,7 +154,7 @@ def _of_line(line: str, label: str) -> _Reading | None:
 
 
 def _of_object(text: str) -> _Reading | None:
-    """A JSON object with one of the verdict's keys. Raises _Contradiction where two of them differ."""
+    """Read a JSON object with one of the verdict's keys. Raises _Contradiction where two such keys differ."""
     try:
         pairs: Any = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
@@ -183,7 +183,7 @@ def _of_word(word: str, *, is_bare: bool = False) -> _Reading:
 
 
 def _shown(text: str) -> str:
-    """One line of it, for people."""
+    """Show the beginning and the end of a text in one line, for people."""
     line = " ".join(text.split())
     return repr(
         line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS // 2]}...{line[-_SHOWN_CHARS // 2 :]}"

@@ -1,10 +1,10 @@
 r"""Rows that a judge scores, and the part of a response that it gets to see.
 
-In: a row's `verification_info`, and the text of a completion. Out: reference, question and protocol of the row; the
-answer to judge, or why there is none. Types `judge` and `llm_judge`, and the rows of `math` and `tinyv` that a task
-gives to a judge, are asked as the config says, `stem_llm_judge` and `math_llm_judge` as Reasoning360 asks about them. A
-scorer gets no prompt, so a row without a `question` in its answer is judged without it; `tasks.route` puts the
-prompt there where a row has one.
+In: a row's `verification_info`, and the text of a completion. Out: reference and question of the row; the answer to
+judge, or why there is none. The config says how the judge is asked about rows of type `judge` and `llm_judge`, and of
+`math` and `tinyv` where a task gives those to a judge. About `stem_llm_judge` and `math_llm_judge` the judge is asked
+as Reasoning360 does. A scorer gets no prompt, so a row without a `question` in its answer is judged without a question;
+`tasks.route` puts the prompt there where a row has one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tasks.kinds import TASK_OF_TYPE
 Part = Literal["response", "box", "answer"]
 
 MATH: Final = "math_llm_judge"  # a rule is asked first
-# The protocol of each type; None: the config's.
+# The variant of the prompt for each type; None: the config's.
 VARIANT_OF_TYPE: Final[Mapping[str, Variant | None]] = {
     **{row_type: None for row_type, kind in TASK_OF_TYPE.items() if reads("judge", kind)},
     "stem_llm_judge": "stem",
@@ -42,7 +42,7 @@ PART_OF_VARIANT: Final[Mapping[Variant, Part]] = {
 
 @dataclass(frozen=True, slots=True)
 class JudgeRow:
-    """What a row says."""
+    """A judge's row, read."""
 
     type: str
     reference: str
@@ -50,7 +50,7 @@ class JudgeRow:
 
 
 def row_of(verification_info: Mapping[str, Any]) -> JudgeRow:
-    """Raises BadMessage that names what the row lacks."""
+    """Read a row. Raises BadMessage that names what the row lacks."""
     row_type = verification_info.get("type")
     if not isinstance(row_type, str) or row_type not in VARIANT_OF_TYPE:
         raise BadMessage(
@@ -73,15 +73,15 @@ def row_of(verification_info: Mapping[str, Any]) -> JudgeRow:
 
 
 def answer_to_judge(text: str, row: JudgeRow, part: Part, max_chars: int) -> str:
-    """The part of a completion's text that a judge is shown.
+    """Take the part of a completion's text that a judge is shown.
 
     Args:
         text: the completion.
-        row: what it answers.
-        part: of the response after its thinking.
-        max_chars: an answer with more is wrong.
+        row: what the completion answers.
+        part: which part of the response after its thinking.
+        max_chars: an answer with more characters is wrong.
     Raises:
-        NothingToJudge: there is no answer, or none that says anything; or it is the reference, word for word.
+        NothingToJudge: there is no answer, or an answer without content, or the reference word for word.
     """
     try:
         answer = within(_part(closed_part(text), part).strip(), max_chars)

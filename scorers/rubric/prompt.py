@@ -1,9 +1,9 @@
-"""What a rubric model is asked: question, criteria and solution between marks that no solution can forge.
+"""A rubric model is asked about question, criteria and solution, between marks that no solution can forge.
 
-In: a `RubricCase`. Out: the chat messages of one call. As for judges (`scorers.judge.prompt`), nothing is substituted
-into a template: the message is put together once, so `{{CRITERIA}}` in a solution stays text where it stands, and
-criteria never come into the solution's place. The nonce of the marks is also the code that the model's total is to
-carry; a model that was trained to end with a bare total is understood without it (`scorers.rubric.reply`).
+In: a `RubricCase`. Out: the chat messages of one call. Nothing is substituted into a template
+(`scorers.served_model.marks`): `{{CRITERIA}}` in a solution stays text where it stands, and criteria never come into
+the solution's place. The nonce of the marks is also the code that the model's total is to carry. A model that was
+trained to end with a bare total is understood without the code (`scorers.rubric.reply`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROMPTS: Final = 2  # of the wording below: raised with every change, since grad
 
 @dataclass(frozen=True, slots=True)
 class RubricCase:
-    """What is to be graded."""
+    """A case is a solution to grade, with all that the rubric model is shown beside it."""
 
     question: str
     criteria: str  # for ten points together
@@ -27,17 +27,17 @@ class RubricCase:
 
     @property
     def key(self) -> str:
-        """What the grading depends on, beside the model."""
+        """All that the grading depends on, beside the model."""
         return json.dumps(["rubric", PROMPTS, self.question, self.criteria, self.solution])
 
     @property
     def nonce(self) -> str:
-        """Twelve hexadecimal digits that stand in none of its texts."""
+        """Twelve hexadecimal digits that stand in none of the case's texts."""
         return nonce_for(self.key, self.question, self.criteria, self.solution)
 
 
 def messages_of(case: RubricCase) -> list[dict[str, str]]:
-    """The chat of one call: a single turn, in the order of RRM's: question, criteria, the student's answer."""
+    """Write the chat of one call: a single turn, in RRM's order of question, criteria and the student's answer."""
     nonce = case.nonce
     return [
         {

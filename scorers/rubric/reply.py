@@ -1,12 +1,12 @@
-"""What a rubric model has said: the points out of ten as a value from 0 to 1, or nothing that counts.
+"""A rubric model's reply is read here: the points out of ten as a value from 0 to 1, or nothing that counts.
 
-In: its reply, and the case that it was asked about. Out: a `Ruling`; one without a value leaves the answer unscorable.
-The total is read as everywhere (`scorers.text.totals`): the last line that begins with one counts, in all its forms.
+In: the reply, and the case that the model was asked about. Out: a `Ruling`; a ruling without a value leaves the answer
+unscorable. The total is read as everywhere (`scorers.text.totals`): the last line that begins with a total counts.
 
 A model may quote what it was given, or say what it is told there. A total whose line is the reply's last and carries
-the call's code counts without question, since no solution holds the code. Without it, and models that were trained on
-bare totals have none, a total above 0 does not count where the solution names that very grade itself. One of 0 always
-does: there is nothing to gain by it. Everything here is linear in the length of the texts.
+the call's code counts without question, since no solution holds the code. Models that were trained on bare totals give
+no code. A total above 0 without the code does not count where the solution names that very grade itself. A total of 0
+always counts: there is nothing to gain by it. Everything here is linear in the length of the texts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")  # what a total c
 
 
 def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Ruling:
-    """The grade of `case` in a rubric model's reply.
+    """Read the grade of `case` in a rubric model's reply.
 
     Args:
-        text: of the reply, its thinking included; None where the endpoint gave no content.
+        text: the reply, its thinking included; None where the endpoint gave no content.
         finish_reason: as the endpoint gave it.
         case: what was graded.
     """
@@ -48,7 +48,7 @@ def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) ->
 
 
 def _total(response: str, nonce: str) -> tuple[Total, bool]:
-    """The total, and whether it carries the code."""
+    """Find the total, and say whether it carries the code."""
     lines = [line for line in response.splitlines() if line.strip() and not line.lstrip().startswith(_FENCES)]
     if lines and nonce in lines[-1]:
         total = total_of(lines[-1])
@@ -58,7 +58,7 @@ def _total(response: str, nonce: str) -> tuple[Total, bool]:
 
 
 def _is_quotable(points: float, response: str, case: RubricCase) -> bool:
-    """Whether a text that the model was given could have put that total into its reply."""
+    """Say whether a text that the model was given could have put that total into its reply."""
     if any(total_of(text).points == points for text in (case.question, case.criteria)):
         return True
     solution = _TYPOGRAPHY.sub("", visible(case.solution))

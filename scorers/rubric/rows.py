@@ -24,7 +24,7 @@ _KNOWN: Final = ("value", "question", "criteria")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRow:
-    """What a row says; "" where it says nothing."""
+    """A verifier's row, read; "" where the row says nothing."""
 
     reference: str
     question: str
@@ -36,10 +36,10 @@ def row_of(verification_info: Mapping[str, Any], scorer: str, needs: Sequence[st
 
     Args:
         verification_info: the row.
-        scorer: `rubric` or `tinyv`: who reads it.
+        scorer: `rubric` or `tinyv`, for messages and the types of rows.
         needs: the keys that the row's answer must have.
     Raises:
-        BadMessage: naming what it lacks.
+        BadMessage: naming what the row lacks.
     """
     types = [row_type for row_type, kind in TASK_OF_TYPE.items() if reads(scorer, kind)]
     if verification_info.get("type") not in types:
@@ -60,7 +60,7 @@ def row_of(verification_info: Mapping[str, Any], scorer: str, needs: Sequence[st
 
 
 def nothing_in(text: str, row: VerifiedRow) -> str | None:
-    """Why a completion says nothing that a rule or a verifier could find right; None where it says something."""
+    """Say why no rule or verifier could find a completion right; None where the completion says something."""
     try:
         response = closed_part(text)
     except Unanswered as error:
@@ -71,14 +71,14 @@ def nothing_in(text: str, row: VerifiedRow) -> str | None:
 
 
 def solution_of(text: str, row: VerifiedRow, max_chars: int) -> str:
-    """All that follows the thinking: a rubric is about the way, not about the result alone.
+    """Take all that follows the thinking: a rubric is about the way, not about the result alone.
 
     Args:
         text: the completion.
-        row: what it answers.
-        max_chars: a solution with more is wrong.
+        row: what the completion answers.
+        max_chars: a solution with more characters is wrong.
     Raises:
-        NothingToJudge: there is none, or none that says anything.
+        NothingToJudge: there is no solution, or a solution without content.
     """
     if (problem := nothing_in(text, row)) is not None:
         raise NothingToJudge(0.0, problem)

@@ -1,9 +1,9 @@
 """The calls of one process wait here until they may begin, first come, first served.
 
-In: calls of an endpoint, tasks of its loop. Out: each begins when `scorers.served_model.concurrency_limits` lets it.
-However many wait, one exchange at a time asks for all of them together, and gives back what has ended. A call that
-nobody lets begin for `PATIENCE_S` raises `NoCallFree`, a `Retryable`; while Redis is away all wait for it as long as
-every other part does.
+In: calls of an endpoint, tasks of its loop. Out: each call begins when `scorers.served_model.concurrency_limits` lets
+it. However many calls wait, one exchange at a time asks for all of them together, and gives back calls that have ended.
+A call that may not begin for `PATIENCE_S` raises `NoCallFree`, a `Retryable`. While Redis is away, calls wait for Redis
+as long as every other part does.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ log = logging.getLogger(__name__)
 Exchange = Callable[[Ask], Awaitable[Grant]]
 
 BATCH: Final = 256  # calls that one exchange asks for at most
-POLL_S: Final = 0.02  # until the next one, where all calls are others'
+POLL_S: Final = 0.02  # until the next exchange, where other processes have all calls
 AFTER_ERROR_S: Final = 0.5
 PATIENCE_S = 300.0
 SAY_EVERY_S = 10.0
 
 
 class NoCallFree(Retryable):
-    """Nobody let this process' calls begin for a long time; the message says for whom it waited."""
+    """None of this process' calls could begin for a long time; the message says what they waited for."""
 
 
 class Admission:
-    """The admission lets the calls of one endpoint and one loop begin. Its `run` has to be running."""
+    """The admission lets the calls of one endpoint and one loop begin, while its `run` is running."""
 
     def __init__(self, exchange: Exchange, whose: str) -> None:
         """Nothing is asked yet.
 
         Args:
             exchange: gives back calls that have ended, and takes others.
-            whose: calls they are, for messages.
+            whose: names what the calls wait for, for messages.
         """
         self._exchange = exchange
         self._whose = whose
@@ -54,7 +54,8 @@ class Admission:
         self._ended: list[str] = []
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._since = self._said = 0.0  # monotonic: that calls wait and none has begun; that it was said
+        # Monotonic: since when no waiting call has begun, and when that was last logged.
+        self._since = self._said = 0.0
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
@@ -62,7 +63,7 @@ class Admission:
 
         Raises:
             NoCallFree: nothing began for `PATIENCE_S`.
-            BrokerUnavailable: or what else the limits raise.
+            BrokerUnavailable: or another error of the limits.
         """
         name = next(self._names)
         if not self._waiting:
@@ -72,7 +73,7 @@ class Admission:
         try:
             await future
             yield
-        finally:  # also where it was given up while it waited: it may just have been let begin
+        finally:  # also for a call that was given up while it waited: it may just have been let begin
             self._waiting.pop(name, None)
             self._held.discard(name)
             self._ended.append(name)
@@ -87,7 +88,7 @@ class Admission:
                 continue
             try:
                 grant = await self._ask()
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for it have to know
+            except Exception as error:  # noqa: BLE001 - the calls that wait have to end with any error
                 self._refuse(error)
                 self._look_again_in(AFTER_ERROR_S)
                 continue
@@ -96,7 +97,7 @@ class Admission:
                 self._look_again_in(0.0 if len(grant.begun) == BATCH else grant.wait_s or POLL_S)
 
     async def give_back(self) -> None:
-        """Say what has ended, once nothing runs any more."""
+        """Give back the calls that have ended, once nothing runs any more."""
         if self._ended:
             await self._ask()
 
@@ -124,7 +125,7 @@ class Admission:
                 future.set_exception(error)
 
     def _be_patient(self) -> None:
-        """Say that calls wait, and end their wait when it has lasted too long."""
+        """Log that calls wait, and end their wait when it has lasted too long."""
         now = time.monotonic()
         if now - self._since > PATIENCE_S:
             self._refuse(
@@ -140,7 +141,7 @@ class Admission:
             self._said = now
 
     def _look_again_in(self, seconds: float) -> None:
-        """Ask again after so many seconds, or as soon as there is news."""
+        """Ask again after `seconds`, or as soon as there is news."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._news.set)

@@ -1,6 +1,6 @@
 """This cache keeps what served models have said, so that the same answer to the same prompt is judged once.
 
-In: the name of a question, a hash of model, prompt and answer. Out: the reply, if there is one. `RunReplies` keeps
+In: the name of a question, a hash of model, prompt and answer. Out: the reply, where one is kept. `RunReplies` keeps
 replies in Redis for all workers of a run, `ProcessReplies` in this process. A cache that can't be read or written
 counts as empty: nothing waits for it.
 
@@ -22,7 +22,7 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-PERIOD_S: Final = 6 * 3600  # a reply is kept for at least one, and for less than two
+PERIOD_S: Final = 6 * 3600  # a reply is kept for at least one period, and for less than two
 MOST_OWN: Final = 10_000  # replies of one process
 
 
@@ -34,7 +34,7 @@ class Replies(Protocol):
         ...
 
     def keep(self, name: str, reply: bytes) -> None:
-        """Keep a reply for a while. It never fails."""
+        """Keep a reply for a while. Never raises."""
         ...
 
 

@@ -1,12 +1,12 @@
-"""A question to a served model: from the cache, or by a call to one of its servers after the other.
+"""A question to a served model is answered from the cache, or by a call to one of its servers after the other.
 
 In: messages. Out: a reply. Run by `scorers.served_model.client` on its loop, any number of questions side by side. Each
 exchange with a server is one call of the shared limits; between two of them a question holds none.
 
-- A server that fails is not asked the same again: the next one is, and when none is left, `EndpointUnavailable`.
-- One that nobody answers at is tried again for `timeout_s`, with doubled pauses: it may be about to start.
-- One that is busy is left alone as it asks, which costs no attempt, for `BUSY_S` at most.
-- A time-out begins with its call, not with the wait for one.
+- A server that fails is not asked the same again, but the next server. When no server is left, `EndpointUnavailable`.
+- A server at which nobody answers is tried again for `timeout_s`, with doubled pauses: it may be about to start.
+- A server that is busy is left alone as it asks, which costs no attempt, for `BUSY_S` at most.
+- A time-out begins with its call, not with the wait for a call.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, 
 
 T = TypeVar("T")
 
-BUSY_S = 300.0  # that all servers may be busy for one question
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers that nobody answers at are tried again
+BUSY_S = 300.0  # for which all servers may be busy for one question
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers at which nobody answers are tried again
 NO_ADDRESS: Final = "no address of a served model: set `urls` of the task's endpoint"
 HITS, MISSES = "cache_hits", "cache_misses"
 
@@ -41,7 +41,7 @@ class EndpointUnavailable(Retryable):
 
 
 class Calls:
-    """The questions to one endpoint share this: its servers, its limits and its cache."""
+    """All questions to one endpoint share these servers, limits and cache."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Calls:
         """Have the model reply, from the cache or by a call.
 
         Args:
-            messages: of the chat.
+            messages: the chat's.
             key: the text by which the cache knows the question; None: the messages themselves.
-            anew: whatever has been said before.
+            anew: call even where the cache has a reply.
         Raises:
             Retryable: see `scorers.served_model.client`; Permanent likewise.
         """
@@ -98,7 +98,7 @@ class Calls:
         return reply
 
     async def _name_model(self) -> str:
-        """The name of the only model that is served. All questions that need the name share one call for it."""
+        """Ask for the name of the only served model. All questions that need the name share one call."""
         if self._naming is None or self._naming.done():
             self._naming = asyncio.create_task(self._only_model())
         return await asyncio.shield(self._naming)
@@ -117,8 +117,8 @@ class Calls:
         """Make an exchange with one server after the other, until one of them does it."""
         if not self._servers.all:
             raise EndpointMisused(NO_ADDRESS)
-        failed: dict[EndpointServer, PipelineError] = {}  # and not to be asked this again
-        away: dict[EndpointServer, PipelineError] = {}  # to be asked again after a pause
+        failed: dict[EndpointServer, PipelineError] = {}  # servers that are not asked this again
+        away: dict[EndpointServer, PipelineError] = {}  # servers that are asked again after a pause
         pause_s, began, busy_since = FIRST_PAUSE_S, 0.0, 0.0
         while True:
             if not (
@@ -153,7 +153,14 @@ class Calls:
                         self._servers.doubt(server, str(error))
 
     async def _wait_for_rest(self, servers: Sequence[EndpointServer], since: float) -> float:
-        """Wait until one of them may be asked, `since` when one was first busy. Returns that; 0: none has been."""
+        """Wait until one of the servers may be asked.
+
+        Args:
+            servers: those that may be asked next.
+            since: when a server was first busy for this question, in monotonic seconds; 0: none was yet.
+        Returns:
+            `since`, now where a server is first busy.
+        """
         now = time.monotonic()
         until = max(now, min(server.rests_until for server in servers))
         since = since or (now if until > now else 0.0)
@@ -168,13 +175,13 @@ class Calls:
 
 
 def _verdict(errors: Sequence[PipelineError]) -> PipelineError:
-    """The error of all servers together. It is Permanent only where no server may get well by itself."""
+    """Make one error of all servers' errors. It is Permanent only where no server may get well by itself."""
     kind = EndpointMisused if all(isinstance(error, Permanent) for error in errors) else EndpointUnavailable
     return kind("; ".join(map(str, errors)))
 
 
 def _whole(text: str) -> str:
-    """The text without halves of surrogate pairs, which are no characters: vLLM refuses a question with one."""
+    """Replace halves of surrogate pairs in a text, which are no characters: vLLM refuses a question with one."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -183,13 +190,13 @@ def _digest(question: Any) -> str:
 
 
 def _packed(reply: Reply) -> bytes:
-    """The reply as bytes for the cache. A model may break off within a character that JSON writes as two halves."""
+    """Pack a reply for the cache. A model may break off within a character that JSON writes as two halves."""
     packed: bytes = msgpack.packb([reply.text, reply.finish_reason], unicode_errors="surrogatepass")
     return packed
 
 
 def _unpacked(kept: bytes | None) -> Reply | None:
-    """A reply out of the cache; None where it is none of this version."""
+    """Unpack a reply out of the cache; None where this version did not pack the bytes."""
     if kept is None:
         return None
     try:

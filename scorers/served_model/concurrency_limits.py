@@ -1,10 +1,10 @@
-"""The limits of an endpoint: the calls under way at once, and the calls that begin in a minute, by all of its clients.
+"""An endpoint has limits: calls under way at once, and calls that begin in a minute, by all of its clients.
 
-In: calls that have ended and calls that want to begin. Out: which of these may. `scorers.served_model.admission` asks,
-for all calls of its process together. `RunConcurrencyLimits` counts in Redis, for all workers of a run, by one script
-on Redis' own clock. `ProcessConcurrencyLimits` counts in this process, where there is no run. A call is leased for
-longer than it can last: a killed worker's calls come back, and a living worker's call is never given to another one,
-however long Redis is away. Only a Redis that forgets its last second forgets the calls that began in it.
+In: calls that have ended, and calls that want to begin. Out: which calls may begin. `scorers.served_model.admission`
+asks, for all calls of its process together. `RunConcurrencyLimits` counts in Redis, for all workers of a run, by one
+script on Redis' own clock. `ProcessConcurrencyLimits` counts in this process, where there is no run. A call is leased
+for longer than it can last: a killed worker's calls come back, and a living worker's call is never given away, however
+long Redis is away. Only a Redis that forgets its last second forgets the calls that began in that second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.keys import Keys
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The run whose workers share an endpoint: its limits, and what it has said."""
+    """A run whose workers share an endpoint: the endpoint's limits, and its replies."""
 
     link: RedisLink
     keys: Keys
@@ -31,7 +31,7 @@ class Shared:
 class Terms:
     """The terms of one endpoint say how much it may be asked."""
 
-    urls: tuple[str, ...]  # who has the same ones shares the limits
+    urls: tuple[str, ...]  # clients with the same addresses share the limits
     concurrency: int  # calls at once
     requests_per_minute: int | None  # None: any number
     lease_s: float  # longer than a call can last
@@ -44,9 +44,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a process wants for all its calls; each has a name of its own."""
+    """A process asks for all its calls together; each call has a name of its own."""
 
-    who: str  # asks
+    who: str  # the process that asks
     held: int  # its calls under way, without those that have ended
     ended: Sequence[str]
     wanted: Sequence[str]
@@ -54,17 +54,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Which calls may begin."""
+    """The answer to an `Ask` says which calls may begin."""
 
-    begun: Sequence[str]  # the first ones of those that were asked for
-    wait_s: float  # until another one may; 0: when one ends
+    begun: Sequence[str]  # the first of the calls that were asked for
+    wait_s: float  # until another call may begin; 0: when a call ends
 
 
 class ConcurrencyLimits(Protocol):
     """A counter of an endpoint's calls. Any thread may use it."""
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
-        """Give calls back and take others; the same again does no harm."""
+        """Give calls back and take others; the same exchange again does no harm."""
         ...
 
 
@@ -76,7 +76,7 @@ class RunConcurrencyLimits:
         self._keys = shared.keys
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
-        """See `ConcurrencyLimits`. It waits for Redis as every call of a link does.
+        """Exchange calls, see `ConcurrencyLimits`. The exchange waits for Redis as every call of a link does.
 
         Raises:
             BrokerUnavailable, WrongBroker: as the link does.

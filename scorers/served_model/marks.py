@@ -1,4 +1,4 @@
-"""Marks around a text that no text can forge, for the prompts of served models.
+"""Texts stand in the prompts of served models between marks that no text can forge.
 
 In: what a model or a row wrote. Out: the text between two lines that hold a nonce. Nothing is substituted into a
 template, so whatever an answer holds (`{{CRITERIA}}`, a closing mark, a grading) stays text at its place.
@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
 
 
 def nonce_for(key: str, *texts: str) -> str:
-    """Twelve hexadecimal digits that stand in none of the texts, in any case; the same ones for the same `key`."""
+    """Make twelve hexadecimal digits that stand in none of the texts, in any case; the same for the same `key`."""
     held = "\0".join(texts).lower()
     turn = 0
     while (nonce := hashlib.blake2b(f"{turn}{key}".encode()).hexdigest()[:_NONCE_CHARS]) in held:
@@ -37,10 +37,10 @@ def nonce_for(key: str, *texts: str) -> str:
 
 
 def enclosed(text: str, nonce: str) -> str:
-    """A text between two lines with the nonce, its special tokens broken up so that no server takes them for its own.
+    """Put a text between two lines with the nonce, and break up special tokens: no server may take them for its own.
 
     Args:
         text: whatever a model or a row wrote.
-        nonce: of the call, see `Case.nonce`.
+        nonce: the call's, see `nonce_for`.
     """
     return f"[begin {nonce}]\n{_TOKEN.sub(lambda found: found[0] + ' ', text)}\n[end {nonce}]"

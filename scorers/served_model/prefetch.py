@@ -1,8 +1,8 @@
 """This module begins scores before they are asked for, so that one worker keeps a whole job's calls under way.
 
-In: what a score is made of, by a key of text and row. Out: a future of the plan, begun now or before. Used by the
-scorers that ask a served model, from one thread; what a rule has to say first is planned in a thread of its own, so
-that `begin` does not wait for it.
+In: what a score is made of, by a key of text and row. Out: a future of the plan, begun now or before. Used by
+`scorers.served_model.scorer`, from one thread. A plan that asks a rule first is made in a thread of its own, so that
+`begin` does not wait for the rule.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final, Generic, TypeVar
 
 from scorers.served_model.client import has_failed
 
-MAX_PREFETCHED: Final = 4096  # that nobody has asked for yet; beyond, the oldest are begun anew
+MAX_PREFETCHED: Final = 4096  # plans that nobody has asked for yet; beyond, the oldest are begun anew
 Plan = TypeVar("Plan")
 
 
 class PrefetchedPlans(Generic[Plan]):
-    """The plans of one scorer's answers, begun ahead of their use.
+    """This keeps the plans of one scorer's answers, begun ahead of their use.
 
     Args:
-        call_of: the call of a plan that waits for one.
+        call_of: gives the call that a plan waits for; None where it waits for none.
     """
 
     def __init__(self, call_of: Callable[[Plan], Future[Any] | None]) -> None:
@@ -31,17 +31,17 @@ class PrefetchedPlans(Generic[Plan]):
         self._thread: ThreadPoolExecutor | None = None
 
     def __len__(self) -> int:
-        """Plans that were begun and not taken."""
+        """Count the plans that were begun and not taken."""
         return len(self._begun)
 
     def begin(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> None:
-        """As `start`. What was begun and has failed since begins anew, beside all others."""
+        """Begin a plan as `start` does. What was begun and has failed since begins anew, beside all others."""
         if (begun := self._begun.get(key)) is not None and self._has_failed(begun):
             del self._begun[key]
         self.start(key, plan, is_aside=is_aside)
 
     def start(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> Future[Plan]:
-        """The plan as it was begun, or begun now; `is_aside`: in the thread beside. Raises what `plan` raises here."""
+        """Give the plan as it was begun, or begin it now, `is_aside` in another thread. Raises what `plan` raises."""
         if (begun := self._begun.get(key)) is None:
             if is_aside:
                 self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="rule")
@@ -55,7 +55,7 @@ class PrefetchedPlans(Generic[Plan]):
         return begun
 
     def take(self, key: bytes, plan: Callable[[], Plan], *, is_aside: bool) -> Future[Plan]:
-        """As `start`, and discard the plan: the next call for the same key begins anew."""
+        """Give the plan as `start` does, and discard it: the next call for the same key begins anew."""
         begun = self.start(key, plan, is_aside=is_aside)
         del self._begun[key]
         return begun

@@ -1,8 +1,8 @@
-"""Which of an endpoint's servers takes the next call.
+"""The next call goes to the least busy of an endpoint's servers that no trouble is known of.
 
-In: what calls found. Out: the least busy server that nothing speaks against; else a server of whom trouble is known,
-for a call may find the trouble gone. Used by `scorers.served_model.calls`, on one loop. A server in trouble is left
-alone for a doubled time while others are well, and then gets one call, until that succeeds.
+In: what calls found. Out: a server for the next call. Where trouble is known of every server, one of them is asked all
+the same, for a call may find the trouble gone. Used by `scorers.served_model.calls`, on one loop. A server in trouble
+is left alone for a doubled time while others are well, and then gets one call, until a call succeeds.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class EndpointServers:
     """The servers of one endpoint."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """Nothing is contacted; an address that is named twice counts once."""
+        """Contact nothing yet; an address that is named twice counts once."""
         self.all = tuple(EndpointServer(url) for url in dict.fromkeys(map(base_url, addresses)))
         self._rotation = Rotation()
 
     @contextmanager
     def lend(self, candidates: Collection[EndpointServer]) -> Iterator[EndpointServer | None]:
-        """One of the candidates for one call; None where all of them rest."""
+        """Lend one of the candidates for one call; None where all candidates rest."""
         now = time.monotonic()
         ready = rested(candidates, now)
         well = [
@@ -64,25 +64,25 @@ class EndpointServers:
 
     @staticmethod
     def doubt(server: EndpointServer, trouble: str) -> None:
-        """A call found trouble at this server."""
+        """Note that a call found trouble at this server."""
         now = time.monotonic()
         if not server.is_doubted:
             log.warning("endpoint_doubted %s", trouble)
-        if server.doubted_until <= now:  # else another call has just found the same
+        if server.doubted_until <= now:  # else another call has just found the same trouble
             server.wait_s = doubled(server.wait_s, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
             server.doubted_until = now + server.wait_s
         server.is_doubted = True
 
     @staticmethod
     def trust(server: EndpointServer) -> None:
-        """This server did what it was asked."""
+        """Note that this server did what it was asked."""
         if server.is_doubted:
             log.info("endpoint_back url=%s", server.url)
         server.is_doubted, server.wait_s, server.rest_s = False, 0.0, 0.0
 
     @staticmethod
     def rest(server: EndpointServer, seconds: float | None) -> None:
-        """Leave this server alone for as long as it asked, or for a doubled time where it did not say how long."""
+        """Leave this server alone for `seconds`, as it asked; None: it did not say how long, so a doubled time."""
         if seconds is None and server.rests_until <= time.monotonic():
             seconds = server.rest_s = doubled(server.rest_s, first=FIRST_REST_S, longest=LONGEST_REST_S)
         if seconds is not None:

@@ -1,9 +1,9 @@
-"""Answers with nothing in them, which judges are known to call right.
+"""Some answers have nothing in them, and judges are known to call such answers right.
 
-In: the part of a response that is judged. Out: whether anybody could find an answer in it. Many judges, large ones too,
-give the point to a lone ":" or "Solution", or to "Let's solve this problem step by step." (arXiv:2507.08794), and a
-policy finds that out. Such an answer scores 0 before a judge is asked. What might be an answer in some case stays: any
-number, any word that is not an opener, any mathematical symbol. Linear in the length of the text.
+In: the part of a response that is judged. Out: whether anybody could find an answer in that part. Many judges, large
+ones too, give the point to a lone ":" or "Solution", or to "Let's solve this problem step by step." (arXiv:2507.08794),
+and a policy finds that out. Such an answer scores 0 before a judge is asked. What might be an answer in some case
+stays: any number, any word that is not an opener, any mathematical symbol. Linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ _BESIDE: Final = _ANNOUNCES | frozenset(
 
 
 def is_contentless(answer: str) -> bool:
-    """Whether a text states nothing: only punctuation, blanks, tags, openers or announcements of an answer to come."""
+    """Say whether a text is only punctuation, blanks, tags, openers or announcements of an answer to come."""
     if len(answer) > _MAX_CHARS:
         return not any(map(_counts, answer))
     text = _BLANKS.sub(" ", unicodedata.normalize("NFKC", _MACROS.sub(" ", _TAGS.sub(" ", answer))))
@@ -211,15 +211,16 @@ def is_contentless(answer: str) -> bool:
 
 
 def says_nothing(answer: str, reference: str) -> bool:
-    """Whether an answer is without content, and does not hold a reference that is, too: an operator, an emoji.
+    """Say whether an answer is without content.
 
-    A reference of "" stands for none.
+    An answer that holds a reference without content, such as an operator or an emoji, does say something. An empty
+    reference stands for none.
     """
     is_such = bool(reference) and is_contentless(reference)
     return is_contentless(answer) and not (is_such and reference.casefold() in answer.casefold())
 
 
 def _counts(char: str) -> bool:
-    """Letters, digits, and the symbols beyond ASCII that may be an answer, such as those of infinity and of nothing."""
+    """Say whether a character may be an answer: letters, digits, and symbols beyond ASCII such as that of infinity."""
     category = unicodedata.category(char)
     return category[0] in "LN" or (category in {"Sm", "Sc"} and not char.isascii())

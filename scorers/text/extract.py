@@ -92,7 +92,7 @@ def response_part(text: str) -> str | None:
 
 
 def visible(text: str) -> str:
-    """The text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
+    """Show the text as a reader sees it: letters of full width as plain ones, and nothing that has no width."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
