@@ -113,7 +113,7 @@ def demonstration(problem: Problem, draw: random.Random) -> str:
 
 
 def batches(tokenizer: Qwen2Tokenizer) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields token ids and labels, each [ROWS_PER_STEP, T]; NO_LABEL on prompts and padding. Always the same, no end."""
+    """Yields token ids and labels, each [ROWS_PER_STEP, T], without end; NO_LABEL on prompts and padding."""
     import torch
 
     draw = random.Random(SEED)  # noqa: S311 (demonstrations, not secrets)

@@ -31,7 +31,7 @@ from tools.audit.payloads import Payloads, check_payloads, covered_by_checkpoint
 from tools.audit.sums import Audit, Look, compare, named
 from tools.runs.folder import NoJournal
 
-LOOKS = 3  # at what seems lost, before it is said
+LOOKS = 3  # how often the audit looks before it calls a group lost
 PAUSE_S = 0.5  # between two looks, for what was on its way to arrive
 OUTAGE_S = 10.0
 SHOWN = 10  # lines of one kind

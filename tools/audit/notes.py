@@ -1,4 +1,4 @@
-"""What operators did to a run by hand, beside its ledger: `journal/notes.jsonl`.
+"""The notes of a journal, `journal/notes.jsonl`, say what operators did to the run by hand.
 
 In: a purge of dead letters. Out: one JSON object a line, on the disk before anything is deleted. A note is no outcome:
 the audit shows it, and counts nothing by it.

@@ -1,4 +1,4 @@
-"""Whether what every step trained on is still on disk as it was written: the audit's look at the journal's payloads.
+"""The audit's look at the journal's payloads: what every step trained on must still be on disk as it was written.
 
 In: the step records of a ledger. Out: how many payloads are whole, how many retention has removed, and a line for each
 that is damaged or missing. Reads each file once, in order, a little at a time; decodes nothing.
@@ -27,8 +27,8 @@ LOOKS = 5  # at checkpoints that a running learner replaces
 class Payloads:
     """What became of the steps' payloads."""
 
-    whole: int  # their checksums are right
-    removed: int  # by retention: a checkpoint covers those steps
+    whole: int  # payloads whose checksums are right
+    removed: int  # payloads that retention removed: a checkpoint covers those steps
     damaged: tuple[str, ...]  # a line for each that is damaged, or missing though recovery needs it
 
 
@@ -87,7 +87,7 @@ def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
         whole = [version_of(path) for path in there if what_is_wrong(path, sizes_only=True) is None]
         if len(whole) >= keep:
             return min(whole)
-        if _checkpoints(folder) == there:  # else one of them was replaced while we looked
+        if _checkpoints(folder) == there:  # else a checkpoint was replaced meanwhile
             break
     return 0
 

@@ -32,7 +32,7 @@ class Evaluation:
     dead: int  # those that could not be processed, and
     given_up: int  # those that had not come back when their round was written down
     in_flight: int
-    missing: int  # issued, not recorded, and in no stream: the learner asks for them again
+    missing: int  # issued, not recorded, in no stream: the learner asks for them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,25 +51,25 @@ class Audit:
     issued + ahead = trained + dropped + dead + in_flight + lost.
     """
 
-    issued: int  # the feeder's own count
+    issued: int  # by the feeder's own count
     trained: int
     dropped: int
     dead: int
-    in_flight: int  # without an outcome yet
-    lost: int  # issued, and nowhere
-    twice: int  # in two steps, with two outcomes, or in two entries of one stream
-    ahead: int  # known to ledger or slots, and not to the cursor: Redis forgot their issue
+    in_flight: int  # groups without an outcome yet
+    lost: int  # groups that were issued, and are nowhere
+    twice: int  # groups in two steps, with two outcomes, or in two entries of one stream
+    ahead: int  # groups known to ledger or slots, and not to the cursor: Redis forgot their issue
     dropped_by_reason: Mapping[str, int]
     dead_by_reason: Mapping[str, int]
     in_flight_by_stream: Mapping[str, int]
-    tokens_by_reason: Mapping[str, int]  # sampled, and thrown away with their group
+    tokens_by_reason: Mapping[str, int]  # tokens that were sampled and thrown away with their group
     lost_ids: tuple[str, ...]
     lost_how: Mapping[str, str]  # id -> where it should have been
     twice_ids: tuple[str, ...]
     retried: int  # groups begun anew on an operator's word; `issued` has them
     asked_again: int  # dead groups whose retry no learner has issued yet
     evaluation: Evaluation
-    foreign: int  # entries of nobody's, with the dead and elsewhere
+    foreign: int  # entries of no group, with the dead and elsewhere
     went_back: bool  # Redis forgot something or was started anew during the last look
     is_empty: bool  # Redis knows nothing of the run: what was issued, and is out, is unknown
     remarks: tuple[str, ...]  # what an operator should know, and is no loss

@@ -1,8 +1,8 @@
 """`millrace chaos CONFIG --minutes N`: a run that is killed, stopped and cut off all the time, and the audit of it.
 
 In: a configuration, and `Orders`. Out: the run's folder, as `millrace up` leaves it, and in the end its audit, its
-learning curve, who was killed how often and how long each role took to be back. The run goes on until the minutes are
-over; then everybody is left in peace and the run is drained. Exit code 0 if it ended well and the audit is clean.
+learning curve, how often each role was killed and how long it took to be back. The run goes on until the minutes are
+over; then nothing is disturbed any more and the run is drained. Exit code 0 if it ended well and the audit is clean.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Chaos:
     """One run under chaos: the company that `tools.up.command.perform` takes, and what came of it.
 
     Args:
-        on_back: told (role, seconds) whenever one who was killed is back; may ask for `audit_now`.
+        on_back: told (role, seconds) whenever a killed role is back; may ask for `audit_now`.
     """
 
     def __init__(
         self, run: Run, orders: Orders, on_back: Callable[[str, float], None] = lambda _role, _seconds: None
     ) -> None:
-        self.audit: Audit | None = None  # at the end; None where the run never began
+        self.audit: Audit | None = None  # the audit at the end; None where the run never began
         self.seconds = 0.0
         self.monkey: Monkey
         self._run = run
@@ -133,7 +133,7 @@ class Chaos:
         self._asked_at = now
         with contextlib.suppress(redis.RedisError):
             status: Any = self._client.hget(self._keys.run, "status")
-            if status == b"running":  # once it has ended the wish would be the next learner's
+            if status == b"running":  # after the run's end the wish would be for the next learner
                 self._client.hset(self._keys.run, "wanted", DRAIN)
 
     def _wait_for_redis(self, keeper: RedisKeeper) -> None:
@@ -206,7 +206,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 
 
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
-    """Makes the object of --json: the audit's keys and chaos' own. `kills` has every role, `back_s` those seen again."""
+    """Makes the object of --json: what the audit and chaos counted. `kills` has every role, `back_s` those seen again."""
     rates, record = pass_rates(run), storm.monkey.record
     return {
         **(asdict(storm.audit) if storm.audit else {}),
@@ -249,7 +249,7 @@ def as_lines(run: Run, storm: Chaos) -> list[str]:
 
 
 def pass_rates(run: Run) -> list[tuple[int, float]]:
-    """Reads (policy version, held-out pass rate) of every round in the journal: a killed learner's metrics lack some."""
+    """Reads (policy version, held-out pass rate) of every round in the journal: metrics may lack those of a kill."""
     folder = run.folder / "journal"
     rounds = read_ledger(folder, strict=False).evaluations if folder.is_dir() else {}
     return sorted(

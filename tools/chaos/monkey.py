@@ -1,8 +1,8 @@
-"""What `millrace chaos` does to a run, one disturbance after the other, by the dice of a seed.
+"""The monkey of `millrace chaos` disturbs a run, one disturbance after the other, by the dice of a seed.
 
 In: `Orders`, and a `Sight` of the run. Out: signals to its processes, a killed or restarted Redis, cut connections, and
-a `Record` of what hit. Called at every tick of the supervisor, in the main thread, which starts again whatever was
-killed. It never waits: a process that was stopped is continued at a later tick.
+a `Record` of what hit. The monkey is called at every tick of the supervisor, in the main thread, which starts again
+whatever was killed. It never waits: a process that was stopped is continued at a later tick.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.25
 KILL, KILL_TREE, STOP, RESTART, CUT = "kill", "kill_tree", "stop", "restart", "cut"
 KILLS = (KILL, KILL_TREE)
-STOP_LEASES = (1.2, 2.0)  # leases that a stopped process stays stopped, from and to
+STOP_LEASES = (1.2, 2.0)  # for how many leases a process is stopped, from and to
 
 # How often each disturbance comes, beside the others.
 WEIGHTS: Mapping[tuple[str, str], float] = {
@@ -48,7 +48,7 @@ WEIGHTS: Mapping[tuple[str, str], float] = {
 class Orders:
     """What the monkey is to do."""
 
-    seconds: float  # then nothing more is disturbed, and the run is drained
+    seconds: float  # after these nothing more is disturbed, and the run is drained
     every_s: float = 10.0  # between two disturbances
     seed: int = 0
     quota: Mapping[str, int] | None = (
@@ -56,14 +56,14 @@ class Orders:
     )
     # first step, each once all are back, at random up to `every_s` later
     turns: Sequence[str] = ()  # these roles are killed in turns, over and over, and nothing else
-    redis_away_s: float = 0.0  # after each of its kills
+    redis_away_s: float = 0.0  # how long Redis stays away after it was killed
 
 
 @dataclass(slots=True)
 class Record:
     """Which disturbances and kills hit a process, a Redis or a connection."""
 
-    kills: Counter[str] = field(default_factory=Counter)  # by role, with -9
+    kills: Counter[str] = field(default_factory=Counter)  # kills with -9, by role
     disturbances: Counter[str] = field(default_factory=Counter)  # by what was done and to whom
 
 
@@ -72,11 +72,11 @@ class Monkey:
 
     Args:
         look: at the run; see `tools.chaos.targets.Targets`.
-        forgive: told which of the supervisor's children is going to be killed; see `Supervisor.forgive`.
-        keeper: of the run's Redis. An external one is left alone: it may be others' too.
+        forgive: told which of the supervisor's processes is going to be killed; see `Supervisor.forgive`.
+        keeper: of the run's Redis. An external server is left alone: other runs may use it too.
         client: of that Redis, with short time limits.
         lease_s: of the run's work; a process is stopped for longer.
-        on_back: told (role, seconds) whenever one who was killed is back.
+        on_back: told (role, seconds) whenever a killed role is back.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class Monkey:
         self._client = client
         self._lease_s = lease_s
         self._chance = random.Random(orders.seed)  # noqa: S311 - no secret
-        self._stopped: tuple[Victim, float] | None = None  # and when it goes on, monotonic seconds
+        self._stopped: tuple[Victim, float] | None = (
+            None  # the stopped process, and when it goes on, in monotonic seconds
+        )
         self._looked = 0.0
         self._pause_s = self._draw_pause()
         self._next = time.monotonic() + self._pause_s

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Sight
 
-WANTS = {POOL: (DISPATCHER, SCORER)}  # whose heartbeats tell; of other roles their own
+WANTS = {POOL: (DISPATCHER, SCORER)}  # the roles whose heartbeats tell; for other roles their own do
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Missing:
     role: str
     since: float  # monotonic seconds
     killed_ms: int  # Unix milliseconds
-    before: frozenset[str]  # heartbeats that were starting already: none of them is its return
+    before: frozenset[str]  # heartbeats that were starting already: no such heartbeat is a return
     wants: set[str]
 
 
@@ -72,7 +72,7 @@ class Returns:
             for missing in self._missing:
                 if (
                     role in missing.wants and beat not in missing.before
-                ):  # one return, of who is missing longest
+                ):  # one return, of the role that is missing longest
                     missing.wants.discard(role)
                     break
         for missing in self._missing:

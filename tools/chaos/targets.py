@@ -1,9 +1,9 @@
-"""Whom `millrace chaos` may disturb: the run's own processes on this machine, and nobody else's.
+"""The targets of `millrace chaos`: the run's own processes on this machine, and no others.
 
 In: the processes that the supervisor started, what /proc shows below them, and the heartbeats, which say what each is.
 Out: a `Sight`. A process that chaos did not start, such as a generator that joined from elsewhere, is never in it.
-While Redis is away nothing tells a dispatcher from a worker: then the roles that the supervisor itself started are all
-there is.
+While Redis is away nothing tells a dispatcher from a worker: then only the roles that the supervisor itself started are
+there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Victim:
     """One process of a role, and what it has started."""
 
     role: str
-    child: str  # the supervisor's name for it or its parent: generator-0, scorers-0
+    child: str  # the supervisor's name for the process or its parent: generator-0, scorers-0
     pid: int
-    tree: tuple[int, ...]  # all below it
+    tree: tuple[int, ...]  # the ids of all processes below it
 
     def send(self, number: signal.Signals, *, to_tree: bool = False) -> bool:
         """Sends the process a signal. Returns False where the process had ended before."""

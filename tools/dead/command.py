@@ -1,8 +1,9 @@
 """`millrace dead list|show|retry|purge RUN [ENTRY ...]`: what could not be processed, and what to do about it.
 
 In: a run's name, and which of its letters are meant. Out: a table, a letter in full, requests to begin groups anew, or
-fewer letters. To retry 17 is to ask the learner for a group 17-r1; what is purged is noted in the
-journal before. Exit code 1 where something was asked for that could not be done.
+fewer letters. To retry 17 is to ask the learner for a group 17-r1; a purge is noted in the journal before. All text is
+without control characters: what a model wrote is among it, and the terminal is the operator's. Exit code 1 where
+something was asked for that could not be done.
 """
 
 from __future__ import annotations

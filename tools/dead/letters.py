@@ -48,16 +48,16 @@ class NotIssued(Permanent):
 class Letter:
     """A dead letter: what could not be processed, where, and why."""
 
-    entry: str  # its id in the stream
-    group: str  # "?": it is nobody's
-    stage: str  # prompts | rollouts | scored: where it was
+    entry: str  # the letter's id in the stream
+    group: str  # "?": the entry is of no group
+    stage: str  # prompts | rollouts | scored: the stream in which the group died
     reason: str
-    attempts: int  # times that work on it began
+    attempts: int  # how often work on the group began
     traceback: str
     at: float  # Unix seconds, by the clock of Redis
-    bytes: int  # of the payload that could not be processed
+    bytes: int  # size of the payload that could not be processed
     state: str  # for people; see `Records.state`
-    raw: codec.Raw  # the entry; without its payload unless that was asked for
+    raw: codec.Raw  # the entry; it has no payload unless one was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Choice:
 
     entries: tuple[str, ...] = ()
     stage: str | None = None
-    reason: str | None = None  # part of it, in capitals or not
+    reason: str | None = None  # a part of the reason, in capitals or not
     group: str | None = None
 
     def takes(self, letter: Letter) -> bool:
@@ -85,7 +85,7 @@ class Records:
 
     ledger: Ledger | None  # None: the journal is not on this machine
     requests: Mapping[str, str]  # group that an operator wants again -> entry of its letter
-    retries: Mapping[int, int]  # ordinal -> times that it was begun anew
+    retries: Mapping[int, int]  # ordinal -> how often that group was begun anew
 
     def is_recorded(self, group: str) -> bool:
         """Tells whether the ledger has the group's outcome, so that its letter is needed no more."""

@@ -1,8 +1,8 @@
 """`millrace doctor [CONFIG]`: what on this machine is in the way of a run, and what to do about it.
 
 In: this machine, REDIS_URL, and a configuration if one is given. Out: findings, area by area as they are made. Exit
-code 0, or 1 where one of them is a problem. Changes nothing, and waits for nothing without a deadline: what imports
-heavy libraries or runs programs is asked in processes of their own.
+code 0, or 1 where a finding is a problem. The doctor changes nothing, and waits for nothing without a deadline: what
+imports heavy libraries or runs programs is asked in processes of their own.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-WIDTH = 100  # columns that are enough
+WIDTH = 100  # columns
 
 
 class Level(StrEnum):
@@ -29,7 +29,7 @@ class Finding:
     """What one check saw, and what to do about it."""
 
     area: str  # redis | libraries | sandbox | machine | run
-    name: str  # of what was looked at
+    name: str  # of the thing that was looked at
     level: Level
     seen: str  # for people
     do: str = ""  # what to do: a command, or words; "" where all is well

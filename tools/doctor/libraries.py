@@ -1,7 +1,7 @@
 """The doctor's look at the libraries: what is installed, and what it can do on this machine.
 
-In: what each child found (`tools.doctor.probe`), and the run, if one is given: what it needs and what is missing is a
-problem, and without one a note, since a machine of scorers needs none of them. Out: findings.
+In: what each process found (`tools.doctor.probe`), and the run, if one is given. Out: findings. A library that the run
+needs and that is missing is a problem. Without a run it is a note, since a machine of scorers needs no such library.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_libraries(
     """Yields all findings about the libraries.
 
     Args:
-        answers: of the children, by their questions' names.
+        answers: to the questions, by their names.
         has: a distribution's version, or "".
     """
     facts = answers["torch"].facts if "torch" in answers else {}

@@ -1,7 +1,7 @@
 """The doctor's look at this machine: disk, memory, shared memory and open files, against what a run will need.
 
-In: the run, if one is given. Out: findings. What a run needs is estimated by `tools.doctor.needs`, and each finding
-says of what; what the machine has is asked of the system, and tests may say it instead.
+In: the run, if one is given. Out: findings. `tools.doctor.needs` estimates what a run needs, and each finding says from
+what. The system says what the machine has; tests may say it instead.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ DISK, MEMORY, SHARED, FILES = (
 MODEL = Check(AREA, "model size")
 
 GIB = 1 << 30
-LITTLE_DISK = 5 * GIB  # of a machine of which nothing else is known
-SHARED_NEEDED = 1 * GIB  # by several processes that hand tensors to each other: NCCL, vLLM's workers
+LITTLE_DISK = 5 * GIB  # bytes that are little, where nothing is known of the run
+SHARED_NEEDED = 1 * GIB  # for processes that hand tensors to each other: NCCL, vLLM's workers
 FEW_FILES = 1024
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 

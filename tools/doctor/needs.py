@@ -1,8 +1,8 @@
-"""What a run will need of disk, memory and Redis: estimates, from its configuration alone.
+"""Estimates of what a run will need of disk, memory and Redis, from its configuration alone.
 
-In: a run, and how many parameters its model has. Out: bytes. All of it is arithmetic on the configuration: what answers
-will really have is taken to be `sampling.max_tokens`, which most will not reach, so that sums over tokens are upper
-bounds. Used by the doctor (`tools.doctor.machine`, `tools.doctor.redis`), which says that they are estimates.
+In: a run, and how many parameters its model has. Out: bytes. Every answer is taken to have `sampling.max_tokens`
+tokens, which most answers will not reach: sums over tokens are upper bounds. Used by the doctor
+(`tools.doctor.machine`, `tools.doctor.redis`), which says that they are estimates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOKEN_BYTES = 8  # of the journal and the wire: an id and a log-probability
 TEXT_BYTES = 4  # of the wire beside it: a token's text
 BYTES_OF = {"float32": 4, "bfloat16": 2}
 OPTIMIZER_BYTES = 12  # a parameter, in float32: the master weight and AdamW's two moments
-TRAINING_BYTES = 8  # beside these: gradients, and what they are summed up in
+TRAINING_BYTES = 8  # beside the optimizer: gradients, and what they are summed up in
 HEADER = struct.Struct("<Q")  # of a safetensors file: the length of its description
 BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")  # in a model's name: Qwen2.5-0.5B
 
@@ -34,7 +34,7 @@ class Size:
     """A model's number of parameters, and how it is known."""
 
     parameters: int
-    source: str  # how that is known
+    source: str  # how the number is known
 
 
 def bytes_in_flight(run: Run) -> float:

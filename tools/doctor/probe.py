@@ -1,4 +1,4 @@
-"""`python -m tools.doctor.probe QUESTION [WORDS]`: the child of the doctor that imports what is heavy.
+"""`python -m tools.doctor.probe QUESTION [WORDS]`: the process of the doctor that imports what is heavy.
 
 In: a question. Out: one JSON object on standard output, with `trouble` where there is no answer; everything that
 libraries print goes to standard error. Started by `tools.doctor.questions`, which ends it at a deadline.

@@ -1,8 +1,8 @@
 """The doctor's questions that need a heavy library, or run programs: each is asked in a process of its own.
 
-In: names of questions that `tools.doctor.probe` answers. Out: what each found, or why there is no answer: a library
-that hangs at its import costs its deadline, one that crashes its own process. Two at a time, since each takes a
-processor and a gigabyte.
+In: names of questions that `tools.doctor.probe` answers. Out: what each process found, or why there is no answer: a
+library that hangs at its import costs its deadline, a library that crashes costs its own process. Two run at a time,
+since each takes a processor and a gigabyte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AT_ONCE = 2
 DEADLINE_S = 180.0  # vLLM's import alone takes half a minute on a slow disk
 NO_ANSWER = "no answer"
 LAST_WORDS = 300  # characters of what a process said that died
-# Nobody is asked for what is not here: a hub that does not answer would cost minutes.
+# No hub is asked for what is not here: a hub that does not answer would cost minutes.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
@@ -33,8 +33,8 @@ class Question:
     """A question, and what asks it."""
 
     name: str  # of the function in `tools.doctor.probe`
-    words: Sequence[str] = ()  # for it
-    command: Sequence[str] = ()  # instead of it, in tests
+    words: Sequence[str] = ()  # for that function
+    command: Sequence[str] = ()  # what runs instead, in tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Answer:
     """What a process found, or why it found nothing."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
-    trouble: str = ""  # why there are none
+    trouble: str = ""  # why there are no facts
 
 
 def ask(

@@ -1,7 +1,8 @@
-"""The doctor's look at Redis: is it one that a run can rely on?
+"""The doctor's look at Redis: can a run rely on it?
 
-In: its address, and the run that will use it, if one is known. Out: findings. Asks each thing once, with a deadline,
-and changes nothing. Where no address is known, the program that `millrace up` would start is looked at instead.
+In: the address of a Redis, and the run that will use it, if one is known. Out: findings. The doctor asks each thing
+once, with a deadline, and changes nothing. Where no address is known, it looks at the program that `millrace up` would
+start.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Server:
 
     address: str
     info: Mapping[str, Any]
-    clock_ahead_s: float  # of this machine's
+    clock_ahead_s: float  # by which the server's clock is ahead of this machine's
     latency_ms: float  # of one question and its answer, the median
 
 

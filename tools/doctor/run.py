@@ -1,7 +1,7 @@
 """The doctor's look at what a configuration names: paths, data, the model's tokenizer, served models.
 
-In: a resolved run; of its data and tokenizer what a child found. Out: findings. Nothing is fetched: what is not on this
-machine is said to be missing, with the command that brings it.
+In: a resolved run; what processes found of its data and tokenizer. Out: findings. Nothing is fetched: what is not on
+this machine is said to be missing, with the command that brings it.
 """
 
 from __future__ import annotations

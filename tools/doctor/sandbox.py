@@ -1,7 +1,7 @@
 """The doctor's look at the sandbox: which walls hold here, why another kind does not, and which languages run inside.
 
-In: what the children found (`tools.doctor.probe`, which really tries to get out), and the run, if one is given: a
-sandbox that its tasks need and that is not there is a problem, else a note. Out: findings.
+In: what the processes found (`tools.doctor.probe`, which really tries to get out), and the run, if one is given. Out:
+findings. A sandbox that is not there is a problem where the run's tasks need it, else a note.
 """
 
 from __future__ import annotations

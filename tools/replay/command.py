@@ -149,7 +149,7 @@ class Replay:
         )
 
     def _recorded(self, version: int) -> str | None:
-        """Returns the checksum of a version: from the step that began with it, or from its file, if it is still there."""
+        """Returns the checksum of a version: from the step that began with it, or from its file where there is one."""
         if version in self._records:
             checksum: str = self._records[version]["weights"]
             return checksum

@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:
-    """Returns the task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError with `option`."""
+    """Returns the task `name` of `config`, or a scorer of that type with its defaults. Raises ConfigError."""
     known = all_tasks().tasks | config.tasks
     if name not in known:
         raise ConfigError(

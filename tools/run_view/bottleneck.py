@@ -1,4 +1,4 @@
-"""Which part of a run holds the others up, and what one more of it would give: arithmetic alone.
+"""The bottleneck of a run: which part holds the others up, and what one more of it would give. Arithmetic alone.
 
 In: for each stage how much of its time it works, and how many groups it then has in hand; the budget. Out: a
 `Bottleneck`. Nothing here knows Redis; `tools.run_view.flow` measures, and `tools.run_view.finding` finds the words.
@@ -15,8 +15,8 @@ The rules, with X groups a second going through all stages:
   largest u of the others could do, X / u, or the budget: the groups of a step that more ranks share are in hand for a
   shorter time, those of more generators or scorers are not.
 
-It takes for granted that workers do not slow each other down, on one machine's cores or at one served model; that ranks
-share a step's time evenly; and that a generator takes no longer for a group when it has more of them.
+The arithmetic takes for granted that workers do not slow each other down, on one machine's cores or at one served
+model; that ranks share a step's time evenly; and that a generator takes no longer for a group when it has more of them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Stage:
     """The processes that do one kind of work: generators, the scorers of some queues, or the learner."""
 
     name: str
-    workers: int  # that could work side by side; of the learner, its ranks
+    workers: int  # those that could work side by side; of the learner, its ranks
     utilisation: float  # share of the time that they work, from 0 to 1; the mean over them
-    in_hand: float  # groups that they work on, on average
-    is_shared: bool = False  # they work on the same groups together, as ranks do
+    in_hand: float  # groups that the workers have in hand, on average
+    is_shared: bool = False  # the workers share each group, as ranks do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Budget:
     """The slots of a run, as many as there are and as many as the next larger setting would give."""
 
     bound: int  # groups that may be out, at least 1
-    raised: int  # and with the next larger setting; the same where none would change it
+    raised: int  # the bound with the next larger setting; the same where no setting would change it
     kept: float = 0.0  # groups that wait with the learner for others to be there too, on average
 
 
@@ -52,9 +52,9 @@ class Budget:
 class Bottleneck:
     """The stage, or the budget, that all others wait for."""
 
-    name: str  # a stage's, or BUDGET
+    name: str  # the name of a stage, or BUDGET
     utilisation: float
-    gain: float  # of one more: 0.5 is half as many groups a second again
+    gain: float  # what one more would add: 0.5 is half as many groups a second again
     then: str  # what limits after that: another stage, BUDGET, or itself
 
 

@@ -1,8 +1,8 @@
 """What holds a run up, in one line, and what one more of it would give.
 
-In: two looks at a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. First comes what no arithmetic is
-needed for: a run that has ended, an operator who paused it, work that nobody is there to do. Then
-`tools.run_view.bottleneck` has the word. Used by `millrace up` and `millrace top`.
+In: two looks at a run (`broker.monitoring.snapshot`). Out: a `BottleneckFinding`. First comes what needs no arithmetic:
+a run that has ended, an operator who paused it, work for which no process is alive. Then `tools.run_view.bottleneck`
+has the word. Used by `millrace up` and `millrace top`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class BottleneckFinding:
 
     text: str
     bottleneck: str = NOTHING  # generators | scorers | learner | budget, or NOTHING
-    queues: tuple[str, ...] = ()  # of the scorers that are meant, where not all serve the same
-    utilisation: float = 0.0  # of it
-    groups_a_second: float = 0.0  # now
-    gain: float = 0.0  # of one more, as a share of that: 0.5 is half as many again
-    then: str = NOTHING  # what is the bottleneck then
+    queues: tuple[str, ...] = ()  # the queues of the scorers that are meant, where not all serve the same
+    utilisation: float = 0.0  # of the bottleneck
+    groups_a_second: float = 0.0  # that come out of the bottleneck now
+    gain: float = 0.0  # what one more would add, as a share of these groups: 0.5 is half as many again
+    then: str = NOTHING  # the bottleneck once there is one more
     knob: Mapping[str, int] = field(default_factory=dict)  # the keys to set, where no process can be added
 
 

@@ -1,8 +1,8 @@
 """How a run flows: what changed between two looks at it.
 
-In: two `Snapshot`s some seconds apart. Out: a `Flow`: of each role how much of the time it worked, what it waited for
-with the rest and how many groups a second came out of it, and where the trained groups' time went. Every process's sums
-are of its own clock (`broker.monitoring.work_meter`), so that looks and machines may be late. It reads nothing.
+In: two `Snapshot`s some seconds apart. Out: a `Flow`: how much of the time each role worked, what it waited for with
+the rest, and how many groups a second came out of it; and where the trained groups' time went. Every process's sums are
+of its own clock (`broker.monitoring.work_meter`), so that looks and machines may be late. The module reads nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tools.run_view.bottleneck import Budget, Stage
 GENERATORS, SCORERS, LEARNER = "generators", "scorers", "learner"
 STAGES = {"generator": GENERATORS, "scorer": SCORERS, "learner": LEARNER}  # role -> stage, in a group's order
 AGES = ("prompts", "sampling", "rollouts", "scoring", "scored")  # where a group's time goes, in order
-FEW = 3  # steps between two looks, with less than which a learner's rate comes from its mean step
+FEW = 3  # with fewer steps between two looks, a learner's rate comes from its mean step
 
-Sums = Mapping[str, float]  # of a `WorkMeter`, or their change
+Sums = Mapping[str, float]  # the sums of a `WorkMeter`, or their change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +28,17 @@ class Works:
     """The processes of one stage, together: how much of their time they work, and what comes out of them."""
 
     stage: str  # GENERATORS | SCORERS | LEARNER
-    queues: tuple[str, ...] = ()  # that these scorers serve, where others serve others
+    queues: tuple[str, ...] = ()  # the queues that these scorers serve, where other scorers serve others
     workers: int  # processes; of the learner its ranks
     utilisation: float  # share of their time, the mean over them
-    in_hand: float  # groups that they work on, on average
-    kept: float = 0.0  # groups that wait with them until others are there too, on average
+    in_hand: float  # groups that the processes work on, on average
+    kept: float = 0.0  # groups that the learner keeps until others are there too, on average
     groups_a_second: float
-    seconds_each: float  # of one for a group, of the learner for a step; 0 before the first
+    seconds_each: float  # seconds of a process for a group, of the learner for a step; 0 before the first
     tokens_a_second: float = 0.0
-    waits: Mapping[str, float] = field(default_factory=dict)  # share of their time, by what they waited for
+    waits: Mapping[str, float] = field(
+        default_factory=dict
+    )  # shares of their time, by what the processes waited for
 
     @property
     def name(self) -> str:
@@ -51,7 +53,7 @@ class Flow:
     seconds: float
     works: tuple[Works, ...]
     ages: Mapping[str, float]  # mean seconds of a trained group, by AGES; empty before the first one
-    shares: Mapping[str, float]  # of its time that a process worked, by ROLE:ID
+    shares: Mapping[str, float]  # the share of its time that each process worked, by ROLE:ID
 
     def of(self, stage: str) -> Works | None:
         """Returns the first entry of a stage; None where no process of that stage has begun."""

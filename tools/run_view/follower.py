@@ -71,7 +71,7 @@ class RunFollower:
     def __init__(
         self, url: str, name: str, folder: Path, *, window_s: float = WINDOW_S, reads_metrics: bool = False
     ) -> None:
-        self.view = RunView(name=name)  # each look puts a new one in its place
+        self.view = RunView(name=name)  # each look puts a new view in its place
         self._folder = folder
         self._window_s = window_s
         self._metrics = LogTail(folder / "metrics.jsonl") if reads_metrics else None

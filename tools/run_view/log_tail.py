@@ -1,7 +1,7 @@
-"""The lines that a process appends to its log, as they come.
+"""The tail of a file reads the lines that a process appends to its log, as they come.
 
-Processes write their logs themselves, not through a pipe of `millrace up`: so their last words are kept even when it is
-killed, and a slow terminal never holds a role up.
+Processes write their logs themselves, not through a pipe of `millrace up`. So their last words are kept even when `up`
+is killed, and a slow terminal never holds a role up.
 """
 
 from __future__ import annotations

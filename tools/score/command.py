@@ -105,7 +105,7 @@ class Scoring:
         threading.Thread(target=self._read, args=(stream,), name="read", daemon=True).start()
 
     def next(self) -> tuple[Numbered, Result] | None:
-        """Returns the result of the next line; None after the last one. Raises ScoringFailed, or the input's OSError."""
+        """Returns the result of the next line; None after the last. Raises ScoringFailed, or the input's OSError."""
         item = self._results.get()
         if isinstance(item, Exception):
             raise item

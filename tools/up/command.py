@@ -1,9 +1,9 @@
 """`millrace up CONFIG`: a whole run on this machine.
 
-In: a configuration. Out: the run's folder, and the learner's exit code. Starts a private Redis where REDIS_URL names
-none, then the same commands that any other launcher would, one process each; starts what fails again; ends everything
-when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit, the second one ends all
-at once, and a kill -9 takes every process along.
+In: a configuration. Out: the run's folder, and the learner's exit code. The verb starts a private Redis where REDIS_URL
+names none, then the same commands that any other launcher would, one process each. It starts again what fails, and ends
+everything when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit, the second
+signal ends all at once, and a kill -9 takes every process along.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 WINDOW_S = 10.0  # between the first and the last look that a rate and the finding are of
 LOG_LINES = 15
-REASON_LINES = 3  # of a role that keeps failing, as part of the run's reason
-REASON_CHARS = 200  # of each
-OUTAGE_S = 5.0  # that the run's end waits for Redis
+REASON_LINES = 3  # the last lines of a role that keeps failing: they are part of the run's reason
+REASON_CHARS = 200  # of each of these lines
+OUTAGE_S = 5.0  # the longest that the run's end waits for Redis
 
 Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
 
@@ -109,8 +109,8 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
     """Runs `plan` on the run's Redis until the run ends. For the main thread, once: it listens to signals.
 
     Args:
-        company: who else watches, and may act; entered before the first process starts, left after the last has ended
-            and before Redis does. What it gives is called at every tick.
+        company: what else watches, and may act; entered before the first process starts, left after the last has ended
+            and before Redis does. The function that it gives is called at every tick.
     """
     supervisors: list[Supervisor] = []
     stop = processes.stop_on_signals(lambda: _cut(supervisors))

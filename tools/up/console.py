@@ -1,7 +1,7 @@
-"""What the person before `millrace up` sees: the roles' lines, and how the run stands.
+"""The console of `millrace up` shows the roles' lines, and how the run stands.
 
 In: lines by role, and a `RunView` at every tick. Out: on a terminal, the lines above a table that stays at the bottom;
-else the lines and one plain progress line every few seconds. The learner's lines are all shown, of the other roles only
+else the lines and a plain progress line every few seconds. All lines of the learner are shown, of the other roles only
 warnings and errors: the rest is in `logs/ROLE.log`.
 """
 

@@ -1,7 +1,7 @@
 """The orphan reaper ends the processes of a run whose `millrace up` was killed with -9.
 
 Each role is a process group, and the kernel ends the role itself with its parent. What a role has started in turn, a
-library's helpers above all, knows nothing of that. So `up` tells one small process the groups that it starts, through a
+library's helpers above all, would live on. So `up` tells one small process the groups that it starts, through a
 pipe. The pipe ends when `up` does, however that ends, and then the reaper kills every group that is still on its list.
 The module imports the standard library alone, and runs as a file, so that the reaper is there at once and small.
 """
@@ -20,7 +20,9 @@ class OrphanReaper:
     """The reaper's process, and the pipe on which `up` tells it the process groups."""
 
     def __init__(self) -> None:
-        reader, self._writer = os.pipe()  # not inherited by any other child: it must end with this process
+        reader, self._writer = (
+            os.pipe()
+        )  # no other process inherits this end: it must close with this process
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", __file__],

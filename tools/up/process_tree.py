@@ -1,7 +1,7 @@
-"""Processes below another one, as psutil reads them from the kernel.
+"""The tree of processes below one process, as psutil reads it from the kernel.
 
-In: a process id. Out: its descendants with their command lines. Used by what kills some of them, `millrace chaos` and
-benchmarks, and by what makes sure that none is left.
+In: a process id. Out: its descendants with their command lines. `millrace chaos` and the benchmarks kill some of them;
+tests make sure that none is left.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def below(pid: int) -> list[Process]:
     found = []
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # it has ended, or is a zombie
+            with suppress(psutil.NoSuchProcess):  # the process has ended, or is a zombie
                 found.append(Process(child.pid, child.ppid(), tuple(child.cmdline())))
     return found

@@ -1,4 +1,4 @@
-"""The commands that make up a run on one machine: the very ones that other launchers use, one process each.
+"""The commands that make up a run on one machine, the same that other launchers use, one process each.
 
 In: the configuration and how it was given. Out: a `Command` for the learner, each generator and the scorers, with the
 GPUs that each sees. `millrace up` starts them; `--dry-run` shows them.
@@ -22,9 +22,11 @@ class Command:
 
     role: str  # learner, generator-0, scorers-0: the name of its log
     args: tuple[str, ...]
-    gpus: tuple[int, ...] = ()  # that it sees; none named: all of them
-    ends_the_run: bool = False  # its end is the run's; any other is started again when it dies
-    again: tuple[str, ...] = ()  # what is added when it is started again
+    gpus: tuple[int, ...] = ()  # the GPUs that the process sees; empty: all of them
+    ends_the_run: bool = (
+        False  # the end of the process is the run's; other processes are started again when they die
+    )
+    again: tuple[str, ...] = ()  # words that are added when the process is started again
 
     @property
     def environment(self) -> dict[str, str]:

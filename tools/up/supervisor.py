@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
-BAD_CONFIG = 2  # exit code
+BAD_CONFIG = 2  # the exit code of a role that would fail each time
 GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
 
 
@@ -41,7 +41,7 @@ class Outcome:
 
     code: int  # 0 done, 1 failed, 128 + signal where the learner was told to end by one
     reason: str  # for people; "" where all went well
-    failed_role: str = ""  # whose log explains it
+    failed_role: str = ""  # the role whose log explains the reason
 
 
 class RoleProcess:
@@ -53,8 +53,8 @@ class RoleProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.restarts = restarts
         self.was_started = False
-        self.is_done = False  # ended with 0: nobody wants it back
-        self.is_forgiven = False  # its next death was meant: no restart is counted for it
+        self.is_done = False  # the process ended with 0, and is not started again
+        self.is_forgiven = False  # the next death is meant: no restart is counted for it
 
     @property
     def is_running(self) -> bool:
@@ -231,7 +231,7 @@ class Supervisor:
                 )
                 if (
                     outcome is None and code == -signal.SIGTERM
-                ):  # it was not there, or had nothing left to commit
+                ):  # the learner was not there, or had nothing left to commit
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(role_process.command.role, code)
         others = [
