@@ -206,7 +206,7 @@ def chaos(run: Run, words: Sequence[str], orders: Orders, *, as_json: bool) -> i
 
 
 def as_object(run: Run, storm: Chaos, orders: Orders, outcome: Outcome) -> dict[str, Any]:
-    """Makes the object of --json: what the audit and chaos counted. `kills` has every role, `back_s` those seen again."""
+    """Makes the object of --json: the counts of audit and chaos. `kills` has every role, `back_s` those seen again."""
     rates, record = pass_rates(run), storm.monkey.record
     return {
         **(asdict(storm.audit) if storm.audit else {}),
