@@ -27,7 +27,7 @@ SANDBOX_URL: Final = "FUSION_SANDBOX_URL"  # one
 URL: Final = "LLM_JUDGE_BASE_URL"
 STEM_URL: Final = "STEM_LLM_JUDGE_URL"
 MATH_URL: Final = "MATH_LLM_JUDGE_URL"
-# What only II-Thought lets one say of its judge. The key is no setting: see `EndpointConfig.key_variable`.
+# Settings of a judge that only II-Thought names. The key is no setting: see `EndpointConfig.key_variable`.
 _BESIDE: Final = {
     "LLM_JUDGE_MODEL": "model",
     "LLM_JUDGE_MAX_TOKENS": "max_tokens",
@@ -35,7 +35,7 @@ _BESIDE: Final = {
 }
 VARIABLES: Final = (URL, STEM_URL, MATH_URL, *_BESIDE)
 
-# Whose address a judge has: the first that is set. That of one kind of rows comes last for a judge of all kinds.
+# A judge has the first of these addresses that is set. For a judge of all rows, an address for one kind comes last.
 _URLS: Final[Mapping[str, tuple[str, ...]]] = {
     "stem": (STEM_URL, URL),
     "math": (MATH_URL, URL),
@@ -43,22 +43,22 @@ _URLS: Final[Mapping[str, tuple[str, ...]]] = {
     "tinyv": (URL,),
 }
 _ANY: Final = (URL, STEM_URL, MATH_URL)
-# Types of rows whose name, as that of a task, says the judge.
+# Types of rows that say by their name, as a task's name, which judge is meant.
 VARIANT_OF_TASK: Final[Mapping[str, str]] = {"stem_llm_judge": "stem", "math_llm_judge": "math"}
 
 
 class Said(NamedTuple):
-    """A setting and where it comes from."""
+    """A setting, and the variable that said it."""
 
     value: str | list[str]
     variable: str
 
 
 def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str, Said]:
-    """What the variables say of one judge.
+    """Read what the variables say of one judge.
 
     Args:
-        environment: those of VARIABLES that are set, and anything else.
+        environment: all variables.
         variant: of `config.scorers.JudgeConfig`.
     """
     known = {name: value for name in VARIABLES if (value := environment.get(name, "").strip())}
@@ -79,7 +79,7 @@ def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str,
 
 
 def sandbox_servers(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The sandbox's servers: FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS any number, between commas or spaces.
+    """Read the sandbox's servers: FUSION_SANDBOX_URL holds one, SANDBOX_FUSION_SERVERS several, by commas or spaces.
 
     Raises:
         ConfigError: an address has a password in it, which would travel with the run's configuration.
@@ -100,7 +100,7 @@ def sandbox_servers(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def settings_of(environment: Mapping[str, str], said: Sequence[Leaf]) -> list[Leaf]:
-    """Our keys, as other systems' variables set them.
+    """Set our keys as other systems' variables say.
 
     Args:
         environment: all variables.

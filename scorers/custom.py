@@ -186,5 +186,5 @@ class _CheckedScorer:
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a whole number from 0 on."""
+    """Say whether a value is a whole number from 0 on."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

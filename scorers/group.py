@@ -45,7 +45,7 @@ class GroupScorer:
         tally: Tally | None = None,
         shared: Shared | None = None,
     ) -> None:
-        """Nothing is built here."""
+        """Build nothing yet."""
         self.tally = tally or Tally()
         self._config = config
         self._queues = queues

@@ -1,8 +1,8 @@
 """The two HTTP services of the scorers share this: the sandbox's and the reward server's.
 
-In: requests of Starlette. Out: a checked body, or the answer that says what is wrong with it, in the shape that
-FastAPI's users know: `{"detail": ...}`, a list of faults with their places for 422. And: work that ends when its client
-has gone, and a server that ends on SIGTERM after what it is at.
+In: requests of Starlette. Out: a checked body, or an answer that says what is wrong with the body, in the shape that
+FastAPI's users know: `{"detail": ...}`, a list of faults with their places for 422. Work ends here when its client has
+gone, and a server ends on SIGTERM after the work under way.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
-GONE: Final = 499  # what nobody reads
+GONE: Final = 499  # the status of an answer that nobody reads
 BODY_S: Final = 30.0  # for a body to arrive: the clients of these services wait no longer for a reply
 
 
 async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY_S) -> bytes | Response:
-    """The request's body, or what is wrong with it: no JSON 415, too large 413, too slow 408."""
+    """Read a request's body, or answer what is wrong with it: no JSON 415, too large 413, too slow 408."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return error(415, "the request's content-type has to be application/json", connection="close")
     body = bytearray()
@@ -44,7 +44,7 @@ async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY
 
 
 def faults(found: ValidationError) -> Response:
-    """What pydantic found in a body, as 422."""
+    """Answer 422 with what pydantic found in a body."""
     details = [
         {"type": one["type"], "loc": ["body", *one["loc"]], "msg": one["msg"]}
         for one in found.errors(include_url=False, include_context=False, include_input=False)
@@ -53,17 +53,17 @@ def faults(found: ValidationError) -> Response:
 
 
 def unprocessable(details: Sequence[Mapping[str, Any]]) -> Response:
-    """422 with these faults, each with `type`, `loc` and `msg`."""
+    """Answer 422 with these faults, each with `type`, `loc` and `msg`."""
     return JSONResponse({"detail": list(details)}, status_code=422)
 
 
 def error(status: int, detail: str, **headers: str) -> Response:
-    """A refusal that says in one sentence why."""
+    """Refuse a request with one sentence that says why."""
     return JSONResponse({"detail": detail}, status_code=status, headers=headers)
 
 
 async def unless_gone(request: Request, answer: Coroutine[None, None, Response]) -> Response:
-    """Await the answer, unless the client goes away first: then whatever runs for it is cancelled.
+    """Await the answer, unless the client goes away first: the work for the answer is then cancelled.
 
     The request's body has been read before.
     """
@@ -82,7 +82,7 @@ async def unless_gone(request: Request, answer: Coroutine[None, None, Response])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Say whether only this machine reaches what listens at `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -90,10 +90,10 @@ def is_loopback(host: str) -> bool:
 
 
 def serve_app(app: ASGIApp, host: str, port: int, **options: Any) -> int:
-    """Serve until SIGTERM or Ctrl-C, and then what is under way. 0: stopped; 1: it could not start.
+    """Serve until SIGTERM or Ctrl-C, and then end what is under way. Returns 0: stopped; 1: could not start.
 
     Args:
-        app: what answers.
+        app: answers the requests.
         host: the address to listen on.
         port: the port.
         options: of uvicorn, beside those of every service here.

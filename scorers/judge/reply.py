@@ -61,7 +61,7 @@ class _Reading:
 
 
 class _Contradiction(Exception):
-    """One JSON object says both right and wrong."""
+    """This is raised where one JSON object says both right and wrong."""
 
 
 def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Ruling:

@@ -42,7 +42,7 @@ PART_OF_VARIANT: Final[Mapping[Variant, Part]] = {
 
 @dataclass(frozen=True, slots=True)
 class JudgeRow:
-    """A judge's row, read."""
+    """This holds what a judge's row says."""
 
     type: str
     reference: str

@@ -35,7 +35,7 @@ class JudgeProtocol:
         self._config = config
 
     def version(self, model: str) -> str:
-        """The version of rules, prompts and `model`."""
+        """Name the version of rules, prompts and `model`."""
         return f"{RULES} prompts {PROMPTS} model {model}"
 
     def read_row(self, verification_info: Mapping[str, Any]) -> JudgeRow:
@@ -43,7 +43,7 @@ class JudgeProtocol:
         return row_of(verification_info)
 
     def asks_rule(self, row: JudgeRow) -> bool:
-        """Whether the math scorer is asked first."""
+        """Say whether the math scorer is asked first."""
         return row.type == MATH
 
     def question_of(self, text: str, row: JudgeRow, rule: MathRule) -> Question[Case] | Ruling:
@@ -86,10 +86,10 @@ class JudgeProtocol:
 
 
 class JudgeAnswer(ServedModelScorer[JudgeRow, Case]):
-    """Scorer of answers that only a reader can compare."""
+    """This scorer asks a judge about answers that only a reader can compare."""
 
     def __init__(self, config: JudgeConfig, shared: Shared | None = None) -> None:
-        """Nothing is contacted here.
+        """Contact nothing yet.
 
         Args:
             config: the section.

@@ -24,7 +24,7 @@ _KNOWN: Final = ("value", "question", "criteria")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRow:
-    """A verifier's row, read; "" where the row says nothing."""
+    """This holds what a verifier's row says; "" where the row says nothing."""
 
     reference: str
     question: str

@@ -34,10 +34,10 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
 
 
 class RubricAnswer(ServedModelScorer[VerifiedRow, RubricCase]):
-    """Scorer of solutions that a rubric model grades."""
+    """This scorer has a rubric model grade solutions."""
 
     def __init__(self, config: RubricConfig, shared: Shared | None = None) -> None:
-        """Nothing is contacted here.
+        """Contact nothing yet.
 
         Args:
             config: the section.

@@ -33,7 +33,7 @@ _SELF_TEST: Final = VerifiedRow(
 
 
 class VerifierProtocol(ABC, Generic[Case]):
-    """The part of a protocol that all verifiers share: rows, the rule, the mode. Their prompts and replies differ.
+    """All verifiers share this part of a protocol: rows, the rule, the mode. Their prompts and replies differ.
 
     Args:
         config: the section.
@@ -63,7 +63,7 @@ class VerifierProtocol(ABC, Generic[Case]):
         return self._config.type
 
     def version(self, model: str) -> str:
-        """The version of rules, prompts and `model`; of the rule where there is one."""
+        """Name the version of rules, prompts and `model`, and of the rule where the mode has one."""
         version = f"{RULES} prompts {self._prompts} model {model}"
         return f"{version} rule {rule_version()}" if self._has_rule else version
 
@@ -72,7 +72,7 @@ class VerifierProtocol(ABC, Generic[Case]):
         return row_of(verification_info, self.name, self._needs)
 
     def asks_rule(self, row: VerifiedRow) -> bool:  # noqa: ARG002 - every row of a scorer has the rule, or none has
-        """Whether the mode has a rule."""
+        """Say whether the mode has a rule."""
         return self._has_rule
 
     def question_of(self, text: str, row: VerifiedRow, rule: MathRule) -> Question[Case] | Ruling:

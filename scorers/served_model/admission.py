@@ -39,7 +39,7 @@ class Admission:
     """The admission lets the calls of one endpoint and one loop begin, while its `run` is running."""
 
     def __init__(self, exchange: Exchange, whose: str) -> None:
-        """Nothing is asked yet.
+        """Ask nothing yet.
 
         Args:
             exchange: gives back calls that have ended, and takes others.

@@ -27,7 +27,7 @@ MOST_OWN: Final = 10_000  # replies of one process
 
 
 class Replies(Protocol):
-    """A place where replies are kept. Any thread may use it."""
+    """A cache keeps replies. Any thread may use it."""
 
     def find(self, name: str) -> bytes | None:
         """Look a reply up by its name. None: there is none, or the cache can't be read."""
@@ -46,7 +46,7 @@ class RunReplies:
         self._keys = shared.keys
 
     def find(self, name: str) -> bytes | None:
-        """See `Replies`."""
+        """Look a reply up, see `Replies`."""
         try:
             with self._client.pipeline(transaction=False) as pipe:
                 for age in (0, 1):
@@ -58,7 +58,7 @@ class RunReplies:
         return next((reply for reply in found if reply is not None), None)
 
     def keep(self, name: str, reply: bytes) -> None:
-        """See `Replies`."""
+        """Keep a reply, see `Replies`."""
         place = self._place(name, 0)
         try:
             with self._client.pipeline(transaction=False) as pipe:
@@ -69,7 +69,7 @@ class RunReplies:
             log.warning("reply_not_kept error=%s", error)
 
     def _place(self, name: str, age: int) -> str:
-        """The hash of a reply that was kept in this period, or `age` periods ago. Sixteen each: none is large."""
+        """Name the hash of a reply kept `age` periods ago. A period has sixteen hashes, so that none is large."""
         return self._keys.replies(int(time.time() // PERIOD_S) - age, name[0])
 
 
@@ -81,14 +81,14 @@ class ProcessReplies:
         self._lock = threading.Lock()
 
     def find(self, name: str) -> bytes | None:
-        """See `Replies`."""
+        """Look a reply up, see `Replies`."""
         with self._lock:
             if name in self._replies:
                 self._replies.move_to_end(name)
             return self._replies.get(name)
 
     def keep(self, name: str, reply: bytes) -> None:
-        """See `Replies`."""
+        """Keep a reply, see `Replies`."""
         with self._lock:
             self._replies[name] = reply
             while len(self._replies) > MOST_OWN:

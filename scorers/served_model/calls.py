@@ -37,7 +37,7 @@ HITS, MISSES = "cache_hits", "cache_misses"
 
 
 class EndpointUnavailable(Retryable):
-    """No server has answered; the message names each and its trouble."""
+    """This is raised where no server has answered; the message names each server and its trouble."""
 
 
 class Calls:

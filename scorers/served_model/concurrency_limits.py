@@ -21,7 +21,7 @@ from broker.keys import Keys
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A run whose workers share an endpoint: the endpoint's limits, and its replies."""
+    """The workers of a run share an endpoint's limits and replies, by the run's Redis and keys."""
 
     link: RedisLink
     keys: Keys
@@ -61,7 +61,7 @@ class Grant:
 
 
 class ConcurrencyLimits(Protocol):
-    """A counter of an endpoint's calls. Any thread may use it."""
+    """These limits count an endpoint's calls. Any thread may use them."""
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
         """Give calls back and take others; the same exchange again does no harm."""
@@ -105,7 +105,7 @@ class ProcessConcurrencyLimits:
         self._due = 0.0  # monotonic
 
     def exchange(self, terms: Terms, ask: Ask) -> Grant:
-        """See `ConcurrencyLimits`."""
+        """Exchange calls, see `ConcurrencyLimits`."""
         self._under_way.difference_update(ask.ended)
         begun: list[str] = []
         for name in ask.wanted:

@@ -26,7 +26,7 @@ Case = TypeVar("Case")  # what a protocol asks about, and needs again to read th
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A ruling says what an answer is worth. One without a value leaves the answer unscorable."""
+    """A ruling says what an answer is worth. A ruling without a value leaves the answer unscorable."""
 
     value: float | None  # from 0 to 1; None: unscorable
     reason: str  # for people
@@ -45,7 +45,7 @@ class Question(Generic[Case]):
 
 
 class NothingToJudge(Exception):
-    """The response needs no model: its value is in `value`, and the message is the reason."""
+    """This is raised where a response needs no model: `value` is its value, and the message is the reason."""
 
     def __init__(self, value: float, reason: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class ServedModelProtocol(Protocol[Row, Case]):
         ...
 
     def version(self, model: str) -> str:
-        """The version of rules, prompts and `model`: the same text and version give the same value."""
+        """Name the version of rules, prompts and `model`: the same text and version give the same value."""
         ...
 
     def read_row(self, verification_info: Mapping[str, Any]) -> Row:
@@ -74,7 +74,7 @@ class ServedModelProtocol(Protocol[Row, Case]):
         ...
 
     def asks_rule(self, row: Row) -> bool:
-        """Whether `question_of` asks the rule for this row. It then runs in a thread beside, so that nobody waits."""
+        """Say whether `question_of` asks the rule for this row. `question_of` then runs in a thread of its own."""
         ...
 
     def question_of(self, text: str, row: Row, rule: MathRule) -> Question[Case] | Ruling:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MathRule:
-    """The rule of one scorer. Used from one thread."""
+    """This rule belongs to one scorer, and is used from one thread."""
 
     def __init__(self) -> None:
         self._scorer: MathAnswer | None = None
@@ -42,7 +42,7 @@ class MathRule:
 
 
 def rule_version() -> str:
-    """The version of the rule and of its libraries."""
+    """Name the version of the rule and of its libraries."""
     from scorers.math.scorer import VERSION
 
     return VERSION

@@ -32,12 +32,12 @@ from scorers.served_model.rule import MathRule
 
 
 class JudgeGone(Retryable):
-    """The endpoint was closed while a call was under way."""
+    """This is raised where the endpoint was closed while a call was under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[Case]):
-    """A call under way."""
+    """A call that is under way: its question, and its reply to come."""
 
     question: Question[Case]
     reply: Future[Reply]
@@ -49,7 +49,7 @@ class ServedModelScorer(Generic[Row, Case]):
     def __init__(
         self, protocol: ServedModelProtocol[Row, Case], endpoint: EndpointConfig, shared: Shared | None = None
     ) -> None:
-        """Nothing is contacted here.
+        """Contact nothing yet.
 
         Args:
             protocol: how rows and replies are read, and what is asked.
@@ -138,7 +138,7 @@ class ServedModelScorer(Generic[Row, Case]):
         return key, partial(self._planned, text, row)
 
     def _planned(self, text: str, row: Row) -> _Call[Case] | Ruling:
-        """The protocol's ruling, or a call where a model is needed. For `asks_rule`, in the thread of the rule."""
+        """Have the protocol rule, or begin a call where a model is needed. A rule is asked in a thread of its own."""
         question = self._protocol.question_of(text, row, self._rule)
         return question if isinstance(question, Ruling) else self._ask(question)
 

@@ -24,7 +24,7 @@ FIRST_REST_S, LONGEST_REST_S = 1.0, 30.0  # for which a busy server is, where it
 
 @dataclass(slots=True, eq=False)
 class EndpointServer(Server):
-    """One server of a model."""
+    """One server of a model, as this process sees it."""
 
     is_doubted: bool = False  # the last call found trouble
     doubted_until: float = 0.0  # monotonic seconds
@@ -32,7 +32,7 @@ class EndpointServer(Server):
 
 
 class EndpointServers:
-    """The servers of one endpoint."""
+    """This chooses among the servers of one endpoint, and notes what calls found there."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         """Contact nothing yet; an address that is named twice counts once."""

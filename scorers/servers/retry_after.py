@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 
 def retry_after_s(header: str | None) -> float | None:
-    """The seconds that a `Retry-After` asks for, by a number or a date; not always positive. None: it says neither."""
+    """Read the seconds that a `Retry-After` asks for, by a number or a date; they may be negative. None: neither."""
     if header is None:
         return None
     try:

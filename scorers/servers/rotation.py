@@ -32,7 +32,7 @@ S = TypeVar("S", bound=Server)
 
 
 class Rotation:
-    """The order in which the servers of one kind take calls."""
+    """The servers of one kind take calls in the order that this keeps."""
 
     def __init__(self) -> None:
         self._turn = 0
@@ -42,7 +42,7 @@ class Rotation:
 
         Args:
             ready: servers that may be chosen; at least one.
-            preference: the least comes first, whatever the servers are at.
+            preference: the least comes first, however busy the servers are.
         """
         server = min(ready, key=lambda one: (preference(one), one.outstanding, one.turn))
         self._turn += 1
@@ -57,10 +57,10 @@ class Rotation:
 
 
 def rested(servers: Iterable[S], now: float) -> list[S]:
-    """The servers that did not ask to be left alone at `now`, in monotonic seconds."""
+    """List the servers that did not ask to be left alone at `now`, in monotonic seconds."""
     return [server for server in servers if server.rests_until <= now]
 
 
 def doubled(seconds: float, *, first: float, longest: float) -> float:
-    """The pause after one of `seconds`: twice as long, at least `first` and at most `longest`."""
+    """Compute the pause after one of `seconds`: twice as long, at least `first` and at most `longest`."""
     return min(max(2 * seconds, first), longest)

@@ -36,10 +36,10 @@ class TinyvProtocol(VerifierProtocol[Case]):
 
 
 class TinyvAnswer(ServedModelScorer[VerifiedRow, Case]):
-    """Scorer of answers that TinyV judges."""
+    """This scorer has TinyV judge answers."""
 
     def __init__(self, config: TinyvConfig, shared: Shared | None = None) -> None:
-        """Nothing is contacted here.
+        """Contact nothing yet.
 
         Args:
             config: the section.
