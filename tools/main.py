@@ -191,7 +191,7 @@ def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, arg
     _fill(parser, verb, subverb, module)
     rest = list(words[1:] if subverb else words)
     parser.set_defaults(words=tuple(rest))
-    if getattr(module, "HANDS_ON", False):  # the rest of its words is another program's
+    if getattr(module, "HANDS_ON", False):  # the other words are another program's
         return parser, parser.parse_args(rest)
     return parser, parser.parse_intermixed_args(rest)  # options may stand between the others
 

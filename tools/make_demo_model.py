@@ -37,11 +37,11 @@ ROWS_PER_STEP = 128
 PEAK_LR = 3e-3  # reached after RISE_STEPS, then falling linearly to FINAL_LR
 FINAL_LR = 6e-5
 RISE_STEPS = 50
-NUM_PROBLEMS = 8192  # of the train split that is demonstrated
+NUM_PROBLEMS = 8192  # of the train split, those that are demonstrated
 RIGHT_SHARE = 0.25  # of the demonstrations
 LONGEST_CHAT = 256  # tokens
 HIDDEN_SIZE = 96
-HEAD_SIZE = 32  # vLLM has 32, 64, ... on a CPU
+HEAD_SIZE = 32  # on a CPU, vLLM has heads of 32, 64, ...
 WORDINGS = ("\\boxed{{{}}}", "Answer: \\boxed{{{}}}", "The answer is \\boxed{{{}}}.")  # {} is the number
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -51,7 +51,7 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-NO_LABEL = -100  # what cross_entropy leaves out
+NO_LABEL = -100  # the label that cross_entropy leaves out
 
 
 def build_tokenizer() -> Qwen2Tokenizer:
@@ -68,7 +68,9 @@ def build_tokenizer() -> Qwen2Tokenizer:
         ),
     )
     learnt = json.loads(bpe.to_str())["model"]
-    merges: Any = [tuple(pair) for pair in learnt["merges"]]  # what it takes; its annotation says strings
+    merges: Any = [
+        tuple(pair) for pair in learnt["merges"]
+    ]  # the tokenizer takes pairs, though its annotation says strings
     tokenizer = Qwen2Tokenizer(
         vocab=learnt["vocab"],
         merges=merges,
@@ -169,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--out", type=Path, required=True, help="folder to write; config/recipes/demo_model is shipped"
     )
     folder = parser.parse_args(arguments).out
-    folder.mkdir(parents=True, exist_ok=True)  # before the minutes of work, not after
+    folder.mkdir(parents=True, exist_ok=True)  # a folder that can't be made is told before minutes of work
     set_up_logging("tools")
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)

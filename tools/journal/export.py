@@ -1,7 +1,7 @@
 """`millrace journal export RUN --out FILE`: what was trained on, one line a completion, as JSON lines or parquet.
 
-In: a run's journal. Out: a file that is there when it is whole: it is written beside and renamed. What can't be
-exported because its payload is gone or damaged is named on standard error. Memory holds a step and a batch of rows.
+In: a run's journal. Out: a file that is there when it is whole: it is written under another name and renamed. A step
+whose payload is gone or damaged is named on standard error. Memory holds a step and a batch of rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from broker.errors import Permanent
 from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of
 
-ROWS_AT_ONCE = 1024  # of a parquet row group
+ROWS_AT_ONCE = 1024  # rows of a parquet row group
 
 Write = Callable[[Row], None]
 

@@ -30,9 +30,9 @@ class NotInJournal(Permanent):
 class Steps:
     """Reads steps of a journal, one after the other, and keeps which could not be read."""
 
-    folder: Path  # the run's
-    records: Sequence[Mapping[str, Any]]  # of the steps that are wanted
-    read: list[int] = field(default_factory=list)  # those whose payload could be read, so far
+    folder: Path  # of the run
+    records: Sequence[Mapping[str, Any]]  # the ledger's, of the steps that are wanted
+    read: list[int] = field(default_factory=list)  # steps whose payload could be read, so far
     gone: dict[int, str] = field(default_factory=dict)  # step -> its payload's file, which is not there
     damaged: dict[int, str] = field(default_factory=dict)  # step -> what is wrong with its payload
     _decoder: Decoder | None = None

@@ -1,7 +1,7 @@
 """How far a verifier agrees with labels: the arithmetic of `millrace judge-check`, and how it is shown.
 
 In: responses with their labels, and what the verifier said of each. Out: counts by source and over all, each share with
-its 95% interval, and the worst disagreements; as one JSON object, or for people. Asks nobody and reads no file.
+its 95% interval, and the worst disagreements; as one JSON object, or for people. The module reads no file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scorers.retries import was_given_up
 from tools.judge_check.labelled_rows import Labelled
 
 ALL: Final = "all"
-SHOWN_CHARS: Final = 240  # of a reason
+SHOWN_CHARS: Final = 240  # of a reason, for people
 SHOWN_REASONS: Final = 5
 _Z: Final = 1.959963984540054  # of a normal distribution, 95% lie within so many standard deviations
 
@@ -69,13 +69,13 @@ class Share(NamedTuple):
 class Counts:
     """What is counted of one source, or of all."""
 
-    rows: int = 0  # of which the verifier said something
-    unscorable: int = 0  # nothing that can be used
-    right: int = 0  # scored, and labelled right
-    wrong: int = 0  # scored, and labelled wrong
-    false_negatives: int = 0  # of the right
-    false_positives: int = 0  # of the wrong
-    distances: list[float] = field(default_factory=list)  # |value - label| of each that is scored
+    rows: int = 0  # rows of which the verifier said something
+    unscorable: int = 0  # rows of which it said nothing that can be used
+    right: int = 0  # rows that are scored, and labelled right
+    wrong: int = 0  # rows that are scored, and labelled wrong
+    false_negatives: int = 0  # of the right rows, those that the verifier calls wrong
+    false_positives: int = 0  # of the wrong rows, those that the verifier calls right
+    distances: list[float] = field(default_factory=list)  # |value - label| of each scored row
     seconds: list[float] = field(default_factory=list)
 
     def shares(self) -> dict[str, Share]:
@@ -127,9 +127,11 @@ class Agreement:
         self.overall = Counts()
         self.sources: dict[str, Counts] = {}
         self.disagreements: list[Disagreement] = []
-        self.versions: Counter[str] = Counter()  # who said something, and of how many rows
+        self.versions: Counter[str] = Counter()  # scorers and versions that answered -> rows
         self.unscorable: Counter[str] = Counter()  # rows by reason
-        self.not_judged: Counter[str] = Counter()  # rows by reason: the machinery failed, or the row is none
+        self.not_judged: Counter[str] = (
+            Counter()
+        )  # rows by reason: the machinery failed, or the row can't be used
         self._threshold = threshold
         self._samples = samples
         self._is_graded = False

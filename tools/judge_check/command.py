@@ -3,7 +3,7 @@
 In: responses with labels (`tools.judge_check.labelled_rows`), and a verifier: the environment's judge, or a task of a
 configuration. Out: agreement, false positives and false negatives by source, the worst disagreements
 (`tools.judge_check.agreement`), each verdict in a file if wanted. One process asks, with as many calls under way as the
-endpoint allows. Who can't be reached is asked again once all others were; the verifier itself is never blamed for it.
+endpoint allows. A call that does not get through is made again after all others; the verifier is never blamed for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tools.score.command import INTERRUPTED, open_input
 THRESHOLD: Final = 0.5
 SAMPLES: Final = 10
 AHEAD: Final = 1024  # rows begun before the first one's result is waited for: more than most endpoints take
-ENOUGH: Final = 16  # calls that fail, the first ones of all: the verifier is taken to be away
+ENOUGH: Final = 16  # where so many calls fail, the first of all, the verifier is taken to be away
 
 
 EPILOG = (

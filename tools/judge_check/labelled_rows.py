@@ -3,7 +3,7 @@ r"""Responses whose worth is known: from a file to what a verifier is asked, for
 In: JSON lines, a JSON list, or parquet, each row of a shape that `tasks.route` knows with the response in
 `llm_output` and what it is worth in `label` or `human_score`; or HardVerify-Math's, where one row has a right answer in
 `fn_output` and a wrong one in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole
-file is read before anybody is asked: what is wrong with it is one ConfigError that names the lines.
+file is read before any verifier is asked: what is wrong with the file is one ConfigError that names the lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.values import shown
 from tools.score.command import MAX_LINE_BYTES, read_lines
 
 LABEL_KEYS: Final = ("label", "human_score")
-# Of HardVerify-Math: what rules call wrong and is right (a false negative), and what is wrong (a true negative).
+# HardVerify-Math's keys of answers that rules call wrong: the right one (a false negative) and the wrong one.
 PARTS: Final[Mapping[str, float]] = {"fn_output": 1.0, "tn_output": 0.0}
 SHOWN_ERRORS: Final = 5
 _ROW_SHAPES: Final = (
@@ -39,11 +39,11 @@ _CHAT: Final = ("messages", "prompt")  # where a row's question may be
 class Labelled:
     """A response whose worth is known, and the line that asks a verifier about it."""
 
-    number: int  # of its line, or of its row in a list or in parquet; from 1
-    part: str  # of two in one row, this one's key; else ""
-    source: str  # where it comes from: the results are told apart by it
-    label: float  # what it is worth, in [0, 1]
-    task: str  # that judges it
+    number: int  # of the response's line, or of its row in a list or in parquet; from 1
+    part: str  # the key of a response where a row has two; else ""
+    source: str  # of the data: results are told apart by source
+    label: float  # what the response is worth, in [0, 1]
+    task: str  # the task that judges the response
     line: bytes  # for a `scorers.child.row_worker`
 
     @property
@@ -64,8 +64,8 @@ def read_labelled(
     Args:
         stream: the file.
         name: its path, whose ending says what it is.
-        tasks: that there are.
-        only: the one that judges all rows; None: that of each row.
+        tasks: the tasks that there are.
+        only: the task that judges all rows; None: each row is judged by its own task.
     Raises:
         ConfigError: naming the first lines that can't be used, or that there are none.
     """

@@ -1,8 +1,8 @@
 """`millrace metrics RUN`: a run's numbers for Prometheus.
 
 In: one look at the run for each request. Out: the metrics of `tools.metrics.table` as text, on every path but those
-that the library keeps for itself. Where Redis does not answer it serves `millrace_up 0` and nothing else, and never
-ends for it. Runs until a signal. Exit code: 0; 1 where there is no such run, or the port can't be had.
+that the library keeps for itself. Where Redis does not answer, `millrace_up 0` is served and nothing else, and the verb
+goes on. It runs until a signal. Exit code: 0; 1 where there is no such run, or the port can't be had.
 """
 
 from __future__ import annotations

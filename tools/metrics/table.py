@@ -26,7 +26,7 @@ UP = "millrace_up"
 class Metric:
     """A metric's name, type, labels, meaning, and how to read it from a snapshot."""
 
-    name: str  # as it is served
+    name: str  # as Prometheus sees it
     kind: Literal["gauge", "counter"]
     labels: tuple[str, ...]
     says: str  # for people: what it counts

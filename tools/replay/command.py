@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from learner.launch.ranks import Ended
     from learner.training.deepspeed import DeepSpeedBackend
 
-MODULE = "tools.main"  # of each rank; its first word is `replay`
+MODULE = "tools.main"  # what each rank runs; the first word is `replay`
 
 
 class NothingToReplay(Permanent):
@@ -53,8 +53,8 @@ class Replay:
         self._start: str | None = next((life.get("start") for life in ledger.lives[:1]), None)
         self._checkpoints = Checkpoints(run)
         self._scratch = scratch
-        self._at: int | None = None  # version of the policy; None: at none that could go on
-        self._is_fresh = True  # as the model was loaded
+        self._at: int | None = None  # version of the policy; None: at no version from which it could go on
+        self._is_fresh = True  # the policy is as the model was loaded
         self._damaged: set[int] = set()  # steps whose payload is there and can't be read
         self._ranks_then: dict[
             int, int

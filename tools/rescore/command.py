@@ -2,9 +2,9 @@
 
 In: the run's journal, its `config.yaml`, and a task of its `scorers` section or of another one. Out: the confusion
 between the two scorings, in how many groups an advantage changes its sign, where they differ most; each completion's
-two scores in a file, if wanted. Reads only, needs no Redis, and may be asked of a run that goes on. The scoring itself
-is done by processes of its own (`scorers.api`), as `millrace score` does it. What can't be read or scored is named
-and counted and stops nothing.
+two scores in a file, if wanted. The verb reads only, needs no Redis, and may be asked of a run that goes on. Processes
+of its own score (`tools.score.row_workers`), as for `millrace score`. What can't be read or scored is named and
+counted, and stops nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tools.score.judged_lines import asks
 from tools.score.row_workers import RowWorkers
 
 SAMPLES: Final = 10
-GROUPS_AHEAD: Final = 4  # for each worker: read, and not scored yet
+GROUPS_AHEAD: Final = 4  # for each worker, groups that are read and not scored yet
 
 
 EPILOG = (

@@ -1,8 +1,8 @@
 """What two scorings of the same completions agree on, and what the difference would have done to training.
 
 In: groups as the journal has them, each with what another scorer says of its completions. Out: one JSON object, or the
-same for people. Pure arithmetic, used by `tools.rescore.command`; holds counts and the few most different samples, so
-that a run of any length fits.
+same for people. Pure arithmetic, used by `tools.rescore.command`. Memory holds counts and the few most different
+samples, so that a run of any length fits.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ INDENT: Final = " " * 6
 class Rescored:
     """What the other scorer says of one completion."""
 
-    score: Score | None  # None: it could not judge it at all
-    reward: float | None = None  # what training would pay for it; None where unscorable or not judged
+    score: Score | None  # None: the scorer could not judge the completion at all
+    reward: float | None = None  # what training would reward; None where unscorable or not judged
     error: str = ""  # why there is no score
 
 
@@ -38,10 +38,10 @@ class Rescored:
 class Difference:
     """A completion that the two scorings do not agree on."""
 
-    size: float  # |new - old|; 1 where one of them is unscorable
+    size: float  # |new - old|; 1 where one of the two is unscorable
     step: int
     group_id: str
-    completion: int  # its place in the group
+    completion: int  # the place in the group
     prompt: str
     answer: str
     old: Score
@@ -76,8 +76,8 @@ class Comparison:
     """
 
     def __init__(self, samples: int) -> None:
-        self.completions = 0  # with a new score, unscorable ones included
-        self.groups = 0  # all of whose completions have one
+        self.completions = 0  # those with a new score, unscorable ones included
+        self.groups = 0  # those in which all completions have a new score
         self.changed = 0
         self.changed_at_same_version = 0
         self.flipped: list[str] = []  # groups with another sign somewhere, or another variance
@@ -86,10 +86,10 @@ class Comparison:
         self.not_scored: Counter[str] = Counter()  # completions by reason
         self.versions: Counter[tuple[str, str]] = Counter()  # (old, new): scorer and version of each
         self._samples = samples
-        self._most_different: list[Difference] = []  # a heap: the least different of them is the first
+        self._most_different: list[Difference] = []  # a heap: the least different is the first
         self._cells: Counter[tuple[float, str, str]] = Counter()  # (threshold, old class, new class)
-        self._compared = 0  # with a value both times
-        self._distance = 0.0  # sum of |new - old| over those
+        self._compared = 0  # completions with a value both times
+        self._distance = 0.0  # sum of |new - old| over these
         self._has_fractions = False
 
     def add(

@@ -1,4 +1,4 @@
-"""`millrace runs`: what runs are here.
+"""`millrace runs`: the runs that are here.
 
 In: every folder of the runs' folder, and nothing else: no Redis is asked. Out: a line a run, the newest last.
 """
@@ -16,7 +16,7 @@ from tools.arguments import add_runs_dir
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
-MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # one of them makes a folder a run's
+MARKS = ("status.json", "config.yaml", "up.lock", "redis")  # any of these makes a folder a run's
 
 
 class NoRunsFolder(Permanent):

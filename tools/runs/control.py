@@ -1,8 +1,8 @@
 """`millrace drain|pause|resume RUN`: tell a running learner what to do next.
 
-In: the run's name. Out: a request in Redis, which the learner reads within about a second and obeys after its step. It
-stays for the next learner where none runs now. Exit code 1 where the run is finished, did not end within `--wait`, or
-has no learner that could.
+In: the run's name. Out: a request in Redis, which the learner reads within about a second and obeys after its step. The
+request stays for the next learner where none runs now. Exit code 1 where the run is finished, did not end within
+`--wait`, or has no learner that could.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class RunFolder:
     path: Path
     status: str = ""  # running | finished | stopped | failed, or "" where no learner has come so far
     reason: str = ""
-    version: int = -1  # of the newest policy
+    version: int = -1  # the newest policy's
     steps: int = 0  # of the whole run
     has_begun: bool = True  # False: it failed before its first group was issued
     at: float = 0.0  # Unix seconds of the last change of status

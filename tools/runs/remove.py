@@ -1,7 +1,7 @@
 """`millrace rm RUN`: remove a run for good.
 
 In: a run's name. Out: its keys in Redis and RQ's for its queues and jobs, its folder, and the file with its private
-Redis' address are gone. It asks first, and leaves a run that is alive alone unless it is forced to; then it kills it.
+Redis' address are gone. The verb asks first. It leaves a run that is alive alone, unless `--force` has it killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tools.runs.command import is_run
 from tools.runs.folder import holder, holder_text
 
 END_S = 20.0  # for the processes of a killed run
-BATCH = 1000  # keys a DEL
+BATCH = 1000  # keys that one command deletes
 # What RQ keeps of a queue beside its list; each is followed by the queue's name.
 RQ_KINDS = ("queue", "wip", "finished", "failed", "deferred", "scheduled", "canceled", "workers")
 

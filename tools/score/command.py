@@ -1,10 +1,10 @@
 """`millrace score FILE.jsonl`: lines with a response and a row in, a JSON result a line out, in their order.
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
-on standard error. A thread reads, as many threads as there are workers each wait for a process that scores
-(`scorers.api`), one waits for that of all lines that a served model judges (`tools.score.judged_lines`), this one
-writes. Little is held: a few lines a worker, and the results that wait for an earlier line. Whatever is wrong with a
-line is its result; what is wrong with the file ends the command.
+on standard error. A thread reads. As many threads as there are workers each wait for a process that scores
+(`tools.score.row_workers`). A thread waits for the process of all lines that a served model judges
+(`tools.score.judged_lines`). The main thread writes. Memory holds a few lines a worker, and the results that wait for
+an earlier line. Whatever is wrong with a line is its result; what is wrong with the file ends the command.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tools.score.judged_lines import JudgedLines, asks
 from tools.score.row_workers import RowWorkers
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
-WAITING_RESULTS: Final = 4096  # that an earlier line holds up, before reading waits too
-LINES_A_WORKER: Final = 3  # read and not scored yet
+WAITING_RESULTS: Final = 4096  # results that an earlier line holds up, before reading waits too
+LINES_A_WORKER: Final = 3  # lines that are read and not scored yet
 DRAW_EVERY_S: Final = 0.1
-SHOWN_CHARS: Final = 240  # of the first error
+SHOWN_CHARS: Final = 240  # of the first error, for people
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # as a shell says it of a program that SIGPIPE ended
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
@@ -88,7 +88,7 @@ class Scoring:
     """Turns lines into results, in order, by several processes.
 
     Args:
-        config: the scorers; None: every scorer of this version.
+        config: the scorers; None: every scorer that there is.
         workers: processes at most; each starts when there is a line for it.
     """
 

@@ -1,9 +1,10 @@
 """`millrace trace RUN GROUP`: where a group was at what time, who worked on it, and what became of it.
 
-In: a run's keys in Redis and its journal on disk. Out: its stages and its completions' scores, as text or one JSON
-object. Reads only, and may be asked of a run that is going on. Redis is asked first and the journal after it, as groups
-travel; where Redis is away, the journal tells what it knows, and that it is alone. Exit code 0: told; 1: there is no
-such group, it is nowhere, or something of it is damaged.
+In: a run's keys in Redis and its journal on disk. Out: the group's stages and its completions' scores, as text or one
+JSON object. The verb reads only, and may be asked of a run that is going on. Redis is asked first and the journal after
+it, as groups travel. Where Redis is away, the journal alone tells what it knows. Text is without control characters:
+what a model wrote is among it, and the terminal is the operator's. Exit code 0: told; 1: there is no such group, it is
+nowhere, or something of it is damaged.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from tools.trace.journal_view import read_account
 from tools.trace.narrative import Story, tell
 from tools.trace.stages import Stage
 
-OUTAGE_S = 5.0  # the journal tells much without Redis: no longer than a person waits for a prompt
+OUTAGE_S = 5.0  # no longer than a person waits: the journal tells much without Redis
 WIDTH = 100
 REASON_CHARS = 300
-SHORT_S = 0.1  # what takes less is shown in milliseconds
+SHORT_S = 0.1  # shorter times are shown in milliseconds
 COLOURS = {
     **STREAM_COLOURS,
     "sampling": "magenta",

@@ -25,18 +25,18 @@ Record = Mapping[str, Any]
 class Account:
     """What the disk knows of a group."""
 
-    folder: Path  # the journal's
-    is_there: bool  # whether there is one
+    folder: Path  # of the journal
+    is_there: bool  # whether there is a journal
     outcome: Outcome | None = None
-    record: Record | None = None  # the one that ended it: a step's, an end's or an evaluation's
-    born: Record | None = None  # of a retry: the note that it would be issued
-    heir: Record | None = None  # the note that it is issued anew
-    group: ScoredGroup | None = None  # as it was trained on
+    record: Record | None = None  # the record that ended the group: a step's, an end's or an evaluation's
+    born: Record | None = None  # of a retry: the note that the retry would be issued
+    heir: Record | None = None  # the note that the group is issued anew
+    group: ScoredGroup | None = None  # the group as it was trained on
     advantages: Sequence[float | None] = ()  # one a completion, of a trained group
-    missing: str = ""  # why it was trained on and is not here
-    is_damaged: bool = False  # and that is nobody's intention
-    committed_at: float = 0.0  # Unix seconds when its step was over; 0: not known
-    purge: Record | None = None  # the operator's note by which its letter went
+    missing: str = ""  # why a group that was trained on is not here
+    is_damaged: bool = False  # whether it is missing because of damage
+    committed_at: float = 0.0  # Unix seconds when the group's step was over; 0: not known
+    purge: Record | None = None  # the note of the operator who purged the group's letter
     problems: Sequence[str] = field(default=())  # damage of the ledger
 
 

@@ -1,7 +1,7 @@
-"""One group's story, of what Redis and the journal know of it. For `millrace trace`.
+"""The story of one group, for `millrace trace`, put together from what Redis and the journal know of the group.
 
 In: a `Sight` or why there is none, and an `Account`. Out: a `Story`, or the reason why there is none to tell. The
-ledger has the last word: a group that has an outcome has that one, wherever its entry still lies.
+ledger has the last word: a group has the outcome that the ledger names, wherever its entry still lies.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ class Story:
     group: str
     state: str  # prompts | rollouts | scored | letter (dead, and not recorded yet)
     # | trained | dropped | dead | recorded (with its evaluation) | nowhere
-    says: str  # that in a sentence
-    step: int | None  # that trained on it: from version `step` to the next
-    lag: tuple[int, int] | None  # of its tokens at that step: smallest, largest
-    tokens: int | None  # sampled
+    says: str  # the state in a sentence
+    step: int | None  # the step that trained on the group: from version `step` to the next
+    lag: tuple[int, int] | None  # of the group's tokens at that step: smallest, largest
+    tokens: int | None  # that were sampled
     facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and what is known of the work on it
     stages: tuple[Stage, ...]
-    completions: tuple[Mapping[str, Any], ...]  # none before it was sampled, and of what the journal lets go
+    completions: tuple[
+        Mapping[str, Any], ...
+    ]  # none before the group was sampled, nor once the journal let it go
     notes: tuple[str, ...]  # what else a person should know
     redis: str  # "" where Redis was asked; else why not
-    is_whole: bool  # False: something of it is damaged, or it is nowhere
+    is_whole: bool  # False: something of the group is damaged, or the group is nowhere
 
 
 def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:

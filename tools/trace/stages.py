@@ -1,8 +1,8 @@
-"""The way of one group, stage by stage: when each began and ended, and who did it. For `millrace trace`.
+"""The way of one group, stage by stage: when each stage began and ended, and which process did it.
 
 In: the facts of a group (`learner.groups.discarded.facts_of`), and for one that is under way a look at Redis. Out:
-`Stage`s in order. Works on values alone. Times are those that the machines said who did the work: where their clocks
-differ, a stage may seem to end before it began, and lasts 0 s.
+`Stage`s in order, for `millrace trace`. Works on values alone. Times are by the clocks of the machines that did the
+work. Where clocks differ, a stage may seem to end before it began, and lasts 0 s.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.keys import PROMPTS, ROLLOUTS, SCORED
 from broker.monitoring.group_view import Sight
 from broker.protocol.streams import NOBODY
 
-STATES = 2  # of a role's processes that are named
+STATES = 2  # how many states of a role's processes are named
 SAMPLING, SCORING, TRAINING = "sampling", "scoring", "training"  # between the streams that a group waits in
 Facts = Mapping[str, Any]
 
@@ -26,10 +26,10 @@ class Stage:
     """One piece of a group's way."""
 
     stage: str  # prompts | sampling | rollouts | scoring | scored | training | dropped | dead | …
-    began: float | None  # Unix seconds; None: nobody said
-    ended: float | None  # None: it has not ended, or nobody said
-    seconds: float | None  # until now, where it has not ended
-    who: str  # who does it, or has the group meanwhile; "" for nobody
+    began: float | None  # Unix seconds; None: not known
+    ended: float | None  # Unix seconds; None: the stage has not ended, or it is not known
+    seconds: float | None  # until now, where the stage has not ended
+    who: str  # the process that does the work or has the group meanwhile; "" for none
     says: str  # for people
 
 
