@@ -1,10 +1,10 @@
-"""`python -m scorers --run NAME`: a dispatcher and some RQ workers; start as many of these as you like, at any time.
+"""`python -m scorers --run NAME` starts a dispatcher and some RQ workers. Start it as often as you like, at any time.
 
 `python -m scorers sandbox` and `python -m scorers serve` are services of their own: this machine's sandbox, and scores
 over HTTP. Each has a `--help`.
 
-The process that you start watches its children: each is a process of its own, dies with it, and is started again when
-it ends before the run does (an RQ worker ends itself when Redis is away for long; that is normal).
+The process that you start watches its children. Each child is a process of its own, and dies with its parent. A child
+that ends before the run does is started again (an RQ worker ends itself when Redis is away for long; that is normal).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _serve(service: str, words: list[str]) -> int:
-    """Run a service, which is no part of a run's pool."""
+    """Run a service that is no part of a run's pool."""
     if service == "sandbox":
         from scorers.sandbox.server.command import serve
 
@@ -132,17 +132,17 @@ def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> in
 
 
 def _shared(args: argparse.Namespace) -> list[str]:
-    """What every process below this one is told, too."""
+    """Return the options that every process below this one is given, too."""
     return ["--runs-dir", str(args.runs_dir), *(["--queues", ",".join(args.queues)] if args.queues else [])]
 
 
 def _runs(text: str) -> tuple[str, ...]:
-    """Names of runs, each once."""
+    """Parse names of runs, each once."""
     return tuple(dict.fromkeys(map(run_name, text.split(","))))
 
 
 def _queues(text: str) -> tuple[QueueName, ...]:
-    """Names of queues, in the order given."""
+    """Parse names of queues, in the order given."""
     names = tuple(dict.fromkeys(text.split(",")))
     if unknown := [name for name in names if name not in QUEUES]:
         raise argparse.ArgumentTypeError(
@@ -152,7 +152,7 @@ def _queues(text: str) -> tuple[QueueName, ...]:
 
 
 def _number(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of workers")
     return int(text)

@@ -1,17 +1,18 @@
 """The dispatcher leases entries of `rollouts` and puts RQ jobs for them on the queue of their cost.
 
-In: new entries, and entries whose job is no more. Out: jobs that name one to `groups_per_job` entries of one queue. A
-process of its own beside the workers; any number may run at once, in one consumer group under one name. The entry stays
-where it is until its hand-over, so a dispatcher's death loses nothing and the generators know nothing of RQ.
+In: new entries, and entries whose job is gone. Out: jobs that name one to `groups_per_job` entries of one queue. A
+dispatcher is a process of its own beside the workers. Any number of dispatchers may run at once, in one consumer group
+under one name. An entry stays in its stream until its hand-over, so a dispatcher's death loses nothing, and generators
+know nothing of RQ.
 
-A queue's list is kept short, a little more than its workers are about to take, and what comes meanwhile is held back:
-so a job is made when it is wanted, of as many groups as wait by then. Held entries are leased like work; those that are
-gone, because nobody waits for them any more, are let go.
+A queue's list is kept short, a little longer than its workers are about to take. Entries that come meanwhile are held
+back. So a job is made when a worker is about to want it, of as many groups as wait by then. Held entries are leased
+like work. Held entries that are gone, because nobody waits for them any more, are discarded.
 
-What a worker that had to end has handed back is delivered again at once.
+Entries that a worker has handed back, because it had to end, are delivered again at once.
 
-The sweep asks about what has been pending longer than the lease: in a queue's list, or a living worker's current job:
-its lease begins anew; anything else: the next attempt.
+The sweep looks at entries that have been pending for longer than the lease. If the entry's job is in a queue's list, or
+is a living worker's current job, its lease begins anew. Otherwise the entry is delivered for its next attempt.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from scorers.registry import WAITING, queue_of, queues_of
 
 log = logging.getLogger(__name__)
 
-BLOCK_S = 0.25  # for new entries, while nothing is held
-HELD_BLOCK_S = 0.02  # and while something is: a worker may want a job by then
-COUNT = 64
+BLOCK_S = 0.25  # that a read waits for new entries, while none is held
+HELD_BLOCK_S = 0.02  # the same while some are held: a worker may want a job by then
+COUNT = 64  # entries of one read
 AHEAD = 2  # jobs in a queue's list for each of its workers
 REQUESTS = 64  # of the reward server, each one text, that wait for a judge in one job
-JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last
-LOOK_EVERY_S = 2.0  # at who serves what
-SAY_EVERY_S = 10.0
+JOB_S = 0.25  # of work in a job: RQ's own 8 ms are little beside it, and nobody waits long for the last group
+LOOK_EVERY_S = 2.0  # between two looks at the workers' queues
+WARN_EVERY_S = 10.0  # of queues that no worker serves
 HARD_AGE_S = 3600.0  # a job this old counts as lost, even where a worker seems to have it
 
 
 class Dispatcher:
-    """One dispatcher of a run."""
+    """A dispatcher delivers the entries of one run."""
 
     def __init__(self, joined: Joined, heartbeat: Heartbeat) -> None:
         self.joined = joined
@@ -66,22 +67,22 @@ class Dispatcher:
         self._serving: Counter[str] = Counter()  # living workers by queue
         self._looked = 0.0
         self._swept = 0.0
-        self._said = time.monotonic()
+        self._warned = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set; then deliver all that is held, so that nothing waits for a lease to end."""
+        """Deliver until `stop` is set, and then all that is held: no entry has to wait until its lease ends."""
         every = self.joined.run.broker.lease_s / 3
         while not stop.is_set():
             if time.monotonic() - self._swept > every or self.rollouts.is_handed_back():
                 self._swept = time.monotonic()
                 self.rollouts.renew()
-                self.let_go()
+                self.discard_gone()
                 self.sweep()
-                self._say_aloud()
+                self._warn_of_unserved_queues()
             waiting = any(self.held.values())
             self.hold(self.rollouts.read_new(COUNT, block_s=HELD_BLOCK_S if waiting else BLOCK_S))
             self.deliver()
-            self._say()
+            self._set_state()
         self.deliver_all()
 
     def hold(self, entries: Sequence[Entry]) -> None:
@@ -100,7 +101,7 @@ class Dispatcher:
                 self._enqueue(queue, self._most(queue))
 
     def deliver(self) -> None:
-        """Make jobs of what is held, as many as the queues have room for."""
+        """Make jobs of held entries, as many as the queues have room for."""
         wanted = [queue for queue, entries in self.held.items() if entries]
         if not wanted:
             return
@@ -109,9 +110,8 @@ class Dispatcher:
             self._serving = self.joined.link(lambda _: self.rq_queues.serving())
         costs = self._costs()
         for queue in wanted:
-            workers = max(
-                1, self._serving[queue]
-            )  # the first to come finds work; a lost heartbeat stops nobody
+            # At least one: the first worker to come finds work, and a lost heartbeat stops nothing.
+            workers = max(1, self._serving[queue])
             room = AHEAD * workers - self._jobs_waiting(queue)
             for _ in range(room):
                 if waiting := len(self.held[queue]):
@@ -120,8 +120,8 @@ class Dispatcher:
                     )
                     self._enqueue(queue, size)
 
-    def let_go(self) -> None:
-        """Discard the held entries that are no longer leased: a job of them would be made for nothing."""
+    def discard_gone(self) -> None:
+        """Discard the held entries that are no longer leased: their job would be made for nothing."""
         self.held = {
             queue: deque(entry for entry in entries if self.rollouts.holds(entry))
             for queue, entries in self.held.items()
@@ -145,15 +145,15 @@ class Dispatcher:
                 )
             self.hold(again)
         doubtful = [entry_id for entry_id, job in carriers.items() if job not in believed]
-        link(lambda _: self.rq_queues.forget_gone(doubtful))
+        link(lambda _: self.rq_queues.discard_gone(doubtful))
 
     def _most(self, queue: QueueName) -> int:
-        """Groups of a job. The reward server's are one text each, and wait for a judge as well together as alone."""
+        """Return the most groups of a job. The reward server's are one text each, and can wait for a judge together."""
         most = self.config.groups_per_job
         return max(most, REQUESTS) if queue == WAITING and self.joined.run.name == API else most
 
     def _enqueue(self, queue: QueueName, size: int) -> None:
-        """One job of the first `size` entries that are held for the queue, or of what there is."""
+        """Make one job of the first `size` entries that are held for the queue, or of all if there are fewer."""
         line = self.held[queue]
         entries = [line.popleft() for _ in range(min(size, len(line)))]
         ids = [entry.entry_id for entry in entries]
@@ -168,7 +168,7 @@ class Dispatcher:
         return self.joined.link(lambda _: self.rq_queues.groups_waiting(queue))
 
     def _costs(self) -> dict[str, float]:
-        """Mean seconds of a group in each queue, of those that have scored one."""
+        """Measure the mean seconds of a group, for each queue whose workers have scored one."""
         found = self.joined.link(lambda client: read_stats(client, self.joined.keys))
         groups: Counter[str] = Counter()
         for stats in found:
@@ -179,15 +179,15 @@ class Dispatcher:
             if number
         }
 
-    def _say(self) -> None:
+    def _set_state(self) -> None:
         held = sum(map(len, self.held.values()))
         self.heartbeat.meter.hold(float(held > 0), "rollouts")
         self.heartbeat.say(f"{held} groups wait for a worker" if held else "waiting for rollouts")
 
-    def _say_aloud(self) -> None:
-        if time.monotonic() - self._said < SAY_EVERY_S:
+    def _warn_of_unserved_queues(self) -> None:
+        if time.monotonic() - self._warned < WARN_EVERY_S:
             return
-        self._said = time.monotonic()
+        self._warned = time.monotonic()
         serving = self.joined.link(lambda _: self.rq_queues.serving())
         for name, entries in self.held.items():
             if serving[name]:
@@ -205,10 +205,16 @@ class Dispatcher:
 def job_size(
     waiting: int, workers: int, seconds_a_group: float | None, most: int, *, is_waiting: bool = False
 ) -> int:
-    """Groups of the next job: `JOB_S` of work, at most `most`, and no more than leave some for every other worker.
+    """Choose the number of groups of the next job.
 
-    One, while nobody knows what a group costs: the first jobs are how that is found out. Groups that only
-    wait for a judge (`is_waiting`) do so together, however long it takes: as many as there are for each worker.
+    Args:
+        waiting: groups that wait for a worker of this queue.
+        workers: of this queue; each is left its share of these groups.
+        seconds_a_group: mean time of a group in this queue; None: not known, and then a job has one group, so that its
+            cost is found out.
+        most: groups of one job.
+        is_waiting: whether groups of this queue only wait for a judge. Then a worker gets its whole share; else the job
+            has `JOB_S` of work.
     """
     share = max(1, min(most, waiting // workers))
     if is_waiting:

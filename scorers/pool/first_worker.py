@@ -1,7 +1,7 @@
 """The first worker of a pool starts alone; the others follow when it is ready, has ended, or has had its time.
 
-Where processors are scarce, workers that start together get ready together, late: each needs seconds of processor time
-for its libraries and its self-test. With the first one ahead of the others, the first group is scored sooner. Used by
+Each worker needs seconds of processor time for its libraries and its self-test. Where processors are scarce, workers
+that start together are all ready late. With one worker ahead of the others, the first group is scored sooner. Used by
 `scorers.pool.supervisor` and `scorers.pool.worker`.
 """
 
@@ -16,19 +16,24 @@ from typing import Final
 
 from broker import processes
 
-ALONE_S: Final = 20.0  # that the first worker may take; one whose sandbox is away waits for longer
-READY: Final = "SCORER_READY"  # names the descriptor that the first worker closes; its end closes it, too
+ALONE_S: Final = 20.0  # that the first worker may take; a worker whose sandbox is away waits for longer
+READY: Final = (
+    "SCORER_READY"  # names a descriptor that the first worker closes when it is ready; its end closes it too
+)
 
 
 class FirstWorker:
-    """The pool's side. Nothing is started by making one."""
+    """The pool starts its first worker with this object, and asks when the others may follow."""
 
     def __init__(self) -> None:
         self._pipe: int | None = None
         self._started = 0.0  # monotonic seconds
 
     def spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start it, and wait for none of its later lives. Its standard error is a pipe. Raises OSError."""
+        """Start the first worker; after its first start no other worker waits for it. Raises OSError.
+
+        Its standard error is a pipe.
+        """
         if self._pipe is not None:
             return processes.spawn(command, stderr=subprocess.PIPE)
         self._started = time.monotonic()
@@ -47,13 +52,13 @@ class FirstWorker:
         return bool(select.select([self._pipe], [], [], 0)[0]) or time.monotonic() - self._started >= ALONE_S
 
     def close(self) -> None:
-        """Wait no longer."""
+        """Stop waiting for the first worker."""
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
 
 
-def say_ready() -> None:
-    """The worker's side: it serves from now on. A worker that nobody waits for says nothing."""
+def report_ready() -> None:
+    """Tell the pool that this worker serves from now on, if the pool waits for it."""
     if (held := os.environ.pop(READY, None)) is not None:
         os.close(int(held))

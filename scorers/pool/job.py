@@ -2,9 +2,9 @@
 
 In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
 too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
-entries are still there, the dispatcher's sweep names them in a new job, and the hand-over makes a second run harmless.
-What the groups of a job wait for, a judge's calls, begins for all of them before the first is scored. A worker that is
-told to end finishes the group that it is at and hands the others of its job back.
+entries are still in the stream, the dispatcher's sweep names them in a new job, and the hand-over makes a second run
+harmless. The calls to a judge begin for all groups of a job before the first group is scored. A worker that is told to
+end finishes its current group and hands the other groups of its job back.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from scorers.registry import WAITING
 
 log = logging.getLogger(__name__)
 
-CONSUMER = "scorers"  # one for all: an entry's job says who works, the hand-over whose result counts
+CONSUMER = (
+    "scorers"  # one name for all workers: an entry's job says who works, the hand-over whose result counts
+)
 FUNCTION = "scorers.pool.job.score_entries"
-HAND_BACK_S = 2.0  # for Redis to take back what a process that must end has not done
+HAND_BACK_S = 2.0  # for Redis to take back the unfinished entries of a process that must end
 
 _worker: Worker | None = None
 
 
 class Worker:
-    """What a scorer's process keeps between jobs.
+    """A worker keeps what a scorer's process needs from job to job.
 
     Args:
-        name: unique, HOST-PID-HEX; what is known of a group's end under way goes by it.
+        name: unique, HOST-PID-HEX; crash reports and `tries` know the process by this name.
         stop: set when the process is told to end.
     """
 
@@ -61,12 +63,12 @@ class Worker:
         self.rollouts = Consumer(
             joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s, worker=name
         )
-        self.rest: Sequence[str] = ()  # entries of the job at hand, from the one that it is at
+        self.rest: Sequence[str] = ()  # entries of the current job, from the current one on
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
     def find(self, entry_id: str) -> Entry | None:
-        """The entry of `rollouts` with that id; None if it is gone."""
+        """Read the entry of `rollouts` with that id; None if the entry is gone."""
         return read_entry(self.joined.link, self.joined.keys, ROLLOUTS, entry_id)
 
     def prefetch(self, entry_ids: Sequence[str]) -> None:
@@ -84,7 +86,7 @@ class Worker:
                     return
 
     def score(self, entry: Entry) -> None:
-        """One group: from its entry to `scored`, or to `dead` with the reason."""
+        """Score one group and hand it over to `scored`, or to `dead` with the reason."""
         self.rollouts.hold(entry)
         attempts = self.rollouts.begin(entry)
         if attempts == 0:
@@ -106,7 +108,7 @@ class Worker:
             self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
             return
         least = self.joined.run.scorers.min_scored
-        # Whoever asked the reward server is told all that was found; nobody trains on it.
+        # A client of the reward server gets every result; nobody trains on them.
         if self.joined.run.name != API and (problem := too_few_scored(scored, least)) is not None:
             self.rollouts.bury(entry, reason=problem, attempts=attempts)
         else:
@@ -116,7 +118,7 @@ class Worker:
         self.scorer.tally.write(self.joined.link.client, self.joined.keys)
 
     def hand_back(self) -> None:
-        """Give up the group at hand and the others of its job; never raises, since the process is about to end."""
+        """Hand back the current group and the others of its job. Never raises, since the process is about to end."""
         hand_back_within([lambda: self.rollouts.hand_back(self.rest)], HAND_BACK_S)
 
     def close(self) -> None:
@@ -125,7 +127,7 @@ class Worker:
 
 
 def too_few_scored(group: ScoredGroup, share: float) -> str | None:
-    """Why a group can't be used: fewer than `share` of its completions, or none at all, have a score. None: it can."""
+    """Say why a group can't be used: fewer than `share` of its completions, or none, have a score. None: it can."""
     total = len(group.rewards)
     scored = sum(reward is not None for reward in group.rewards)
     wanted = max(1, math.ceil(share * total))
@@ -147,7 +149,7 @@ def bind(worker: Worker) -> None:
 
 
 def score_entries(entry_ids: Sequence[str]) -> None:
-    """The job. One group's failure is no other's."""
+    """Score the groups of one job. One group's failure is no other's."""
     if _worker is None:
         raise RuntimeError(
             "this process runs scoring jobs without being a scorer: start it with python -m scorers"
@@ -167,7 +169,7 @@ def score_entries(entry_ids: Sequence[str]) -> None:
 
 
 def _score_entry(worker: Worker, entry_id: str) -> None:
-    """One entry of a job. Whatever goes wrong, Redis being away included, the next one has its turn."""
+    """Score one entry of a job. Whatever goes wrong, even with Redis away, the next entry has its turn."""
     entry = None
     try:
         if (entry := worker.find(entry_id)) is not None:

@@ -1,6 +1,7 @@
-"""RQ as this project uses it: queues of entry ids in JSON, one a class of cost, and workers whose deadlines are ours.
+"""This module has RQ as this project uses it: queues of entry ids in JSON, and workers with this project's deadlines.
 
-The stream is the truth and a job only delivers its entries, so a lost or doubled job costs time and nothing else.
+There is one queue for each class of cost. The stream is the truth and a job only delivers its entries, so a lost or
+doubled job costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ GROUP_CHARS = 80  # of a group's id in a job's: a foreign entry's may be anythin
 
 
 class _NoAlarm(BaseDeathPenalty):
-    """RQ's own limit is SIGALRM, which a library may disarm and a C call ignores. The scoring child's own holds."""
+    """This class turns RQ's own limit off: a library may disarm SIGALRM, and a C call ignores it.
+
+    The scoring child has a deadline of its own.
+    """
 
     def setup_death_penalty(self) -> None:
         """Set nothing up."""
@@ -45,11 +49,11 @@ class _NoAlarm(BaseDeathPenalty):
 
 
 class ScoringWorker(SimpleWorker):
-    """An RQ worker that runs jobs in its own process: the scoring child is the one that may be killed.
+    """This RQ worker runs jobs in its own process: the scoring child is the process that may be killed.
 
     Args:
-        stop: set by a signal that came before RQ's own handlers were there; they see every later one.
-        meter: told when it waits for a job and when it has one; what RQ does between two jobs is work.
+        stop: set by a signal that came before RQ's own handlers were there; these see every later signal.
+        meter: told when the worker waits for a job and when it has one; RQ's time between two jobs counts as work.
     """
 
     death_penalty_class = _NoAlarm
@@ -62,7 +66,7 @@ class ScoringWorker(SimpleWorker):
         self._meter = meter or WorkMeter()
 
     def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> Any:
-        """RQ's own, measured: the one place where it waits."""
+        """Take a job as RQ does, and measure the wait: RQ waits nowhere else."""
         self._meter.hold(0.0, "rollouts")
         try:
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
@@ -70,7 +74,7 @@ class ScoringWorker(SimpleWorker):
             self._meter.hold(1.0)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """RQ's own, for what this project enqueues: RQ would run any function of this environment that a job names."""
+        """Run a job as RQ does, if it names this project's function: RQ would run any function of this environment."""
         try:
             functions = [
                 job.func_name,
@@ -94,7 +98,7 @@ class ScoringWorker(SimpleWorker):
 
 
 class RqQueues:
-    """The run's queues, and who has which job."""
+    """This object knows the run's queues, and which job has which entry."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
@@ -107,9 +111,9 @@ class RqQueues:
         }
 
     def enqueue(self, queue: QueueName, entry_ids: Sequence[str], first_group: str) -> str:
-        """Put one job for `entry_ids` on a queue; the hash `jobs` names it before it can start. Returns its id.
+        """Put one job for `entry_ids` on a queue; the hash `jobs` names the job before it can start. Returns its id.
 
-        An id is new at each enqueue: RQ refuses one that it still knows, and the entry would wait for ever.
+        An id is new at each enqueue: RQ refuses an id that it still knows, and the entry would wait for ever.
         """
         group = re.sub(r"[^A-Za-z0-9_-]", "-", first_group)[:GROUP_CHARS]
         job_id = f"{self._keys.name}_{group}_{time.time_ns() // 1000}"
@@ -126,39 +130,39 @@ class RqQueues:
         return job_id
 
     def carriers(self) -> dict[str, str]:
-        """Entry -> id of the job that was last enqueued for it."""
+        """Return, by entry, the id of the job that was last enqueued for it."""
         found: dict[Any, Any] = self._client.hgetall(self._keys.jobs)
         return {entry.decode(): job.decode() for entry, job in found.items()}
 
-    def forget_gone(self, entry_ids: Sequence[str]) -> None:
-        """Drop what `jobs` says of those of `entry_ids` that are gone: retired between lease and enqueue."""
+    def discard_gone(self, entry_ids: Sequence[str]) -> None:
+        """Discard from `jobs` those of `entry_ids` that are gone: retired between lease and enqueue."""
         key = self._keys.stream(ROLLOUTS)
         if gone := [entry_id for entry_id in entry_ids if not self._client.xrange(key, entry_id, entry_id)]:
             self._client.hdel(self._keys.jobs, *gone)
 
     def waiting(self) -> set[str]:
-        """Ids of the jobs in the queues' lists."""
+        """Return the ids of the jobs in the queues' lists."""
         return {job for queue in self.queues.values() for job in queue.get_job_ids()}
 
     def groups_waiting(self, queue: QueueName) -> int:
-        """Entries of the jobs in a queue's list."""
+        """Count the entries of the jobs in a queue's list."""
         jobs = set(self.queues[queue].get_job_ids())
         return sum(job in jobs for job in self.carriers().values())
 
     def serving(self) -> Counter[str]:
-        """Living workers of each queue, as their heartbeats say."""
+        """Count the living workers of each queue, as their heartbeats say."""
         found: list[Any] = [
             self._client.hget(self._keys.alive("scorer", name), "queues") for name in self.living_workers()
         ]
         return Counter(queue for queues in found if queues for queue in queues.decode().split(","))
 
     def living_workers(self) -> list[str]:
-        """Names of the workers whose heartbeat is there. RQ's own record of a killed worker lies for minutes."""
+        """Return the names of workers with a heartbeat. RQ's own record shows a killed worker for minutes."""
         prefix = self._keys.alive("scorer", "")
         return [key.decode().removeprefix(prefix) for key in keys_of(self._client, prefix)]
 
     def current(self, workers: Sequence[str]) -> set[str]:
-        """Ids of the jobs that `workers` are at."""
+        """Return the ids of the current jobs of `workers`."""
         found: list[Any] = [
             self._client.hget(f"{SimpleWorker.redis_worker_namespace_prefix}{name}", "current_job")
             for name in workers
@@ -166,5 +170,5 @@ class RqQueues:
         return {job.decode() for job in found if job}
 
     def age_s(self, job_id: str) -> float:
-        """Seconds since the job was enqueued."""
+        """Return the seconds since the job was enqueued."""
         return time.time() - int(job_id.rsplit("_", 1)[1]) / 1e6

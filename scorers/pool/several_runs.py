@@ -1,9 +1,9 @@
 """`python -m scorers --run NAME,api` runs a pool for each of several runs, in one process that watches them.
 
 In: the runs and the words for each pool. Out: an exit code. Every pool is a `python -m scorers --run` of its own, with
-its own dispatcher, workers and configuration, so none waits for another's learner, and the workers of a run that has
-nothing to do cost memory and no time. A pool whose run has ended stays away; when one fails, the others are ended too,
-and the supervisor of this process starts it again.
+its own dispatcher, workers and configuration. So no pool waits for another run's learner, and the workers of an idle
+run cost memory and no time. A pool whose run has ended is not started again. When one pool fails, the others are ended
+too, and the supervisor of this process starts the process again.
 """
 
 from __future__ import annotations

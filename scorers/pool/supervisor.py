@@ -1,8 +1,8 @@
 """`python -m scorers` starts a dispatcher and the workers, keeps them running, and ends with the run.
 
-In: the run and how many workers. Out: an exit code. A child that ends is started again, whatever ended it; a child that
-fails again and again, each time within a minute, ends the pool. Its last words are in the log just above the pool's,
-and in Redis for a day, for the letter of the group that it died of. The first worker has a start of the others
+In: the run and how many workers. Out: an exit code. A child that ends is started again, whatever ended it. A child that
+fails again and again, each time within a minute, ends the pool. The last lines of a child are in the log, and in Redis
+for a day, for the letter of the group that it died of. The first worker starts before the others
 (`scorers.pool.first_worker`).
 """
 
@@ -32,18 +32,18 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 LONGEST_LINE = 1 << 16  # bytes of a log line that are passed on at once
-LAST_WORDS_S = 1.0  # for what a dead child has written to arrive
-LOOK_EVERY_S = 1.0
+LAST_WORDS_S = 1.0  # for the last lines of a dead child to arrive
+LOOK_EVERY_S = 1.0  # between two looks at the run's status
 GRACE_S = 15.0  # longer than a worker's own, and shorter than that of `millrace up`
 MOST_FAILURES = 5  # in a row
 FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
-SOON_S = 5.0  # a child that is killed after this long, or ends in good order, was ended from outside
-HEALTHY_S = 60.0  # and after this one nothing is held against it, a failure of its own neither
-BAD_CONFIG = 2  # a child's exit code, and then ours: another start would change nothing
+SOON_S = 5.0  # a child that lived this long and is killed, or ends with code 0, was ended from outside
+HEALTHY_S = 60.0  # the end of a child that lived this long counts as no failure, whatever ended it
+BAD_CONFIG = 2  # a child's exit code, and then the pool's: another start would change nothing
 
 
 class _Echo(threading.Thread):
-    """Passes on what a child writes to its standard error, line by line, and keeps the last lines for its letter."""
+    """This thread passes on what a child writes to its standard error, and keeps the last lines for a letter."""
 
     def __init__(self, source: IO[bytes]) -> None:
         super().__init__(name="echo", daemon=True)
@@ -61,16 +61,16 @@ class _Echo(threading.Thread):
                     sys.stderr.buffer.flush()
 
     def last_lines(self) -> list[str]:
-        """The last lines that a child has written, once it has ended."""
+        """Return the last lines that a child has written, once it has ended."""
         self.join(LAST_WORDS_S)
         return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
 
 
 @dataclass(slots=True)
 class _Part:
-    """A dispatcher's or a worker's place in the pool, and the process that fills it now."""
+    """A part is a dispatcher's or a worker's place in the pool, with the process that fills it now."""
 
-    name: str  # of the part: `worker` or `dispatcher`
+    name: str  # `worker` or `dispatcher`
     restarts: Restarts
     follows: bool = False  # started when the first worker is ready
     process: subprocess.Popen[bytes] | None = None
@@ -113,7 +113,7 @@ class PoolSupervisor:
         """Watch the children until the run ends or `stop` is set.
 
         Returns:
-            0; 1: the run failed, or a child can't be kept alive; 2: nor could it be after another start of this.
+            0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
         """
         looked = 0.0
         try:
@@ -139,7 +139,7 @@ class PoolSupervisor:
             self._end()
 
     def _keep(self, part: _Part) -> int | None:
-        """Start the part's process if it does not run. The exit code of the pool, if it has failed too often."""
+        """Start the part's process if it does not run. Returns the pool's exit code if it has failed too often."""
         now = time.monotonic()
         if part.process is not None:
             if not processes.has_ended(part.process):
@@ -180,7 +180,7 @@ class PoolSupervisor:
         part.echo = _Echo(part.process.stderr)
 
     def _end(self) -> None:
-        """SIGTERM to all, once: a second one would cut short the job that a worker is at."""
+        """Send each child one SIGTERM and wait: a second one would cut a worker's current job short."""
         running = [part.process for part in self._parts if part.process is not None]
         for process in running:
             if not processes.has_ended(process):

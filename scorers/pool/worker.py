@@ -1,10 +1,10 @@
 """This module runs one scorer process: an RQ worker that has passed its self-test.
 
-In: jobs of the queues that it serves, those of the first as long as there are any. Out: what `scorers.pool.job` hands
-over. Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't
-tell them apart takes no work; one whose sandbox server is away waits for it. It ends on SIGTERM, after the group that
-it is at, or hands that back when it takes longer than the grace time; and by itself, with code 1, when Redis stays
-away: the pool starts it again.
+In: jobs of the queues that the worker serves; a later queue has its turn when the earlier ones are empty. Out: what
+`scorers.pool.job` hands over. Before the first job each scorer of these queues judges a right, a wrong and a hanging
+answer. A worker that can't tell these apart takes no work; a worker whose sandbox server is away waits for the server.
+On SIGTERM the worker ends after its current group, or hands that group back after the grace time. When Redis stays away
+the worker ends by itself with code 1, and the pool starts it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from config.run import API
 from config.scorer_kinds import QueueName
 from scorers.group import GroupScorer
 from scorers.pool import job
-from scorers.pool.first_worker import say_ready
+from scorers.pool.first_worker import report_ready
 from scorers.pool.rq_queues import RqQueues, ScoringWorker
 from scorers.registry import served
 from scorers.reward_server.request_scorer import RequestScorer
@@ -36,7 +36,7 @@ from scorers.served_model.concurrency_limits import Shared
 log = logging.getLogger(__name__)
 
 WORKER_TTL_S = 60  # RQ's record of a worker that was killed
-GRACE_S = 10.0  # for the group at hand, once a stop is asked for; the pool waits longer
+GRACE_S = 10.0  # for the current group, once a stop is asked for; the pool waits longer
 SIGNAL_S = 1.0  # longest time from RQ's handling of a signal to ours
 FIRST_PAUSE_S = 0.5  # before a self-test is tried again; doubled each time
 LONGEST_PAUSE_S = 30.0
@@ -71,7 +71,7 @@ def run_worker(
         if not _prove(scorer, name, heartbeat, stop):
             return 0
         log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
-        say_ready()
+        report_ready()
         heartbeat.say("waiting for rollouts", queues=",".join(queues))
         worker = job.Worker(joined, scorer, name, heartbeat, stop)
         threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()
@@ -86,7 +86,7 @@ def run_worker(
 
 
 def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading.Event) -> bool:
-    """Pass the self-test, again and again while something that it needs is away. False: `stop` was set before.
+    """Pass the self-test; try again while something that the scorer needs is away. False: `stop` was set first.
 
     Raises:
         SelfTestFailed: see `run_worker`.
@@ -106,7 +106,7 @@ def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading
 
 
 def _cut_short(worker: job.Worker) -> None:
-    """Once told to end, the worker's thread has `GRACE_S` for the group at hand; then the process ends without it."""
+    """Once told to end, give the worker's thread `GRACE_S` for its current group; then hand that back and end."""
     worker.stop.wait()
     time.sleep(GRACE_S)
     log.warning("unfinished worker=%s after_s=%.0f: its group is handed back", worker.name, GRACE_S)
@@ -119,9 +119,8 @@ def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop
     """Run the jobs of `queues` until RQ ends."""
     job.bind(worker)
     rq_queues = RqQueues(joined.link.client, joined.keys)
-    connection = redis.Redis.from_url(
-        joined.link.url
-    )  # RQ's own: it blocks for longer than the link's time-out
+    # RQ has a connection of its own: it blocks for longer than the link's time-out.
+    connection = redis.Redis.from_url(joined.link.url)
     rq_worker = ScoringWorker(
         [rq_queues.queues[queue] for queue in queues],
         name=worker.name,

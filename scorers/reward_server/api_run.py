@@ -1,9 +1,9 @@
-"""The reserved run `api`: what a reward server writes to Redis so that scorers can work for it.
+"""A reward server writes the reserved run `api` to Redis, so that scorers can work for the server.
 
 In: the server's configuration. Out: the hash `run`, with that configuration and the status `running`, which no server
-ever takes back: `python -m scorers --run api` joins it as any run, and outlives the servers. Several servers may be up
-with one configuration; with another one only after the last of them has ended. The run has no learner: model and data
-are names that nobody opens.
+ever takes back. `python -m scorers --run api` joins the run as any other, and outlives the servers. Several servers may
+be up with one configuration; a server with another configuration has to wait until the last of them has ended. The run
+has no learner: model and data are names that nobody opens.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from scorers.reward_server.redis_messages import discard_old
 log = logging.getLogger(__name__)
 
 ROLE: Final = "server"  # of a server's heartbeat
-# A request is for now: a killed worker's is tried again within the time of its client, and it waits behind no other one
-# in its job.
+# A client waits for each request. So a killed worker's request is tried again within the client's time, and a request
+# waits behind no other one in its job.
 _BROKER: Final = {"lease_s": 6.0, "max_attempts": 3}
 _SCORERS: Final = {"groups_per_job": 1}
-# Others wait for the worker that has a hanging answer, and want its core. The slowest of MATH-500's takes 0.16 s.
+# Other requests wait while a worker has a hanging answer, and want its core. MATH-500's slowest answer takes 0.16 s.
 _MATH: Final = {"deadline_s": 2.0, "give_way_s": 0.15}
 
 
 class OtherServer(Permanent):
-    """Another reward server is up, with another configuration."""
+    """This error says that another reward server is up, with another configuration."""
 
 
 def api_run(words: Sequence[str], runs_dir: Path = Path("runs")) -> Run:
-    """The run `api`.
+    """Build the run `api`.
 
     Args:
-        words: `--config FILE` and `key=value`; without a file, every scorer of this version that can work is in it.
-        runs_dir: where its private Redis lies, if it has one.
+        words: `--config FILE` and `key=value`; without a file, the run has every scorer of this version that can work.
+        runs_dir: the folder of the private Redis, if the server has one.
     Raises:
         ConfigError: a file that can't be read, an unknown key, a wrong value.
     """
@@ -70,15 +70,15 @@ def api_run(words: Sequence[str], runs_dir: Path = Path("runs")) -> Run:
 
 
 def register(joined: Joined, server: str) -> None:
-    """Write the run's hash, unless it is there.
+    """Write the run's hash, unless Redis has it.
 
     Raises:
-        OtherServer: a living server but `server` has written another configuration.
+        OtherServer: a living server other than `server` has written another configuration.
         RedisError, PipelineError: Redis is away.
     """
     link, keys = joined.link, joined.keys
     wanted = to_yaml(joined.run)
-    link.client.hsetnx(keys.run, "config", wanted)  # of two that start at once, one
+    link.client.hsetnx(keys.run, "config", wanted)  # of two servers that start at once, one
     if _written(link, keys) != wanted:
         if others := [name for name in _living(link, keys) if name != server]:
             raise OtherServer(
@@ -94,7 +94,7 @@ def register(joined: Joined, server: str) -> None:
     link.client.hset(keys.run, mapping={"config": wanted, "status": "running"})
 
 
-def tend(joined: Joined, server: str) -> None:
+def maintain(joined: Joined, server: str) -> None:
     """Restore the run's hash where Redis has lost it, and discard requests without a client."""
     written = _written(joined.link, joined.keys)
     if written is None:
@@ -110,9 +110,9 @@ def tend(joined: Joined, server: str) -> None:
 
 
 def _can_work(scorer: ScorerConfig) -> bool:
-    """Whether what it needs is there, as far as we know: a worker proves all that it serves, and serves nothing if not.
+    """Whether this machine knows of nothing that the scorer lacks: a judge's address, or reasoning-gym for its rows.
 
-    A judge needs the address of its model, and reasoning-gym's rows that library, which not every scorer has.
+    A worker proves each of its scorers before it serves any.
     """
     endpoint = getattr(scorer, "endpoint", None)
     has_library = scorer.type != "gym" or util.find_spec(GYM_LIBRARY) is not None
@@ -120,7 +120,7 @@ def _can_work(scorer: ScorerConfig) -> bool:
 
 
 def _written(link: RedisLink, keys: Keys) -> str | None:
-    """The configuration in the run's hash."""
+    """Read the configuration in the run's hash; None: there is none."""
     found: Any = link.client.hget(keys.run, "config")
     return None if found is None else found.decode()
 

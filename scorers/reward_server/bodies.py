@@ -1,8 +1,8 @@
 """This module reads the body of a request into questions, for `scorers.reward_server.service`.
 
-In: bytes, and what is served. Out: what is asked, with a question for each response, or in its place a verdict that
-nobody has to be asked for; or the 422 that says what is wrong with the body. Nothing here waits, and a body of 32 MiB
-takes seconds: the service reads large ones in a thread, so that others and `/ping` are answered meanwhile.
+In: bytes, and the tasks that are served. Out: for each response a question, or the result that is known without asking;
+or the 422 that says what is wrong with the body. Nothing here waits. A body of 32 MiB takes seconds, so the service
+reads large bodies in a thread, and answers other requests and `/ping` meanwhile.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Request = RewardRequest | BatchRequest | LegacyRequest
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks."""
+    """This is what a request asks."""
 
     kind: type[Request]
     questions: Sequence[Question | RewardResult]  # one for each response, in order
 
 
 class Bodies:
-    """The reader of requests' bodies.
+    """This reader makes questions of requests' bodies.
 
     Args:
-        tasks: that are served.
-        has_prompts: whether a response may have its prompt before it, as II-Thought's trainer sends it.
+        tasks: the tasks that are served.
+        has_prompts: whether a response may follow its prompt in one text, as II-Thought's trainer sends them.
     """
 
     def __init__(self, tasks: Mapping[str, TaskConfig], *, has_prompts: bool) -> None:
@@ -57,7 +57,7 @@ class Bodies:
         self._has_prompts = has_prompts
 
     def read(self, body: bytes, *, is_batch: bool) -> Asked | Response:
-        """What is asked, or what is wrong with the body."""
+        """Read what is asked, or answer what is wrong with the body."""
         try:
             tree = from_json(body)
         except ValueError as failure:
@@ -70,7 +70,7 @@ class Bodies:
         return Asked(kind, [self._question(item) for item in _items(request)])
 
     def _question(self, item: RewardRequest) -> Question | RewardResult:
-        """The question that a response and its row are. What goes wrong with one is no other's fault."""
+        """Make a question of a response and its row; an error becomes the result of this question alone."""
         text = response_of(item.llm_output) if self._has_prompts else item.llm_output
         try:
             return question_of(text, item.verification_info, self._tasks)

@@ -1,8 +1,8 @@
 """`python -m scorers serve`: scores over HTTP, for II-Thought's clients and any other.
 
-Parses, finds Redis (REDIS_URL, or a private one of its own), writes the run `api` there, and serves until SIGTERM or
-Ctrl-C, which let the requests that it is at get their answers. Who scores is `python -m scorers --run api`: start as
-many as you like, here or elsewhere. `scorers.reward_server.service` has the API, docs/reward_server.md the rest.
+It finds Redis (REDIS_URL, or a private one of its own), writes the run `api` there, and serves until SIGTERM or Ctrl-C.
+Requests under way still get their answers then. `python -m scorers --run api` scores: start as many of these as you
+like, here or elsewhere. `scorers.reward_server.service` has the API, docs/reward_server.md the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 WITHIN_S = 25.0  # the clients of II-Thought wait for 30
 LONGEST_WITHIN_S = 300.0  # of ten minutes, after which a request is swept away
-LINGERS_S = 20.0  # they come back after 2, 4 and 8
+LINGERS_S = 20.0  # a client of II-Thought comes back after 2, 4 and 8 seconds
 
 
 def serve(words: list[str]) -> int:
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _token(file: Path | None) -> str | None:
-    """What clients have to show. Raises OSError, ConfigError."""
+    """Return the token that clients have to show. Raises OSError, ConfigError."""
     if file is None:
         token = reward_token()
         return None if token is None else token.get_secret_value()
@@ -113,7 +113,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from broker.monitoring.heartbeat import Heartbeat
     from broker.private_redis import server as embedded
     from scorers.http_service import is_loopback, serve_app
-    from scorers.reward_server.api_run import ROLE, register, tend
+    from scorers.reward_server.api_run import ROLE, maintain, register
     from scorers.reward_server.connections import Connections
     from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
@@ -123,9 +123,8 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     link = RedisLink(private.url if private else url.get_secret_value(), outage_s=run.broker.outage_s)  # type: ignore[union-attr]
     joined = Joined(run, link, Keys(run.name))
     pending = PendingRequests(joined, lingers_s=LINGERS_S if args.legacy_client else 0.0)
-    heartbeat = Heartbeat(
-        link, joined.keys, ROLE, pending.name, long_wait_s=math.inf
-    )  # who starts meanwhile sees it
+    # Before the run is written: a server that starts meanwhile sees this one.
+    heartbeat = Heartbeat(link, joined.keys, ROLE, pending.name, long_wait_s=math.inf)
     try:
         link(lambda _: register(joined, pending.name))
         heartbeat.say(f"serving on port {args.port}")
@@ -136,7 +135,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
             within_s=args.timeout,
             token=token,
             drop=connections.drop if args.legacy_client else None,
-            tend=partial(tend, joined, pending.name),
+            maintain=partial(maintain, joined, pending.name),
         )
         if not is_loopback(args.host) and token is None:
             log.warning(

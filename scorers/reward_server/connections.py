@@ -1,7 +1,7 @@
 """This module knows the connections of a server's clients, breaks one on demand, and closes those that stay idle.
 
-Beside HTTP, and on purpose: a client that takes every status for a score is told nothing by a status, and one that
-never ends its request's head can't be told anything.
+It works beside HTTP on purpose. A status tells nothing to a client that takes every status for a score, and nothing can
+be answered to a client that never ends its request's head.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-HEAD_S: Final = 10.0  # for the head of a request; uvicorn closes what is idle after a reply in five
-HEAD_BYTES: Final = 1 << 20  # of it, with what of the body comes along
+HEAD_S: Final = 10.0  # for the head of a request; after a reply uvicorn closes an idle connection in five
+HEAD_BYTES: Final = 1 << 20  # of a head, with the part of the body that comes along
 
 Address = tuple[str, int]
 
 
 class Connections:
-    """The open connections, by the client's address. One event loop uses them."""
+    """This object knows the open connections, by the client's address. One event loop uses it."""
 
     def __init__(self) -> None:
         self._open: dict[Address, asyncio.Transport] = {}
         self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of those at which no request is at work
-        self._heard: dict[Address, int] = {}  # bytes from these
+        self._heard: dict[Address, int] = {}  # bytes that came from these
 
     def drop(self, client: Address) -> None:
-        """Break a client's connection, without a word; nothing where it is gone."""
+        """Break a client's connection, without a word, unless the connection is gone."""
         if (transport := self._open.get(client)) is not None:
             transport.abort()
 
     def watched(self, app: ASGIApp) -> ASGIApp:
-        """The application, with a deadline for the next request of every connection."""
+        """Give the application a deadline for the next request of every connection."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             client = tuple(scope.get("client") or ())[:2]
@@ -44,14 +44,14 @@ class Connections:
         return watched
 
     def protocol(self) -> type[asyncio.Protocol]:
-        """The protocol of uvicorn, which tells this object of every connection."""
+        """Return uvicorn's protocol, changed so that it tells this object of every connection."""
         from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
         base: Any = AutoHTTPProtocol
         connections = self
 
         class Protocol(base):  # type: ignore[misc]
-            """One connection."""
+            """This protocol serves one connection."""
 
             def connection_made(self, transport: asyncio.Transport) -> None:
                 super().connection_made(transport)
@@ -85,7 +85,7 @@ class Connections:
             del self._heard[client]
 
     def _takes(self, client: Address, number: int) -> bool:
-        """Whether bytes are passed on: no head is as long as these and those before."""
+        """Whether bytes are passed on: with those before, they are not too many for a head."""
         if client in self._heard:
             self._heard[client] += number
             if self._heard[client] > HEAD_BYTES:

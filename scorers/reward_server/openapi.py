@@ -1,6 +1,6 @@
-"""The reward server's description of itself: `/openapi.json`, made of the models in `wire`, and `/docs`, a page of it.
+"""This module describes the reward server: `/openapi.json`, made of the models in `wire`, and `/docs`, a page of it.
 
-The page is plain HTML that needs nothing from anywhere, so it can be read where there is no internet.
+The page is plain HTML and loads nothing, so it can be read where there is no internet.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PATHS: Final[tuple[tuple[str, str, str, tuple[type[BaseModel], ...], tuple[type
 
 
 def description(*, has_token: bool) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Build the OpenAPI document."""
     _, schemas = models_json_schema(
         [(model, "validation") for model in _MODELS], ref_template="#/components/schemas/{model}"
     )
@@ -83,7 +83,7 @@ def description(*, has_token: bool) -> dict[str, Any]:
 
 
 def page(document: dict[str, Any]) -> str:
-    """The document as HTML."""
+    """Show the document as HTML."""
     sections = []
     for path, verbs in document["paths"].items():
         for verb, operation in verbs.items():

@@ -1,10 +1,10 @@
-"""The requests under way between the web and the pool: questions go to Redis, results come back to their clients.
+"""This module has the requests under way between HTTP and the pool: questions go to Redis, results to their clients.
 
-In: questions, as coroutines of one event loop. Out: a result each, in the time that its client has. Redis is spoken to
-by two threads, one that writes and one that reads, so the loop never waits for it. While Redis is away questions wait
-with it, and those whose time is up get a result that says so; what Redis has lost is put there again. The same
-question asked again while it is under way is scored once. Whoever leaves takes the question along, unless it is a
-client that comes back (`lingers_s`).
+In: questions, as coroutines of one event loop. Out: a result for each, in the time that its client has. Two threads
+speak to Redis, one that writes and one that reads, so the loop never waits for Redis. While Redis is away questions
+wait, and a question whose time is up gets a result that says so. A question that Redis has lost is put there again.
+Equal questions under way are scored once. A question whose last client has left is discarded, after `lingers_s` where
+clients come back.
 """
 
 from __future__ import annotations
@@ -36,28 +36,30 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 1024  # questions under way; one more is refused at once
 RETRY_S: Final = 0.25  # before Redis is asked again
-BLOCK_S: Final = 1.0  # that the reading thread waits for a result, and so for its end
-LOOK_S: Final = 1.0  # for a look at who serves what, before a late question is answered
-CHECK_S: Final = 2.0  # between two looks whether Redis still has what it was given
+BLOCK_S: Final = (
+    1.0  # that the reading thread waits for a result, and so the longest time until that thread ends
+)
+LOOK_S: Final = 1.0  # for a look at the workers' queues, before a late question is answered
+CHECK_S: Final = 2.0  # between two checks that Redis still has every question
 
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A question under way."""
+    """A pending request is a question under way, with the clients that wait for its result."""
 
     question: Question
     request_id: str
-    verdict: asyncio.Future[RewardResult]
+    future: asyncio.Future[RewardResult]
     admission: asyncio.Task[None] | None = None
     waiting: int = 0  # clients
 
 
 class PendingRequests:
-    """One server's questions. For one event loop, on which `open` and `close` are called, too.
+    """One server's pending requests. One event loop uses them, and calls `open` and `close` too.
 
     Args:
         joined: the run `api`.
-        lingers_s: how long a question whose time was up goes on without a client; its verdict waits as long.
+        lingers_s: seconds for which a question whose time was up, and later its result, waits for a client.
         most: questions under way at once.
     """
 
@@ -66,32 +68,31 @@ class PendingRequests:
         self._joined = joined
         self._lingers_s = lingers_s
         self._most = most
-        self._cases: dict[bytes, _PendingRequest] = {}  # by question
+        self._by_question: dict[bytes, _PendingRequest] = {}  # by the question's key
         self._by_id: dict[str, _PendingRequest] = {}
         self._count = 0
-        self._trouble = ""  # what Redis said last; "" while it answers
-        self._writer = ThreadPoolExecutor(
-            1, thread_name_prefix="writer"
-        )  # one: what is let in before is let go
+        self._trouble = ""  # the last error of Redis; "" while Redis answers
+        # One thread: a request is put into Redis before it is discarded there.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._stop = threading.Event()
         self._reader: threading.Thread | None = None
 
     @property
     def under_way(self) -> int:
-        """The number of questions without a result, or with a result that a client has to come back for."""
-        return len(self._cases)
+        """Count the questions without a result, and those whose result waits for a client to come back."""
+        return len(self._by_question)
 
     def open(self) -> None:
-        """Begin to read what comes out."""
+        """Begin to read results."""
         self._reader = threading.Thread(
             target=self._read, args=(asyncio.get_running_loop(),), name="reader", daemon=True
         )
         self._reader.start()
 
     async def close(self) -> None:
-        """Let go of all that is under way."""
-        for case in list(self._cases.values()):
-            self._drop(case)
+        """Discard all questions under way."""
+        for request in list(self._by_question.values()):
+            self._drop(request)
         self._stop.set()
         if self._reader is not None:
             await asyncio.to_thread(self._reader.join, 2 * BLOCK_S)
@@ -99,46 +100,46 @@ class PendingRequests:
 
     async def ask(self, question: Question, within_s: float) -> RewardResult:
         """Have a question scored. After `within_s` the result says that there is no score yet, and why."""
-        case = self._cases.get(question.key)
-        if case is not None and _has_failed(case):  # while nobody waited: another try may do better
-            self._drop(case)
-            case = None
-        if case is None:
-            if len(self._cases) >= self._most:
+        request = self._by_question.get(question.key)
+        if request is not None and _has_failed(request):  # while no client waited: another try may do better
+            self._drop(request)
+            request = None
+        if request is None:
+            if len(self._by_question) >= self._most:
                 return unavailable(f"{self._most} requests are under way already")
-            case = self._admit(question)
+            request = self._admit(question)
         is_late = False
-        case.waiting += 1
+        request.waiting += 1
         try:
             async with asyncio.timeout(within_s):
-                return await asyncio.shield(case.verdict)
+                return await asyncio.shield(request.future)
         except TimeoutError:
             is_late = True
-            why = await self._why_late(case)
-            if case.verdict.done() and not case.verdict.cancelled():  # meanwhile
-                return case.verdict.result()
+            why = await self._why_late(request)
+            if request.future.done() and not request.future.cancelled():  # meanwhile
+                return request.future.result()
             return unavailable(f"not scored within {within_s:.3g} s: {why}")
         finally:
-            case.waiting -= 1
+            request.waiting -= 1
             if is_late and self._lingers_s:
-                asyncio.get_running_loop().call_later(self._lingers_s, self._drop_unless_asked, case)
+                asyncio.get_running_loop().call_later(self._lingers_s, self._drop_unless_asked, request)
             else:
-                self._drop_unless_asked(case)
+                self._drop_unless_asked(request)
 
     def _admit(self, question: Question) -> _PendingRequest:
         self._count += 1
         loop = asyncio.get_running_loop()
-        case = _PendingRequest(question, f"{self.name}-{self._count}", loop.create_future())
-        self._cases[question.key] = self._by_id[case.request_id] = case
-        case.admission = loop.create_task(self._let_in(case))
-        return case
+        request = _PendingRequest(question, f"{self.name}-{self._count}", loop.create_future())
+        self._by_question[question.key] = self._by_id[request.request_id] = request
+        request.admission = loop.create_task(self._put_into_redis(request))
+        return request
 
-    async def _let_in(self, case: _PendingRequest) -> None:
-        """Put a question into Redis, however often that has to be tried."""
-        asked = case.question
+    async def _put_into_redis(self, request: _PendingRequest) -> None:
+        """Put a question into Redis, however many tries that takes."""
+        asked = request.question
         loop = asyncio.get_running_loop()
         try:
-            rollout = rollout_of(case.request_id, asked.task, asked.text, asked.info)
+            rollout = rollout_of(request.request_id, asked.task, asked.text, asked.info)
             while True:
                 try:
                     await loop.run_in_executor(
@@ -150,33 +151,37 @@ class PendingRequests:
                 else:
                     return
         except Exception as error:
-            log.exception("not_admitted request=%s", case.request_id)
-            if not case.verdict.done():
-                case.verdict.set_result(bug(error))
+            log.exception("not_admitted request=%s", request.request_id)
+            if not request.future.done():
+                request.future.set_result(bug(error))
 
     def _admit_again(self, request_ids: Sequence[str]) -> None:
-        """Put into Redis again what it has lost: it was emptied, or is a replica that did not hear of it."""
-        lost = [case for case in map(self._by_id.get, request_ids) if case is not None and _is_in(case)]
-        for case in lost:
-            case.admission = asyncio.get_running_loop().create_task(self._let_in(case))
+        """Put into Redis again what it has lost: Redis was emptied, or is a replica that lacks these requests."""
+        lost = [
+            request
+            for request in map(self._by_id.get, request_ids)
+            if request is not None and _is_in_redis(request)
+        ]
+        for request in lost:
+            request.admission = asyncio.get_running_loop().create_task(self._put_into_redis(request))
         if lost:
             log.warning("redis_forgot requests=%d: asked again", len(lost))
 
-    def _drop_unless_asked(self, case: _PendingRequest) -> None:
-        if not case.waiting:
-            self._drop(case)
+    def _drop_unless_asked(self, request: _PendingRequest) -> None:
+        if not request.waiting:
+            self._drop(request)
 
-    def _drop(self, case: _PendingRequest) -> None:
+    def _drop(self, request: _PendingRequest) -> None:
         """Discard a question, and its entry in Redis where it has no result yet."""
-        if self._by_id.pop(case.request_id, None) is None:
+        if self._by_id.pop(request.request_id, None) is None:
             return
-        del self._cases[case.question.key]
-        if case.admission is not None:
-            case.admission.cancel()
-        if not case.verdict.done():
-            case.verdict.cancel()
+        del self._by_question[request.question.key]
+        if request.admission is not None:
+            request.admission.cancel()
+        if not request.future.done():
+            request.future.cancel()
             with contextlib.suppress(RuntimeError):  # closed
-                self._writer.submit(self._discard, [case.request_id])
+                self._writer.submit(self._discard, [request.request_id])
 
     def _discard(self, request_ids: Sequence[str]) -> None:
         try:
@@ -185,7 +190,7 @@ class PendingRequests:
             log.warning("not_discarded requests=%d error=%s; they go by their age", len(request_ids), error)
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The reading thread takes results to the loop, and their entries out of Redis."""
+        """Take results to the loop and their entries out of Redis, in the reading thread."""
         arrivals = Arrivals(self._joined.link, self._joined.keys, f"{self.name}-")
         read: list[str] = []
         check_at = time.monotonic() + CHECK_S
@@ -199,39 +204,41 @@ class PendingRequests:
                 discard(self._joined.link, self._joined.keys, read)
                 read = []
                 if time.monotonic() > check_at:
-                    given = [case.request_id for case in list(self._by_id.values()) if _is_in(case)]
+                    given = [
+                        request.request_id for request in list(self._by_id.values()) if _is_in_redis(request)
+                    ]
                     if lost := missing(self._joined.link, self._joined.keys, given):
-                        loop.call_soon_threadsafe(self._admit_again, lost)  # after the verdicts of above
+                        loop.call_soon_threadsafe(self._admit_again, lost)  # after the results of above
                     check_at = time.monotonic() + CHECK_S
             except (RedisError, PipelineError) as error:
                 self._say_trouble(error)
                 self._stop.wait(RETRY_S)
-            except Exception:  # a bug must not silence every later verdict
+            except Exception:  # a bug must not keep back every later result
                 log.exception("not_read")
                 self._stop.wait(RETRY_S)
 
     def _take(self, found: Sequence[Arrival]) -> None:
         for arrival in found:
-            case = self._by_id.get(arrival.request_id)
-            if case is not None and not case.verdict.done():
-                case.verdict.set_result(reward_result_of(arrival.result))
+            request = self._by_id.get(arrival.request_id)
+            if request is not None and not request.future.done():
+                request.future.set_result(reward_result_of(arrival.result))
 
     def _say_trouble(self, error: Exception) -> None:
         if not self._trouble:
             log.warning("redis_away at=%s error=%s", self._joined.link.address, error)
         self._trouble = mask(str(error)) or type(error).__name__
 
-    async def _why_late(self, case: _PendingRequest) -> str:
-        """What a client is told whose time is up."""
+    async def _why_late(self, request: _PendingRequest) -> str:
+        """Say why a request has no result in its client's time."""
         if self._trouble:
             return f"Redis is away: {self._trouble}"
-        queue = queue_of(self._joined.run.scorers, case.question.task)
+        queue = queue_of(self._joined.run.scorers, request.question.task)
         client: Any = self._joined.link.client
         keys = self._joined.keys
 
         def look() -> tuple[int, bytes | None]:
             return RqQueues(client, keys).serving()[queue], client.hget(
-                keys.tries, error_field(case.request_id)
+                keys.tries, error_field(request.request_id)
             )
 
         try:
@@ -246,15 +253,15 @@ class PendingRequests:
         if failure:
             return f"a worker failed at it: {failure.decode(errors='replace').strip().rpartition(chr(10))[2]}"
         workers = "1 worker serves" if serving == 1 else f"{serving} workers serve"
-        return f"{workers} the queue {queue}, and {len(self._cases)} requests are under way"
+        return f"{workers} the queue {queue}, and {len(self._by_question)} requests are under way"
 
 
-def _has_failed(case: _PendingRequest) -> bool:
+def _has_failed(request: _PendingRequest) -> bool:
     """Whether a question was tried, and can't be scored now."""
-    verdict = case.verdict
-    return verdict.done() and not verdict.cancelled() and verdict.result().status == "unavailable"
+    future = request.future
+    return future.done() and not future.cancelled() and future.result().status == "unavailable"
 
 
-def _is_in(case: _PendingRequest) -> bool:
+def _is_in_redis(request: _PendingRequest) -> bool:
     """Whether Redis has been given a question, and no result has come yet."""
-    return case.admission is not None and case.admission.done() and not case.verdict.done()
+    return request.admission is not None and request.admission.done() and not request.future.done()

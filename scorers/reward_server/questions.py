@@ -1,9 +1,9 @@
 """This module holds the questions that clients of the reward server ask, and the results that they get.
 
 In: what a client sent, and later a result from the run `api`. Out: a question that a pool can score, or what is wrong
-with it; and a result. A result has a value exactly when the answer was scored. What has none is told apart by one
-thing, whether it would help to ask again: `unscorable` is the fault of what was sent, now and later; `unavailable` is
-ours. Zero means wrong and nothing else.
+with it; and a result for the client. A result has a value exactly when the response was scored. A result without one
+says whether it would help to ask again: `unscorable` is the fault of what was sent, now and later; `unavailable` is the
+server's. Zero means wrong and nothing else.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ ASSISTANT: Final = "<\uff5cAssistant\uff5c>"
 
 
 class NotServed(Retryable):
-    """A row that this version can score, and this server is not configured to."""
+    """This error says that the version can score such a row, and this server is not configured to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One response and its row."""
+    """A question is one response and its row."""
 
     text: str
     task: str  # key of scorers.tasks
     info: Mapping[str, Any]  # canonical verification_info
-    key: bytes  # the same for the same question
+    key: bytes  # equal questions have equal keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardResult:
-    """What became of a question."""
+    """A result says what became of a question."""
 
     status: Literal["scored", "unscorable", "unavailable"]
     value: float | None  # exactly when scored
@@ -54,7 +54,7 @@ class RewardResult:
     components: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object that clients get."""
+        """Return the JSON object that clients get."""
         return {
             "score": self.value,
             "status": self.status,
@@ -67,12 +67,12 @@ class RewardResult:
 
 
 def unavailable(reason: str) -> RewardResult:
-    """The result of a question that can't be scored now."""
+    """Return the result of a question that can't be scored now."""
     return RewardResult(status="unavailable", value=None, reason=reason)
 
 
 def bug(error: Exception) -> RewardResult:
-    """It can't be scored by this version, which the operator has to hear of; nothing that was sent is to blame."""
+    """Return the result where this version has a bug, for which nothing that was sent is to blame."""
     return unavailable(f"the server has a bug: {mask(repr(error))}")
 
 
@@ -103,7 +103,7 @@ def question_of(
 
 
 def reference_of(ground_truth: str | float | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """What an entry of `ground_truths` means: a verification_info, or its JSON text; anything else is a math answer."""
+    """Read an entry of `ground_truths`: a verification_info or its JSON text; anything else is a math answer."""
     if isinstance(ground_truth, str):
         try:
             parsed = json.loads(ground_truth)
@@ -117,16 +117,17 @@ def reference_of(ground_truth: str | float | Mapping[str, Any]) -> str | Mapping
 
 
 def response_of(text: str) -> str:
-    """The response in a text that may have its prompt before it, as II-Thought's trainer sends it.
+    """Find the response in a text that may begin with its prompt, as II-Thought's trainer sends it.
 
-    What follows the first mark: the prompt's own. A policy that writes the mark again can't erase what it said before.
+    The response follows the first mark, which is the prompt's. So a policy can't erase what it has said by writing the
+    mark again.
     """
     _, mark, response = text.partition(ASSISTANT)
     return response if mark else text
 
 
 def reward_result_of(result: Result) -> RewardResult:
-    """The result for a client, made of what came out of the pool."""
+    """Make a client's result of what came out of the pool."""
     if isinstance(result, DeadLetter):
         return unavailable(result.reason)
     score, reward = result.scores[0], result.rewards[0]

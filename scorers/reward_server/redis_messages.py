@@ -1,9 +1,9 @@
-"""The wire of the reward server: requests go in as entries of the reserved run `api`, and their results come out.
+"""This module puts requests into the reserved run `api` in Redis, and reads their results.
 
 In: the text of a response and its row. Out: a group of one completion on `rollouts`, which any pool of scorers takes,
-and later what became of it, from `scored` or `dead`. No learner owns that run: the servers remove what they have read,
-and each also what is older than LONGEST_S, of other servers too. Each call is one try: its caller
-decides how long Redis may be away.
+and later the result, from `scored` or `dead`. No learner owns the run. Each server removes the results that it has
+read, and whatever is older than LONGEST_S, also of other servers. Each call is one try: its caller decides how long
+Redis may be away.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Result = ScoredGroup | DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What became of one request."""
+    """The result of one request, as it came out of Redis."""
 
     request_id: str
     result: Result
 
 
 def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping[str, Any]) -> SampledGroup:
-    """A request as a group: one completion of one made-up token, sampled by nobody."""
+    """Make a group of a request: one completion of one made-up token, which no generator sampled."""
     prompt = Prompt(
         group_id=request_id,
         split=Split.EVAL,
@@ -75,19 +75,19 @@ def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping
 
 
 def admit(link: RedisLink, keys: Keys, rollout: SampledGroup) -> None:
-    """Put a request where scorers find it; the same id again does no harm. Raises RedisError, PipelineError."""
+    """Put a request where scorers find it. The same id again does no harm. Raises RedisError, PipelineError."""
     flat = [part for pair in codec.encode_rollout(rollout).items() for part in pair]
     link.script("admit", keys.scripts(), rollout.prompt.group_id, *flat, wait=Wait.FOR_NOTHING)
 
 
 def discard(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> None:
-    """Discard requests, wherever they are. Raises RedisError, PipelineError."""
+    """Discard requests, in whatever stream they are. Raises RedisError, PipelineError."""
     if request_ids:
         link.script("discard", keys.scripts(), *request_ids, wait=Wait.FOR_NOTHING)
 
 
 def missing(link: RedisLink, keys: Keys, request_ids: Sequence[str]) -> list[str]:
-    """The requests that were admitted and of which Redis knows nothing any more. Raises RedisError."""
+    """Find which of these admitted requests Redis knows nothing of any more. Raises RedisError."""
     client: Any = link.client
     places = client.hmget(keys.where, request_ids) if request_ids else []
     return [request_id for request_id, place in zip(request_ids, places, strict=True) if place is None]
@@ -98,24 +98,25 @@ def discard_old(link: RedisLink, keys: Keys) -> int:
     client: Any = link.client
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)
-    slots = {
-        name.decode() for name in client.zrange(keys.slots, 0, -1)
-    }  # first: one more is let in with both
+    # The slots are read before the places: a request that comes between the two has both, and counts as not lost.
+    slots = {name.decode() for name in client.zrange(keys.slots, 0, -1)}
     places = {name.decode(): place.decode() for name, place in client.hgetall(keys.where).items()}
     lost = slots - places.keys()
     old = [
         name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms
     ]
     discard(link, keys, [*old, *lost])
-    client.xtrim(keys.stream(DEAD), minid=oldest_ms, approximate=False)  # entries that were nobody's request
+    client.xtrim(
+        keys.stream(DEAD), minid=oldest_ms, approximate=False
+    )  # also letters of entries that were no request
     return len(old) + len(lost)
 
 
 class Arrivals:
-    """One server's view of what comes out: its own requests' results, and nobody else's.
+    """This reader gives one server the results of its own requests, and of no others.
 
     Args:
-        prefix: what the ids of this server's requests begin with.
+        prefix: the beginning of the ids of this server's requests.
     """
 
     def __init__(self, link: RedisLink, keys: Keys, prefix: str) -> None:
@@ -125,9 +126,10 @@ class Arrivals:
         self._names = {keys.stream(stream).encode(): stream for stream in (SCORED, DEAD)}
 
     def read(self, *, block_s: float) -> list[Arrival]:
-        """What has come since the last call, after at most `block_s`. Raises RedisError.
+        """Read what has come since the last call, within `block_s` seconds. Raises RedisError.
 
-        After an error it reads from the start, where there is little: another Redis may count from an earlier clock.
+        After an error the next call reads from the start, where there is little: the next Redis may have an earlier
+        clock.
         """
         try:
             reply = self._client.xread(self._positions, count=64, block=max(1, int(block_s * 1000)))

@@ -1,8 +1,8 @@
-"""What scores requests of the reward server in a worker of the run `api`.
+"""This module scores requests of the reward server in a worker of the run `api`.
 
-In: a request, as a group of one completion. Out: that group with its score, also where no scorer
-could score the row: its client hears what is wrong with it, and an operator has no letter to read. What the machinery
-can't do goes the way of every group. A request is text alone, so what a task takes off for tokens is not taken here.
+In: a request, as a group of one completion. Out: that group with its score. Where no scorer could score the row, the
+score says what is wrong with the row: the client reads that, and no operator gets a letter. A failure of the machinery
+is handled as for every group. A request is text alone, so penalties for tokens are left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-BAD_ROW: Final = "bad_row"  # a component of what is unscorable because of its row; the reason names the fault
+BAD_ROW: Final = "bad_row"  # a component of a score that is unscorable because of its row
 
 
 class RequestScorer(GroupScorer):
-    """A `GroupScorer` whose bad rows are answers."""
+    """This `GroupScorer` answers a bad row with an unscorable score."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RequestScorer(GroupScorer):
         super().__init__(_without_tokens(config), queues, tally, shared)
 
     def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
-        """As `GroupScorer.score`, but for BadMessage: an unscorable score says what the row lacks."""
+        """Score as `GroupScorer.score` does; instead of a BadMessage, return a score that says what the row lacks."""
         started = time.monotonic()
         try:
             return super().score(rollout, worker)
@@ -62,7 +62,7 @@ class RequestScorer(GroupScorer):
 
 
 def _without_tokens(config: ScorersConfig) -> ScorersConfig:
-    """The section without the penalties that count tokens, of which a request has none."""
+    """Return the section without the penalties that count tokens: a request has none."""
     tasks = {}
     for name, task in config.tasks.items():
         counting = [key for key in ("overlong", "length") if getattr(task.penalties, key) is not None]

@@ -1,14 +1,17 @@
-"""The reward server's routes: HTTP on one side, the pending requests on the other.
+"""This module has the reward server's routes: HTTP on one side, the pending requests on the other.
 
 In: `POST /reward`, `POST /reward/batch`, `GET /ping`, and `/openapi.json` with `/docs`. Out: scores. `/ping` answers
-from memory. Whoever reaches the port may have programs run in the scorers' sandbox, so the server listens on loopback
-unless told otherwise, and may want a token.
+from memory. A client that reaches the port may have programs run in the scorers' sandbox, so the server listens on
+loopback unless told otherwise, and may want a token.
 
-What it answers when there is no score: what was sent can't be scored, now or later, 422 with a list of faults; not now
-(no worker, no Redis, too much waits, a judge or a sandbox that failed every try, no time left, a bug) 503 with
-`Retry-After`; no token 401; too slow 408; too large 413; not `application/json` 415. II-Thought's client takes any of
-them for a score of 0 and tries again only where the connection breaks: for it, a 408 or a 503 is a connection that
-breaks (`drop`).
+Without a score the answer is one of these:
+- 422 with a list of faults: what was sent can't be scored, now or later;
+- 503 with `Retry-After`: it can't be scored now. There is no worker, no Redis, too much waits, a judge or a sandbox
+  failed every try, no time is left, or the server has a bug;
+- 401 no token; 408 too slow; 413 too large; 415 not `application/json`.
+
+II-Thought's client takes each of these statuses for a score of 0, and tries again only where the connection breaks. So
+the server breaks the connection of such a client instead of a 408 or a 503 (`drop`).
 """
 
 from __future__ import annotations
@@ -41,26 +44,26 @@ from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, 
 
 log = logging.getLogger(__name__)
 
-BODY_BYTES: Final = 32 << 20
-MOST_BYTES: Final = 512 << 20  # of requests under way
-LARGE_BYTES: Final = 1 << 16  # of a body, from where it is read in a thread: below, that takes milliseconds
+BODY_BYTES: Final = 32 << 20  # the largest body
+MOST_BYTES: Final = 512 << 20  # of the bodies of all requests under way
+LARGE_BYTES: Final = 1 << 16  # a larger body is read in a thread; a smaller one takes milliseconds
 RETRY_AFTER_S: Final = 5
-TEND_S: Final = 30.0
+MAINTAIN_EVERY_S: Final = 30.0
 
-_OURS: Final = frozenset({408, 503})  # statuses that are nobody's score
+_OURS: Final = frozenset({408, 503})  # statuses that say nothing of the response that was sent
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
 class RewardServer:
-    """The application.
+    """The reward server's application has these routes and their limits.
 
     Args:
         pending: gets scores for questions.
-        tasks: that it scores.
-        within_s: for an answer.
-        token: that clients have to show; None: none.
-        drop: breaks the connection of a client of II-Thought's, given its address; None: its clients are others.
-        tend: what is done every half minute, in a thread.
+        tasks: the tasks that are served.
+        within_s: seconds within which a request gets its answer, or a 503.
+        token: the token that clients have to show; None: none.
+        drop: breaks the connection of a client of II-Thought's, given its address; None: clients are others.
+        maintain: called every MAINTAIN_EVERY_S, in a thread.
     """
 
     def __init__(
@@ -71,16 +74,16 @@ class RewardServer:
         within_s: float,
         token: str | None = None,
         drop: Callable[[tuple[str, int]], None] | None = None,
-        tend: Callable[[], None] = lambda: None,
+        maintain: Callable[[], None] = lambda: None,
     ) -> None:
         self._pending = pending
         self._bodies = Bodies(tasks, has_prompts=drop is not None)
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="reader")
-        self._bytes = 0  # of requests that are under way
+        self._bytes = 0  # of the bodies of requests under way
         self._within_s = within_s
         self._token = None if token is None else f"bearer {token}".encode()
         self._drop = drop
-        self._tend = tend
+        self._maintain = maintain
         self._document = description(has_token=token is not None)
         self._page = page(self._document)
         self.app = Starlette(
@@ -98,23 +101,23 @@ class RewardServer:
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         self._pending.open()
-        tending = asyncio.create_task(self._keep_tending())
+        maintaining = asyncio.create_task(self._keep_maintaining())
         try:
             yield
         finally:
-            tending.cancel()
+            maintaining.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await tending
+                await maintaining
             await self._pending.close()
             self._aside.shutdown(wait=False, cancel_futures=True)
 
-    async def _keep_tending(self) -> None:
+    async def _keep_maintaining(self) -> None:
         while True:
             try:
-                await asyncio.to_thread(self._tend)
+                await asyncio.to_thread(self._maintain)
             except Exception as failure:  # noqa: BLE001 - Redis is away, or a bug that must not end a server
-                log.warning("not_tended error=%s", mask(repr(failure)))
-            await asyncio.sleep(TEND_S)
+                log.warning("not_maintained error=%s", mask(repr(failure)))
+            await asyncio.sleep(MAINTAIN_EVERY_S)
 
     async def _ping(self, _request: Request) -> Response:
         return JSONResponse(Ping(message=f"{self._pending.under_way} requests are under way").model_dump())
@@ -132,7 +135,7 @@ class RewardServer:
         return await self._answer(request, is_batch=True)
 
     async def _answer(self, request: Request, *, is_batch: bool) -> Response:
-        """Scores, unless something is wrong with the request, or its client goes away."""
+        """Answer with scores, unless something is wrong with the request or its client goes away."""
         body = await read_body(request, BODY_BYTES)
         if isinstance(body, Response):
             return body
@@ -159,23 +162,22 @@ class RewardServer:
         return await asyncio.get_running_loop().run_in_executor(self._aside, read)
 
     async def _reply(self, asked: Asked, within_s: float) -> Response:
-        async def verdict(question: Question | RewardResult) -> RewardResult:
+        async def result(question: Question | RewardResult) -> RewardResult:
             return (
                 question
                 if isinstance(question, RewardResult)
                 else await self._pending.ask(question, within_s)
             )
 
-        return _REPLIES[asked.kind](await asyncio.gather(*map(verdict, asked.questions)))
+        return _REPLIES[asked.kind](await asyncio.gather(*map(result, asked.questions)))
 
     def _guarded(self, handler: _Handler) -> _Handler:
-        """The handler, for those who show the token."""
+        """Return the handler for clients that show the token; a bug in it is a 503."""
 
         async def guarded(request: Request) -> Response:
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
-            given = f"{kind.lower()} {shown.strip(' ')}".encode(
-                "latin-1"
-            )  # a token's own bytes may be Latin space
+            # Blanks alone are stripped: another space of Latin-1 may be one of the token's own bytes.
+            given = f"{kind.lower()} {shown.strip(' ')}".encode("latin-1")
             if self._token is not None and not hmac.compare_digest(given, self._token):
                 return error(
                     401,
@@ -195,20 +197,20 @@ class RewardServer:
         return guarded
 
 
-def _score(verdicts: Sequence[RewardResult]) -> Response:
-    return _refusal(verdicts, [("verification_info",)]) or _as_reply(verdicts[0].as_json())
+def _score(results: Sequence[RewardResult]) -> Response:
+    return _refusal(results, [("verification_info",)]) or _as_reply(results[0].as_json())
 
 
-def _scores(verdicts: Sequence[RewardResult]) -> Response:
-    """All scores, or none: a list of numbers has no word for one that is missing."""
-    refusal = _refusal(verdicts, [("ground_truths", place) for place in range(len(verdicts))])
-    return refusal or _as_reply({"scores": [verdict.value for verdict in verdicts]})
+def _scores(results: Sequence[RewardResult]) -> Response:
+    """Answer with all scores or with none: a list of numbers has no word for one that is missing."""
+    refusal = _refusal(results, [("ground_truths", place) for place in range(len(results))])
+    return refusal or _as_reply({"scores": [result.value for result in results]})
 
 
-def _results(verdicts: Sequence[RewardResult]) -> Response:
-    if all(verdict.status == "unavailable" for verdict in verdicts):
-        return _not_now(verdicts[0].reason)
-    return _as_reply({"results": [verdict.as_json() for verdict in verdicts]})
+def _results(results: Sequence[RewardResult]) -> Response:
+    if all(result.status == "unavailable" for result in results):
+        return _not_now(results[0].reason)
+    return _as_reply({"results": [result.as_json() for result in results]})
 
 
 _REPLIES: Final[Mapping[type[Body], Callable[[Sequence[RewardResult]], Response]]] = {
@@ -218,16 +220,16 @@ _REPLIES: Final[Mapping[type[Body], Callable[[Sequence[RewardResult]], Response]
 }
 
 
-def _refusal(verdicts: Sequence[RewardResult], places: Sequence[tuple[str | int, ...]]) -> Response | None:
-    """Why there is an answer without scores; None where all have one. What was sent badly comes first."""
+def _refusal(results: Sequence[RewardResult], places: Sequence[tuple[str | int, ...]]) -> Response | None:
+    """Return the answer where a score is missing, None where none is. A fault of what was sent comes first."""
     details = [
-        {"type": "unscorable", "loc": ["body", *place], "msg": verdict.reason}
-        for verdict, place in zip(verdicts, places, strict=True)
-        if verdict.status == "unscorable"
+        {"type": "unscorable", "loc": ["body", *place], "msg": result.reason}
+        for result, place in zip(results, places, strict=True)
+        if result.status == "unscorable"
     ]
     if details:
         return unprocessable(details)
-    reasons = [verdict.reason for verdict in verdicts if verdict.status == "unavailable"]
+    reasons = [result.reason for result in results if result.status == "unavailable"]
     return _not_now(reasons[0]) if reasons else None
 
 
@@ -236,12 +238,12 @@ def _not_now(reason: str) -> Response:
 
 
 def _as_reply(tree: Any) -> Response:
-    """JSON that any reader takes, whatever text a reason quotes."""
+    """Return JSON in ASCII, which every reader takes, whatever text a reason quotes."""
     return Response(json.dumps(tree), media_type="application/json")
 
 
 async def _as_json(_request: Request, failure: Exception) -> Response:
-    """404 and 405 in the shape of all others."""
+    """Answer a 404 or a 405 in the shape of all other refusals."""
     if not isinstance(failure, HTTPException):
         raise failure
     return JSONResponse({"detail": failure.detail}, status_code=failure.status_code, headers=failure.headers)

@@ -1,6 +1,6 @@
-"""What clients send to the reward server and what they get, as pydantic models: the source of its OpenAPI page.
+"""This module has what clients send to the reward server and what they get, as pydantic models.
 
-Names that a model does not have are not looked at, as II-Thought's server does.
+The OpenAPI page is made of them. Names that a model does not have are ignored, as by II-Thought's server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model
 
 
 class Body(BaseModel):
-    """A part of a request or of an answer."""
+    """Every part of a request or of an answer is one of these."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 

@@ -51,7 +51,10 @@ CLOSE_S: Final = 5.0
 
 
 class Endpoint:
-    """One endpoint. Its thread begins with the first question, and again after `close`. For one thread."""
+    """An endpoint asks one served model. Its thread begins with the first question, and anew after `close`.
+
+    One thread uses it.
+    """
 
     def __init__(self, config: EndpointConfig, shared: Shared | None = None) -> None:
         """Nothing is contacted here."""
@@ -73,10 +76,10 @@ class Endpoint:
             messages: of the chat, `role` and `content` each.
             key: the text by which the cache knows this question, say that of the messages without their nonce; None:
                 the messages themselves.
-            anew: whatever it has said before: the question is whether it answers.
+            anew: ask even if the cache has a reply: the caller wants to know whether the model answers.
         Returns:
-            a future that has a deadline of its own: however the servers behave, it ends. It raises
-            Retryable: no server has answered, each was busy or nobody lets a call begin, for too long.
+            a future with a deadline of its own: it ends, however the servers behave. It raises
+            Retryable: for too long no server has answered, each was busy, or no call was free.
             RequestRefused: a `Permanent`: this one question is not taken, it is too long for the model, say.
             Permanent: the model, the key or an address is wrong.
         """
@@ -85,13 +88,13 @@ class Endpoint:
         return self._session.ask(messages, key, anew=anew)
 
     def take_counts(self) -> Mapping[str, int]:
-        """Hits and misses of the cache since the last call, by their names in `ScorerStats`."""
+        """Return hits and misses of the cache since the last call, by their names in `ScorerStats`."""
         with self._counting:
             counts, self._counts = self._counts, Counter()
         return counts
 
     def close(self) -> None:
-        """Break off what is under way: its futures are cancelled."""
+        """Break off the questions under way: their futures are cancelled."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -102,12 +105,12 @@ class Endpoint:
 
 
 def seconds_of(call: Future[Reply]) -> float:
-    """The seconds that the server took for a call that has ended, without the wait for a turn; 0 for a failed call."""
+    """Return the seconds of an ended call at the server, without the wait for a turn; 0 for a failed call."""
     return call.result().seconds if call.exception() is None else 0.0
 
 
 def has_failed(call: Future[Any]) -> bool:
-    """Whether a call has ended in a way that may not repeat itself: cancelled, or by a `Retryable`."""
+    """Whether a call was cancelled or ended by a `Retryable`, so that another try may do better."""
     return call.done() and (call.cancelled() or isinstance(call.exception(), Retryable))
 
 
@@ -172,6 +175,6 @@ class _Session:
         for task in (*self._questions, admitting):
             task.cancel()
         await asyncio.gather(*self._questions, admitting, return_exceptions=True)
-        with contextlib.suppress(PipelineError, TimeoutError):  # else its calls' leases run out
+        with contextlib.suppress(PipelineError, TimeoutError):  # else the leases of its calls run out
             await asyncio.wait_for(self._admission.give_back(), CLOSE_S / 2)
         await self._wire.close()

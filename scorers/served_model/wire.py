@@ -1,9 +1,10 @@
 """This module makes one exchange with one server of a model, by OpenAI's API.
 
 In: a server's address and the body of a request. Out: what the model said, or an error that says whose doing it is:
-the server's (`HostTrouble`: another one may do better; `HostAway`: it may be back soon), too much work (`Busy`), the
-request's own (`RequestRefused`), or the configuration's (`EndpointMisused`). Called by `scorers.served_model.calls` on
-the endpoint's loop. No message holds the key, also where a server repeats it.
+- the server's: `HostTrouble` (another server may do better), `HostAway` (the server may be back soon) or `Busy`;
+- the request's own: `RequestRefused`;
+- the configuration's: `EndpointMisused`.
+Called by `scorers.served_model.calls` on the endpoint's loop. No message holds the key, also where a server repeats it.
 """
 
 from __future__ import annotations
@@ -31,44 +32,43 @@ from scorers.servers.retry_after import retry_after_s
 from scorers.text.extract import THINK_OPEN
 
 CONNECT_S: Final = 10.0
-KEEP_S: Final = 3.0  # an idle connection; uvicorn, and so vLLM, closes it after 5
-LIST_S: Final = 10.0  # for the names of its models
-REPLY_BYTES: Final = 4 << 20
+KEEP_S: Final = 3.0  # for which an idle connection is kept; uvicorn, and so vLLM, closes one after 5
+LIST_S: Final = 10.0  # for the names of a server's models
+REPLY_BYTES: Final = 4 << 20  # the largest reply
 UNENDED: Final = THINK_OPEN  # instead of a reply, where there were thoughts and then nothing
-SAID_CHARS: Final = 300  # of what a server says of an error
+SAID_CHARS: Final = 300  # of a server's words about an error
 _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 _THIS_REQUEST: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-_BROKEN_OFF: Final = frozenset({"abort", "error"})  # finish reasons of vLLM and SGLang: what came is no reply
-_THOUGHTS: Final = (
-    "reasoning",
-    "reasoning_content",
-)  # vLLM's name, and the one that it and others had before
+_BROKEN_OFF: Final = frozenset(
+    {"abort", "error"}
+)  # finish reasons of vLLM and SGLang for a text that is no reply
+_THOUGHTS: Final = ("reasoning", "reasoning_content")  # vLLM's name for thoughts, and the older name
 _OUT_OF_MONEY: Final = "insufficient_quota"  # OpenAI's code for a 429 that no waiting ends
 
 
 class HostTrouble(Retryable):
-    """This server did not do its work; another one may, or this one the next time."""
+    """This server did not do its work; another server may, or the same server the next time."""
 
 
 class HostAway(HostTrouble):
-    """Nobody answers at this server: it may be about to start."""
+    """Nothing answers at this server's address: the server may be about to start."""
 
 
 class RequestRefused(Permanent):
-    """This very request is not taken, wherever it is sent: too long for the model, say. Others may be."""
+    """No server takes this very request: it is too long for the model, say. Other requests may be taken."""
 
 
 class EndpointMisused(Permanent):
-    """An unknown model, a wrong key or address: every request fails until a person acts."""
+    """The model is unknown, or the key or the address is wrong: every request fails until a person acts."""
 
 
 class Busy(Exception):
     """The server has too much to do. This is no failure, but a wish to be asked again later.
 
     Attributes:
-        seconds: until it wants to be asked again; None: it does not say.
+        seconds: until the server wants to be asked again; None: the server does not say.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -78,23 +78,25 @@ class Busy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said."""
+    """A reply is what the model said."""
 
-    text: str  # "" where it said nothing, UNENDED where it only thought
-    finish_reason: str | None  # "length": it was cut off
-    cached: bool = False  # it said so before
-    seconds: float = field(default=0.0, compare=False)  # of the call; none where it said so before
+    text: str  # "" where the model said nothing, UNENDED where it only thought
+    finish_reason: str | None  # "length": the text was cut off
+    cached: bool = False  # the reply is an earlier one, from the cache
+    seconds: float = field(default=0.0, compare=False)  # of the call; 0 for a reply from the cache
 
 
 class Wire:
-    """What every exchange has in common: the connections, the key and the time limit. For one loop."""
+    """A wire makes exchanges, which share its connections, its key and its time limit. For one loop."""
 
     def __init__(self, key: SecretStr | None, *, timeout_s: float) -> None:
         """Nothing is contacted here."""
         self._key = "" if key is None else key.get_secret_value()
         self._timeout_s = timeout_s
         self._opened: aiohttp.ClientSession | None = None
-        self._proxies: dict[str, str | None] = {}  # by URL: the environment is read once for each
+        self._proxies: dict[
+            str, str | None
+        ] = {}  # by URL, as the environment named them at its first exchange
 
     async def close(self) -> None:
         """Close the connections, once no exchange runs any more."""
@@ -120,7 +122,7 @@ class Wire:
         return Reply(text or "", finish_reason, seconds=time.monotonic() - started)
 
     async def models(self, url: str) -> list[str]:
-        """The names of what is served there. Raises as the module says."""
+        """Ask a server for the names of its models. Raises as the module says."""
         url = f"{url}/models"
         found = await self._exchange("GET", url, None, LIST_S)
         try:
@@ -129,7 +131,7 @@ class Wire:
             raise HostTrouble(f"{url}: a list of models without names") from None
 
     async def _exchange(self, method: str, url: str, body: bytes | None, timeout_s: float) -> Any:
-        if not (self._key.isascii() and self._key.isprintable()):  # the errors that it leads to would show it
+        if not (self._key.isascii() and self._key.isprintable()):  # the client's error would show the key
             raise EndpointMisused(f"{url}: the key has a character that no header can carry")
         headers = {"content-type": "application/json"} | (
             {"authorization": f"Bearer {self._key}"} if self._key else {}
@@ -179,7 +181,7 @@ class Wire:
         return self._proxies[url]
 
     def _error(self, url: str, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        """The exception that an answer other than 200 stands for."""
+        """Return the exception that an answer other than 200 stands for."""
         code, said = _said(data, self._key)
         what = f"{url}: HTTP {status} {said}".rstrip()
         asked_s = retry_after_s(headers.get("retry-after"))
@@ -198,13 +200,13 @@ class Wire:
 
 
 def _has_thought(message: Mapping[str, Any]) -> bool:
-    """Whether a server that tells thoughts from the reply (vLLM's --reasoning-parser) found some."""
+    """Whether a message has thoughts beside its reply (vLLM's --reasoning-parser tells the two apart)."""
     return any(isinstance(thoughts := message.get(name), str) and thoughts.strip() for name in _THOUGHTS)
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the certificates that are trusted. To read them takes longer than a call."""
+    """Return the trusted certificates, read once: reading takes longer than a call."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file or not folder:
         return ssl.create_default_context(cafile=file or certifi.where())
@@ -214,7 +216,7 @@ def _trusted() -> ssl.SSLContext:
 def _proxy_of(url: str) -> str | None:
     """Return the proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name for `url`; None: there is none.
 
-    aiohttp's own reading of them knows no ALL_PROXY, and starts a thread for every call.
+    aiohttp's own reading of these variables knows no ALL_PROXY, and takes a thread for every call.
     """
     parts, named = urlsplit(url), getproxies()
     proxy = named.get(parts.scheme) or named.get("all")
@@ -243,16 +245,16 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _said(data: bytes, key: str) -> tuple[str, str]:
-    """Code and message of an error without the key: those of its JSON, else the beginning of whatever it is."""
+    """Read code and message of an error, without the key: those of its JSON, else the beginning of the body."""
     code, text = "", data.decode(errors="replace")
     try:
         error = json.loads(data)
         error = error.get("error", error)
-        if isinstance(error, str):  # as vLLM has it for a wrong key
+        if isinstance(error, str):  # vLLM's form for a wrong key
             error = {"message": error}
         code, text = str(error.get("code")), str(error.get("message") or text)
     except (ValueError, AttributeError, RecursionError):
         pass
-    if key:  # before it is cut: half of a key is a secret too
+    if key:  # before the text is cut: half of a key is a secret too
         text = text.replace(key, MASK)
     return code, " ".join(text.split())[:SAID_CHARS]

@@ -243,7 +243,7 @@ def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) 
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         station.learner.retire(["0", "1", "3"])
         dispatcher.rollouts.renew()
-        dispatcher.let_go()
+        dispatcher.discard_gone()
         assert [entry.group_id for entry in dispatcher.held["math"]] == ["2", "4"]
 
 
@@ -279,7 +279,7 @@ def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(sta
 def test_groups_that_nobody_can_take_are_said_aloud(
     station: Station, monkeypatch: pytest.MonkeyPatch, serves: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(dispatching, "SAY_EVERY_S", 0.0)
+    monkeypatch.setattr(dispatching, "WARN_EVERY_S", 0.0)
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
     station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
@@ -291,7 +291,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
         assert len(dispatcher.held["math"]) == 3, (
             "two jobs of one group are enough for the first worker to come"
         )
-        dispatcher._say_aloud()
+        dispatcher._warn_of_unserved_queues()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said == (
         []

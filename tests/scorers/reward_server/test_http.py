@@ -1,4 +1,4 @@
-"""The reward server's HTTP and its desk without a pool: tokens, limits, descriptions, an absent Redis, two servers."""
+"""The reward server's HTTP and its pending requests without a pool: tokens, limits, descriptions, an absent Redis, two servers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from config.logs import mask
 from config.scorers import TaskConfig
 from scorers.http_service import is_loopback
 from scorers.retries import FAILED_TRIES
-from scorers.reward_server import bodies, service
-from scorers.reward_server import pending_requests as desk_module
-from scorers.reward_server.api_run import ROLE, OtherServer, api_run, register, tend
+from scorers.reward_server import bodies, pending_requests, service
+from scorers.reward_server.api_run import ROLE, OtherServer, api_run, maintain, register
 from scorers.reward_server.command import LINGERS_S, LONGEST_WITHIN_S, serve
 from scorers.reward_server.pending_requests import PendingRequests
 from scorers.reward_server.questions import (
@@ -54,18 +53,18 @@ BODY = {"llm_output": "\\boxed{5}", "verification_info": MATH}
 KEYS = Keys("api")
 
 
-class FakeDesk:
+class FakePending:
     """Finds everything right, or says what it was told to say."""
 
     under_way = 0
 
-    def __init__(self, verdict: RewardResult | None = None) -> None:
-        self.verdict = verdict or RewardResult(status="scored", value=1.0, reason="as scripted")
+    def __init__(self, result: RewardResult | None = None) -> None:
+        self.result = result or RewardResult(status="scored", value=1.0, reason="as scripted")
         self.asked: list[Question] = []
 
     async def ask(self, question: Question, within_s: float) -> RewardResult:
         self.asked.append(question)
-        return self.verdict
+        return self.result
 
     def open(self) -> None:
         """Nothing to read."""
@@ -80,12 +79,12 @@ def client_of(pending: Any, **options: Any) -> TestClient:
 
 @pytest.fixture
 def joined(link: RedisLink, monkeypatch: pytest.MonkeyPatch) -> Joined:
-    monkeypatch.setattr(desk_module, "BLOCK_S", 0.05)  # how soon a desk can be closed
+    monkeypatch.setattr(pending_requests, "BLOCK_S", 0.05)  # how soon they can be closed
     return Joined(api_run([]), link, KEYS)
 
 
 def test_a_server_with_a_token_wants_it_for_everything_but_ping() -> None:
-    client = client_of(FakeDesk(), token="s3cret")
+    client = client_of(FakePending(), token="s3cret")
     tried = {
         shown: client.post("/reward", json=BODY, headers={b"authorization": shown.encode()}).status_code
         for shown in ("", "s3cret", "Bearer wrong", "Bearer s3cret", "bearer  s3cret", "Bearer s\xe9")
@@ -103,7 +102,7 @@ def test_a_server_with_a_token_wants_it_for_everything_but_ping() -> None:
 
 
 def test_a_token_may_end_with_any_letter() -> None:
-    client = client_of(FakeDesk(), token="cl\xe9 \xe0")
+    client = client_of(FakePending(), token="cl\xe9 \xe0")
     answer = client.post("/reward", json=BODY, headers={b"authorization": "Bearer cl\xe9 \xe0".encode()})
     assert answer.status_code == 200
 
@@ -173,7 +172,7 @@ def test_no_body_brings_about_a_500(
     monkeypatch: pytest.MonkeyPatch, content: bytes, kind: str, status: int
 ) -> None:
     monkeypatch.setattr(service, "BODY_BYTES", 2000 if status == 413 else 1 << 20)
-    answer = client_of(FakeDesk()).post("/reward", content=content, headers={"content-type": kind})
+    answer = client_of(FakePending()).post("/reward", content=content, headers={"content-type": kind})
     assert answer.status_code == status
     detail = answer.json().get("detail", "")
     assert isinstance(detail, list) == (status == 422)
@@ -189,7 +188,7 @@ def test_a_bug_is_its_own_rows_alone_and_no_500(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(bodies, "question_of", broken)
     dropped: list[tuple[str, int]] = []
-    client = client_of(FakeDesk(), drop=dropped.append)
+    client = client_of(FakePending(), drop=dropped.append)
     items = [{**BODY, "llm_output": text} for text in ("even", "odd")]
     results = client.post("/reward/batch", json={"items": items}).json()["results"]
     assert [(item["score"], item["status"]) for item in results] == [(1.0, "scored"), (None, "unavailable")]
@@ -222,7 +221,7 @@ def test_what_is_wrong_with_a_row_comes_before_whether_it_is_served(
 
 def test_what_is_under_way_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MOST_BYTES", 300)
-    client = client_of(FakeDesk())
+    client = client_of(FakePending())
     large = {**BODY, "llm_output": "x" * 300}
     assert [client.post("/reward", json=body).status_code for body in (BODY, large, BODY)] == [200, 503, 200]
 
@@ -236,7 +235,7 @@ def test_a_large_body_is_read_beside_other_requests_and_in_its_time(monkeypatch:
     large = {**BODY, "llm_output": "x" * 300}
 
     async def talk() -> list[int]:
-        server = RewardServer(FakeDesk(), api_run([]).scorers.tasks, within_s=0.3)  # type: ignore[arg-type]
+        server = RewardServer(FakePending(), api_run([]).scorers.tasks, within_s=0.3)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(server.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             stuck = [asyncio.create_task(client.post("/reward", json=large)) for _ in "ab"]
@@ -249,34 +248,34 @@ def test_a_large_body_is_read_beside_other_requests_and_in_its_time(monkeypatch:
 
 
 def test_other_methods_and_places_are_refused_in_json() -> None:
-    client = client_of(FakeDesk())
+    client = client_of(FakePending())
     assert [(client.get(path).status_code, client.get(path).json()) for path in ("/reward", "/")] == [
         (405, {"detail": "Method Not Allowed"}),
         (404, {"detail": "Not Found"}),
     ]
 
 
-def test_a_verdict_without_a_value_is_never_a_number() -> None:
-    for verdict, status in (
+def test_a_result_without_a_value_is_never_a_number() -> None:
+    for result, status in (
         (unavailable("no worker"), 503),
         (RewardResult(status="unscorable", value=None, reason="a broken row"), 422),
     ):
-        answer = client_of(FakeDesk(verdict)).post("/reward", json=BODY)
+        answer = client_of(FakePending(result)).post("/reward", json=BODY)
         assert (answer.status_code, "score" in answer.json()) == (status, False)
-        assert verdict.reason in answer.text
+        assert result.reason in answer.text
 
 
 def test_what_an_old_client_can_not_have_now_breaks_its_connection() -> None:
     dropped: list[tuple[str, int]] = []
-    client = client_of(FakeDesk(unavailable("no worker")), drop=dropped.append)
+    client = client_of(FakePending(unavailable("no worker")), drop=dropped.append)
     client.post("/reward", json=BODY)
     assert [host for host, _ in dropped] == ["testclient"]
-    assert client_of(FakeDesk(), drop=dropped.append).post("/reward", json=BODY).json()["score"] == 1.0
+    assert client_of(FakePending(), drop=dropped.append).post("/reward", json=BODY).json()["score"] == 1.0
     assert len(dropped) == 1
 
 
 def test_it_describes_what_it_serves_and_its_page_needs_nothing_from_elsewhere() -> None:
-    client = client_of(FakeDesk(), token=None)
+    client = client_of(FakePending(), token=None)
     document = client.get("/openapi.json").json()
     assert set(document["paths"]) == {"/ping", "/reward", "/reward/batch"}
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
@@ -338,7 +337,7 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
             await pending.close()
         return found
 
-    assert [verdict.value for verdict in asyncio.run(both())] == [0.5] * 6
+    assert [result.value for result in asyncio.run(both())] == [0.5] * 6
     assert not [
         name
         for name in ("slots", "where", ROLLOUTS, SCORED)
@@ -347,15 +346,15 @@ def test_each_of_two_servers_answers_its_own_and_equal_questions_are_one(
     assert link.client.xlen(KEYS(SCORED)) == link.client.xlen(KEYS(ROLLOUTS)) == 0
 
 
-def test_a_desk_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link: RedisLink) -> None:
+def test_a_server_has_a_limit_and_lets_go_of_what_is_given_up(joined: Joined, link: RedisLink) -> None:
     async def crowd() -> None:
         pending = PendingRequests(joined, most=2)
         pending.open()
         asked = [asyncio.create_task(pending.ask(question(text), 0.3)) for text in "abc"]
-        verdicts = [await one for one in asked]
-        assert [verdict.status for verdict in verdicts] == ["unavailable"] * 3
-        assert sum("2 requests are under way already" in verdict.reason for verdict in verdicts) == 1
-        assert sum("no worker serves the queue math" in verdict.reason for verdict in verdicts) == 2
+        results = [await one for one in asked]
+        assert [result.status for result in results] == ["unavailable"] * 3
+        assert sum("2 requests are under way already" in result.reason for result in results) == 1
+        assert sum("no worker serves the queue math" in result.reason for result in results) == 2
         await pending.close()
 
     asyncio.run(crowd())
@@ -389,16 +388,16 @@ def test_a_client_that_comes_back_is_told_what_came_meanwhile_or_asked_for_anew(
         found = []
         for value in (None, 0.5, 1.0):
             found.append(await pending.ask(question("a"), 0.05))
-            (case,) = pending._cases.values()
+            (request,) = pending._by_question.values()
             await asyncio.to_thread(wait_until, lambda: int(link.client.xlen(KEYS(ROLLOUTS))) == 1)
             await asyncio.to_thread(score_all, link, value, **({} if value else {FAILED_TRIES: 2.0}))
-            await asyncio.wait([case.verdict], timeout=10)
+            await asyncio.wait([request.future], timeout=10)
             found += [await pending.ask(question("a"), 0.05)] if value else []
         await pending.close()
         return found
 
     late, anew, right, late_too, last = asyncio.run(come_back())
-    assert [verdict.status for verdict in (late, anew, late_too)] == ["unavailable"] * 3
+    assert [result.status for result in (late, anew, late_too)] == ["unavailable"] * 3
     assert "not scored within" in anew.reason, "what had failed while nobody waited is no answer"
     assert (right.value, last.value) == (0.5, 1.0)
 
@@ -424,7 +423,7 @@ def test_a_late_answer_says_what_a_worker_failed_at(joined: Joined, link: RedisL
 def test_what_redis_forgets_is_asked_again(
     joined: Joined, link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk_module, "CHECK_S", 0.05)
+    monkeypatch.setattr(pending_requests, "CHECK_S", 0.05)
 
     async def ask() -> list[RewardResult]:
         pending = PendingRequests(joined)
@@ -441,7 +440,7 @@ def test_what_redis_forgets_is_asked_again(
         await pending.close()
         return found
 
-    assert [verdict.value for verdict in asyncio.run(ask())] == [0.5, 0.5]
+    assert [result.value for result in asyncio.run(ask())] == [0.5, 0.5]
 
 
 def test_results_of_a_redis_with_an_earlier_clock_are_read(joined: Joined, link: RedisLink) -> None:
@@ -509,14 +508,14 @@ def test_a_configuration_that_somebody_else_writes_is_said_aloud_and_left(
     joined: Joined, link: RedisLink, caplog: pytest.LogCaptureFixture
 ) -> None:
     register(joined, "first")
-    tend(joined, "first")
+    maintain(joined, "first")
     assert caplog.records == []
     link.client.hset(KEYS("run"), "config", "name: api")
-    tend(joined, "first")
+    maintain(joined, "first")
     assert "other_configuration run=api" in caplog.text
     assert link.client.hget(KEYS("run"), "config") == b"name: api"
     link.client.delete(KEYS("run"))
-    tend(joined, "first")
+    maintain(joined, "first")
     assert state_of(link, KEYS).status == "running"
 
 
