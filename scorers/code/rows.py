@@ -14,12 +14,12 @@ import json
 import random
 import symtable
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from scorers.code.pytest_tools import reaching_tool
+from scorers.code.answer import ALIASES
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
@@ -30,20 +30,9 @@ SHAPES: Final = (
     '{"tests": [...], "setup"?}',
     '{"pytest", "module"?}',
 )
-ALIASES: Final[Mapping[str, Language]] = {
-    "python": Language.PYTHON,
-    "py": Language.PYTHON,
-    "python3": Language.PYTHON,
-    "cpp": Language.CPP,
-    "c++": Language.CPP,
-    "cc": Language.CPP,
-    "cxx": Language.CPP,
-    "javascript": Language.JAVASCRIPT,
-    "js": Language.JAVASCRIPT,
-    "node": Language.JAVASCRIPT,
-    "nodejs": Language.JAVASCRIPT,
-}
 CONSTANTS: Final = frozenset({"true", "false", "null"})  # of JSON, in tests that were made from it
+FIXTURES: Final = frozenset({"capsys", "capsysbinary", "capfd", "capfdbinary", "monkeypatch", "mocker"})
+MOCKS: Final = frozenset({"mock", "unittest.mock"})
 CHECKERS: Final[Mapping[str, str]] = {  # names that decide a check: a library's, whatever the answer says
     "np": "import numpy as np",
     "pd": "import pandas as pd",
@@ -290,7 +279,7 @@ def _pytest(text: str, module: str) -> Harnessed:
             f"'module' must be a module's name, and none of the standard library's, got {module!r}"
         )
     tree = _parsed(text, "pytest")
-    if (tool := reaching_tool(tree)) is not None:
+    if (tool := _reaching_tool(tree)) is not None:
         raise BadMessage(
             f"a pytest file with {tool!r}: the answer runs in a process of its own, whose output and "
             "objects the tests can neither see nor replace"
@@ -301,6 +290,46 @@ def _pytest(text: str, module: str) -> Harnessed:
             f"a pytest file that imports nothing from {module!r}, the module that the answer becomes"
         )
     return Harnessed(cases=(), pytest=text, module=module, imports=("pytest", *imports))
+
+
+def _reaching_tool(tree: ast.Module) -> str | None:
+    """The name of a tool that can't work here: the answer runs in another process than its tests; None: it uses none.
+
+    Such a tool looks at the answer's output or replaces its objects: with it every answer would be wrong.
+    """
+    nodes = list(ast.walk(tree))
+    if found := next((name for node in nodes for name in _fixtures_of(node) if name in FIXTURES), None):
+        return found
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {
+        name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module
+        for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    }
+    taken = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module in MOCKS
+        for alias in node.names
+    }
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return "mock.patch" if modules & MOCKS and "patch" in taken | used else None
+
+
+def _fixtures_of(node: ast.AST) -> Iterator[str]:
+    """The fixtures that a function asks for by its parameters, or a mark by name."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            yield argument.arg
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "usefixtures"
+    ):
+        for named in node.args:
+            if isinstance(named, ast.Constant):
+                yield str(named.value)
 
 
 def _parsed(text: str, key: str) -> ast.Module:

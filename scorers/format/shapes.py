@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from scorers.code.rows import ALIASES
-from scorers.code.source import program_of
+from scorers.code.answer import ALIASES, program_of
 from scorers.sandbox.program import Language
 from scorers.swe.answer import patch_of, whole_file
 from scorers.swe.edits import NoEdit, edits_of, solution_of

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Json
 
+from scorers.code.answer import tags_of
 from scorers.code.output import difference
-from scorers.code.rows import ALIASES
 from scorers.sandbox.server.runners import RunnerLost
 from scorers.sandbox.wire import LANGUAGES, RunReply, RunRequest, Seconds
 from scorers.text.extract import last_block, response_part
@@ -70,8 +70,7 @@ class SubmitRequest(_Part):
 async def evaluate(asked: SubmitRequest, run: Callable[[RunRequest], Awaitable[bytes]]) -> dict[str, Any]:
     """Run the cases in order, until one fails unless `extra.run_all_cases` is true. Raises what `run` does."""
     config = asked.config
-    tags = {alias for alias, language in ALIASES.items() if language is LANGUAGES[config.language]}
-    code = last_block(response_part(asked.completion) or "", tags)
+    code = last_block(response_part(asked.completion) or "", tags_of(LANGUAGES[config.language]))
     tests: list[dict[str, Any]] = []
     for case in config.provided_data.test if code is not None else []:
         reply = RunReply.model_validate_json(

@@ -13,8 +13,8 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from scorers.code.answer import program_of
 from scorers.code.scorer import RULES, CodeTests
-from scorers.code.source import program_of
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tests.support.paths import DATA

@@ -9,8 +9,7 @@ import pytest
 
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from scorers.code.scorer import CodeTests
-from scorers.code.tally import CaseTally
+from scorers.code.scorer import CaseTally, CodeTests
 from scorers.scorer import OVER_LIMIT
 
 HANG = "while True: pass"
