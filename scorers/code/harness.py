@@ -37,12 +37,23 @@ class HarnessReport:
 @functools.cache
 def harness(packages: tuple[str, ...] = ()) -> Program:
     """The harness as a program."""
-    folder = Path(scorers.sandbox.harness.__file__).parent
-    sources = {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in MODULES}
-    text = (folder / "start.py").read_text(encoding="utf-8")
-    return Program(
-        language=Language.PYTHON, packages=packages, source=f"{text}\nmain({sources!r})\n".encode()
-    )
+    source = harness_source({name: name for name in MODULES})
+    return Program(language=Language.PYTHON, packages=packages, source=source)
+
+
+def harness_source(files: Mapping[str, str]) -> bytes:
+    """The one source file of a harness: its start, which carries the other modules as text.
+
+    Args:
+        files: the name under which the start loads each module -> the file's name in `scorers.sandbox.harness`.
+    """
+    sources = {name: harness_text(file) for name, file in files.items()}
+    return f"{harness_text('start')}\nmain({sources!r})\n".encode()
+
+
+def harness_text(module: str) -> str:
+    """The text of one of the modules in `scorers.sandbox.harness`, to be sent."""
+    return (Path(scorers.sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +97,7 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
-def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
+def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
     """What a run proved.
 
     Args:
@@ -96,22 +107,37 @@ def verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessRep
     Raises:
         SandboxUnavailable: the harness could not do its work on this machine, or the answer perhaps not its own.
     """
-    verdict = _verdict_of(outcome, nonce, expected)
+    report = _report_of(outcome, nonce, expected)
     if outcome.is_crowded and (
-        verdict.broken or verdict.stopped or not all(passed for passed, _ in verdict.cases)
+        report.broken or report.stopped or not all(passed for passed, _ in report.cases)
     ):
         raise SandboxUnavailable(CROWDED)
-    return verdict
+    return report
 
 
-def _verdict_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
+def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> dict[str, Any] | None:
+    """What the harness says of a run in its last line, which carries the run's nonce; None without such a line.
+
+    Args:
+        outcome: of the sandbox.
+        nonce: of this run.
+        of: what else to call the harness in the error: " of reasoning-gym".
+    Raises:
+        SandboxUnavailable: the harness says that it could not do its work.
+    """
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # whole
-        return _proven(json.loads(last.removeprefix(f"{nonce} ")), expected)
+        proof: dict[str, Any] = json.loads(last.removeprefix(f"{nonce} "))
+        return proof
     if outcome.exit_code == BROKEN:
-        raise SandboxUnavailable(
-            f"the harness failed: {outcome.stderr.decode('utf-8', 'replace').strip()[-300:]}"
-        )
+        reason = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise SandboxUnavailable(f"the harness{of} failed: {reason}")
+    return None
+
+
+def _report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
+    if (proof := proof_of(outcome, nonce)) is not None:
+        return _proven(proof, expected)
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return HarnessReport(
         cases=(), stopped=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit

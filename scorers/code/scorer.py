@@ -24,9 +24,10 @@ from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.answer import program_of
-from scorers.code.harness import HarnessReport, Job, harness, new_nonce, verdict_of
+from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import (
     CROWDED,
@@ -81,7 +82,7 @@ class CaseTally:
         while len(self.results) < self.total:
             self.add(reason, is_limit=is_limit)
 
-    def verdict(self) -> tuple[float, float, str]:
+    def score(self) -> tuple[float, float, str]:
         """Value, share of passed cases, reason."""
         total, passed = self.total or len(self.results), sum(self.results)
         if passed == total > 0:
@@ -101,7 +102,7 @@ class CodeTests:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
-        self._suite: tuple[Mapping[str, Any], Suite] | None = None  # of the last row: a group shares it
+        self._suites = LastRow(self._read_suite)
 
     @property
     def version(self) -> str:
@@ -110,7 +111,7 @@ class CodeTests:
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
-        self._suite_of(verification_info)
+        self._suites.of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """Run the completion's program against the row's tests.
@@ -127,7 +128,7 @@ class CodeTests:
 
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
-        suite = self._suite_of(verification_info)
+        suite = self._suites.of(verification_info)
         sandbox = self._sandbox.get()
         if suite.language not in sandbox.languages:
             reason = f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
@@ -144,7 +145,7 @@ class CodeTests:
             return self._score(started, 0.0, f"no answer: {error}", {"passed": 0.0})
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
-        value, share, reason = tally.verdict()
+        value, share, reason = tally.score()
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
 
@@ -180,14 +181,11 @@ class CodeTests:
         """Let go of the sandbox."""
         self._sandbox.close()
 
-    def _suite_of(self, verification_info: Mapping[str, Any]) -> Suite:
-        if self._suite is None or self._suite[0] is not verification_info:
-            split = self._scorers.credit == "fraction" or (
-                self._scorers.credit is None and verification_info.get("type") == "code_verifiable"
-            )
-            suite = suite_of(verification_info, split=split, max_cases=self._config.max_cases)
-            self._suite = (verification_info, suite)
-        return self._suite[1]
+    def _read_suite(self, verification_info: Mapping[str, Any]) -> Suite:
+        split = self._scorers.credit == "fraction" or (
+            self._scorers.credit is None and verification_info.get("type") == "code_verifiable"
+        )
+        return suite_of(verification_info, split=split, max_cases=self._config.max_cases)
 
     def _score(
         self, started: float, value: float | None, reason: str, components: Mapping[str, float]
@@ -275,39 +273,39 @@ class CodeTests:
                 return
             while not tally.is_decided:
                 done = len(tally.results)
-                verdict = self._run(
+                report = self._run(
                     prepared, source, tests, tests.cases[done:], stop=tally.is_all, budget=budget
                 )
-                _take(verdict, tally)
-                if verdict.stopped is None or tally.is_decided:
+                _take(report, tally)
+                if report.stopped is None or tally.is_decided:
                     continue
-                if verdict.is_limit:
-                    alone = tests.cases[len(tally.results) :][:1] if verdict.is_loaded else tests.cases[done:]
+                if report.is_limit:
+                    alone = tests.cases[len(tally.results) :][:1] if report.is_loaded else tests.cases[done:]
                     again = self._run(prepared, source, tests, alone, stop=tally.is_all, budget=budget)
                     _take(again, tally)
                     if again.stopped is None:
                         continue
-                    verdict = again
-                reason = verdict.stopped
-                if verdict.is_limit:
+                    report = again
+                reason = report.stopped
+                if report.is_limit:
                     reason = f"exceeded its limit: {reason}, and again alone"
                 if budget.left_s <= 0:
                     tally.fail_rest(self._over_deadline(), is_limit=True)
-                elif verdict.is_loaded:
-                    tally.add(reason, is_limit=verdict.is_limit)
+                elif report.is_loaded:
+                    tally.add(reason, is_limit=report.is_limit)
                 else:
-                    tally.fail_rest(f"while it was loaded: {reason}", is_limit=verdict.is_limit)
+                    tally.fail_rest(f"while it was loaded: {reason}", is_limit=report.is_limit)
 
     def _run_pytest(
         self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
         """A whole file: how many tests it has is known when it has run."""
-        verdict = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
-        if verdict.is_limit:
-            verdict = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
-        _take(verdict, tally)
-        if verdict.stopped is not None:
-            tally.add(verdict.stopped, is_limit=verdict.is_limit)
+        report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
+        if report.is_limit:
+            report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
+        _take(report, tally)
+        if report.stopped is not None:
+            tally.add(report.stopped, is_limit=report.is_limit)
         tally.total = len(tally.results)
 
     def _run(
@@ -336,7 +334,7 @@ class CodeTests:
         )
         nonce = new_nonce()
         outcome = budget.run(prepared, job.payload(nonce), limits)
-        return verdict_of(outcome, nonce, None if tests.pytest is not None else len(cases))
+        return report_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
     def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:
         wall_s = min(left_s, self._config.case_timeout_s) if of_case else left_s
@@ -353,12 +351,12 @@ def _longest_output(suite: Suite) -> int:
     return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
-def _take(verdict: HarnessReport, tally: CaseTally) -> None:
+def _take(report: HarnessReport, tally: CaseTally) -> None:
     """Enter a run's cases."""
-    for passed, reason in verdict.cases:
+    for passed, reason in report.cases:
         tally.add(None if passed else reason)
-    if verdict.broken is not None:
-        tally.fail_rest(verdict.broken)
+    if report.broken is not None:
+        tally.fail_rest(report.broken)
 
 
 def _first_line(output: bytes) -> str:

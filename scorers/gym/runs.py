@@ -12,11 +12,9 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-import scorers.sandbox.harness
-from scorers.code.harness import BROKEN, new_nonce
+from scorers.code.harness import harness_source, new_nonce, proof_of
 from scorers.gym.rows import DISTRIBUTION, Row
 from scorers.sandbox.program import (
     CROWDED,
@@ -59,14 +57,7 @@ class Said:
 @functools.cache
 def program(packages: tuple[str, ...]) -> Program:
     """The harness with the library and the packages that a data set needs."""
-    folder = Path(scorers.sandbox.harness.__file__).parent
-    sources = {name: (folder / f"{file}.py").read_text(encoding="utf-8") for name, file in _SIDES.items()}
-    text = (folder / "start.py").read_text(encoding="utf-8")
-    return Program(
-        language=Language.PYTHON,
-        alone=(DISTRIBUTION, *packages),
-        source=f"{text}\nmain({sources!r})\n".encode(),
-    )
+    return Program(language=Language.PYTHON, alone=(DISTRIBUTION, *packages), source=harness_source(_SIDES))
 
 
 def ask(
@@ -115,13 +106,8 @@ def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memo
 
 def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
     """What the run's line says, of the first answers or of all; nothing without it. Raises as `ask`."""
-    last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
-    if not (last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n")):
-        if outcome.exit_code == BROKEN:
-            said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
-            raise SandboxUnavailable(f"the harness of reasoning-gym failed: {said}")
+    if (proof := proof_of(outcome, nonce, of=" of reasoning-gym")) is None:
         return []
-    proof = json.loads(last.removeprefix(f"{nonce} "))
     if proof["unfit"] is not None:
         raise LibraryUnfit(str(proof["unfit"]))
     if outcome.is_crowded and not all("value" in one for one in proof["said"]):

@@ -24,6 +24,7 @@ from config.scorers import ScorersConfig
 from scorers.gym.rows import Row, row_of, version
 from scorers.gym.rules import counted, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask
+from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
@@ -59,7 +60,7 @@ class GymAnswer:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
-        self._group: tuple[Mapping[str, Any], _Group] | None = None  # of the last row
+        self._groups = LastRow(lambda verification_info: _Group.of(row_of(verification_info)))
 
     @property
     def version(self) -> str:
@@ -68,12 +69,12 @@ class GymAnswer:
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
-        self._group_of(verification_info)
+        self._groups.of(verification_info)
 
     def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
         """Note the answer, to be judged in one run with the others. See scorers.scorer.Prefetching."""
         with suppress(BadMessage, Permanent):  # `score` says it
-            group = self._group_of(verification_info)
+            group = self._groups.of(verification_info)
             answer, _ = self._answer(text)
             if answer is not None and answer not in group.said and refusal(answer, group.row) is None:
                 group.waiting[answer] = None
@@ -86,7 +87,7 @@ class GymAnswer:
             BadMessage: as `check_row`.
         """
         started = time.monotonic()
-        group = self._group_of(verification_info)
+        group = self._groups.of(verification_info)
         answer, problem = self._answer(text)
         if answer is None:
             return self._score(started, 0.0, f"no answer: {problem}")
@@ -141,11 +142,6 @@ class GymAnswer:
     def close(self) -> None:
         """Let go of the sandbox."""
         self._sandbox.close()
-
-    def _group_of(self, verification_info: Mapping[str, Any]) -> _Group:
-        if self._group is None or self._group[0] is not verification_info:
-            self._group = (verification_info, _Group.of(row_of(verification_info)))
-        return self._group[1]
 
     def _answer(self, text: str) -> tuple[str | None, str]:
         """The answer of a completion, or why there is none."""

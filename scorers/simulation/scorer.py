@@ -21,6 +21,7 @@ from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
+from scorers.last_row import LastRow
 from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.simulation.rows import Finding, Question, Reference, question_of
@@ -48,7 +49,7 @@ class Simulation:
             scorers.model_copy(update={"credit": "all"}),
             sandbox,
         )
-        self._question: tuple[Mapping[str, Any], Question] | None = None  # of the last row: a group shares it
+        self._questions = LastRow(self._read_question)
         self._trial: tuple[Reference, Score] | None = None  # of the last row's program
 
     @property
@@ -58,7 +59,7 @@ class Simulation:
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
-        self._question_of(verification_info)
+        self._questions.of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """Compare the answered value, or have the row's program decide.
@@ -68,7 +69,7 @@ class Simulation:
             BadMessage: as `check_row`.
         """
         started = time.monotonic()
-        question = self._question_of(verification_info)
+        question = self._questions.of(verification_info)
         try:
             finding = _finding(text, question)
         except Unanswered as error:
@@ -114,13 +115,11 @@ class Simulation:
         """Let go of the sandbox."""
         self._programs.close()
 
-    def _question_of(self, verification_info: Mapping[str, Any]) -> Question:
-        if self._question is None or self._question[0] is not verification_info:
-            question = question_of(verification_info)
-            if question.reference is not None:
-                self._programs.check_row(_tests_row(question.reference, question.reference.gold))
-            self._question = (verification_info, question)
-        return self._question[1]
+    def _read_question(self, verification_info: Mapping[str, Any]) -> Question:
+        question = question_of(verification_info)
+        if question.reference is not None:
+            self._programs.check_row(_tests_row(question.reference, question.reference.gold))
+        return question
 
     def _trial_of(self, reference: Reference) -> Score:
         """What becomes of the program's own test. One that could not be told is asked again with the next answer."""

@@ -16,12 +16,11 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final
 
-import scorers.sandbox.harness
 from broker.errors import BadMessage
-from scorers.code.harness import HarnessReport, Job, harness, new_nonce, verdict_of
+from scorers.code.harness import HarnessReport, Job, harness, harness_text, new_nonce, report_of
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import Limits, Sandbox
 from scorers.sandbox.time_budget import TimeBudget
@@ -97,11 +96,11 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], bu
         path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}
     }
     program = {path: text for path, text in {**tests.files, **written}.items() if not is_tests[path]}
-    source = f"{_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
+    source = f"{harness_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
     support = {parent: "" for path in tests.files if is_tests[path] for parent in _packages(path)}
     support |= {name: text for path, text in tests.files.items() if is_tests[path] for name in _modules(path)}
     names = sorted({name for path in tests.files if not is_tests[path] for name in _packages(path)})
-    setup = f"{_text('package_tests')}\ninstall({names!r}, {support!r}, load_module)\n"
+    setup = f"{harness_text('package_tests')}\ninstall({names!r}, {support!r}, load_module)\n"
     cases: list[tuple[bool, str]] = []
     with sandbox.prepare(harness(("pytest",))) as prepared:
         for path in tests.test_files:
@@ -127,10 +126,10 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], bu
                 stop=False,
             )
             nonce = new_nonce()
-            verdict = verdict_of(budget.run(prepared, job.payload(nonce), limits), nonce, None)
-            cases += verdict.cases
-            if (reason := _failure(verdict)) is not None:
-                return _result(cases, f"{path}: {reason}", is_limit=verdict.is_limit)
+            report = report_of(budget.run(prepared, job.payload(nonce), limits), nonce, None)
+            cases += report.cases
+            if (reason := _failure(report)) is not None:
+                return _result(cases, f"{path}: {reason}", is_limit=report.is_limit)
     return _result(cases, next((reason for is_passed, reason in cases if not is_passed), ""), is_limit=False)
 
 
@@ -140,9 +139,9 @@ def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> R
     return Result(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
 
 
-def _failure(verdict: HarnessReport) -> str | None:
+def _failure(report: HarnessReport) -> str | None:
     """Why the file's other tests can't pass; None where it ran to its end."""
-    return verdict.broken or verdict.stopped or (None if verdict.cases else "no test ran")
+    return report.broken or report.stopped or (None if report.cases else "no test ran")
 
 
 def _targets(command: str, files: Mapping[str, str]) -> list[str]:
@@ -197,8 +196,3 @@ def _packages(path: str) -> list[str]:
     """The name by which a file is imported, and those of the packages above it."""
     parts = [part for name in _modules(path) for part in name.split(".")]
     return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
-
-
-def _text(module: str) -> str:
-    """One of the harness's modules, to be sent."""
-    return (Path(scorers.sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ from broker.messages import Score
 from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
+from scorers.last_row import LastRow
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.swe.answer import edited
 from scorers.swe.compare import MAX_DIFF_CHARS, compare
@@ -47,7 +48,7 @@ class SwePatch:
         self._config = config
         self._child = KillableChild(compare)
         self._trial = Trial(scorers)
-        self._row: tuple[Mapping[str, Any], Row] | None = None  # the last one: a group shares it
+        self._rows = LastRow(read_row)
 
     @property
     def child_pid(self) -> int | None:
@@ -56,7 +57,7 @@ class SwePatch:
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage naming what the row lacks."""
-        self._row_of(verification_info)
+        self._rows.of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
         """The similarity, or what the tests say; see the module for what becomes of everything else.
@@ -66,7 +67,7 @@ class SwePatch:
             BadMessage: as `check_row`.
         """
         started = time.monotonic()
-        score = self._verdict(text, self._row_of(verification_info), started + self._config.deadline_s)
+        score = self._verdict(text, self._rows.of(verification_info), started + self._config.deadline_s)
         return replace(score, seconds=time.monotonic() - started)
 
     def self_test(self) -> None:
@@ -88,11 +89,6 @@ class SwePatch:
         """Kill the child, and let go of the sandbox."""
         self._child.close()
         self._trial.close()
-
-    def _row_of(self, verification_info: Mapping[str, Any]) -> Row:
-        if self._row is None or self._row[0] is not verification_info:
-            self._row = (verification_info, read_row(verification_info))
-        return self._row[1]
 
     def _verdict(self, text: str, row: Row, end: float) -> Score:
         try:

@@ -35,7 +35,7 @@ def test_the_first_failure_is_the_reason(
     for reason in cases:
         tally.add(reason)
     assert tally.is_decided
-    assert tally.verdict() == expected
+    assert tally.score() == expected
 
 
 def test_the_first_failure_says_whether_it_was_a_limit() -> None:
