@@ -30,7 +30,7 @@ from benchmarks.rigs.groups import RECIPE, demo_run
 from broker import processes
 from broker.monitoring.snapshot import Snapshot, snapshot
 from broker.private_redis import addresses, server
-from tools.run_view.finding import BottleneckFinding, verdict
+from tools.run_view.finding import BottleneckFinding, finding_of
 
 START_S = 240.0  # for the first steps of a run
 JOIN_S = 60.0  # for one more process to be at work
@@ -216,7 +216,7 @@ class LiveRun:
         first = self._next_step(0.0)
         last = self._next_step(first.at + seconds)
         groups = (last.version - first.version) * (last.run.learner.groups_per_step if last.run else 0)
-        return groups / (last.at - first.at), verdict(first, last)[0]
+        return groups / (last.at - first.at), finding_of(first, last)[0]
 
     def _next_step(self, not_before: float) -> Snapshot:
         """The look at which a new version is there."""

@@ -71,7 +71,7 @@ class Audit:
     evaluation: Evaluation
     foreign: int  # entries of no group, with the dead and elsewhere
     went_back: bool  # Redis forgot something or was started anew during the last look
-    is_empty: bool  # Redis knows nothing of the run: what was issued, and is out, is unknown
+    is_empty: bool  # Redis knows nothing of the run: what was issued and is in flight is unknown
     remarks: tuple[str, ...]  # what an operator should know, and is no loss
     problems: tuple[str, ...]  # damage of the ledger
     payloads: Payloads | None = None  # None: not looked at

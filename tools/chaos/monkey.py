@@ -1,8 +1,8 @@
 """The monkey of `millrace chaos` disturbs a run, one disturbance after the other, by the dice of a seed.
 
-In: `Orders`, and a `Sight` of the run. Out: signals to its processes, a killed or restarted Redis, cut connections, and
-a `Record` of what hit. The monkey is called at every tick of the supervisor, in the main thread, which starts again
-whatever was killed. It never waits: a process that was stopped is continued at a later tick.
+In: `Orders`, and an `Observation` of the run. Out: signals to its processes, a killed or restarted Redis, cut
+connections, and a `Record` of what hit. The monkey is called at every tick of the supervisor, in the main thread, which
+starts again whatever was killed. It never waits: a process that was stopped is continued at a later tick.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import redis
 
 from tools.chaos.returns import Returns
-from tools.chaos.targets import DISPATCHER, GENERATOR, LEARNER, POOL, REDIS, SCORER, Sight, Victim
+from tools.chaos.targets import DISPATCHER, GENERATOR, LEARNER, POOL, REDIS, SCORER, Observation, Victim
 from tools.up.redis_keeper import RedisKeeper
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Monkey:
         self,
         orders: Orders,
         *,
-        look: Callable[[], Sight],
+        look: Callable[[], Observation],
         forgive: Callable[[str], None],
         keeper: RedisKeeper,
         client: redis.Redis,
@@ -122,11 +122,11 @@ class Monkey:
         if now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
-        sight = self._look()
-        self.returns.look(sight)
+        seen = self._look()
+        self.returns.look(seen)
         if self._stopped is not None and (now >= self._stopped[1] or not may_disturb):
             self.let_go()
-        if may_disturb and now >= self._next and self._may_begin(sight) and self._disturb(sight):
+        if may_disturb and now >= self._next and self._may_begin(seen) and self._disturb(seen):
             self._pause_s = self._draw_pause()
             self._next = time.monotonic() + self._pause_s
 
@@ -143,10 +143,10 @@ class Monkey:
             self.orders.every_s if self.orders.quota is None else self._chance.uniform(0, self.orders.every_s)
         )
 
-    def _may_begin(self, sight: Sight) -> bool:
+    def _may_begin(self, seen: Observation) -> bool:
         """Tells whether the next disturbance may begin: with a quota, a pause after the last victim is back."""
         quota = self.orders.quota
-        if quota is not None and (sight.version < 1 or any(map(self.returns.is_missing, quota))):
+        if quota is not None and (seen.version < 1 or any(map(self.returns.is_missing, quota))):
             self._next = time.monotonic() + self._pause_s
             return False
         return True
@@ -157,35 +157,35 @@ class Monkey:
             not turns or turns[self.record.kills.total() % len(turns)] == role
         )
 
-    def _disturb(self, sight: Sight) -> bool:
+    def _disturb(self, seen: Observation) -> bool:
         """Does one possible thing at random, first what was never done. Returns False where it hit nothing."""
-        possible = [what for what in WEIGHTS if self._is_possible(*what, sight)]
+        possible = [what for what in WEIGHTS if self._is_possible(*what, seen)]
         if not possible:
             return False
         possible = [what for what in possible if not self.record.disturbances[" ".join(what)]] or possible
         kind, role = self._chance.choices(possible, [WEIGHTS[what] for what in possible])[0]
         if role == REDIS:
-            hit = self._disturb_redis(kind, sight)
+            hit = self._disturb_redis(kind, seen)
         else:
-            hit = self._disturb_process(kind, self._chance.choice(sight.of(role)), sight)
+            hit = self._disturb_process(kind, self._chance.choice(seen.of(role)), seen)
         if hit:
             self.record.disturbances[f"{kind} {role}"] += 1
             if kind in KILLS:
                 self.record.kills[role] += 1
         return hit
 
-    def _is_possible(self, kind: str, role: str, sight: Sight) -> bool:
+    def _is_possible(self, kind: str, role: str, seen: Observation) -> bool:
         if (self.orders.quota is not None or self.orders.turns) and (
             kind not in KILLS or not self._is_wanted(role)
         ):
             return False
         if role == REDIS:
-            return self._keeper.is_private and sight.redis_answers
-        if role == LEARNER and kind in KILLS and not self.returns.learner_has_stepped(sight):
+            return self._keeper.is_private and seen.redis_answers
+        if role == LEARNER and kind in KILLS and not self.returns.learner_has_stepped(seen):
             return False
-        return bool(sight.of(role)) and (kind != STOP or self._stopped is None)
+        return bool(seen.of(role)) and (kind != STOP or self._stopped is None)
 
-    def _disturb_process(self, kind: str, victim: Victim, sight: Sight) -> bool:
+    def _disturb_process(self, kind: str, victim: Victim, seen: Observation) -> bool:
         if kind == STOP:
             seconds = self._lease_s * self._chance.uniform(*STOP_LEASES)
             log.warning("chaos stop role=%s pid=%d seconds=%.1f", victim.role, victim.pid, seconds)
@@ -200,10 +200,10 @@ class Monkey:
             self._forgive(victim.child)
         if not victim.send(signal.SIGKILL, to_tree=kind == KILL_TREE):
             return False
-        self.returns.killed(victim.role, sight)
+        self.returns.killed(victim.role, seen)
         return True
 
-    def _disturb_redis(self, kind: str, sight: Sight) -> bool:
+    def _disturb_redis(self, kind: str, seen: Observation) -> bool:
         log.warning("chaos %s role=redis", kind)
         try:
             if kind == CUT:
@@ -218,7 +218,7 @@ class Monkey:
         if kind == RESTART and not self._shut_down():
             log.error("chaos redis refused to be shut down; its log says why")
             return False
-        self.returns.killed(REDIS, sight)
+        self.returns.killed(REDIS, seen)
         return True
 
     def _shut_down(self) -> bool:

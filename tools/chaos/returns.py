@@ -1,8 +1,8 @@
 """How long a role takes to be back after `millrace chaos` has killed it.
 
-In: each kill, and a `Sight` of the run several times a second. Out: seconds by role. A generator, a dispatcher or a
-scorer is back when a new heartbeat is there that says more than that it starts; the pool of scorers when both of its
-kinds are; the learner when it announces weights; Redis when it answers.
+In: each kill, and an `Observation` of the run several times a second. Out: seconds by role. A generator, a dispatcher
+or a scorer is back when a new heartbeat is there that says more than that it starts; the pool of scorers when both of
+its kinds are; the learner when it announces weights; Redis when it answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Sight
+from tools.chaos.targets import DISPATCHER, LEARNER, POOL, REDIS, SCORER, Observation
 
 WANTS = {POOL: (DISPATCHER, SCORER)}  # the roles whose heartbeats tell; for other roles their own do
 
@@ -49,24 +49,24 @@ class Returns:
         """Tells whether any role is not back."""
         return bool(self._missing)
 
-    def learner_has_stepped(self, sight: Sight) -> bool:
+    def learner_has_stepped(self, seen: Observation) -> bool:
         """Tells whether the learner has finished a step since it was there or back."""
-        return self._learner_since is not None and sight.version > self._learner_since
+        return self._learner_since is not None and seen.version > self._learner_since
 
-    def killed(self, role: str, sight: Sight) -> None:
-        """Counts a process of `role` as killed just after `sight` was taken."""
-        self.look(sight)
+    def killed(self, role: str, seen: Observation) -> None:
+        """Counts a process of `role` as killed just after `seen` was taken."""
+        self.look(seen)
         if role == LEARNER:
             self._learner_since = None
         self._missing.append(
             _Missing(
-                role, time.monotonic(), int(time.time() * 1000), sight.starting, set(WANTS.get(role, (role,)))
+                role, time.monotonic(), int(time.time() * 1000), seen.starting, set(WANTS.get(role, (role,)))
             )
         )
 
-    def look(self, sight: Sight) -> None:
+    def look(self, seen: Observation) -> None:
         """Notices which roles are back."""
-        new = [(role, beat) for role, beats in sight.ready.items() for beat in sorted(beats - self._known)]
+        new = [(role, beat) for role, beats in seen.ready.items() for beat in sorted(beats - self._known)]
         for role, beat in new:
             self._known.add(beat)
             for missing in self._missing:
@@ -76,15 +76,15 @@ class Returns:
                     missing.wants.discard(role)
                     break
         for missing in self._missing:
-            if missing.role == REDIS and sight.redis_answers:
+            if missing.role == REDIS and seen.redis_answers:
                 missing.wants.clear()
-            if missing.role == LEARNER and sight.announced_ms > missing.killed_ms:
+            if missing.role == LEARNER and seen.announced_ms > missing.killed_ms:
                 missing.wants.clear()
         for missing in [each for each in self._missing if not each.wants]:
             self._missing.remove(missing)
-            self._count(missing, sight)
-        if self._learner_since is None and sight.version >= 0 and not self.is_missing(LEARNER):
-            self._learner_since = sight.version
+            self._count(missing, seen)
+        if self._learner_since is None and seen.version >= 0 and not self.is_missing(LEARNER):
+            self._learner_since = seen.version
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Returns the median and the largest of each role's seconds."""
@@ -93,9 +93,9 @@ class Returns:
             for role, seconds in sorted(self.seconds.items())
         }
 
-    def _count(self, missing: _Missing, sight: Sight) -> None:
+    def _count(self, missing: _Missing, seen: Observation) -> None:
         if missing.role == LEARNER:
-            self._learner_since = sight.version
+            self._learner_since = seen.version
         seconds = time.monotonic() - missing.since
         self.seconds.setdefault(missing.role, []).append(seconds)
         self._on_back(missing.role, seconds)

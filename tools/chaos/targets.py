@@ -1,9 +1,9 @@
 """The targets of `millrace chaos`: the run's own processes on this machine, and no others.
 
 In: the processes that the supervisor started, what /proc shows below them, and the heartbeats, which say what each is.
-Out: a `Sight`. A process that chaos did not start, such as a generator that joined from elsewhere, is never in it.
-While Redis is away nothing tells a dispatcher from a worker: then only the roles that the supervisor itself started are
-there.
+Out: an `Observation`. A process that chaos did not start, such as a generator that joined from elsewhere, is never in
+it. While Redis is away nothing tells a dispatcher from a worker: then only the roles that the supervisor itself started
+are there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What is known of the run at one moment."""
 
     victims: tuple[Victim, ...]
@@ -78,7 +78,7 @@ class Targets:
         self._client = client
         self._run = run
 
-    def look(self) -> Sight:
+    def look(self) -> Observation:
         """Returns what is there now."""
         pids = self._pids()
         trees = {name: below(pid) for name, pid in pids.items()}
@@ -87,7 +87,7 @@ class Targets:
             found = snapshot(self._client, self._run)
             newest: Any = self._client.xrevrange(Keys(self._run).weights, count=1)
         except redis.RedisError:
-            return Sight(tuple(own))
+            return Observation(tuple(own))
         living = {*pids.values(), *(process.pid for tree in trees.values() for process in tree)}
         here = [beat for beat in found.processes if beat.host == socket.gethostname() and beat.pid in living]
         parts = [victim for name, tree in trees.items() for victim in _parts(name, tree, here)]
@@ -98,7 +98,7 @@ class Targets:
             for role in (GENERATOR, DISPATCHER, SCORER)
         }
         announced = int(newest[0][0].partition(b"-")[0]) if newest else 0
-        return Sight(
+        return Observation(
             (*own, *parts), ready, starting, redis_answers=True, version=found.version, announced_ms=announced
         )
 

@@ -126,7 +126,7 @@ def _check_endpoints(config: ScorersConfig, tasks: set[str]) -> None:
         endpoint = getattr(config.tasks[name].scorer, "endpoint", None)
         if endpoint is not None and not endpoint.urls:
             raise ConfigError(
-                f"nobody to ask for task {name!r}: set LLM_JUDGE_BASE_URL, or "
+                f"no server to ask for task {name!r}: set LLM_JUDGE_BASE_URL, or "
                 f"scorers.tasks.{name}.scorer.endpoint.urls of a --config"
             )
 

@@ -43,7 +43,7 @@ class BottleneckFinding:
     knob: Mapping[str, int] = field(default_factory=dict)  # the keys to set, where no process can be added
 
 
-def verdict(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
+def finding_of(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow]:
     """Finds what holds the run up now. Returns it with the flow that says so."""
     found = flow(before, now)
     if said := _plain(now):
@@ -142,9 +142,9 @@ def _nothing_near(found: Flow, now: Snapshot) -> str:
     return said
 
 
-def over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
+def finding_over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
     """Makes the finding over some looks, the oldest first; of a single look, what that look can tell."""
     if len(looks) > 1:
-        return verdict(looks[0], looks[-1])
+        return finding_of(looks[0], looks[-1])
     now = looks[-1]
     return BottleneckFinding(text=_plain(now) or now.pile), flow(now, now)

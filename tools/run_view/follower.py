@@ -25,7 +25,7 @@ from broker.joining import ENDED
 from broker.monitoring.snapshot import Snapshot, snapshot
 from learner.reporting.metrics_file import is_step
 from learner.status import read_status
-from tools.run_view.finding import BottleneckFinding, over
+from tools.run_view.finding import BottleneckFinding, finding_over
 from tools.run_view.flow import Flow
 from tools.run_view.log_tail import LogTail
 from tools.runs.folder import pass_rates_of
@@ -87,7 +87,7 @@ class RunFollower:
             self.view = replace(view, trouble=f"{type(error).__name__}: {error}")
             return False
         self._keep(found)
-        finding, flow = over(list(self._looks))
+        finding, flow = finding_over(list(self._looks))
         self.view = replace(
             view,
             snapshot=found,

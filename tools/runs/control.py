@@ -24,8 +24,8 @@ from tools.arguments import add_run, add_runs_dir
 OUTAGE_S = 10.0
 POLL_S = 0.5
 SAID = {
-    DRAIN: "asked to drain: nothing new is let in, what is out is trained, then it ends with a checkpoint",
-    PAUSE: "asked to pause: what is out is sampled and scored, and nothing is trained. To go on: millrace resume",
+    DRAIN: "asked to drain: nothing new is let in, groups in flight are trained, then it ends with a checkpoint",
+    PAUSE: "asked to pause: groups in flight are sampled and scored, and nothing is trained. To go on: millrace resume",
     GO_ON: "asked to go on",
 }
 

@@ -1,4 +1,4 @@
-"""A run's folder as the tools see it: its status, its steps, whether somebody runs it here. Needs no Redis.
+"""A run's folder as the tools see it: its status, its steps, whether `millrace up` runs it here. Needs no Redis.
 
 In: `runs/NAME/`, written by the learner (`status.json`, `metrics.jsonl`) and by `millrace up` (`up.lock`). Out: what is
 shown of it, and which name a new run takes.

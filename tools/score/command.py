@@ -129,7 +129,10 @@ class Scoring:
             for line in read_lines(stream):
                 self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
             self._results.put(None)
-        except (OSError, RuntimeError) as error:  # RuntimeError: the threads are shut down, nobody reads this
+        except (
+            OSError,
+            RuntimeError,
+        ) as error:  # RuntimeError: the threads are shut down, nothing reads this
             self._results.put(error)
 
     def _begun(self, data: bytes | None) -> Future[Result]:

@@ -20,7 +20,7 @@ from config.loading import build_run
 from config.run import Run
 from tests.support.waiting import wait_until
 from tools.chaos.monkey import WEIGHTS, Monkey, Orders
-from tools.chaos.targets import ROLES, Sight, Targets, Victim
+from tools.chaos.targets import ROLES, Observation, Targets, Victim
 from tools.up.redis_keeper import RedisKeeper, redis_of
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
@@ -72,7 +72,7 @@ class Spared(Victim):
 
 
 class Stage:
-    """A monkey before a sight that the test sets."""
+    """A monkey before a seen that the test sets."""
 
     def __init__(self, keeper: RedisKeeper, orders: Orders, *victims: Victim, lease_s: float = 0.2) -> None:
         self.victims = victims
@@ -91,8 +91,8 @@ class Stage:
             on_back=lambda role, _seconds: self.backs.append(role),
         )
 
-    def _look(self) -> Sight:
-        return Sight(self.victims, self.ready, redis_answers=True, version=self.version)
+    def _look(self) -> Observation:
+        return Observation(self.victims, self.ready, redis_answers=True, version=self.version)
 
     def tick(self, *, may_disturb: bool = True) -> None:
         """A tick whose time for a look and a disturbance has come."""
@@ -333,10 +333,10 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
                 f"rl:{{stormy}}:alive:{role}:{role}-{pid}",
                 mapping={"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"},
             )
-        seen = targets.look()
-        assert [victim.pid for victim in seen.of("dispatcher")] == [dispatcher]
-        assert [victim.pid for victim in seen.of("scorer")] == [worker], "the stranger is nobody's to kill"
-        assert seen.ready == {
+        now = targets.look()
+        assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
+        assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
+        assert now.ready == {
             "generator": frozenset(),
             "dispatcher": {f"dispatcher-{dispatcher}"},
             "scorer": frozenset(),

@@ -240,7 +240,7 @@ def test_a_file_that_cant_be_used_is_refused_by_its_lines_before_anybody_is_aske
     [
         (
             ["{rows}"],
-            "nobody to ask for task 'judge': set LLM_JUDGE_BASE_URL, or scorers.tasks.judge.scorer.endpoint.urls",
+            "no server to ask for task 'judge': set LLM_JUDGE_BASE_URL, or scorers.tasks.judge.scorer.endpoint.urls",
         ),
         (["{rows}", "--task", "juge"], "--task 'juge': the tasks of `scorers` are"),
         (["{rows}", "--threshold", "0"], "--threshold must be above 0"),

@@ -10,7 +10,7 @@ import pytest
 
 from broker.monitoring.snapshot import Process, Snapshot
 from config.run import Run
-from tools.run_view.finding import _short, over, verdict
+from tools.run_view.finding import _short, finding_of, finding_over
 from tools.run_view.flow import budget_of, flow, next_budget
 
 Sums = Mapping[str, float]
@@ -153,7 +153,7 @@ def test_scorers_of_other_queues_are_a_stage_of_their_own() -> None:
         ("scorers of code", 1, 1.0),
         ("scorers of light,math", 2, pytest.approx(0.15)),
     ]
-    said, _ = verdict(look(), replace(now, processes=(*now.processes, beat("learner", up_s=10, busy_s=1))))
+    said, _ = finding_of(look(), replace(now, processes=(*now.processes, beat("learner", up_s=10, busy_s=1))))
     assert (said.bottleneck, said.queues) == ("scorers", ("code",))
     assert said.text.startswith("bottleneck: scorers of code (1), 100% busy; one more: about +")
 
@@ -219,7 +219,7 @@ def test_the_line_names_the_bottleneck_the_gain_and_the_knob(
             for process in AFTER.processes
         ),
     )
-    said, _ = verdict(BEFORE, now)
+    said, _ = finding_of(BEFORE, now)
     assert (said.text, said.bottleneck, said.knob) == (text, bottleneck, knob)
 
 
@@ -253,9 +253,9 @@ def test_the_line_names_the_bottleneck_the_gain_and_the_knob(
 )
 def test_what_needs_no_arithmetic_comes_first(changes: dict[str, Any], text: str) -> None:
     now = replace(AFTER, **changes)
-    assert verdict(BEFORE, now)[0].text == text
+    assert finding_of(BEFORE, now)[0].text == text
     if not text.startswith(("no role", "nothing")):
-        assert over([now])[0].text == text
+        assert finding_over([now])[0].text == text
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_rates_are_shown_with_two_digits_or_whole(rate: float, shown: str) -> No
 
 
 def test_one_look_alone_says_where_groups_pile_up() -> None:
-    said, _ = over([replace(AFTER, scored=6)])
+    said, _ = finding_over([replace(AFTER, scored=6)])
     assert said.text == "the generators wait for the learner (6 of 6 groups are to train)"
-    assert over([BEFORE, AFTER])[0].bottleneck == "scorers"
+    assert finding_over([BEFORE, AFTER])[0].bottleneck == "scorers"
 
 
 @pytest.mark.parametrize(
