@@ -6,9 +6,11 @@ the verifier has to be asked at all. Pure arithmetic; `scorers.rubric.verifier` 
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
-Mode = Literal["tinyv_only", "addon", "mixed", "gate"]
+from config.scorer_kinds import VerifierMode
+
+Mode = VerifierMode
 
 ONLY: Final = "tinyv_only"  # the one mode that has no rule
 
