@@ -68,9 +68,8 @@ def build_tokenizer() -> Qwen2Tokenizer:
         ),
     )
     learnt = json.loads(bpe.to_str())["model"]
-    merges: Any = [
-        tuple(pair) for pair in learnt["merges"]
-    ]  # the tokenizer takes pairs, though its annotation says strings
+    # The tokenizer takes pairs, though its annotation says strings.
+    merges: Any = [tuple(pair) for pair in learnt["merges"]]
     tokenizer = Qwen2Tokenizer(
         vocab=learnt["vocab"],
         merges=merges,

@@ -42,9 +42,8 @@ from tools.up.supervisor import Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
-ENOUGH_STEPS = (
-    1_000_000  # that the minutes end the run, and not its steps, unless the command line names them
-)
+# So many that the minutes end the run, and not its steps, unless the command line names the steps.
+ENOUGH_STEPS = 1_000_000
 ASK_EVERY_S = 1.0
 DRAIN_S = 120.0  # for a drained run to end, beside the deadline of a group
 REDIS_S = 60.0  # for Redis to be back when all others have ended

@@ -51,10 +51,9 @@ class Orders:
     seconds: float  # after these nothing more is disturbed, and the run is drained
     every_s: float = 10.0  # between two disturbances
     seed: int = 0
-    quota: Mapping[str, int] | None = (
-        None  # so many kills of each of these roles, and nothing else: after the
-    )
-    # first step, each once all are back, at random up to `every_s` later
+    # So many kills of each of these roles, and nothing else. They come after the first step, each once all roles are
+    # back, at random up to `every_s` later.
+    quota: Mapping[str, int] | None = None
     turns: Sequence[str] = ()  # these roles are killed in turns, over and over, and nothing else
     redis_away_s: float = 0.0  # how long Redis stays away after it was killed
 

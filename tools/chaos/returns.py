@@ -70,9 +70,8 @@ class Returns:
         for role, beat in new:
             self._known.add(beat)
             for missing in self._missing:
-                if (
-                    role in missing.wants and beat not in missing.before
-                ):  # one return, of the role that is missing longest
+                # One return, of the role that is missing longest.
+                if role in missing.wants and beat not in missing.before:
                     missing.wants.discard(role)
                     break
         for missing in self._missing:

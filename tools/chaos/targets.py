@@ -50,9 +50,8 @@ class Observation:
     """What is known of the run at one moment."""
 
     victims: tuple[Victim, ...]
-    ready: Mapping[str, frozenset[str]] = field(
-        default_factory=dict
-    )  # ids of living heartbeats at work, by role
+    # Ids of living heartbeats at work, by role.
+    ready: Mapping[str, frozenset[str]] = field(default_factory=dict)
     starting: frozenset[str] = frozenset()  # ids of those that are not at work yet
     redis_answers: bool = False
     version: int = -1  # the newest announced policy

@@ -171,8 +171,8 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
     there = limit or total
     needs = f"; a full budget of groups takes at most about {readable(needed_bytes)}" if needed_bytes else ""
     seen = f"{readable(used)} of {readable(there)} used{'' if limit else ', no limit of its own'}{needs}"
-    room = there * (MEMORY_SHARE if limit else 1.0) - used
-    if there and needed_bytes > room:
+    free = there * (MEMORY_SHARE if limit else 1.0) - used
+    if there and needed_bytes > free:
         wanted = math.ceil((used + needed_bytes) / MEMORY_SHARE / 2**20)
         return MEMORY.note(
             f"{seen}: the learner waits where it is short",

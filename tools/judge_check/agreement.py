@@ -129,9 +129,8 @@ class Agreement:
         self.disagreements: list[Disagreement] = []
         self.versions: Counter[str] = Counter()  # scorers and versions that answered -> rows
         self.unscorable: Counter[str] = Counter()  # rows by reason
-        self.not_judged: Counter[str] = (
-            Counter()
-        )  # rows by reason: the machinery failed, or the row can't be used
+        # Rows by reason: the machinery failed, or the row can't be used.
+        self.not_judged: Counter[str] = Counter()
         self._threshold = threshold
         self._samples = samples
         self._is_graded = False

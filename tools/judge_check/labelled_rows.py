@@ -27,11 +27,8 @@ LABEL_KEYS: Final = ("label", "human_score")
 # HardVerify-Math's keys of answers that rules call wrong: the right one (a false negative) and the wrong one.
 PARTS: Final[Mapping[str, float]] = {"fn_output": 1.0, "tn_output": 0.0}
 SHOWN_ERRORS: Final = 5
-_ROW_SHAPES: Final = (
-    "verification_info",
-    "data_source",
-    "reward_model",
-)  # one of these keys says what a row is
+# One of these keys says what a row is.
+_ROW_SHAPES: Final = ("verification_info", "data_source", "reward_model")
 _CHAT: Final = ("messages", "prompt")  # where a row's question may be
 
 
@@ -131,9 +128,8 @@ def _labelled(
     number: int, row: Mapping[str, Any], tasks: Mapping[str, TaskConfig], only: str | None
 ) -> Iterator[Labelled]:
     """Yields a row's one response, or its two. Raises BadMessage."""
-    row = {
-        key: value for key, value in row.items() if value is not None
-    }  # parquet has every key in every row
+    # Parquet has every key in every row.
+    row = {key: value for key, value in row.items() if value is not None}
     parts = [] if TEXT_KEY in row else [part for part in PARTS if part in row]
     if parts and not row.keys() & set(_ROW_SHAPES):
         answer = {"value": row.get("ground_truth"), "question": row.get("question")}

@@ -56,9 +56,8 @@ class Replay:
         self._at: int | None = None  # version of the policy; None: at no version from which it could go on
         self._is_fresh = True  # the policy is as the model was loaded
         self._damaged: set[int] = set()  # steps whose payload is there and can't be read
-        self._ranks_then: dict[
-            int, int
-        ] = {}  # step -> ranks that trained it first, where there are others now
+        # Step -> ranks that trained it first, where there are others now.
+        self._ranks_then: dict[int, int] = {}
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:

@@ -36,9 +36,8 @@ class Works:
     groups_a_second: float
     seconds_each: float  # seconds of a process for a group, of the learner for a step; 0 before the first
     tokens_a_second: float = 0.0
-    waits: Mapping[str, float] = field(
-        default_factory=dict
-    )  # shares of their time, by what the processes waited for
+    # Shares of their time, by what the processes waited for.
+    waits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -155,12 +154,12 @@ def _change(before: Sums, now: Sums) -> Sums:
 
 
 def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str, ...]) -> Works:
-    workers, room = len(pool), 1.0
+    workers, places = len(pool), 1.0
     if now.run is not None and stage == GENERATORS:
-        room = float(now.run.generators.groups_in_flight)
+        places = float(now.run.generators.groups_in_flight)
     share = sum(member.share for member in pool) / workers
     rate = sum(member.per_second("groups") for member in pool)
-    in_hand = share * workers * room
+    in_hand = share * workers * places
     if stage == LEARNER and now.run is not None:
         workers, in_hand = now.run.learner.ranks, share * now.run.learner.groups_per_step
         if sum(member.change.get("steps", 0.0) for member in pool) < FEW:  # one more or less would be much
@@ -178,7 +177,7 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
         in_hand=in_hand,
         groups_a_second=rate,
         kept=sum(member.per_second("kept_s") for member in pool),
-        seconds_each=room * _each(pool, "steps" if stage == LEARNER else "groups"),
+        seconds_each=places * _each(pool, "steps" if stage == LEARNER else "groups"),
         tokens_a_second=sum(member.per_second("tokens") for member in pool),
         waits=waits,
     )

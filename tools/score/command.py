@@ -97,7 +97,7 @@ class Scoring:
         config = config or all_tasks()
         self._judged = JudgedLines(config) if any(map(asks, config.tasks.values())) else None
         self._workers = RowWorkers(config, workers)
-        self._room = threading.Semaphore(LINES_A_WORKER * workers)  # for lines in memory
+        self._free_lines = threading.Semaphore(LINES_A_WORKER * workers)  # for lines in memory
         self._results: queue.Queue[Numbered | Exception | None] = queue.Queue(WAITING_RESULTS)
 
     def start(self, stream: IO[bytes]) -> None:
@@ -129,17 +129,15 @@ class Scoring:
             for line in read_lines(stream):
                 self._results.put(Numbered(line.number, line.end, self._begun(line.data)))
             self._results.put(None)
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # RuntimeError: the threads are shut down, nothing reads this
+        # RuntimeError: the threads are shut down, nothing reads this.
+        except (OSError, RuntimeError) as error:
             self._results.put(error)
 
     def _begun(self, data: bytes | None) -> Future[Result]:
         """Begins a line, and waits while too many lines are held. Returns the result to come."""
         if data is not None and self._judged is not None and self._judged.takes(data):
             return self._judged.submit(data)
-        self._room.acquire()
+        self._free_lines.acquire()
         return self._workers.submit(partial(self._score, data))
 
     def _score(self, data: bytes | None, process: RowWorkerClient) -> Result:
@@ -151,7 +149,7 @@ class Scoring:
                 result["reason"] += self._hint
             return result
         finally:
-            self._room.release()
+            self._free_lines.release()
 
 
 class Summary:

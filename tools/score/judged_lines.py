@@ -51,7 +51,7 @@ class JudgedLines:
         self._config = config
         self._process = RowWorkerClient(config.model_copy(update={"retries": 0}))
         self._lines: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
-        self._room = threading.Semaphore(AHEAD)
+        self._free_lines = threading.Semaphore(AHEAD)
         self._begun: deque[_Line] = deque()
         self._failed: list[_Line] = []
         self._is_over = False
@@ -67,7 +67,7 @@ class JudgedLines:
 
     def submit(self, data: bytes) -> Future[Result]:
         """Returns the line's result to come; waits while AHEAD of them are held. For one thread alone."""
-        self._room.acquire()
+        self._free_lines.acquire()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="judged", daemon=True)
             self._thread.start()
@@ -94,7 +94,7 @@ class JudgedLines:
             except Exception as error:  # noqa: BLE001 - a thread's, which nobody but the futures can tell of
                 for line in (*self._begun, *self._failed):
                     line.result.set_exception(error)
-                    self._room.release()
+                    self._free_lines.release()
                 self._begun.clear()
                 self._failed.clear()
 
@@ -118,7 +118,7 @@ class JudgedLines:
                 self._failed.append(line)
             else:
                 line.result.set_result(_said(result, line.tries))
-                self._room.release()
+                self._free_lines.release()
         elif self._failed:
             tries = max(line.tries for line in self._failed)
             self._stopped.wait(min(self._config.retry_backoff_s * 2 ** (tries - 1), LONGEST_WAIT_S))

@@ -55,15 +55,15 @@ def screen(view: RunView, console: Console, *, is_cut: bool) -> RenderableType:
         Text(),
     ]
     if is_cut:
-        if _room(parts, console) < FEWEST:
+        if _lines_left(parts, console) < FEWEST:
             parts = [part for part in parts if not isinstance(part, Text) or part.plain]
-        parts.append(_processes(now, flow, max(FEWEST, _room(parts, console))))
+        parts.append(_processes(now, flow, max(FEWEST, _lines_left(parts, console))))
     else:
         parts.append(_processes(now, flow, len(now.processes)))
     return frame(Group(*parts), "millrace top", view.name, _subtitle(now, flow))
 
 
-def _room(parts: Sequence[RenderableType], console: Console) -> int:
+def _lines_left(parts: Sequence[RenderableType], console: Console) -> int:
     """Counts the processes that there are lines for below `parts`."""
     inside = console.options.update(width=max(1, console.width - 2 * FRAME), height=None)
     used = sum(len(console.render_lines(part, inside)) for part in parts)
@@ -160,9 +160,9 @@ def _fact(name: str, text: str) -> RenderableType:
     return grid
 
 
-def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
+def _processes(now: Snapshot, flow: Flow, most: int) -> RenderableType:
     found = sorted(now.processes, key=lambda process: (_place(process.role), process.id))
-    shown = found if len(found) <= room else _some(found, room)
+    shown = found if len(found) <= most else _some(found, most)
     numbers = ("pid", "policy", "busy", "for")
     made = table("process", "host", *numbers, "does", right=numbers, is_wide=True)
     for process in shown:
@@ -181,15 +181,15 @@ def _processes(now: Snapshot, flow: Flow, room: int) -> RenderableType:
     return made
 
 
-def _some(found: list[Process], room: int) -> list[Process]:
+def _some(found: list[Process], most: int) -> list[Process]:
     """Chooses processes of each role in turn, so that a hundred scorers hide no learner."""
     by_role: dict[str, list[Process]] = {}
     for process in found:
         by_role.setdefault(process.role, []).append(process)
     shown: list[Process] = []
-    while len(shown) < room:
+    while len(shown) < most:
         for some in by_role.values():
-            if some and len(shown) < room:
+            if some and len(shown) < most:
                 shown.append(some.pop(0))
     return sorted(shown, key=lambda process: (_place(process.role), process.id))
 

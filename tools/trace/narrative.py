@@ -43,9 +43,8 @@ class Story:
     tokens: int | None  # that were sampled
     facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and what is known of the work on it
     stages: tuple[Stage, ...]
-    completions: tuple[
-        Mapping[str, Any], ...
-    ]  # none before the group was sampled, nor once the journal let it go
+    # None before the group was sampled, nor once the journal let it go.
+    completions: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]  # what else a person should know
     redis: str  # "" where Redis was asked; else why not
     is_whole: bool  # False: something of the group is damaged, or the group is nowhere

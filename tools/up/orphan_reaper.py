@@ -20,9 +20,8 @@ class OrphanReaper:
     """The reaper's process, and the pipe on which `up` tells it the process groups."""
 
     def __init__(self) -> None:
-        reader, self._writer = (
-            os.pipe()
-        )  # no other process inherits this end: it must close with this process
+        # No other process inherits the writer: it must close with this process.
+        reader, self._writer = os.pipe()
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", __file__],

@@ -229,9 +229,8 @@ class Supervisor:
                     if role_process.process is not None
                     else -signal.SIGTERM
                 )
-                if (
-                    outcome is None and code == -signal.SIGTERM
-                ):  # the learner was not there, or had nothing left to commit
+                # The learner was not there, or had nothing left to commit.
+                if outcome is None and code == -signal.SIGTERM:
                     outcome = Outcome(code=128 + signal.SIGTERM, reason="stopped")
                 outcome = outcome or _outcome_of(role_process.command.role, code)
         others = [
