@@ -125,6 +125,6 @@ def serve_app(app: ASGIApp, host: str, port: int, **options: Any) -> int:
 
 
 async def _disconnected(request: Request) -> None:
-    """Return when the client has gone."""
+    """Wait until the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,1 +1,1 @@
-"""The pool of scorers: the dispatcher, RQ workers and their jobs, and what keeps them running."""
+"""The pool of scorers has the dispatcher, the RQ workers and their jobs, and the supervisor that keeps them running."""

@@ -17,9 +17,7 @@ from typing import Final
 from broker import processes
 
 ALONE_S: Final = 20.0  # that the first worker may take; a worker whose sandbox is away waits for longer
-READY: Final = (
-    "SCORER_READY"  # names a descriptor that the first worker closes when it is ready; its end closes it too
-)
+READY: Final = "SCORER_READY"  # names a descriptor that the first worker closes when ready, or by its end
 
 
 class FirstWorker:
@@ -46,7 +44,7 @@ class FirstWorker:
             os.close(held)
 
     def may_be_followed(self) -> bool:
-        """Whether the other workers may start."""
+        """Say whether the other workers may start."""
         if self._pipe is None:
             return False
         return bool(select.select([self._pipe], [], [], 0)[0]) or time.monotonic() - self._started >= ALONE_S

@@ -35,9 +35,7 @@ from scorers.registry import WAITING
 
 log = logging.getLogger(__name__)
 
-CONSUMER = (
-    "scorers"  # one name for all workers: an entry's job says who works, the hand-over whose result counts
-)
+CONSUMER = "scorers"  # of all workers: a job says who has an entry, and the hand-over whose result counts
 FUNCTION = "scorers.pool.job.score_entries"
 HAND_BACK_S = 2.0  # for Redis to take back the unfinished entries of a process that must end
 
@@ -72,17 +70,17 @@ class Worker:
         return read_entry(self.joined.link, self.joined.keys, ROLLOUTS, entry_id)
 
     def prefetch(self, entry_ids: Sequence[str]) -> None:
-        """Start what the groups of a job will wait for, all at once; they are scored one after the other.
+        """Begin the calls that the groups of a job will wait for, all at once; the groups are scored one by one.
 
-        It claims nothing and ends nothing: what can't be read or begun here is dealt with in its turn.
+        Nothing is claimed or ended here: an entry that can't be read, or a call that can't begin, fails in its turn.
         """
         for entry_id in entry_ids:
             try:
                 if not self.stop.is_set() and (entry := self.find(entry_id)) is not None:
                     self.scorer.prefetch(codec.decode_rollout(entry.raw))
-            except Exception as error:  # noqa: BLE001 - it comes up again where it belongs to its group
+            except Exception as error:  # noqa: BLE001 - the error comes up again when its group is scored
                 log.warning("not_begun entry=%s error=%r", entry_id, error)
-                if isinstance(error, Retryable):  # Redis is away: one wait for it is enough
+                if isinstance(error, Retryable):  # Redis is away: one wait is enough
                     return
 
     def score(self, entry: Entry) -> None:

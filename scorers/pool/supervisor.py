@@ -1,8 +1,8 @@
 """`python -m scorers` starts a dispatcher and the workers, keeps them running, and ends with the run.
 
 In: the run and how many workers. Out: an exit code. A child that ends is started again, whatever ended it. A child that
-fails again and again, each time within a minute, ends the pool. The last lines of a child are in the log, and in Redis
-for a day, for the letter of the group that it died of. The first worker starts before the others
+fails again and again, each time within a minute, ends the pool. The last lines of a child are in the log. Redis has
+them for a day, for the letter of the group that the child died of. The first worker starts before the others
 (`scorers.pool.first_worker`).
 """
 

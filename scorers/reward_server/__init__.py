@@ -1,1 +1,1 @@
-"""The reward server: `python -m scorers serve`, scores over HTTP from the same pool that scores for training."""
+"""The reward server, `python -m scorers serve`, gives scores over HTTP, from the same pool that scores for training."""

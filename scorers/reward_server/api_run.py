@@ -110,7 +110,7 @@ def maintain(joined: Joined, server: str) -> None:
 
 
 def _can_work(scorer: ScorerConfig) -> bool:
-    """Whether this machine knows of nothing that the scorer lacks: a judge's address, or reasoning-gym for its rows.
+    """Say whether the scorer lacks nothing that this machine knows of: a judge's address, reasoning-gym for its rows.
 
     A worker proves each of its scorers before it serves any.
     """

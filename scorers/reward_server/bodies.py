@@ -38,7 +38,7 @@ Request = RewardRequest | BatchRequest | LegacyRequest
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """This is what a request asks."""
+    """A request that was read asks these questions."""
 
     kind: type[Request]
     questions: Sequence[Question | RewardResult]  # one for each response, in order

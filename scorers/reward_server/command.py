@@ -1,4 +1,4 @@
-"""`python -m scorers serve`: scores over HTTP, for II-Thought's clients and any other.
+"""`python -m scorers serve` gives scores over HTTP, to II-Thought's clients and any other.
 
 It finds Redis (REDIS_URL, or a private one of its own), writes the run `api` there, and serves until SIGTERM or Ctrl-C.
 Requests under way still get their answers then. `python -m scorers --run api` scores: start as many of these as you

@@ -1,7 +1,7 @@
 """This module knows the connections of a server's clients, breaks one on demand, and closes those that stay idle.
 
-It works beside HTTP on purpose. A status tells nothing to a client that takes every status for a score, and nothing can
-be answered to a client that never ends its request's head.
+It works beside HTTP on purpose. A status tells nothing to a client that takes every status for a score. And nothing
+can be answered to a client that never ends its request's head.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Connections:
 
     def __init__(self) -> None:
         self._open: dict[Address, asyncio.Transport] = {}
-        self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of those at which no request is at work
+        self._deadlines: dict[Address, asyncio.TimerHandle] = {}  # of those without a request under way
         self._heard: dict[Address, int] = {}  # bytes that came from these
 
     def drop(self, client: Address) -> None:
@@ -74,9 +74,8 @@ class Connections:
         transport = self._open.get(client)
         if transport is not None and client not in self._deadlines:
             loop = asyncio.get_running_loop()
-            self._deadlines[client] = loop.call_later(
-                HEAD_S, transport.close
-            )  # after what is still to be sent
+            # `close` sends the rest of a reply first.
+            self._deadlines[client] = loop.call_later(HEAD_S, transport.close)
             self._heard[client] = 0
 
     def _end_wait(self, client: Address) -> None:
@@ -85,7 +84,7 @@ class Connections:
             del self._heard[client]
 
     def _takes(self, client: Address, number: int) -> bool:
-        """Whether bytes are passed on: with those before, they are not too many for a head."""
+        """Say whether bytes are passed on: with those before, they are not too many for a head."""
         if client in self._heard:
             self._heard[client] += number
             if self._heard[client] > HEAD_BYTES:

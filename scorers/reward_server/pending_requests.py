@@ -36,9 +36,7 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 1024  # questions under way; one more is refused at once
 RETRY_S: Final = 0.25  # before Redis is asked again
-BLOCK_S: Final = (
-    1.0  # that the reading thread waits for a result, and so the longest time until that thread ends
-)
+BLOCK_S: Final = 1.0  # for which a read waits for results; the reading thread ends after at most one read
 LOOK_S: Final = 1.0  # for a look at the workers' queues, before a late question is answered
 CHECK_S: Final = 2.0  # between two checks that Redis still has every question
 
@@ -55,7 +53,7 @@ class _PendingRequest:
 
 
 class PendingRequests:
-    """One server's pending requests. One event loop uses them, and calls `open` and `close` too.
+    """This object has one server's pending requests. One event loop uses it, and calls `open` and `close` too.
 
     Args:
         joined: the run `api`.
@@ -257,11 +255,11 @@ class PendingRequests:
 
 
 def _has_failed(request: _PendingRequest) -> bool:
-    """Whether a question was tried, and can't be scored now."""
+    """Say whether a question was tried, and can't be scored now."""
     future = request.future
     return future.done() and not future.cancelled() and future.result().status == "unavailable"
 
 
 def _is_in_redis(request: _PendingRequest) -> bool:
-    """Whether Redis has been given a question, and no result has come yet."""
+    """Say whether Redis has been given a question, and no result has come yet."""
     return request.admission is not None and request.admission.done() and not request.future.done()

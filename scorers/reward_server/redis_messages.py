@@ -39,7 +39,7 @@ Result = ScoredGroup | DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The result of one request, as it came out of Redis."""
+    """An arrival is the result of one request, as it came out of Redis."""
 
     request_id: str
     result: Result
@@ -98,7 +98,7 @@ def discard_old(link: RedisLink, keys: Keys) -> int:
     client: Any = link.client
     seconds, _ = client.time()
     oldest_ms = int((seconds - LONGEST_S) * 1000)
-    # The slots are read before the places: a request that comes between the two has both, and counts as not lost.
+    # The slots are read first: a request that comes between the two reads is then not taken for lost.
     slots = {name.decode() for name in client.zrange(keys.slots, 0, -1)}
     places = {name.decode(): place.decode() for name, place in client.hgetall(keys.where).items()}
     lost = slots - places.keys()
@@ -106,9 +106,8 @@ def discard_old(link: RedisLink, keys: Keys) -> int:
         name for name, place in places.items() if int(place.rpartition(" ")[2].partition("-")[0]) < oldest_ms
     ]
     discard(link, keys, [*old, *lost])
-    client.xtrim(
-        keys.stream(DEAD), minid=oldest_ms, approximate=False
-    )  # also letters of entries that were no request
+    # Letters of entries that were no request have no place, and go by their age alone.
+    client.xtrim(keys.stream(DEAD), minid=oldest_ms, approximate=False)
     return len(old) + len(lost)
 
 

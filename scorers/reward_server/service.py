@@ -1,13 +1,13 @@
 """This module has the reward server's routes: HTTP on one side, the pending requests on the other.
 
 In: `POST /reward`, `POST /reward/batch`, `GET /ping`, and `/openapi.json` with `/docs`. Out: scores. `/ping` answers
-from memory. A client that reaches the port may have programs run in the scorers' sandbox, so the server listens on
+from memory. A client that reaches the port may have programs run in the scorers' sandbox. So the server listens on
 loopback unless told otherwise, and may want a token.
 
 Without a score the answer is one of these:
 - 422 with a list of faults: what was sent can't be scored, now or later;
-- 503 with `Retry-After`: it can't be scored now. There is no worker, no Redis, too much waits, a judge or a sandbox
-  failed every try, no time is left, or the server has a bug;
+- 503 with `Retry-After`: what was sent can't be scored now. There is no worker or no Redis, too much waits, no time is
+  left, a judge or a sandbox failed every try, or the server has a bug;
 - 401 no token; 408 too slow; 413 too large; 415 not `application/json`.
 
 II-Thought's client takes each of these statuses for a score of 0, and tries again only where the connection breaks. So

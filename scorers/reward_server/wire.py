@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model
 
 
 class Body(BaseModel):
-    """Every part of a request or of an answer is one of these."""
+    """A body is a part of a request or of an answer."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
 class RewardRequest(Body):
-    """`POST /reward`."""
+    """`POST /reward` takes a response and its row."""
 
     llm_output: str
     """The response of a model, without its prompt."""
@@ -26,14 +26,14 @@ class RewardRequest(Body):
 
 
 class BatchRequest(Body):
-    """`POST /reward/batch`."""
+    """`POST /reward/batch` takes several responses, each with its row."""
 
     items: list[RewardRequest] = Field(min_length=1, max_length=1024)
     """Responses with their rows."""
 
 
 class LegacyRequest(Body):
-    """`POST /reward` in its older form."""
+    """`POST /reward` takes several responses in its older form."""
 
     solutions: list[str] = Field(min_length=1, max_length=1024)
     """Responses."""
@@ -48,7 +48,7 @@ class LegacyRequest(Body):
 
 
 class Reward(Body):
-    """The answer to `POST /reward`, and an item of that to `POST /reward/batch`."""
+    """`POST /reward` answers with this, and `POST /reward/batch` for each item."""
 
     score: float | None
     """What a trainer is paid: in [0, 1] unless the configuration has penalties. 0 says that the response is wrong.
@@ -68,21 +68,21 @@ class Reward(Body):
 
 
 class BatchReward(Body):
-    """The answer to `POST /reward/batch`."""
+    """`POST /reward/batch` answers with the results of its items."""
 
     results: list[Reward]
     """In the order of the items."""
 
 
 class LegacyReward(Body):
-    """The answer to the older form."""
+    """`POST /reward` answers its older form with scores alone."""
 
     scores: list[float]
     """In the order of the solutions."""
 
 
 class Ping(Body):
-    """The answer to `GET /ping`."""
+    """`GET /ping` answers with this."""
 
     status: Literal["ok"] = "ok"
     """The server is there."""
@@ -91,7 +91,7 @@ class Ping(Body):
 
 
 class Fault(Body):
-    """One thing that is wrong with a request."""
+    """A fault is one thing that is wrong with a request."""
 
     type: str
     """Its kind, as pydantic has it; `unscorable` where a scorer says so."""
@@ -102,14 +102,14 @@ class Fault(Body):
 
 
 class Unprocessable(Body):
-    """The body of 422."""
+    """A 422 answers with the faults of a request."""
 
     detail: list[Fault]
     """At least one."""
 
 
 class Refusal(Body):
-    """The body of every other answer from 400 up."""
+    """Every other status from 400 up answers with one sentence."""
 
     detail: str
     """For people."""

@@ -1,8 +1,8 @@
 """This module asks a served model on behalf of scorers: judges and rubric models.
 
-In: messages, from a scorer's one thread. Out: a future of the reply, at once: calls run side by side on a loop in a
-thread of its own, so that one worker keeps dozens of them under way while it scores. What all workers of a run may do
-together is counted in Redis (`Shared`); without a run, in this process. A failure of the machinery is the future's
+In: messages, from a scorer's one thread. Out: a future of the reply, at once. Calls run side by side on a loop in a
+thread of its own, so that one worker keeps dozens of calls under way while it scores. The limits of a run's workers
+are counted in Redis (`Shared`); without a run, in this process. A failure of the machinery is the future's
 exception, never a reply: `Retryable`, or `Permanent` where a person has to act.
 """
 
@@ -110,7 +110,7 @@ def seconds_of(call: Future[Reply]) -> float:
 
 
 def has_failed(call: Future[Any]) -> bool:
-    """Whether a call was cancelled or ended by a `Retryable`, so that another try may do better."""
+    """Say whether a call was cancelled or ended by a `Retryable`, so that another try may do better."""
     return call.done() and (call.cancelled() or isinstance(call.exception(), Retryable))
 
 

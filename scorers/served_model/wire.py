@@ -41,9 +41,7 @@ _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE
 _THIS_REQUEST: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-_BROKEN_OFF: Final = frozenset(
-    {"abort", "error"}
-)  # finish reasons of vLLM and SGLang for a text that is no reply
+_BROKEN_OFF: Final = frozenset({"abort", "error"})  # finish reasons of vLLM and SGLang without a reply
 _THOUGHTS: Final = ("reasoning", "reasoning_content")  # vLLM's name for thoughts, and the older name
 _OUT_OF_MONEY: Final = "insufficient_quota"  # OpenAI's code for a 429 that no waiting ends
 
@@ -87,7 +85,7 @@ class Reply:
 
 
 class Wire:
-    """A wire makes exchanges, which share its connections, its key and its time limit. For one loop."""
+    """A wire makes exchanges, which share its connections, its key and its time limit. One loop uses it."""
 
     def __init__(self, key: SecretStr | None, *, timeout_s: float) -> None:
         """Nothing is contacted here."""
@@ -200,7 +198,7 @@ class Wire:
 
 
 def _has_thought(message: Mapping[str, Any]) -> bool:
-    """Whether a message has thoughts beside its reply (vLLM's --reasoning-parser tells the two apart)."""
+    """Say whether a message has thoughts beside its reply (vLLM's --reasoning-parser tells the two apart)."""
     return any(isinstance(thoughts := message.get(name), str) and thoughts.strip() for name in _THOUGHTS)
 
 
