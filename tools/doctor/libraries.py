@@ -61,7 +61,7 @@ def check_libraries(
         elif (answer := answers.get(name)) is not None and answer.trouble:
             yield broken(name, answer.trouble, run)
         elif answer is not None:
-            yield from SAY.get(name, _plain)(name, answer, run)
+            yield from FINDINGS_OF.get(name, _plain)(name, answer, run)
 
 
 def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
@@ -205,7 +205,7 @@ def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) ->
     return check.problem(seen, do=do)
 
 
-SAY: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
+FINDINGS_OF: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
     "torch": torch,
     "flash_attn": flash_attn,
     "vllm": vllm,

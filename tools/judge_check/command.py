@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
             agreement.add(row, result)
             if out is not None and result is not None:
                 out.write(json.dumps(_line(row, result, agreement)) + "\n")
-    _say(options, agreement, seconds)
+    _print_result(options, agreement, seconds)
     if is_interrupted:
         return INTERRUPTED
     return 0 if agreement.overall.distances else 1
@@ -191,7 +191,7 @@ def _line(row: Labelled, result: Result, agreement: Agreement) -> dict[str, Any]
     }
 
 
-def _say(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
+def _print_result(args: argparse.Namespace, agreement: Agreement, seconds: float) -> None:
     """Writes the result on standard output."""
     if args.json:
         found = {"file": args.file, "seconds": round(seconds, 3), **agreement.as_json()}

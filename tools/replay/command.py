@@ -74,7 +74,7 @@ class Replay:
                 verdict, detail = self._verdict(step + 1)
             self.counts[verdict] += 1
             _write(f"step {step}: {verdict}, {detail}")
-        self._say_other_ranks()
+        self._print_other_ranks()
 
     def _seek(self, step: int) -> None:
         """Brings the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
@@ -121,7 +121,7 @@ class Replay:
         self._policy.step(batch, settings)
         self._at = step + 1
 
-    def _say_other_ranks(self) -> None:
+    def _print_other_ranks(self) -> None:
         """Says why weights may differ after a life with another number of ranks: sums are rounded in another order."""
         if not self._ranks_then:
             return
@@ -215,7 +215,7 @@ def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
 def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int:
     from learner.launch.ranks import launch_or_join
 
-    ranks = launch_or_join(run, given, module=MODULE, tell=_say_death)
+    ranks = launch_or_join(run, given, module=MODULE, tell=_print_death)
     if isinstance(ranks, int):
         return ranks
     from learner.training.deepspeed import DeepSpeedBackend
@@ -236,7 +236,7 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
     return 1 if replay.counts["differs"] or replay.counts["missing"] else 0
 
 
-def _say_death(ended: Ended) -> None:
+def _print_death(ended: Ended) -> None:
     sys.stderr.write(f"millrace replay: {ended.why}\n")
 
 

@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
             comparison.add(step, group, rescored, scales[step])
             if out is not None:
                 _write(out, step, group, rescored)
-    _say(options, ledger, reading, comparison)
+    _print_result(options, ledger, reading, comparison)
     return 0 if comparison.completions else 1
 
 
@@ -224,7 +224,7 @@ def _write(out: IO[str], step: int, group: ScoredGroup, rescored: Sequence[Resco
         )
 
 
-def _say(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
+def _print_result(args: argparse.Namespace, ledger: Ledger, reading: Steps, comparison: Comparison) -> None:
     """Writes the result on standard output; what is missing from it on standard error, unless the JSON says it."""
     if args.json:
         found = {

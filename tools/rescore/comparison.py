@@ -228,7 +228,7 @@ class Comparison:
         for sample in self.most_different():
             yield (
                 f"    step {sample.step}, group {sample.group_id}, completion {sample.completion}: "
-                f"{_said(sample.old)} -> {_said(sample.new)}"
+                f"{_in_words(sample.old)} -> {_in_words(sample.new)}"
             )
             for name, text in (
                 ("prompt", sample.prompt),
@@ -265,5 +265,5 @@ def _signs(advantages: Sequence[float | None]) -> list[int]:
     ]
 
 
-def _said(score: Score) -> str:
+def _in_words(score: Score) -> str:
     return UNSCORABLE if score.status is ScoreStatus.UNSCORABLE else f"{score.value:g}"

@@ -1,1 +1,1 @@
-"""`millrace runs`, `rm`, `pause`, `resume`, `drain` and `redis-cli`: runs on this machine, and their folders."""
+"""The verbs that manage runs: `runs`, `rm`, `pause`, `resume`, `drain` and `redis-cli`; and how tools see a run's folder."""

@@ -23,7 +23,7 @@ from tools.arguments import add_run, add_runs_dir
 
 OUTAGE_S = 10.0
 POLL_S = 0.5
-SAID = {
+ANSWERS = {
     DRAIN: "asked to drain: nothing new is let in, groups in flight are trained, then it ends with a checkpoint",
     PAUSE: "asked to pause: groups in flight are sampled and scored, and nothing is trained. To go on: millrace resume",
     GO_ON: "asked to go on",
@@ -73,7 +73,7 @@ def control(name: str, runs_dir: Path, wanted: str, *, wait_s: float = 0.0) -> i
         if not state.status and not _is_there(link, keys):
             raise HasEnded(f"there is no run {name} at {link.address}")
         ask(link, keys, wanted)
-        sys.stdout.write(f"run {name}: {SAID[wanted]}\n")
+        sys.stdout.write(f"run {name}: {ANSWERS[wanted]}\n")
         if not has_learner(link, keys):
             sys.stdout.write("no learner of it is alive: the next one will do it\n")
         return _wait(link, keys, wait_s, had_ended=state.has_ended) if wanted == DRAIN and wait_s > 0 else 0

@@ -117,7 +117,7 @@ class JudgedLines:
             if _has_failed(result) and line.tries <= self._config.retries:
                 self._failed.append(line)
             else:
-                line.result.set_result(_said(result, line.tries))
+                line.result.set_result(_with_tries(result, line.tries))
                 self._free_lines.release()
         elif self._failed:
             tries = max(line.tries for line in self._failed)
@@ -135,7 +135,7 @@ def _has_failed(result: Result) -> bool:
     return any(name == FAILED_TRIES or name.endswith(f".{FAILED_TRIES}") for name in result["components"])
 
 
-def _said(result: Result, tries: int) -> Result:
+def _with_tries(result: Result, tries: int) -> Result:
     """Returns the result with the tries that it took, where it was given up."""
     if not _has_failed(result):
         return result

@@ -37,7 +37,7 @@ from tools.arguments import add_json, add_run, add_runs_dir
 from tools.printable import printable
 from tools.run_view.screen import STREAM_COLOURS
 from tools.trace.journal_view import read_account
-from tools.trace.narrative import Story, tell
+from tools.trace.narrative import Story, story_of
 from tools.trace.stages import Stage
 
 OUTAGE_S = 5.0  # no longer than a person waits: the journal tells much without Redis
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     except PipelineError as error:
         no_redis = mask(str(error)).splitlines()[0]
     account = read_account(server.folder_of(options.run, options.runs_dir), options.group)
-    story = tell(options.run, options.group, sight, no_redis, account)
+    story = story_of(options.run, options.group, sight, no_redis, account)
     if options.json:
         sys.stdout.write(as_json(story))
     else:

@@ -50,8 +50,8 @@ class Story:
     is_whole: bool  # False: something of the group is damaged, or the group is nowhere
 
 
-def tell(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
-    """Puts together what is known.
+def story_of(run: str, group_id: str, sight: Sight | None, no_redis: str, account: Account) -> Story:
+    """Puts together the story of a group from what is known.
 
     Raises:
         NoStory: nothing is.

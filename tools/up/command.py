@@ -55,7 +55,7 @@ Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextMa
 
 
 @contextlib.contextmanager
-def _nobody(
+def _no_company(
     _supervisor: Supervisor, _keeper: RedisKeeper, _stop: threading.Event
 ) -> Iterator[Callable[[], None]]:
     yield lambda: None
@@ -105,15 +105,17 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
     return outcome.code
 
 
-def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _nobody) -> Outcome:
+def perform(
+    run: Run, plan: Sequence[Command], console: RunConsole, *, company: Company = _no_company
+) -> Outcome:
     """Runs `plan` on the run's Redis until the run ends. For the main thread, once: it listens to signals.
 
     Args:
-        company: what else watches, and may act; entered before the first process starts, left after the last has ended
-            and before Redis does. The function that it gives is called at every tick.
+        company: what watches beside the console, and may act. It is entered before the first process starts, and left
+            after the last has ended and before Redis does. The function that it gives is called at every tick.
     """
     supervisors: list[Supervisor] = []
-    stop = processes.stop_on_signals(lambda: _cut(supervisors))
+    stop = processes.stop_on_signals(lambda: _kill_at_once(supervisors))
     with _logging_to(console), redis_of(run) as keeper:
         follower = RunFollower(keeper.url, run.name, run.folder, window_s=WINDOW_S, reads_metrics=True)
         watching: list[Callable[[], None]] = [keeper.restart_if_dead]
@@ -122,18 +124,18 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
             for watch in watching:
                 watch()
 
-        reason = _Reason(run, keeper.url)
+        reason = _FailureReason(run, keeper.url)
         supervisor = Supervisor(
             plan,
             environment={"REDIS_URL": keeper.url},
             logs=run.folder / "logs",
             on_line=console.line,
             on_tick=tick,
-            on_death=_Undertaker(run, keeper.url),
+            on_death=_DeathRecorder(run, keeper.url),
             on_giving_up=reason.give,
         )
         supervisors.append(supervisor)
-        _forget(run, keeper.url, stop)
+        _discard_last_words(run, keeper.url, stop)
         with company(supervisor, keeper, stop) as act:
             watching += [act, lambda: console.tick(follower.view, supervisor.running)]
             with contextlib.closing(follower), follower.keep_looking(LOOK_EVERY_S), console:
@@ -142,14 +144,14 @@ def perform(run: Run, plan: Sequence[Command], console: RunConsole, *, company: 
                 return outcome
 
 
-def _forget(run: Run, url: str, stop: threading.Event) -> None:
+def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:
     """Discards what the run's last learner has said: no role may take that learner's configuration for the new one."""
     with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
         forget(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 
 
-class _Undertaker:
+class _DeathRecorder:
     """Writes to Redis how a role's process died: the dead letter of a group that killed the process will say so."""
 
     def __init__(self, run: Run, url: str) -> None:
@@ -168,7 +170,7 @@ class _Undertaker:
         )
 
 
-class _Reason:
+class _FailureReason:
     """Keeps why a run ends though its learner is well: another role keeps failing. The run's status will say it."""
 
     def __init__(self, run: Run, url: str) -> None:
@@ -236,7 +238,7 @@ def _logging_to(console: RunConsole) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def _cut(supervisors: Sequence[Supervisor]) -> None:
+def _kill_at_once(supervisors: Sequence[Supervisor]) -> None:
     """Kills all processes before an end at once; the private Redis flushes and ends by itself."""
     for supervisor in supervisors:
         supervisor.kill()

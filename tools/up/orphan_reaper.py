@@ -35,18 +35,18 @@ class OrphanReaper:
 
     def watch(self, group: int) -> None:
         """Has a process group killed when this process dies."""
-        self._tell(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def release(self, group: int) -> None:
         """Takes a group that has ended off the list: its number may come to belong to other processes."""
-        self._tell(f"-{group}\n")
+        self._send(f"-{group}\n")
 
     def close(self) -> None:
         """Ends the reaper, which kills the groups that are still on its list."""
         os.close(self._writer)
         self._process.wait(timeout=10)
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # the reaper was killed: what the kernel does remains
             os.write(self._writer, line.encode())
 
