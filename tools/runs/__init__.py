@@ -1,1 +1,1 @@
-"""The verbs that manage runs: `runs`, `rm`, `pause`, `resume`, `drain` and `redis-cli`; and how tools see a run's folder."""
+"""The verbs that manage runs (`runs`, `rm`, `pause`, `resume`, `drain`, `redis-cli`), and the view of a folder."""
