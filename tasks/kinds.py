@@ -1,7 +1,7 @@
 """Every task kind, declared once: its section, its scorer, its row types, what their answers hold, their data sources.
 
 In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl
-(`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.shapes`), the
+(`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`), the
 defaults of `score` (`scorers.api`) and the table of docs/scorers.md read them. To add a scorer: its folder in
 `scorers/`, its section in `config/scorer_kinds.py`, and one entry here.
 """
@@ -21,7 +21,7 @@ from tasks.importers import Importer
 from tasks.reasoning360 import codeio, cruxeval
 from tasks.values import UnknownType, hint, listed, reference, shown
 
-# What an answer has to look like where nothing else is configured; `scorers.format.shapes` has the functions.
+# What an answer has to look like where nothing else is configured; `scorers.format.answer_shapes` has the functions.
 Shape = Literal["any", "box", "block", "tag", "box_or_block", "letter", "hash", "total", "program", "edit"]
 # What a scorer is built from beside its section: nothing, all of `scorers`, or the run that shares an endpoint.
 Given = Literal["section", "scorers", "endpoint"]

@@ -1,10 +1,10 @@
-"""The shape of an answer alone: rows that ask for nothing else.
+"""The scorer of the task `format`, whose rows ask for the shape of a completion and nothing else.
 
 In: the text of a completion, and a row `{"type": "format", "of": {...}}` around another row's `verification_info`,
 which says what shape is wanted: a box for mathematics, a block in its language for a program. A row of another type,
-which a task gives to this scorer, is that other row itself. Out: 1 or 0 (`scorers.format.checks`). A text does not say
-how it ended: a row about a recorded one may (`"finish_reason": "length"`), and in a run `format:` of a task sees it,
-beside any scorer.
+which a task gives to this scorer, is that other row itself. Out: 1 or 0 (`scorers.format.completion_shape`). A text
+does not say how it ended: a row about a recorded text may (`"finish_reason": "length"`). In a run, `format:` of a task
+sees how a completion ended, beside any scorer.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from broker.errors import BadMessage
 from broker.messages import FinishReason, Score
 from config.scorer_kinds import FormatTaskConfig
 from scorers.custom import SimpleScorer
-from scorers.format.checks import VERSION, AnswerFormat
+from scorers.format.completion_shape import VERSION, CompletionShape
 from scorers.scorer import SelfTestFailed
 from tasks.values import shown
 
 
 class FormatAnswer(SimpleScorer):
-    """Scorer of shapes, asked like any other."""
+    """Scores completions by their shape alone, as any other scorer does by their content."""
 
     name = "format"
     version = VERSION
 
     def __init__(self, config: FormatTaskConfig) -> None:
         """Nothing is started here."""
-        self._format = AnswerFormat(config)
+        self._format = CompletionShape(config)
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Raises BadMessage where there is no other row's verification_info, or no such finish reason."""
@@ -38,7 +38,7 @@ class FormatAnswer(SimpleScorer):
         self._finish(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """1 where the answer looks as its row wants. Raises BadMessage as `check_row`."""
+        """Score 1 where the answer looks as its row wants. Raises BadMessage as `check_row`."""
         found = self._format.score(text, self._of(verification_info), self._finish(verification_info))
         return replace(found, scorer=self.name)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from broker.messages import Completion, Score
 from config.scorer_kinds import SweConfig
 from config.scorers import TaskConfig
-from scorers.format.checks import AnswerFormat
+from scorers.format.completion_shape import CompletionShape
 from scorers.reward.penalties import Penalty, penalties_of
 
 NO_EDIT_REWARD: Final = -1.0  # where there is no edit to compare; SWE-RL, arXiv:2502.18449, eq. 1
@@ -86,7 +86,7 @@ def reward_of(
     shape = (
         None
         if task.format is None
-        else AnswerFormat(task.format).score(completion.text, verification_info, completion.finish_reason)
+        else CompletionShape(task.format).score(completion.text, verification_info, completion.finish_reason)
     )
     return reward(task, content, shape, penalties_of(task.penalties, completion, allowed_tokens))
 

@@ -14,10 +14,10 @@ from config.rewards import FormatConfig
 from config.scorer_kinds import CustomConfig, FormatTaskConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.child.row_worker import RowScorer
-from scorers.format.checks import AnswerFormat
-from scorers.format.language import foreign_script
+from scorers.format.answer_shapes import NAMED
+from scorers.format.completion_shape import CompletionShape
 from scorers.format.scorer import FormatAnswer
-from scorers.format.shapes import NAMED
+from scorers.format.script import foreign_script
 from tasks.kinds import ROW_TYPES
 from tasks.route import route
 from tests.scorers.format.tables import ATTACKS, NULLS, RIGHT, ROWS, WRONG
@@ -59,7 +59,7 @@ def test_nothing_has_the_shape_of_nothing() -> None:
     ],
 )
 def test_the_shapes_that_ii_thought_measured(text: str, value: float) -> None:
-    assert AnswerFormat(II_THOUGHT).score(text, ROWS["math"], FinishReason.STOP).value == value
+    assert CompletionShape(II_THOUGHT).score(text, ROWS["math"], FinishReason.STOP).value == value
 
 
 def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None:
@@ -70,7 +70,7 @@ def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None
         (FormatConfig(), None, 1.0),
         (FormatConfig(finish="optional"), FinishReason.LENGTH, 1.0),
     ):
-        assert AnswerFormat(config).score(text, ROWS["math"], finish).value == value
+        assert CompletionShape(config).score(text, ROWS["math"], finish).value == value
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_was_cut_off_has_not_ended_and_what_was_recorded_may_have() -> None
     ],
 )
 def test_thinking_has_a_least_number_of_words(thought: str, words: int, value: float) -> None:
-    score = AnswerFormat(FormatConfig(think="required", min_think=words)).score(
+    score = CompletionShape(FormatConfig(think="required", min_think=words)).score(
         f"<think>{thought}</think>\\boxed{{1}}", ROWS["math"]
     )
     assert score.value == value
@@ -107,7 +107,7 @@ def test_thinking_has_a_least_number_of_words(thought: str, words: int, value: f
     ],
 )
 def test_the_config_may_say_what_is_wanted_of_any_row(config: FormatConfig, text: str, value: float) -> None:
-    assert AnswerFormat(config).score(text, ROWS["gsm8k"]).value == value
+    assert CompletionShape(config).score(text, ROWS["gsm8k"]).value == value
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,10 @@ def test_no_text_takes_long(piece: str, tail: str) -> None:
     config = FormatConfig(think="required", min_think=1000, language="zh")
 
     def work(text: str) -> None:
-        assert AnswerFormat(config).score(text, ROWS["math"]).value == 0.0
-        assert AnswerFormat(FormatConfig()).score(text + "(" * (len(text) // 4), ROWS["choice"]).value == 0.0
+        assert CompletionShape(config).score(text, ROWS["math"]).value == 0.0
+        assert (
+            CompletionShape(FormatConfig()).score(text + "(" * (len(text) // 4), ROWS["choice"]).value == 0.0
+        )
         foreign_script(text, "zh")
 
     assert is_linear(work, lambda count: piece * count + tail, 400_000 // len(piece))

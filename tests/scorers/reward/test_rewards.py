@@ -10,7 +10,7 @@ from broker.errors import UnknownTask
 from broker.messages import Completion, Score, ScoreStatus
 from config.rewards import FormatConfig
 from config.scorers import ScorersConfig, TaskConfig
-from scorers.format.checks import AnswerFormat
+from scorers.format.completion_shape import CompletionShape
 from scorers.registry import task_config
 from scorers.reward.combine import combine_scores, reward
 
@@ -41,7 +41,7 @@ FREE = FormatConfig(think="optional", box=False)
 def test_the_format_is_right_or_wrong_and_says_what_is_missing(
     complete: Callable[[str], Completion], config: FormatConfig, text: str, value: float, reason: str
 ) -> None:
-    score = AnswerFormat(config).score(complete(text).text, MATH_ROW)
+    score = CompletionShape(config).score(complete(text).text, MATH_ROW)
     assert score.value == value
     assert reason in score.reason
 

@@ -1,7 +1,7 @@
 """Whether a text is written in the script of a language: by its letters, without a model and without word lists.
 
-In: a text and a language. Out: what is wrong with it, in words. One letter of a foreign script is wrong, as the policy
-that slips into another language for a word is what this is for. Greek letters and the letter-like signs of mathematics
+In: a text and a language. Out: what is wrong with the text, in words. One letter of a foreign script is wrong: a policy
+that slips into another language for a word is to be found out. Greek letters and the letter-like signs of mathematics
 belong to every language, and so do Latin ones: names, units and code are written in them. So a language of another
 script also needs as many letters of its own as there are Latin words. Languages of one script can't be told apart.
 Pure, linear in the length of the text.

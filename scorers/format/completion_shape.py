@@ -1,11 +1,12 @@
-r"""The shape of an answer, beside its content.
+"""The shape of a whole completion: its thinking, its answer, its script and its end, whatever it says.
 
-Is the thinking closed, is there a box, a block or an `<answer>` after it, in which script is it written, did it end by
-itself.
+Asked in this order: did the completion end by itself, is its thinking closed and long enough, does the part after the
+thinking look like an answer (`scorers.format.answer_shapes`), is it written in the wanted script
+(`scorers.format.script`).
 
-In: a completion, or a text without its tokens, and its row. Out: 1.0 or 0.0 with the first thing that is wrong. Pure
-text work in the scorer's process; it can't fail. `scorers.reward.combine` makes a reward of it and the content's score;
-`scorers.format.scorer` asks it about rows that want nothing else.
+In: a text, its row, and how the text ended. Out: 1.0, or 0.0 with the first thing that is wrong. Pure text work in the
+scorer's process; it can't fail. `scorers.reward.combine` makes a reward of this score and the content's;
+`scorers.format.scorer` gives it to rows that want nothing else.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any, Final
 
 from broker.messages import FinishReason, Score, ScoreStatus
 from config.rewards import FormatConfig, ShapeConfig
-from scorers.format.language import foreign_script
-from scorers.format.shapes import missing
+from scorers.format.answer_shapes import missing_part
+from scorers.format.script import foreign_script
 from scorers.text.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, Unanswered, closed_part, within
 
 VERSION: Final = "2"  # raise it with any change here or in what this imports that can change a score
@@ -29,25 +30,25 @@ _WORD: Final = re.compile(
 )
 
 
-class AnswerFormat:
-    """Scorer of shapes."""
+class CompletionShape:
+    """Scores the shape of a completion, as a `format` section asks for it."""
 
     name = "format"
     version = VERSION
 
     def __init__(self, config: ShapeConfig) -> None:
-        """Keep which parts are asked for."""
+        """Remember which parts of the shape the config asks for."""
         self._config = config
 
     def score(
         self, text: str, verification_info: Mapping[str, Any], finish: FinishReason | None = None
     ) -> Score:
-        """1.0 where the text has the shape that the config asks for, else 0.0 naming the first thing missing.
+        """Score 1.0 where the text has the shape that the config asks for, else 0.0 naming the first thing missing.
 
         Args:
             text: the response.
             verification_info: its row, whose type says what `answer: auto` means.
-            finish: why it ended; None where nobody knows, as of a recorded text.
+            finish: why the text ended; None where nobody knows, as of a recorded text.
         """
         problem = self._problem(text, verification_info, finish)
         return Score(
@@ -73,7 +74,9 @@ class AnswerFormat:
             if isinstance(config, FormatConfig) and config.box is not None
             else (config.answer)
         )
-        return missing(response, shape, info) or (config.language and foreign_script(text, config.language))
+        return missing_part(response, shape, info) or (
+            config.language and foreign_script(text, config.language)
+        )
 
 
 def _thought(text: str, min_words: int) -> str | None:

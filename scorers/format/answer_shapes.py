@@ -1,8 +1,9 @@
-r"""What an answer has to look like to be scored: by the type of its row, or as the config says.
+"""The shapes that the answer alone, the part after the thinking, can have: a box, a block, a tag, a letter, an edit.
 
 In: the part of a completion after its thinking, and the row's `verification_info`. Out: what is missing, in words; None
-where nothing is. The same extractors decide as where the content is scored, so that a right answer never fails here for
-its looks. Pure, linear in the length of the text.
+where nothing is. Which shape is asked for is the config's choice, or follows from the row's type. The same extractors
+decide as where the content is scored, so that a right answer never fails here for its looks. Pure, linear in the length
+of the text. `scorers.format.completion_shape` asks, and looks at the rest of a completion itself.
 """
 
 from __future__ import annotations
@@ -116,15 +117,15 @@ NAMED: Final[Mapping[Shape, Missing]] = {
 }
 
 
-def missing(
+def missing_part(
     response: str, shape: Shape | Literal["auto"], verification_info: Mapping[str, Any]
 ) -> str | None:
-    """What an answer lacks.
+    """Say what an answer lacks of its shape; None: nothing.
 
     Args:
         response: the part after the thinking.
         shape: a key of NAMED, or `auto`: the row's type decides, as `tasks.kinds` declares it.
-        verification_info: the row.
+        verification_info: of the row.
     """
     if shape == "auto":
         row_type = ROW_TYPES.get(str(verification_info.get("type")))
