@@ -1,7 +1,8 @@
 """A rotation chooses among several servers of one kind: the least busy one, in turn among equals, and none that rests.
 
 In: what calls found at each server. Out: the server of the next call. Used for the servers of a model
-(`scorers.served_model.servers`) and of a sandbox (`scorers.sandbox.remote.servers`), which each decide what they trust.
+(`scorers.served_model.servers`) and of a sandbox (`scorers.sandbox.remote.probed_servers`), which each decide what they
+trust.
 Nothing here locks: the owner of a `Rotation` calls it from one loop, or under a lock.
 """
 

@@ -1,9 +1,8 @@
 """An execution starts one run of a program, watches it, ends all of it, and says how it ended.
 
-In: an `Order`. Out: a `Report`. Run by the supervisor (`scorers.sandbox.local.supervisor`), one at a time, so that
-every child that this process has or is given belongs to this run: when none is left, nothing of it is left. What the
-program did is an outcome; a sandbox that could not be set up and a run that was killed from outside are reported as
-broken.
+In: an `Order`. Out: a `Report`. Run by `scorers.sandbox.local.supervisor_process`, one at a time. So every child that
+the supervisor has or is given belongs to this run: when no child is left, nothing of the run is left. What the program
+did is an outcome; a sandbox that could not be set up and a run that was killed from outside are reported as broken.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sandbox on this machine: bubblewrap's walls, Landlock's, or none.
 
 In: a `Program`. Out: an `Outcome` a run. Built by `scorers.sandbox.choice`; used by scorers that run programs. Each run
-goes to a supervising process (`scorers.sandbox.local.supervisor`), which forks, watches and kills. What fails there, or
+goes to a supervisor (`scorers.sandbox.local.supervisor_process`), which forks, watches and kills. What fails there, or
 is killed from outside, raises `SandboxUnavailable`.
 
 A program stands in a folder that it can only read, with its main file's fixed name (main.py, main.cpp, main.js); its
@@ -26,7 +26,7 @@ from scorers.sandbox.local.folders import remove_folder
 from scorers.sandbox.local.orders import Order
 from scorers.sandbox.local.program_files import write_program
 from scorers.sandbox.local.self_test import self_test
-from scorers.sandbox.local.supervision import Supervisors, unavailable
+from scorers.sandbox.local.supervisors import Supervisors, unavailable
 from scorers.sandbox.local.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
 from scorers.sandbox.program import (
     CROWDED,

@@ -1,11 +1,13 @@
-"""The process between a scorer and the programs that it runs: `python -m scorers.sandbox.local.supervisor BASE PID`.
+"""A supervisor is the process between a scorer and the programs that it runs.
 
-In: orders, on the socket that is its standard input. Out: a report each. Started once by
-`scorers.sandbox.local.sandbox` and used for many runs. It exists because forks should come from a small process with
-one thread, and because one must be left to clean up when the scorer is killed with -9: then the socket closes, and
-this process ends the run, removes the folder of all prepared programs and is gone. SIGTERM before that says that the
-scorer lives on and needs the folder. When this process is killed itself, the kernel ends the program (PR_SET_PDEATHSIG,
-and with bubblewrap's inner process all in its namespace), and the scorer sees a broken connection.
+Started as `python -m scorers.sandbox.local.supervisor_process BASE PID` by `scorers.sandbox.local.supervisors`, and
+used for many runs. In: orders, on the socket that is its standard input. Out: a report for each.
+
+It exists for two reasons. Forks should come from a small process with one thread. And a process must be left to clean
+up when the scorer is killed with -9: then the socket closes, and the supervisor ends the run, removes the folder of all
+prepared programs and ends. SIGTERM before that says that the scorer lives on and needs the folder. When the supervisor
+itself is killed, the kernel ends the program (PR_SET_PDEATHSIG, and with bubblewrap's inner process all in its
+namespace), and the scorer sees a broken connection.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> int:
-    """Serve until the scorer is gone or lets go."""
+    """Carry out orders until the scorer is gone or closes the socket. Returns the exit status."""
     base, scorer = Path(argv[0]), int(argv[1])
     connection = socket.socket(fileno=os.dup(0))
     nothing = os.open("/dev/null", os.O_RDWR)
@@ -53,7 +55,7 @@ def main(argv: list[str]) -> int:
                 )
             send_report(connection, report)
     except (EOFError, ConnectionError, ProcessLookupError, ScorerGone):
-        if not dismissals:  # killed, or forgetful: what it prepared is nobody's
+        if not dismissals:  # the scorer was killed, or forgot to close: nobody needs what it prepared
             remove_folder(base)
     return 0
 

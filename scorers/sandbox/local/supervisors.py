@@ -22,7 +22,7 @@ from scorers.sandbox.local.launch import Identity
 from scorers.sandbox.local.orders import Order, receive_report, send_order
 from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
 
-PROGRAM = ("-m", "scorers.sandbox.local.supervisor")
+PROGRAM = ("-m", "scorers.sandbox.local.supervisor_process")
 GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 

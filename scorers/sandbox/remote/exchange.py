@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 from pydantic import ValidationError
 
-from scorers.sandbox.remote.servers import ServerTrouble
+from scorers.sandbox.remote.probed_servers import ServerTrouble
 from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
 from scorers.servers.retry_after import retry_after_s
 

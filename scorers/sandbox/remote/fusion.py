@@ -2,7 +2,7 @@
 
 In: a `Program`. Out: an `Outcome`, as every `scorers.sandbox.program.Sandbox`. Used by the scorers' processes, from any
 thread. A refused connection, a time-out, a 5xx, `SandboxError`, a reply that is not to be understood: the server is in
-doubt (see `scorers.sandbox.remote.servers`) and the call goes to another one; with none left it raises
+doubt (see `scorers.sandbox.remote.probed_servers`) and the call goes to another one; with none left it raises
 `SandboxUnavailable`. None of these is ever an outcome.
 
 What SandboxFusion's fields blur is settled like this (our own server says exactly how a run ended):
@@ -44,7 +44,7 @@ from scorers.sandbox.program import (
 from scorers.sandbox.remote.exchange import Busy, Refused, compile_failed, post_run
 from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
-from scorers.sandbox.remote.servers import SandboxServer, SandboxServers, ServerTrouble
+from scorers.sandbox.remote.probed_servers import ProbedServers, SandboxServer, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
 MARGIN_S: Final = 10.0  # beyond a program's own limits: the way, the queue, the walls
@@ -77,7 +77,7 @@ class FusionSandbox:
         self._patience_s = patience_s
         self._margin_s = margin_s
         self._urls = tuple(urls)
-        self._pool = SandboxServers(urls, self._probe, patience_s=patience_s)
+        self._servers = ProbedServers(urls, self._probe, patience_s=patience_s)
         self._http: httpx.Client | None = None
         self._owner = os.getpid()  # whose connections, locks and threads all of this is
         self._is_open = True
@@ -89,7 +89,7 @@ class FusionSandbox:
         """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one answers."""
         if self._version is None:
             self._open().meet()
-            versions = sorted({server.version for server in self._pool.servers if server.version})
+            versions = sorted({server.version for server in self._servers.all if server.version})
             if not versions:
                 return "python=unknown"
             self._version = "python=" + ",".join(versions)
@@ -98,10 +98,10 @@ class FusionSandbox:
     @property
     def max_output_bytes(self) -> int:
         """Of one stream: SandboxFusion carries less than our server. Raises SandboxUnavailable: none ever answered."""
-        pool = self._open()
-        if not any(server.version for server in pool.servers):
-            pool.probe_all()
-        are_ours = all(server.is_ours for server in pool.servers if server.version)
+        servers = self._open()
+        if not any(server.version for server in servers.all):
+            servers.probe_all()
+        are_ours = all(server.is_ours for server in servers.all if server.version)
         return Limits().output_bytes if are_ours else WHOLE_OUTPUT_BYTES
 
     @contextmanager
@@ -134,20 +134,20 @@ class FusionSandbox:
             SandboxUnavailable: none did.
             SandboxMissing: none takes such a program; ProgramTooLarge where only its size is why.
         """
-        pool = self._open()
+        servers = self._open()
         failed: list[SandboxServer] = []
         reasons: list[str] = []
         refusals: list[Refused] = []
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                with pool.lend(without=failed, rather_not=rather_not) as server:
+                with servers.lend(without=failed, rather_not=rather_not) as server:
                     try:
                         answer = self._ask(server, request, limits)
-                        pool.trust(server)
+                        servers.trust(server)
                         return answer
                     except Busy as busy:
-                        pool.rest(server, busy.seconds)
+                        servers.rest(server, busy.seconds)
                         if time.monotonic() < deadline:
                             continue
                         reason = f"busy for {self._patience_s:g} s"
@@ -156,11 +156,11 @@ class FusionSandbox:
                         reason = str(refused)
                     except ServerTrouble as trouble:
                         reason = str(trouble)
-                        pool.doubt(server, reason)
+                        servers.doubt(server, reason)
                     failed.append(server)
                     reasons.append(f"{server.url}: {reason}")
             except SandboxUnavailable as error:
-                if len(refusals) == len(pool.servers):
+                if len(refusals) == len(servers.all):
                     kind = ProgramTooLarge if all(refused.is_size for refused in refusals) else SandboxMissing
                     raise kind(f"no sandbox server takes this program: {'; '.join(reasons)}") from None
                 raise SandboxUnavailable("; ".join([*reasons, str(error)])) from None
@@ -210,18 +210,18 @@ class FusionSandbox:
         server.is_ours = reply.run_result is not None and reply.run_result.ending is not None
         server.version = python_version(reply)
 
-    def _open(self) -> SandboxServers:
+    def _open(self) -> ProbedServers:
         """For a new use, closed or not.
 
         In a fork all is made anew: the connections are the parent's, as the replies on them are, and its threads, one
         of which may hold a lock, are not there.
         """
         if self._owner != os.getpid():
-            self._pool = SandboxServers(self._urls, self._probe, patience_s=self._patience_s)
+            self._servers = ProbedServers(self._urls, self._probe, patience_s=self._patience_s)
             self._http, self._lock, self._owner = None, threading.Lock(), os.getpid()
         with self._lock:
             self._is_open = True
-        return self._pool
+        return self._servers
 
     def _client(self) -> httpx.Client:
         with self._lock:

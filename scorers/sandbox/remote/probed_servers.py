@@ -35,7 +35,7 @@ class ServerTrouble(Retryable):
 
 @dataclass(slots=True, eq=False)
 class SandboxServer(Server):
-    """One sandbox server. `SandboxServers` owns its fields and changes them under its lock."""
+    """One sandbox server. `ProbedServers` owns its fields and changes them under its lock."""
 
     trouble: str | None = NOT_PROBED  # None: it has passed its probe, and no call failed since
     next_probe: float = 0.0  # monotonic seconds
@@ -44,7 +44,7 @@ class SandboxServer(Server):
     version: str = ""  # what it runs programs with; set by the probe
 
 
-class SandboxServers:
+class ProbedServers:
     """The servers of one sandbox."""
 
     def __init__(
@@ -59,8 +59,8 @@ class SandboxServers:
         Raises:
             SandboxMissing: no address, or one that can't be used.
         """
-        self.servers = tuple(SandboxServer(url) for url in dict.fromkeys(normalised(url) for url in urls))
-        if not self.servers:
+        self.all = tuple(SandboxServer(url) for url in dict.fromkeys(normalised(url) for url in urls))
+        if not self.all:
             raise SandboxMissing("no sandbox server: set scorers.sandbox_urls or SANDBOX_FUSION_SERVERS")
         self._probe = probe
         self._patience_s = patience_s
@@ -110,34 +110,34 @@ class SandboxServers:
     def probe_all(self) -> None:
         """Probe every server now and wait for the answers. Raises SandboxUnavailable where none passes."""
         with self._changed:
-            for server in self.servers:
+            for server in self.all:
                 self._start_probe(server)
-            self._changed.wait_for(lambda: not any(server.is_probed for server in self.servers))
-            if all(server.trouble for server in self.servers):
+            self._changed.wait_for(lambda: not any(server.is_probed for server in self.all))
+            if all(server.trouble for server in self.all):
                 raise SandboxUnavailable(self._troubles())
 
     def meet(self) -> None:
         """Have every server probed that never was, and wait for that."""
         with self._changed:
-            for server in self.servers:
+            for server in self.all:
                 if server.trouble == NOT_PROBED:
                     self._start_probe(server)
-            self._changed.wait_for(lambda: all(server.trouble != NOT_PROBED for server in self.servers))
+            self._changed.wait_for(lambda: all(server.trouble != NOT_PROBED for server in self.all))
 
     def _take(
         self, without: Collection[SandboxServer], rather_not: Collection[SandboxServer]
     ) -> SandboxServer:
         deadline = time.monotonic() + self._patience_s
-        candidates = [server for server in self.servers if server not in without]
+        candidates = [server for server in self.all if server not in without]
         with self._changed:
             while True:
                 now = time.monotonic()
-                for server in self.servers:
+                for server in self.all:
                     if server.trouble is not None and server.next_probe <= now:
                         self._start_probe(server)
                 if ready := [server for server in rested(candidates, now) if server.trouble is None]:
                     return self._rotation.take(ready, lambda server: server in rather_not)
-                is_out = all(server.trouble is not None for server in self.servers)
+                is_out = all(server.trouble is not None for server in self.all)
                 if is_out and now >= deadline:
                     self._out_until = now + self._patience_s
                 if not candidates or now >= deadline or (is_out and now < self._out_until):
@@ -192,7 +192,7 @@ class SandboxServers:
             )
 
         return "no sandbox server is left: " + "; ".join(
-            f"{server.url}: {trouble(server)}" for server in self.servers
+            f"{server.url}: {trouble(server)}" for server in self.all
         )
 
 

@@ -1,9 +1,10 @@
-"""One process of the sandbox service, which has programs run one at a time: `python -m scorers.sandbox.server.runner`.
+"""A runner is a process of the sandbox service that has programs run, one at a time.
 
 In: a `RunRequest` as length-prefixed JSON on standard input. Out: a `RunReply`, likewise, on standard output. Started
-by `scorers.sandbox.server.runners`, which ends it with its program when a client goes away; a process can be ended
-while it waits, a thread can't. SIGUSR1 unwinds the run that it is at, so that nothing of it stays; SIGTERM, which a
-service manager sends to all processes of a service, does not: the service decides. It dies with its parent.
+as `python -m scorers.sandbox.server.runner_process WALLS` by `scorers.sandbox.server.runner_queue`, which ends it with
+its program when a client goes away: a process can be ended while it waits, a thread can't. SIGUSR1 unwinds the run that
+is under way, so that nothing of it stays. SIGTERM, which a service manager sends to all processes of a service, is
+ignored: the service decides. A runner dies with its parent.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from scorers.sandbox.program import (
 )
 from scorers.sandbox.wire import LANGUAGES, CommandResult, RunReply, RunRequest, to_result
 
-END: Final = signal.SIGUSR1  # give up the run, and leave
+END: Final = signal.SIGUSR1  # tells a runner to give up its run and to end
 
 
 def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
-    """Run one program. What the machinery does comes back as SandboxError, never as a result."""
+    """Run one program. A failure of the machinery comes back as SandboxError, never as a result."""
     files = {
         path: base64.b64decode(content) for path, content in request.files.items() if content is not None
     }
@@ -61,7 +62,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
                 return RunReply(status="Failed", compile_result=to_result(failure))
             outcome = prepared.run((request.stdin or "").encode(), limits)
     except _TooLong:
-        sandbox.close()  # it was interrupted somewhere: what it holds is not to be trusted
+        sandbox.close()  # the alarm interrupted it anywhere: what the sandbox holds is not to be trusted
         late = CommandResult(
             status="TimeLimitExceeded",
             execution_time=request.compile_timeout,
@@ -78,7 +79,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
         ValueError,
     ) as error:  # one request, not this process
         return RunReply(status="SandboxError", message=f"{type(error).__name__}: {error}")
-    if outcome.is_crowded:  # whether the program suffered from it is not known here: a harness ends well
+    if outcome.is_crowded:  # whether that changed the result is unknown here: a harness ends well
         return RunReply(status="SandboxError", message=CROWDED)
     return RunReply(status="Success" if _succeeded(outcome) else "Failed", run_result=to_result(outcome))
 
@@ -115,7 +116,7 @@ def main() -> int:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)  # the two pipes belong to the service, whatever a library prints
     os.dup2(2, 1)
-    set_up_logging("sandbox-runner", level=logging.ERROR)  # the service has said what it has to say
+    set_up_logging("sandbox-runner", level=logging.ERROR)  # the service itself logs the rest
     signal.signal(END, _leave)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
@@ -140,7 +141,7 @@ def _read(source: BinaryIO) -> RunRequest | None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(END, signal.SIG_IGN)  # once: the way out is not interrupted
+    signal.signal(END, signal.SIG_IGN)  # a second signal does not interrupt the clean-up
     sys.exit(128 + END)
 
 

@@ -1,8 +1,8 @@
-"""The processes of the sandbox service that have programs run, and the short queue before them.
+"""The runners of the sandbox service, and the short queue of calls that wait for one of them.
 
-In: the JSON of a `RunRequest`. Out: that of a `RunReply`. Used by `scorers.sandbox.server.service`, in its event loop.
-A call that is cancelled, because its client went away, and one that takes too long end their process with the program
-that it runs; the next call starts another one.
+In: a `RunRequest` as JSON. Out: a `RunReply` as JSON. Used by `scorers.sandbox.server.service`, in its event loop. A
+call that is cancelled because its client went away, or that takes too long, ends its runner together with the program;
+the next call starts another process.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from typing import Final
 from broker.errors import Retryable
 from broker.processes import die_with_parent
 from scorers.sandbox.harness.pipe import LENGTH_BYTES, framed, length_of
-from scorers.sandbox.server.runner import END
+from scorers.sandbox.server.runner_process import END
 
 log = logging.getLogger(__name__)
 
-WAITING_PER_RUNNER: Final = 4  # calls that may wait for each process ...
+WAITING_PER_RUNNER: Final = 4  # calls that may wait for each runner ...
 LONGEST_WAIT_S: Final = 5.0  # ... and how long; less than a client's margin
-GRACE_S: Final = 2.0  # for a process to end its program before it is killed
+GRACE_S: Final = 2.0  # for a runner to end its program before it is killed
 
 
 class Full(Exception):
-    """As many calls as may wait do wait, or this one has waited as long as it may."""
+    """No further call may wait, or the call has waited as long as it may."""
 
 
 class RunnerLost(Retryable):
-    """The process ended, or did not answer in time; the message says which."""
+    """A runner ended, or did not answer in time; the message says which."""
 
 
-class Runners:
-    """A fixed number of processes, each started when it is first needed."""
+class RunnerQueue:
+    """Gives each call to an idle runner. There is a fixed number of runners; each starts at its first call."""
 
     def __init__(self, kind: str, size: int) -> None:
         """Start nothing yet.
 
         Args:
-            kind: of sandbox: `scorers.sandbox` of the config.
-            size: programs that may run at once.
+            kind: the walls, as `scorers.sandbox` of the config spells them.
+            size: number of runners, and so of programs that may run at once.
         """
         self.size = size
         self.waiting = 0
-        self._idle: asyncio.LifoQueue[_Runner] = asyncio.LifoQueue()  # the last one used is the warm one
-        command = [sys.executable, "-m", "scorers.sandbox.server.runner", kind]
+        self._idle: asyncio.LifoQueue[_Runner] = asyncio.LifoQueue()  # the runner used last is the warm one
+        command = [sys.executable, "-m", "scorers.sandbox.server.runner_process", kind]
         self._runners = [_Runner(command) for _ in range(size)]
         for runner in self._runners:
             self._idle.put_nowait(runner)
 
     @property
     def running(self) -> int:
-        """Calls that a process is at."""
+        """The number of calls that are being answered now."""
         return self.size - self._idle.qsize()
 
     async def run(self, request: bytes, timeout_s: float) -> bytes:
         """Have one request answered.
 
         Args:
-            request: JSON, checked.
-            timeout_s: of the work, from when a process has taken it.
+            request: a `RunRequest` as JSON, checked.
+            timeout_s: seconds for the work itself, from when a runner has taken it.
         Raises:
-            Full: no room; try again later, or elsewhere.
-            RunnerLost: the machinery failed.
+            Full: there is no room; try again later, or at another server.
+            RunnerLost: the runner failed, not the program.
         """
         if self.waiting >= WAITING_PER_RUNNER * self.size:
             raise Full
@@ -91,13 +91,13 @@ class Runners:
         finally:
             if is_whole:
                 self._idle.put_nowait(runner)
-            else:  # its reply, if there ever is one, must not answer another call
+            else:  # a late reply must not answer another call
                 ending = asyncio.create_task(self._replace(runner))
                 runner.ending = ending
                 await asyncio.shield(ending)
 
     async def close(self) -> None:
-        """End every process."""
+        """End every runner with its program."""
         await asyncio.gather(*(runner.end() for runner in self._runners))
 
     async def _replace(self, runner: _Runner) -> None:
@@ -108,12 +108,14 @@ class Runners:
 
 
 class _Runner:
-    """One process; there is none before the first request and after `end`."""
+    """The service's end of one runner. The process exists from the first request until `end`."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
-        self.ending: asyncio.Task[None] | None = None  # held, so that it is not collected on its way
+        self.ending: asyncio.Task[None] | None = (
+            None  # a task that nobody holds could be collected before it is done
+        )
 
     async def ask(self, request: bytes) -> bytes:
         if self._process is None:

@@ -32,7 +32,7 @@ from starlette.routing import Route
 from scorers.http_service import error, faults, read_body, unless_gone, unprocessable
 from scorers.sandbox.program import Language, Sandbox
 from scorers.sandbox.remote.probe import Probe
-from scorers.sandbox.server.runners import Full, RunnerLost, Runners
+from scorers.sandbox.server.runner_queue import Full, RunnerLost, RunnerQueue
 from scorers.sandbox.server.submit import SubmitRequest, evaluate
 from scorers.sandbox.wire import LANGUAGE_NAMES, RunReply, RunRequest
 
@@ -67,7 +67,7 @@ class Service:
     def __init__(self, served: Served, workers: int) -> None:
         self._served = served
         self._languages = sorted(LANGUAGE_NAMES[language] for language in served.languages)
-        self._pool = Runners(served.name, workers)
+        self._runners = RunnerQueue(served.name, workers)
         self._trouble: str | None = "not probed yet"
         self._probed = 0.0  # monotonic
         self.app = Starlette(
@@ -90,7 +90,7 @@ class Service:
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
-            await self._pool.close()
+            await self._runners.close()
 
     async def _run_code(self, request: Request) -> Response:
         asked = await _read(request, RunRequest)
@@ -133,7 +133,7 @@ class Service:
 
     async def _run(self, asked: RunRequest) -> bytes:
         compile_s = asked.compile_timeout if asked.language == "cpp" else 0.0
-        return await self._pool.run(
+        return await self._runners.run(
             asked.model_dump_json().encode(), asked.run_timeout + compile_s + OVERHEAD_S
         )
 
@@ -163,9 +163,9 @@ class Service:
                 "sandbox": served.name,
                 "version": served.version,
                 "languages": self._languages,
-                "workers": self._pool.size,
-                "running": self._pool.running,
-                "waiting": self._pool.waiting,
+                "workers": self._runners.size,
+                "running": self._runners.running,
+                "waiting": self._runners.waiting,
                 "probed_s_ago": round(time.monotonic() - self._probed, 1) if self._probed else None,
             },
             status_code=200 if ready else 503,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json
 
 from scorers.code.answer import tags_of
 from scorers.code.output import difference
-from scorers.sandbox.server.runners import RunnerLost
+from scorers.sandbox.server.runner_queue import RunnerLost
 from scorers.sandbox.wire import LANGUAGES, RunReply, RunRequest, Seconds
 from scorers.text.extract import last_block, response_part
 

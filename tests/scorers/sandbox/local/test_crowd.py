@@ -15,7 +15,7 @@ from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import tried
-from scorers.sandbox.local import launch, supervision
+from scorers.sandbox.local import launch, supervisors
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
@@ -77,7 +77,7 @@ def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
 def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
     monkeypatch: pytest.MonkeyPatch, row: dict[str, object]
 ) -> None:
-    monkeypatch.setattr(supervision, "PROGRAM", ("-c", SHARED))
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", SHARED))
     monkeypatch.setattr(launch, "FIRST_UID", UNMAPPED)
     with closing(walled()) as sandbox, closing(walled()) as neighbour:
         scorer = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=30.0), ScorersConfig(), sandbox)

@@ -14,7 +14,7 @@ import pytest
 from broker.errors import Permanent
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.local import disk_space, supervision
+from scorers.sandbox.local import disk_space, supervisors
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, NoRoom, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
@@ -104,9 +104,9 @@ def test_walls_that_could_not_be_tried_for_want_of_room_are_not_missing(
     monkeypatch: pytest.MonkeyPatch, walls: str, at: str
 ) -> None:
     started: list[Any] = []
-    real = supervision.Supervisor
+    real = supervisors.Supervisor
 
-    def supervisor(base: Any) -> supervision.Supervisor:
+    def supervisor(base: Any) -> supervisors.Supervisor:
         started.append(base)
         if at == "the first" or len(started) > 1:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -114,7 +114,7 @@ def test_walls_that_could_not_be_tried_for_want_of_room_are_not_missing(
         monkeypatch.setattr(one, "run", lambda _order: (_ for _ in ()).throw(NoRoom("no more processes")))
         return one
 
-    monkeypatch.setattr(supervision, "Supervisor", supervisor)
+    monkeypatch.setattr(supervisors, "Supervisor", supervisor)
     with pytest.raises(SandboxUnavailable) as caught:
         build_sandbox(ScorersConfig.model_validate({"sandbox": walls}))
     assert not isinstance(caught.value, Permanent)

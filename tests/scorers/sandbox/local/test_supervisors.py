@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scorers.sandbox.local import processes, supervision
+from scorers.sandbox.local import processes, supervisors
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
 from scorers.sandbox.walls.seccomp import Walls
@@ -147,7 +147,7 @@ sys.exit(supervisor.main(sys.argv[1:]))
 def test_processor_time_that_is_used_up_is_the_programs_doing(
     sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "PROGRAM", ("-c", IMPATIENT))
+    monkeypatch.setattr(supervisors, "PROGRAM", ("-c", IMPATIENT))
     burner = Program(language=Language.PYTHON, source=b"while True: pass")
     with closing(LocalSandbox(Walls(sandbox.name))) as impatient, impatient.prepare(burner) as prepared:
         outcome = prepared.run(limits=LONG)

@@ -11,7 +11,7 @@ import pytest
 
 from scorers.sandbox.program import SandboxMissing, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
-from scorers.sandbox.remote.servers import SandboxServer, SandboxServers, ServerTrouble, normalised
+from scorers.sandbox.remote.probed_servers import ProbedServers, SandboxServer, ServerTrouble, normalised
 
 URLS = ("http://one:8080", "http://two:8080", "http://three:8080")
 
@@ -32,79 +32,79 @@ class Probe:
             raise ServerTrouble("no space left on device")
 
 
-def lent(pool: SandboxServers) -> str:
-    with pool.lend() as server:
+def lent(servers: ProbedServers) -> str:
+    with servers.lend() as server:
         return server.url
 
 
 def test_calls_are_spread_over_the_servers() -> None:
-    pool = SandboxServers(URLS, Probe(), patience_s=5.0)
-    pool.probe_all()
-    assert Counter(lent(pool) for _ in range(9)) == dict.fromkeys(URLS, 3)
+    servers = ProbedServers(URLS, Probe(), patience_s=5.0)
+    servers.probe_all()
+    assert Counter(lent(servers) for _ in range(9)) == dict.fromkeys(URLS, 3)
 
 
 def test_a_slow_server_gets_fewer_calls() -> None:
-    pool = SandboxServers(URLS, Probe(), patience_s=5.0)
-    pool.probe_all()
+    servers = ProbedServers(URLS, Probe(), patience_s=5.0)
+    servers.probe_all()
     with ExitStack() as slow:
-        busy = slow.enter_context(pool.lend())
-        assert busy.url not in [lent(pool) for _ in range(6)]
-    assert busy.url in [lent(pool) for _ in range(3)]
+        busy = slow.enter_context(servers.lend())
+        assert busy.url not in [lent(servers) for _ in range(6)]
+    assert busy.url in [lent(servers) for _ in range(3)]
 
 
 def test_a_server_in_doubt_gets_no_call_until_it_passes_its_probe_again() -> None:
     probe = Probe()
-    pool = SandboxServers(URLS[:1], probe, patience_s=5.0)
-    with pool.lend() as server:
+    servers = ProbedServers(URLS[:1], probe, patience_s=5.0)
+    with servers.lend() as server:
         probe.troubled.add(server.url)
-        pool.doubt(server, "no space left on device")
+        servers.doubt(server, "no space left on device")
     assert probe.asked[server.url] == 1
     probe.mends.set()
-    assert lent(pool) == server.url  # waits for it, as long as its patience lasts
+    assert lent(servers) == server.url  # waits for it, as long as its patience lasts
     assert probe.asked[server.url] == 3  # at once, and once more after a wait
 
 
 def test_a_server_that_passes_its_probe_and_fails_its_calls_is_asked_for_fewer_and_fewer() -> None:
     probe = Probe()
-    pool = SandboxServers(URLS[:1], probe, patience_s=5.0)
-    pool.probe_all()
-    (server,) = pool.servers
+    servers = ProbedServers(URLS[:1], probe, patience_s=5.0)
+    servers.probe_all()
+    (server,) = servers.all
     waits = []
     for _ in range(4):
-        pool.doubt(server, "hangs")
+        servers.doubt(server, "hangs")
         waits.append(server.next_probe - time.monotonic())
-        pool._run_probe(server)
+        servers._run_probe(server)
         assert server.trouble is None
     assert waits == pytest.approx([0.0, 0.25, 0.5, 1.0], abs=0.1)
-    pool.trust(server)
-    pool.doubt(server, "hangs once more")
+    servers.trust(server)
+    servers.doubt(server, "hangs once more")
     assert server.next_probe <= time.monotonic()
 
 
 def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     probe = Probe(*URLS)
-    pool = SandboxServers(URLS, probe, patience_s=0.6)
+    servers = ProbedServers(URLS, probe, patience_s=0.6)
     waits = []
     for _ in range(5):
         started = time.monotonic()
         with pytest.raises(
             SandboxUnavailable, match=f"no sandbox server is left: {URLS[0]}: no space"
         ) as caught:
-            lent(pool)
+            lent(servers)
         waits.append(time.monotonic() - started)
         assert all(url in str(caught.value) for url in URLS)
     assert waits[0] >= 0.6
     assert sum(waits[1:]) < 0.6
     probe.troubled.clear()
-    pool.probe_all()
-    assert lent(pool) in URLS  # it is over as soon as one is back
+    servers.probe_all()
+    assert lent(servers) in URLS  # it is over as soon as one is back
 
 
 def test_servers_are_met_once() -> None:
     probe = Probe(URLS[1])
-    pool = SandboxServers(URLS, probe, patience_s=0.0)
+    servers = ProbedServers(URLS, probe, patience_s=0.0)
     for _ in range(2):
-        pool.meet()
+        servers.meet()
     assert probe.asked == dict.fromkeys(URLS, 1)
 
 

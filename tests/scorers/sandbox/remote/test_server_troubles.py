@@ -16,7 +16,7 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox import time_budget
 from scorers.sandbox.program import Language, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
-from scorers.sandbox.remote.servers import ServerTrouble
+from scorers.sandbox.remote.probed_servers import ServerTrouble
 from tests.support.sandbox import fusion_fakes as fake
 from tests.support.sandbox.fusion_fakes import FakeServer, Reply, Request
 
@@ -114,7 +114,7 @@ def test_a_probe_that_is_late_opens_nothing(fusion: FusionSandbox) -> None:
     fusion.self_test()
     fusion.close()
     with pytest.raises(ServerTrouble, match="closed"):
-        fusion._probe(fusion._pool.servers[0])
+        fusion._probe(fusion._servers.all[0])
     assert fusion._http is None
 
 

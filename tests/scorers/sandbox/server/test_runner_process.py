@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from scorers.sandbox.program import Ending, Language, Outcome, Prepared, Program, SandboxUnavailable
-from scorers.sandbox.server import runners
-from scorers.sandbox.server.runner import run_request
-from scorers.sandbox.server.runners import WAITING_PER_RUNNER, _Runner
+from scorers.sandbox.server import runner_queue
+from scorers.sandbox.server.runner_process import run_request
+from scorers.sandbox.server.runner_queue import WAITING_PER_RUNNER, _Runner
 from scorers.sandbox.server.service import Served, Service
 from scorers.sandbox.wire import RunReply, RunRequest
 
@@ -53,7 +53,7 @@ async def no_more_than_fit() -> list[httpx.Response]:
 
 
 def test_the_service_takes_no_more_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runners, "_Runner", Gated)
+    monkeypatch.setattr(runner_queue, "_Runner", Gated)
     refused, *taken = asyncio.run(asyncio.wait_for(no_more_than_fit(), 10))
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     assert [(answer.status_code, json.loads(answer.content)["status"]) for answer in taken] == [

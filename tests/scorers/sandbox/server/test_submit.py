@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from scorers.sandbox.choice import best_local
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import SandboxMissing
-from scorers.sandbox.server.runner import run_request
-from scorers.sandbox.server.runners import RunnerLost
+from scorers.sandbox.server.runner_process import run_request
+from scorers.sandbox.server.runner_queue import RunnerLost
 from scorers.sandbox.server.submit import SubmitRequest, evaluate
 from scorers.sandbox.wire import RunReply, RunRequest
 
