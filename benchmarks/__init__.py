@@ -1,1 +1,1 @@
-"""What it costs: each part beside a peer or the limit of what it stands on. Imports all packages; none imports it."""
+"""Measures and proofs: what each part costs beside a peer or its limit, and what holds. No other package imports it."""

@@ -2,7 +2,7 @@
 
 In: names of benchmarks, all without any. Out: a table each, under a heading with commit, machine and date; `--write`
 puts it at the end of benchmarks/RESULTS.md. Run by people who change a part, on a quiet machine. Exit code 1 where a
-benchmark fails; what two sides do is checked to be the same work, and a fast wrong result is a failure.
+benchmark fails. Both sides are checked to do the same work, and a fast wrong result is a failure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TITLES = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, show, and write down if asked."""
+    """Run the benchmarks that the arguments name, show their tables, and write them down if asked."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Each part beside a peer or its limit."
     )
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
     )
     parser.add_argument(
-        "--smoke", action="store_true", help="tiny sizes: does it run? The numbers mean nothing"
+        "--smoke", action="store_true", help="tiny sizes, to see whether it runs; the numbers mean nothing"
     )
     args = parser.parse_args(argv)
     if unknown := [name for name in args.names if name not in TITLES]:

@@ -1,8 +1,8 @@
 """Two ways of doing the same work, timed in turns, and the table that shows them side by side.
 
 In: two functions. Out: a `Comparison`, and lines of Markdown. Each benchmark makes these; `python -m benchmarks` shows
-them. The machines are shared: a slow moment hits neighbours in time alike, so the two take turns, who begins changes
-every round, and the ratio is the median of the rounds' own ratios.
+them. The machines are shared, and a slow moment hits neighbours in time alike. So the two sides take turns, the side
+that begins changes every round, and the ratio is the median of the rounds' own ratios.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Turn:
 
     @property
     def rate(self) -> float:
-        """Work a second."""
+        """Return the work done a second."""
         return self.amount / self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One line of a table."""
+    """One line of the table: our rounds beside those of a peer or of a limit."""
 
     what: str  # was measured, with its sizes
     unit: str
@@ -74,7 +74,7 @@ def take_turns(
 
 
 def as_table(comparisons: Sequence[Comparison]) -> list[str]:
-    """Lines of Markdown."""
+    """Write comparisons as lines of a Markdown table."""
     lines = ["| what | unit | ours | beside it | its number | ratio |", "|---|---|--:|---|--:|--:|"]
     for row in comparisons:
         cells = (row.what, row.unit, _spread(row.ours), row.beside, _spread(row.other), f"{row.ratio:.2f}")
@@ -83,12 +83,12 @@ def as_table(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    """The median, and from where to where the rounds went."""
+    """Show the median of the rounds, with the smallest and the largest."""
     if len(set(values)) == 1:
         return number_text(values[0])
     return f"{number_text(median(values))} ({number_text(min(values))} to {number_text(max(values))})"
 
 
 def number_text(value: float) -> str:
-    """Three digits that count, thousands apart."""
+    """Write a number with three significant digits and commas between thousands."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

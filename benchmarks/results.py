@@ -1,7 +1,7 @@
 """Where numbers are kept: benchmarks/RESULTS.md, each block under a heading with commit, machine and date.
 
 In: lines of Markdown. Out: the same under a heading, on the terminal and, if asked, at the end of the file. Used by
-`python -m benchmarks` and `python -m benchmarks.proofs.demo_seeds`. Without git the commit is said to be unknown.
+`python -m benchmarks` and by the proofs. Without git the commit is said to be unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
 def heading(title: str, *, redis: str = "") -> list[str]:
-    """Lines that say what is going to be measured, of which commit, where and when, and how busy the machine is.
+    """Write a heading: what is measured, of which commit, where, when, and how busy the machine is.
 
     Args:
         redis: its version; that of the private one which runs have here, unless told otherwise.
@@ -37,7 +37,7 @@ def heading(title: str, *, redis: str = "") -> list[str]:
 
 
 def commit() -> str:
-    """The checkout's commit, and whether tracked files have changed since. RESULTS.md itself does not count."""
+    """Return the checkout's commit, and whether tracked files have changed since. RESULTS.md itself does not count."""
     try:
         found = _git("rev-parse", "--short=10", "HEAD")
         changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/RESULTS.md")
@@ -47,7 +47,7 @@ def commit() -> str:
 
 
 def remarks(began_with: str) -> list[str]:
-    """Lines that say loudly that the numbers are of no commit, or not of one alone; none where they are.
+    """Warn where the numbers are of no commit, or not of one alone; empty where they are of one.
 
     Args:
         began_with: what `commit` said before anything was measured.
@@ -69,7 +69,7 @@ def remarks(began_with: str) -> list[str]:
 
 
 def machine() -> str:
-    """Cores that this process may use, what they are, and the Python."""
+    """Describe the cores that this process may use, and the Python."""
     try:
         model = re.search(
             r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
@@ -81,7 +81,7 @@ def machine() -> str:
 
 
 def redis_version(program: Path) -> str:
-    """What a redis-server says of itself, like 6.2.14."""
+    """Read a redis-server's version, like 6.2.14."""
     said = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=10, check=False
     ).stdout

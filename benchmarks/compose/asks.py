@@ -47,12 +47,12 @@ SCRAPE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9090/met
 
 
 def _tool(stack: Stack, *words: str) -> str:
-    """A command in a container of its own, which has the run's volumes: the run's are gone when it has ended."""
+    """Run a command in a container of its own that has the run's volumes: the run's containers may have ended."""
     return stack.compose("run", "--rm", "--no-deps", "-T", "learner", *words)
 
 
 def audit(stack: Stack) -> Any:
-    """What `millrace audit` found."""
+    """Return what `millrace audit` found."""
     text = _tool(
         stack, "sh", "-c", f"millrace audit {stack.variables['RUN']} --runs-dir /runs --json || true"
     )
@@ -60,7 +60,7 @@ def audit(stack: Stack) -> Any:
 
 
 def pass_rate(stack: Stack) -> float:
-    """Of the last round of held-out problems."""
+    """Return the pass rate of the last round of held-out problems."""
     lines = _tool(stack, "cat", f"/runs/{stack.variables['RUN']}/metrics.jsonl").splitlines()
     rounds = [
         result for line in lines if line.startswith("{") for result in json.loads(line).get("evaluations", ())
@@ -69,7 +69,7 @@ def pass_rate(stack: Stack) -> float:
 
 
 def newcomers(stack: Stack) -> str | None:
-    """Whose containers have worked, once the newcomers have."""
+    """Name the containers that have done groups, once the added ones are among them."""
     container = stack.containers("scorer")[0]
     asked = stack.execute(container, "millrace", "top", stack.variables["RUN"], "--once", "--json")
     if asked.returncode or "{" not in asked.stdout:
@@ -85,13 +85,13 @@ def newcomers(stack: Stack) -> str | None:
 
 
 def first_job_at(stack: Stack, container: str) -> float | None:
-    """When a scorer's container had scored its first group, Unix seconds, by its log."""
+    """Return when a scorer's container had scored its first group, in Unix seconds, by its log."""
     found = SCORED.search(stack.log(container))
     return moment(found["at"]) if found else None
 
 
 def health(stack: Stack, service: str) -> str | None:
-    """What the health check of a service's first container says, where it holds: not every engine asks by itself."""
+    """Run the health check of a service's first container and return its words, or None where the check fails."""
     container = stack.containers(service)[0]
     kind, *words = stack.inspect(container)["Config"]["Healthcheck"]["Test"]
     said = stack.execute(container, *(["sh", "-c", *words] if kind == "CMD-SHELL" else words))
@@ -103,7 +103,7 @@ def health(stack: Stack, service: str) -> str | None:
 
 
 def working_scorers(stack: Stack) -> list[str]:
-    """Heartbeats of scorers that have scored a group."""
+    """Return the heartbeats of scorers that have scored a group."""
     run = stack.variables["RUN"]
     return [
         key
@@ -113,7 +113,7 @@ def working_scorers(stack: Stack) -> list[str]:
 
 
 def starts(stack: Stack, services: Sequence[str]) -> dict[str, str]:
-    """When each container that runs was started the last time."""
+    """Return when each running container was started last."""
     return {
         container: str(stack.state(container)["StartedAt"])
         for service in services
@@ -122,7 +122,7 @@ def starts(stack: Stack, services: Sequence[str]) -> dict[str, str]:
 
 
 def scored(stack: Stack) -> float:
-    """Groups that the run's scorers have scored so far, all queues together."""
+    """Count the groups that the run's scorers have scored so far, all queues together."""
     lines = stack.redis("HGETALL", Keys(stack.variables["RUN"]).scorers).splitlines()
     return sum(
         float(value) for name, value in zip(lines[::2], lines[1::2], strict=True) if " groups " in name
@@ -130,28 +130,28 @@ def scored(stack: Stack) -> float:
 
 
 def rate(stack: Stack) -> float:
-    """Groups a second over WINDOW_S."""
+    """Measure the groups scored a second, over WINDOW_S."""
     before, began = scored(stack), time.monotonic()
     time.sleep(WINDOW_S)
     return (scored(stack) - before) / (time.monotonic() - began)
 
 
 def free_port() -> int:
-    """Of this machine's loopback."""
+    """Find a free port of this machine's loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
 
 
 def ping(client: redis.Redis) -> str:
-    """What a server says, once it does."""
+    """Return a server's answer to `/ping`, or None while there is none."""
     with suppress(redis.ConnectionError):
         return "PONG" if client.ping() else ""
     return ""
 
 
 def reward(port: int, body: Mapping[str, Any]) -> Any:
-    """The reward server's answer, once it has one; nothing while nobody scores for it."""
+    """Return the reward server's answer, or None while no scorer works for it."""
     try:
         answer = httpx.post(f"http://127.0.0.1:{port}/reward", json=body, timeout=60.0)
     except httpx.TransportError:
@@ -160,7 +160,7 @@ def reward(port: int, body: Mapping[str, Any]) -> Any:
 
 
 def metrics(stack: Stack) -> str | None:
-    """How many numbers `metrics` serves, once it sees Redis."""
+    """Return how many numbers `metrics` serves, or None while it does not see Redis."""
     if not (found := stack.containers("metrics")):
         return None
     lines = stack.execute(found[0], "python", "-c", SCRAPE).stdout.splitlines()
@@ -172,7 +172,7 @@ def metrics(stack: Stack) -> str | None:
 
 
 def version(stack: Stack) -> int:
-    """The run's newest weights; -1 where there are none."""
+    """Return the version of the run's newest weights; -1 where there are none."""
     if not stack.containers("redis"):
         return -1
     text = stack.redis("HGET", Keys(stack.variables["RUN"]).run, "version")
@@ -180,18 +180,18 @@ def version(stack: Stack) -> int:
 
 
 def has_moved(stack: Stack, before: int) -> bool:
-    """Whether there are newer weights than `before`."""
+    """Tell whether there are newer weights than `before`."""
     return version(stack) > before
 
 
 def status(stack: Stack) -> str:
-    """Of the run: running, finished, stopped, failed, or nothing where nobody knows."""
+    """Return the run's status: running, finished, stopped or failed; empty where Redis holds none."""
     return (
         stack.redis("HGET", Keys(stack.variables["RUN"]).run, "status") if stack.containers("redis") else ""
     )
 
 
 def ended_state(stack: Stack, container: str) -> Any:
-    """A container's `State` once it has ended, and is not started again."""
+    """Return a container's `State` once it has ended and is not started again, else None."""
     state = stack.state(container)
     return None if state["Running"] or state.get("Restarting") else state

@@ -1,6 +1,6 @@
 """The commands of README and docs/compose.md that begin with `docker compose`, typed: a part of `make prove-compose`.
 
-In: a stack. Out: a bar for each. The words are the pages'; for `docker compose` stands the command that is proven.
+In: a stack. Out: a bar for each. The words are the pages'; the command that is proven stands for `docker compose`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WATCHED = (  # commands that go on, and what has to come
 
 
 def whole_run(stack: Stack) -> Iterator[Held]:
-    """The first command of the page, alone; and the second, on what it has left."""
+    """Type the page's first command, alone, and the second one over what the first has left."""
     stack.variables["RUN"] = "demo"
     stack.down()
     began = time.monotonic()
@@ -46,7 +46,7 @@ def whole_run(stack: Stack) -> Iterator[Held]:
 
 
 def in_the_middle(stack: Stack) -> Iterator[Held]:
-    """Everything else that is typed while a run goes on."""
+    """Type every other command of the pages while a run goes on."""
     stack.variables |= {"RUN": "demo", "LEARNER_ARGS": "learner.steps=400"}
     stack.types("docker compose up -d")
     wait_for("version 1", START_S, lambda: asks.version(stack) >= 1)
@@ -71,7 +71,7 @@ def in_the_middle(stack: Stack) -> Iterator[Held]:
 
 
 def published(stack: Stack) -> Iterator[Held]:
-    """Redis for another machine: with a password of one's own, or not at all."""
+    """Publish Redis for another machine: with a password it works, without one it is refused."""
     port = asks.free_port()
     stack.variables |= {"REDIS_PORT": str(port)}
     line = "docker compose -f compose.yaml -f compose.redis-port.yaml up -d redis"
@@ -93,7 +93,7 @@ def published(stack: Stack) -> Iterator[Held]:
 
 
 def pages(stack: Stack) -> Iterator[Held]:
-    """All of them."""
+    """Type all commands of the pages and return a bar for each."""
     yield from whole_run(stack)
     yield from in_the_middle(stack)
     yield from published(stack)

@@ -44,7 +44,7 @@ PLACES = "/ /etc /usr /srv/millrace /root /var"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run all parts; show the table, and write it down if asked."""
+    """Run all parts, show the table, and write it down if asked."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compose.proof", description="The demo in containers."
     )
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def as_table(found: Sequence[Held]) -> list[str]:
-    """Lines of Markdown."""
+    """Write the bars as lines of a Markdown table."""
     missed = sum(not held.is_held for held in found)
     return [
         "| what | measured | held |",
@@ -87,7 +87,7 @@ def as_table(found: Sequence[Held]) -> list[str]:
 
 
 def images(stack: Stack) -> Iterator[Held]:
-    """Build them, and look how large they are above what they start from."""
+    """Build the images, and compare the size of each with its base."""
     stack.compose("build", timeout_s=3600.0)
     base = stack.size_bytes(BASE)
     for image, at_most in LIMITS_MB.items():
@@ -96,7 +96,7 @@ def images(stack: Stack) -> Iterator[Held]:
 
 
 def demo(stack: Stack) -> Iterator[Held]:
-    """The demo as it is, and asked for again."""
+    """Run the demo as it is, and ask for the finished run again."""
     stack.down()
     began = time.monotonic()
     stack.compose("up", "-d", "--no-build")
@@ -108,7 +108,7 @@ def demo(stack: Stack) -> Iterator[Held]:
 
 
 def operated(stack: Stack) -> Iterator[Held]:
-    """A longer run of it: scaled in the middle, one container stopped, looked at from within, each killed in turn."""
+    """Operate a longer run: scale it, stop a container, look at it from within, kill each service in turn."""
     stack.down()
     stack.variables["LEARNER_ARGS"] = LONG
     began = time.monotonic()
@@ -132,7 +132,7 @@ def operated(stack: Stack) -> Iterator[Held]:
 
 
 def resumed(stack: Stack) -> Iterator[Held]:
-    """A run that is taken down in the middle goes on when it is brought up."""
+    """Take a run down in the middle, bring it up again, and see that it goes on."""
     stack.down()
     stack.variables["LEARNER_ARGS"] = "learner.steps=40"
     stack.compose("up", "-d", "--no-build")
@@ -155,7 +155,7 @@ def resumed(stack: Stack) -> Iterator[Held]:
 
 
 def scaling(stack: Stack) -> Iterator[Held]:
-    """Four containers of scorers beside two, without a restart."""
+    """Compare four containers of scorers with two, without a restart."""
     stack.down()
     stack.variables |= SLEEPY
     stack.compose("up", "-d", "--no-build", "--scale", "scorer=2")
@@ -175,7 +175,7 @@ def scaling(stack: Stack) -> Iterator[Held]:
 
 
 def extras(stack: Stack) -> Iterator[Held]:
-    """The reward server with its scorers and the sandbox, asked over the port that it has on this machine; metrics."""
+    """Ask the reward server with its scorers and sandbox over its port on this machine; read the metrics."""
     stack.down()
     port = asks.free_port()
     stack.variables |= {"RUN": "api", "API_PORT": str(port)}
@@ -203,7 +203,7 @@ def extras(stack: Stack) -> Iterator[Held]:
 
 
 def walls(stack: Stack) -> Iterator[Held]:
-    """What a container can't do."""
+    """Try what a container must not be able to do."""
     (sandbox,) = stack.containers("sandbox")
     hosts = [
         "redis",
@@ -238,7 +238,7 @@ def walls(stack: Stack) -> Iterator[Held]:
 
 
 def _scaled(stack: Stack) -> Iterator[Held]:
-    """More scorers, then more generators, and one scorer less again. A call has one new number: some heed no more."""
+    """Add scorers and a generator, then stop one scorer. Some composes heed one `--scale` a call: both orders come."""
     old = set(stack.containers("scorer"))
     stack.compose("up", "-d", "--no-build", "--scale", "scorer=2")
     (new,) = set(stack.containers("scorer")) - old
@@ -260,7 +260,7 @@ def _scaled(stack: Stack) -> Iterator[Held]:
 
 
 def _ended(stack: Stack, began: float) -> Iterator[Held]:
-    """How the run came out."""
+    """Wait for the end of the run and compare its outcome with the bars."""
     wait_for("the run's end", RUN_S, lambda: asks.status(stack) in {"finished", "failed", "stopped"})
     (learner,) = stack.containers("learner", all_of_them=True)
     state = wait_for("the learner's end", 120.0, lambda: asks.ended_state(stack, learner))
@@ -291,7 +291,7 @@ def _ended(stack: Stack, began: float) -> Iterator[Held]:
 
 
 def told(name: str, part: Callable[[Stack], Iterator[Held]], stack: Stack) -> Iterator[Held]:
-    """A part's bars; one that breaks off has missed what it was at. Each begins with a plain .env."""
+    """Yield a part's bars; a part that breaks off is a missed bar. Each part begins with a plain .env."""
     stack.variables = {"RUN": RUN}
     try:
         yield from part(stack)

@@ -27,12 +27,12 @@ POLL_S = 2.0  # asking an engine costs it a good part of a second of processor t
 
 
 class NotInTime(Exception):
-    """What was waited for did not come."""
+    """A condition did not hold within its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One bar."""
+    """One bar of the proof, with what was measured and whether the bar held."""
 
     bar: str
     measured: str
@@ -40,7 +40,7 @@ class Held:
 
 
 class Stack:
-    """One project of compose.
+    """One compose project, driven from the host.
 
     Args:
         root: where compose.yaml lies.
@@ -77,11 +77,11 @@ class Stack:
         return done.stdout
 
     def types(self, line: str, *, timeout_s: float = 900.0) -> str:
-        """A line of a page, in whose place of `docker compose` stands ours. Raises as `compose`."""
+        """Type a page's line, with this stack's command in the place of `docker compose`. Raises as `compose`."""
         return self.compose(*shlex.split(line.removeprefix("docker compose ")), timeout_s=timeout_s)
 
     def watches(self, line: str, pattern: str, at_most_s: float) -> str:
-        """A line of a page that goes on, typed at a terminal until it has said `pattern`; what matched. NotInTime."""
+        """Type a page's line that goes on, until it has said `pattern`; return the match. Raises NotInTime."""
         words = [*self._compose, *shlex.split(line.removeprefix("docker compose "))]
         try:
             found, _ = watch(words, pattern, cwd=self._root, env=self._environment(), at_most_s=at_most_s)
@@ -90,13 +90,13 @@ class Stack:
         return found.strip()[:60]
 
     def volumes(self) -> list[str]:
-        """Of this project."""
+        """Return the names of this project's volumes."""
         return self._ask(
             "volume", "ls", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}"
         ).split()
 
     def down(self) -> None:
-        """Nothing of it is left, its volumes neither. Not every compose thinks of what `--scale` or a profile added."""
+        """Remove the project with its volumes, and containers of scales or profiles that compose forgets."""
         left = self._ask(
             "ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={self._project}"
         )
@@ -105,7 +105,7 @@ class Stack:
         self.compose("down", "--volumes")
 
     def containers(self, service: str, *, all_of_them: bool = False) -> list[str]:
-        """Ids of the running containers of a service; of those that have ended, too, if asked."""
+        """Return the ids of a service's running containers, and of its ended ones if asked."""
         words = [
             "ps",
             "--no-trunc",
@@ -119,17 +119,17 @@ class Stack:
         return self._ask(*words).split()
 
     def inspect(self, container: str) -> Any:
-        """What the engine knows of a container."""
+        """Return what the engine knows of a container."""
         return json.loads(self._ask("inspect", container))[0]
 
     def state(self, container: str) -> Any:
-        """Its `State`: Running, Pid, ExitCode, StartedAt."""
+        """Return a container's `State`: Running, Pid, ExitCode, StartedAt."""
         return self.inspect(container)["State"]
 
     def execute(
         self, container: str, *words: str, timeout_s: float = ASK_S
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command inside."""
+        """Run a command inside a container."""
         return subprocess.run(
             [self._engine, "exec", container, *words],
             check=False,
@@ -139,7 +139,7 @@ class Stack:
         )
 
     def log(self, container: str) -> str:
-        """All that it said, each line behind its time."""
+        """Return a container's whole log, each line behind its time."""
         return subprocess.run(
             [self._engine, "logs", "--timestamps", container],
             check=True,
@@ -150,22 +150,22 @@ class Stack:
         ).stdout
 
     def addresses(self, container: str) -> list[str]:
-        """Its numbers, one for each of its networks."""
+        """Return a container's IP addresses, one for each of its networks."""
         return [
             network["IPAddress"]
             for network in self.inspect(container)["NetworkSettings"]["Networks"].values()
         ]
 
     def size_bytes(self, image: str) -> int:
-        """Of an image with all its layers."""
+        """Return the size of an image with all its layers."""
         return int(json.loads(self._ask("image", "inspect", image))[0]["Size"])
 
     def stop(self, container: str) -> None:
-        """As an operator does: SIGTERM, and time to hand back."""
+        """Stop a container as an operator does: SIGTERM, and time to hand back."""
         self._ask("stop", "--time", "60", container)
 
     def kill_main_process(self, container: str) -> float:
-        """SIGKILL from outside. Returns the seconds until the engine has started the container again."""
+        """Kill a container's main process from outside; return the seconds until the engine started it again."""
         before = self.state(container)
         os.kill(int(before["Pid"]), signal.SIGKILL)
         killed_at = time.time()
@@ -173,7 +173,7 @@ class Stack:
         return moment(now["StartedAt"]) - killed_at
 
     def redis(self, *words: str) -> str:
-        """One command of redis-cli, inside the container of Redis."""
+        """Run one command of redis-cli inside the container of Redis."""
         (container,) = self.containers("redis")
         done = self.execute(
             container, "sh", "-c", 'REDISCLI_AUTH=$REDIS_PASSWORD exec redis-cli "$@"', "sh", *words
@@ -194,7 +194,7 @@ class Stack:
 
 
 def wait_for(what: str, at_most_s: float, condition: Callable[[], Any]) -> Any:
-    """The first answer that is true. Raises NotInTime, which names it."""
+    """Return the first answer that is true. Raises NotInTime, which names what was awaited."""
     deadline = time.monotonic() + at_most_s
     while not (answer := condition()):
         if time.monotonic() > deadline:
@@ -204,5 +204,5 @@ def wait_for(what: str, at_most_s: float, condition: Callable[[], Any]) -> Any:
 
 
 def moment(text: str) -> float:
-    """Unix seconds of a time as engines write it; digits below a microsecond are left out."""
+    """Read a time as engines write it, as Unix seconds; digits below a microsecond are left out."""
     return datetime.fromisoformat(text).timestamp()

@@ -23,7 +23,7 @@ LISTS = "peer: msgpack with plain lists"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     completions: int = 16
     tokens: int = 8192  # of each completion
@@ -34,7 +34,7 @@ FULL, SMOKE = Size(), Size(completions=2, tokens=16, rounds=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Bytes a token, and the speed of writing and of reading."""
+    """Compare bytes a token, and the speed of writing and of reading."""
     group = scored(made_up_rollout("0", completions=size.completions, tokens=size.tokens))
     raw = _as_read(group)
     lists = _lists(group)
@@ -79,7 +79,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def _as_read(group: ScoredGroup) -> Raw:
-    """The fields as redis-py hands them out; the floor and policy are written by a script in a run."""
+    """Give the fields as redis-py returns them; in a run a script writes the floor and the policy."""
     return {
         name.encode(): value if isinstance(value, bytes) else value.encode()
         for name, value in encode_scored(group).items()
@@ -87,7 +87,7 @@ def _as_read(group: ScoredGroup) -> Raw:
 
 
 def _lists(group: ScoredGroup) -> bytes:
-    """The peer's payload: the numbers of each completion as lists, and the rewards."""
+    """Write the peer's payload: the numbers of each completion as lists, and the rewards."""
     completions = [
         {
             "token_ids": completion.token_ids.tolist(),
@@ -100,7 +100,7 @@ def _lists(group: ScoredGroup) -> bytes:
 
 
 def _from_lists(payload: bytes) -> int:
-    """The arrays again; returns how many tokens they hold."""
+    """Make arrays of the peer's lists again; return how many tokens they hold."""
     tree: dict[str, Any] = msgpack.unpackb(payload)
     arrays = [
         (np.array(item["token_ids"], np.int32), np.array(item["logprobs"], np.float32))

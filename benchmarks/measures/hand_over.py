@@ -30,7 +30,7 @@ ONE_ROUND_TRIP = "limit: XADD, XDEL, XACK in one write, unconditional"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     groups: tuple[tuple[int, int], ...] = (
         (8, 24),
@@ -44,7 +44,7 @@ FULL, SMOKE = Size(), Size(groups=((2, 8),), entries=4, rounds=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """One comparison for each size of a group."""
+    """Make one comparison for each size of a group."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder))
         server = embedded.start(run)
@@ -102,7 +102,7 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
 
 
 def _leased(link: RedisLink, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
-    """An empty Redis, these prompts issued into it, and all of them leased."""
+    """Empty Redis, issue these prompts into it, and lease them all."""
     link(lambda client: client.flushall())
     run_owner = RunOwner(link, keys)
     run_owner.claim(0)
@@ -115,7 +115,7 @@ def _leased(link: RedisLink, keys: Keys, prompts: list[tuple[str, Fields]]) -> t
 
 
 def _move(connection: ConnectionInterface, keys: Keys, entry: Entry, fields: Fields) -> int:
-    """The bare commands; returns how many entries were deleted."""
+    """Move groups by the bare commands; return how many entries were deleted."""
     flat = [part for pair in fields.items() for part in pair]
     connection.send_packed_command(
         connection.pack_commands(

@@ -30,7 +30,7 @@ PEERS = {"peer: generate, ids alone": False, "peer: generate with log-probabilit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     groups: int = 16  # sampled side by side
     rounds: int = 5
@@ -40,7 +40,7 @@ FULL, SMOKE = Size(), Size(groups=2, rounds=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """One comparison for each way of asking `generate`."""
+    """Make one comparison for each way of asking `generate`."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(
             Path(folder), data={"train": {"type": "procedural", "split": "train", "size": size.groups}}
@@ -113,6 +113,6 @@ def _generate(model: Any, prompts: Sequence[Prompt], stops: list[int], *, with_l
 
 
 def _lengths(sampled_BT: Tensor, stops: list[int]) -> Tensor:
-    """Tokens of each row up to its first stop token, which counts."""
+    """Count the tokens of each row up to its first stop token, which counts."""
     is_stop_BT = torch.isin(sampled_BT, torch.tensor(stops, device=sampled_BT.device))
     return torch.where(is_stop_BT.any(-1), is_stop_BT.int().argmax(-1) + 1, sampled_BT.shape[1])

@@ -49,7 +49,7 @@ CHECKSUM = "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     completions: int = 8
     tokens: int = 512  # of each completion
@@ -67,7 +67,7 @@ FULL, SMOKE = (
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Bytes a token; milliseconds a step; seconds and memory of the long journal; its share of the demo's steps."""
+    """Measure bytes a token, milliseconds a step, the long journal, and its share of the demo's steps."""
     step = _made_up(size, size.groups)
     what = f"{size.groups} groups of {size.completions} x {size.tokens:,} tokens"
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ def _advantages(groups: Sequence[ScoredGroup]) -> list[list[float | None]]:
 def _write_steps(
     folder: Path, groups: Sequence[ScoredGroup], rounds: int
 ) -> tuple[list[Turn], list[Turn], int]:
-    """The turns of the journal and of the bare file, and the bytes of a payload."""
+    """Time the turns of the journal and of the bare file, and count the bytes of a payload."""
     advantages = _advantages(groups)
     numbers = itertools.count()
     journal = Journal(folder / "journal", 1, run="benchmark")
@@ -170,7 +170,7 @@ def _write_steps(
 
 
 def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], list[Turn]]:
-    """The turns of making groups ready for their step, and of decoding them before."""
+    """Time the turns of making groups ready for their step, and of decoding them before."""
     encoder = StepEncoder()
     payloads = [codec.encode_scored_payload(group) for group in groups]
 
@@ -186,7 +186,7 @@ def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], l
 
 
 def _long_journal(size: Size) -> tuple[float, float]:
-    """Seconds and peak memory in MB of a process that writes, reads and audits a long journal."""
+    """Return seconds and peak memory in MB of a process that writes, reads and audits a long journal."""
     words = [
         sys.executable,
         "-m",
@@ -204,7 +204,7 @@ def _long_journal(size: Size) -> tuple[float, float]:
 
 
 def _demo_metrics() -> list[dict[str, Any]]:
-    """The metrics of a run of the demo, on the disk where runs are."""
+    """Run the demo on the disk where runs are, and return its metrics."""
     runs = ROOT / "runs"
     runs.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runs) as folder:
@@ -218,7 +218,7 @@ def _demo_metrics() -> list[dict[str, Any]]:
 
 
 def shares_of(steps: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Of each step, how many percent of its own seconds the journal took.
+    """Return how many percent of each step's own seconds the journal took.
 
     Args:
         steps: objects of metrics.jsonl.
@@ -251,7 +251,7 @@ def main(words: Sequence[str]) -> int:
 
 @contextmanager
 def _redis() -> Iterator[tuple[RedisLink, Keys, Path]]:
-    """A private Redis, and the folder of its run's journal."""
+    """Start a private Redis, and name the folder of its run's journal."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder))
         server = embedded.start(run)

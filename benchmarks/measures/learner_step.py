@@ -38,7 +38,7 @@ TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     groups: int = 16  # of one step
     rounds: int = 5
@@ -48,7 +48,7 @@ FULL, SMOKE = Size(), Size(groups=2, rounds=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """One comparison of a whole step."""
+    """Make one comparison of a whole step."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(
             Path(folder),
@@ -98,7 +98,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 class PlainLearner:
-    """GRPO as one writes it in an afternoon: one padded batch, all logits, torch's own optimizer."""
+    """A GRPO learner as one writes it in an afternoon: one padded batch, all logits, torch's own optimizer."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -110,7 +110,7 @@ class PlainLearner:
         )
 
     def step(self, batch: Batch) -> float:
-        """One step on a batch whose rows hold a sequence each; returns the gradient's norm before clipping."""
+        """Take a step on a batch of one sequence a row; return the gradient's norm before clipping."""
 
         def padded(name: str) -> Tensor:
             return pad_sequence(
@@ -148,7 +148,7 @@ class PlainLearner:
 
 
 def _groups(run: Run, count: int) -> list[ScoredGroup]:
-    """Groups as the demo's model samples them, every second completion rewarded."""
+    """Make groups as the demo's model samples them, every second completion rewarded."""
     prompts = demo_prompts(run, count)
     with demo_engine(run) as sample:
         completions = sample(prompts)

@@ -44,7 +44,7 @@ BARE_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     math500: int = 496  # pairs
     gsm8k: int = 4000
@@ -57,7 +57,7 @@ FULL, SMOKE = Size(), Size(math500=16, gsm8k=0, rounds=1, workers=(1,), naps=1)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """The rows of the table."""
+    """Make the rows of the table."""
     rows = []
     for name, file, count in (
         ("MATH-500", "math500.jsonl", size.math500),
@@ -71,7 +71,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def bare(request: dict[str, Any]) -> dict[str, Any]:
-    """math_verify alone: the verdicts on `groups` of (reference, texts), and the seconds that they took."""
+    """Judge `groups` of (reference, texts) by math_verify alone; return the results and the seconds that they took."""
     peer = import_module("math_verify")  # as its users call it, not as scorers.math.equality does
     started = time.perf_counter()
     verdicts = [
@@ -91,7 +91,7 @@ def bare(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[Comparison]:
-    """Throughput and memory of two workers on these groups."""
+    """Measure throughput and memory of two workers on these groups."""
     pairs = sum(len(texts) for _, texts in groups)
     rollouts = [
         spoken_rollout(str(number), texts, reference) for number, (reference, texts) in enumerate(groups)
@@ -136,7 +136,7 @@ def _math(name: str, groups: list[tuple[str, list[str]]], rounds: int) -> list[C
 
 
 def _agree(name: str, verdicts: dict[str, list[list[bool]]], pairs: int) -> None:
-    """A fast wrong verdict is no result."""
+    """Raise where the two sides judge differently: a fast wrong result is no result."""
     differing = sum(
         ours != bare
         for mine, others in zip(verdicts["ours"], verdicts["bare"], strict=True)
@@ -148,7 +148,7 @@ def _agree(name: str, verdicts: dict[str, list[list[bool]]], pairs: int) -> None
 
 
 def _groups(file: Path, pairs: int) -> list[tuple[str, list[str]]]:
-    """Reference and texts of each group; every text once."""
+    """Make groups of a reference and texts, every text once."""
     texts = list(_solutions(file, pairs))
     return [
         (last_box(texts[first]) or "", texts[first : first + GROUP]) for first in range(0, len(texts), GROUP)
@@ -156,7 +156,7 @@ def _groups(file: Path, pairs: int) -> list[tuple[str, list[str]]]:
 
 
 def _solutions(file: Path, count: int) -> Iterator[str]:
-    """Worked solutions with their answer in a box; GSM8K's `#### 72` becomes one."""
+    """Read worked solutions with their answer in a box; GSM8K's `#### 72` becomes one."""
     with file.open(encoding="utf-8") as lines:
         for _, line in zip(range(count), lines, strict=False):
             solution = json.loads(line)["answer"]
@@ -164,7 +164,7 @@ def _solutions(file: Path, count: int) -> Iterator[str]:
 
 
 def _sleep(workers: int, naps: int) -> Comparison:
-    """Groups a second of so many workers that sleep for a second a group."""
+    """Measure groups a second of so many workers that sleep for a second a group."""
     task = {"scorer": {"type": "custom", "import_path": "benchmarks.rigs.sleeper:Sleeper"}}
     rollouts: list[SampledGroup] = [
         spoken_rollout(str(number), ["zzz"], "1") for number in range(workers * naps)

@@ -26,7 +26,7 @@ PROGRAM, TEST = "def add(a, b):\n    return a + b\n", "assert add(3, 5) == 8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     runs: int = 100
 
@@ -35,7 +35,7 @@ FULL, SMOKE = Size(), Size(runs=2)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """One comparison for a bare run, one for a checked one."""
+    """Make one comparison for a bare run and one for a checked run."""
     config = ScorersConfig()
     with closing(build_sandbox(config)) as sandbox, closing(build_scorer(CodeConfig(), config)) as scorer:
         with sandbox.prepare(Program(language=Language.PYTHON, source=WHICH)) as asked:
@@ -59,7 +59,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def _compare(what: str, ours: Callable[[], float], bare_run: tuple[str, str], size: Size) -> Comparison:
-    """`bare_run`: interpreter and text."""
+    """Compare a run in the sandbox with `bare_run`, which is an interpreter and a text."""
     python, text = bare_run
 
     def bare() -> float:
@@ -83,7 +83,7 @@ def _compare(what: str, ours: Callable[[], float], bare_run: tuple[str, str], si
 
 
 def _known(is_right: bool, reason: str) -> bool:
-    """True, or an error: a fast wrong run is no result."""
+    """Return True, or raise where the run did not do its work: a fast wrong run is no result."""
     if not is_right:
         raise RuntimeError(reason)
     return True

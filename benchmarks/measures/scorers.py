@@ -24,7 +24,7 @@ LIMIT = "limit: the child's function called in this process"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     groups: int = 16  # of one round
     completions: int = 8  # of a group, no two alike
@@ -36,14 +36,14 @@ FULL, SMOKE = Size(), Size(groups=4, completions=2, rounds=1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A reference, and answers of which the even ones are right."""
+    """A reference with answers, of which the even ones are right."""
 
     reference: str
     answers: tuple[str, ...]
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Scoring of numbers, fractions, roots and polynomials in equal parts."""
+    """Compare the scoring of numbers, fractions, roots and polynomials in equal parts."""
     with closing(GroupScorer(ScorersConfig())) as scorer:
 
         def ours(number: int) -> Turn:
@@ -86,7 +86,7 @@ def _judged(reference: str, answer: str) -> float:
 
 
 def _verified(rewards: list[float] | tuple[float | None, ...]) -> int:
-    """How many there are, once they are known to be right: a fast wrong verdict is no result."""
+    """Count the rewards once they are known to be right: a fast wrong result is no result."""
     expected = [float(index % 2 == 0) for index in range(len(rewards))]
     if list(rewards) != expected:
         raise RuntimeError(f"the verdicts are {list(rewards)}, and the answers deserve {expected}")
@@ -94,7 +94,7 @@ def _verified(rewards: list[float] | tuple[float | None, ...]) -> int:
 
 
 def _problems(size: Size, number: int) -> list[Problem]:
-    """The problems of one round: the same whoever asks, others in every round."""
+    """Make the problems of one round: the same for both sides, others in every round."""
     kinds = _kinds(random.Random(number))  # noqa: S311 - no secret
     problems = []
     for _ in range(size.groups):
@@ -106,7 +106,7 @@ def _problems(size: Size, number: int) -> list[Problem]:
 
 
 def _kinds(source: random.Random) -> Iterator[tuple[str, str, str]]:
-    """Reference, a right answer in another form where there is one, and a wrong one; four kinds in turn."""
+    """Yield a reference, a right answer (in another form where there is one) and a wrong one; four kinds in turn."""
     while True:
         a, b = source.randrange(11, 10_000), source.randrange(11, 10_000)
         yield f"{a * b}", f"{a * b:,}", f"{a * b + 1}"

@@ -42,7 +42,7 @@ LATER_MS = 50.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured."""
+    """The sizes that are measured."""
 
     seconds: float = 60.0
     workers: int = 8
@@ -53,7 +53,7 @@ FULL, SMOKE = Size(), Size(seconds=1.0, workers=1, hanging=0.0)
 
 
 def measure(size: Size) -> list[Comparison]:
-    """The rows of the table."""
+    """Make the rows of the table."""
     with reward_server(size.workers) as port:
         idle = load(port, questions(0.0), clients=0, seconds=min(size.seconds, 20.0))
         honest = load(port, questions(0.0), clients=CLIENTS, seconds=size.seconds)
@@ -67,7 +67,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def rows(size: Size, idle: Load, honest: Load, mixed: Load, inline: Load) -> list[Comparison]:
-    """What was measured, as a table."""
+    """Write what was measured as rows of the table."""
     asked = f"{CLIENTS} clients, {size.hanging:.0%} hanging answers, {size.workers} workers"
     return [
         Comparison(what=asked, unit="right/s", ours=[mixed.goodput], beside=HALF, other=[honest.goodput / 2]),
@@ -86,7 +86,7 @@ def rows(size: Size, idle: Load, honest: Load, mixed: Load, inline: Load) -> lis
 
 
 def questions(hanging: float) -> Iterator[Question]:
-    """Answers without end, every second honest one right; the same ones each time."""
+    """Yield answers without end, every second honest one right; the same ones each time."""
     chance = random.Random(0)  # noqa: S311 - no secret
     number = 0
     while True:
@@ -105,7 +105,7 @@ def questions(hanging: float) -> Iterator[Question]:
 
 @contextlib.contextmanager
 def reward_server(workers: int) -> Iterator[int]:
-    """The port of a server with a pool of so many workers that have passed their self-test."""
+    """Start a server with a pool of so many workers that have passed their self-test; yield its port."""
     with tempfile.TemporaryDirectory() as folder:
         run = api_run([], Path(folder))
         redis_server = server.start(run)
@@ -131,7 +131,7 @@ def reward_server(workers: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def inline_server() -> Iterator[int]:
-    """The port of the server that judges in its own workers."""
+    """Start the server that judges in its own workers; yield its port."""
     port = _free_port()
     process = processes.spawn(
         [sys.executable, "-m", "benchmarks.rigs.inline_server", str(port)],

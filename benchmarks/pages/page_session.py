@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 class PageSession:
-    """A fresh clone, and somebody who types there."""
+    """A fresh clone in which a person types commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "millrace"
@@ -56,7 +56,7 @@ class PageSession:
         self.typed: list[tuple[str, float]] = []  # the page's line, and how long it took
 
     def types(self, line: str, *, says: str = "", within: str = ".", **swaps: str) -> str:
-        """One command, to its end. Returns what it said.
+        """Type one command to its end, and return its output.
 
         Args:
             line: as the page has it.
@@ -85,7 +85,7 @@ class PageSession:
 
     @contextlib.contextmanager
     def keeps(self, line: str, *, until: Callable[[], object], ends: bool = False) -> Iterator[Path]:
-        """One command that goes on, from the moment that `until` is true to the end of the block; yields its log.
+        """Run a command that goes on from when `until` is true to the end of the block; yield its log.
 
         Args:
             ends: it ends by itself; else it gets a SIGTERM.
@@ -119,7 +119,7 @@ class PageSession:
         self._note(line, began)
 
     def watches(self, line: str, pattern: str, answer: str = "", **swaps: str) -> None:
-        """One command at a terminal, until it has said `pattern`; then `answer`, or Ctrl-C. Raises Failed."""
+        """Watch a command at a terminal until it has said `pattern`; then type `answer` or Ctrl-C. Raises Failed."""
         began = time.monotonic()
         words = Line(Path(), _with(line, swaps)).words
         try:
@@ -138,7 +138,7 @@ class PageSession:
         self._note(line, began)
 
     def steps(self, run: str) -> int:
-        """How many a run has trained."""
+        """Return how many steps a run has trained."""
         file = self.folder / "runs" / run / "metrics.jsonl"
         return sum('"step"' in line for line in file.read_text().splitlines()) if file.exists() else 0
 
@@ -152,14 +152,14 @@ class PageSession:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody does on this machine."""
+    """Tell whether a process listens on this port of this machine."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
 
 
 def wait_until(what: str, condition: Callable[[], object]) -> None:
-    """Raises Failed, which names it."""
+    """Wait until the condition holds. Raises Failed, which names it."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         if time.monotonic() > deadline:

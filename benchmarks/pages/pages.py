@@ -1,4 +1,4 @@
-"""What the pages hold that can be checked: commands in fenced blocks and in the text, links and headings."""
+"""Finds what can be checked on the pages: commands in fenced blocks and in the text, links and headings."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Line(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Without its comment and its prompt."""
+        """The command without its comment and its prompt."""
         return re.sub(r"\s+#(\s.*)?$", "", self.text).removeprefix(PROMPT).strip()
 
     @property
     def words(self) -> list[str]:
-        """Without variables before it; a program of the environment by its name."""
+        """The command's words without variables before it; a program of the environment by its name."""
         words = shlex.split(self.command)
         words = words[len(self.variables) :]
         return [words[0].removeprefix(".venv/bin/"), *words[1:]] if words else []
 
     @property
     def variables(self) -> dict[str, str]:
-        """What is set for this command alone."""
+        """The variables that the line sets for this command alone."""
         found: dict[str, str] = {}
         for word in shlex.split(self.command):
             if not VARIABLE.match(word):
@@ -69,7 +69,7 @@ class Line(NamedTuple):
 
 
 def fences(page: Path) -> list[tuple[str, list[str]]]:
-    """Language and lines of each fenced block."""
+    """Yield the language and the lines of each fenced block."""
     return [
         (language.split(" ")[0], text.splitlines())
         for language, text in FENCE.findall(page.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def fences(page: Path) -> list[tuple[str, list[str]]]:
 
 
 def is_command(line: str) -> bool:
-    """Whether a line of a block begins with a program that people type."""
+    """Tell whether a line of a block begins with a program that people type."""
     try:
         words = Line(Path(), line).words
     except ValueError:  # a quotation mark of an answer
@@ -86,7 +86,7 @@ def is_command(line: str) -> bool:
 
 
 def lines() -> list[Line]:
-    """Every command of a fenced block, once for each page. In a console only what stands behind a prompt is one."""
+    """Return every command of a fenced block, once for each page; in a console only what follows a prompt is one."""
     found = []
     for page in PAGES:
         for language, block in fences(page):
@@ -102,12 +102,12 @@ def lines() -> list[Line]:
 
 
 def same(command: str) -> str:
-    """The command, whatever the run is called and wherever the environment lies."""
+    """Give a command one form, whatever the run is called and wherever the environment lies."""
     return " ".join("RUN" if word in RUNS else word for word in command.replace(".venv/bin/", "").split())
 
 
 def wanted() -> list[Line]:
-    """Commands that `benchmarks.pages.proof` has to type: all but those that are run elsewhere, or not yet."""
+    """List the commands that `benchmarks.pages.proof` has to type: all but those run elsewhere, or not yet."""
     return [
         line
         for line in lines()
@@ -118,7 +118,7 @@ def wanted() -> list[Line]:
 
 
 def strays() -> list[Line]:
-    """Lines of a block of commands that are none: somebody would type them all the same."""
+    """List lines in a block of commands that are no command: readers would type them all the same."""
     return [
         Line(page, line)
         for page in PAGES
@@ -130,7 +130,7 @@ def strays() -> list[Line]:
 
 
 def mentions(program: str) -> list[Line]:
-    """What the text of the pages says between backticks of a program."""
+    """List what the text of the pages says of a program between backticks."""
     texts = ((page, FENCE.sub("", page.read_text(encoding="utf-8"))) for page in PAGES)
     found = [
         Line(page, code)
@@ -142,7 +142,7 @@ def mentions(program: str) -> list[Line]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name behind `#`, as GitHub makes it of headings; the second of a name has -1."""
+    """List what a link may name behind `#`, as GitHub makes it of headings; the second of a name has -1."""
     found: list[str] = []
     for heading in re.findall(
         r"^#{1,6} (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE
@@ -154,6 +154,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of the links of a page that lead to no other site."""
+    """List the targets of a page's links that lead to no other site."""
     text = CODE.sub("", FENCE.sub("", page.read_text(encoding="utf-8")))
     return re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text)

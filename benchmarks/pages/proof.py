@@ -41,7 +41,7 @@ class Letter(SimpleScorer):
 
 
 def before_a_run(desk: PageSession) -> None:
-    """What a newcomer looks at."""
+    """Type what a newcomer looks at."""
     desk.types("millrace doctor")
     desk.types("millrace doctor config/recipes/demo_cpu.yaml")
     desk.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
@@ -64,7 +64,7 @@ def before_a_run(desk: PageSession) -> None:
 
 
 def a_run(desk: PageSession) -> None:
-    """The demo, watched, held up for a moment, and drained after 21 steps."""
+    """Start the demo, watch it, pause it for a moment, and drain it after 21 steps."""
     with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
         with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
             pass
@@ -85,7 +85,7 @@ def a_run(desk: PageSession) -> None:
 
 
 def a_finished_run(desk: PageSession) -> None:
-    """All that can be asked of it."""
+    """Ask a finished run for all that can be asked of it."""
     desk.types("millrace runs", says="demo")
     desk.types("millrace audit RUN", says="lost", RUN="demo")
     desk.types("millrace audit RUN --json", RUN="demo")
@@ -110,7 +110,7 @@ def a_finished_run(desk: PageSession) -> None:
 
 
 def roles_by_hand(desk: PageSession) -> None:
-    """Each role from a terminal of its own, and the reward server with its scorers beside them."""
+    """Start each role from a terminal of its own, and the reward server with its scorers beside them."""
 
     def began() -> bool:
         return (desk.folder / "runs" / "first" / "config.yaml").exists()
@@ -146,7 +146,7 @@ def roles_by_hand(desk: PageSession) -> None:
 
 
 def services(desk: PageSession) -> None:
-    """The reward server as its page starts it, and the sandbox."""
+    """Start the reward server as its page does, and the sandbox."""
     (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
     with (
         desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
@@ -167,7 +167,7 @@ def services(desk: PageSession) -> None:
 
 
 def the_end(desk: PageSession) -> None:
-    """Runs with settings over the file's; everything is removed."""
+    """Type runs with settings over the file's; then remove everything."""
     for run, line in (
         ("demo", ".venv/bin/millrace up config/recipes/demo_cpu.yaml learner.optimizer.lr=1e-4"),
         ("demo", "MILLRACE_LEARNER__OPTIMIZER__LR=1e-4 .venv/bin/millrace up config/recipes/demo_cpu.yaml"),
@@ -185,7 +185,7 @@ ACTS: dict[str, Callable[[PageSession], None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Type everything; show what came of it, and write it down if asked."""
+    """Type everything, show what came of it, and write it down if asked."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pages.proof", description="Every command of the pages."
     )

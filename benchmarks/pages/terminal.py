@@ -23,7 +23,7 @@ LAST_CHARS = 400
 
 
 class NotSaid(Exception):
-    """It ended before, or said nothing of the kind in time; the message has its last words."""
+    """The command ended early or did not say the pattern in time; the message has its last words."""
 
 
 def watch(
@@ -83,7 +83,7 @@ def _read_until(terminal: int, pattern: str, at_most_s: float) -> str:
 
 
 def _read_to_the_end(terminal: int, process: subprocess.Popen[bytes]) -> None:
-    """A program whose terminal nobody reads waits for that."""
+    """Read what is left: a program whose terminal nobody reads waits for a reader."""
     deadline = time.monotonic() + END_S
     while process.poll() is None and time.monotonic() < deadline:
         if select.select([terminal], [], [], POLL_S)[0]:

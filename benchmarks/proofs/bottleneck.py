@@ -69,7 +69,7 @@ def _engine(seconds: float, answer: str = "\\\\boxed{1}") -> str:
 
 
 def _scorer(seconds: float) -> str:
-    """Equal texts are judged once, so a group costs one nap."""
+    """Configure a scorer that sleeps: equal texts are judged once, so a group costs one nap."""
     return (
         "scorers.tasks={math: {scorer: {type: custom, queue: light, import_path: 'benchmarks.rigs.sleeper:SlowBox', "
         f"options: {{seconds: {seconds}}}}}}}}}"
@@ -78,7 +78,7 @@ def _scorer(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """One way to be slow."""
+    """One way for a run to be slow."""
 
     name: str
     bottleneck: str  # that `top` is to name
@@ -125,7 +125,7 @@ SITUATIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One situation, measured."""
+    """One situation with its measured rates."""
 
     situation: Situation
     said: BottleneckFinding
@@ -134,17 +134,17 @@ class Row:
 
     @property
     def estimated(self) -> float:
-        """Groups a second that `top` expected."""
+        """The groups a second that `top` expected."""
         return self.before * (1 + self.said.gain)
 
     @property
     def off_by(self) -> float:
-        """The estimate's error, as a share of what came."""
+        """The estimate's error, as a share of the measured rate."""
         return self.estimated / self.after - 1
 
     @property
     def verdict(self) -> str:
-        """`held`, or what was not."""
+        """`held`, or what did not hold."""
         if self.said.bottleneck != self.situation.bottleneck:
             return f"NOT held: top named {self.said.bottleneck or 'nothing'}"
         if self.situation.knob:
@@ -184,7 +184,7 @@ class LiveRun:
         ]
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """One process of the run."""
+        """Start one process of the run."""
         return processes.spawn(
             [sys.executable, *words],
             stdout=self._log,
@@ -200,11 +200,11 @@ class LiveRun:
         self.wait("one more at work", JOIN_S, lambda: _at_work(self.look(), role) > before)
 
     def look(self) -> Snapshot:
-        """The run now."""
+        """Take a snapshot of the run."""
         return snapshot(self._client, self.name)
 
     def wait(self, what: str, seconds: float, condition: Callable[[], bool]) -> None:
-        """Until `condition`. Raises RuntimeError."""
+        """Wait until `condition` holds. Raises RuntimeError."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline or any(map(processes.has_ended, self._processes)):
@@ -212,14 +212,14 @@ class LiveRun:
             time.sleep(POLL_S)
 
     def measure(self, seconds: float) -> tuple[float, BottleneckFinding]:
-        """Groups a second from the end of a step to that of another, at least `seconds` later; and what `top` says."""
+        """Measure groups a second over whole steps, for at least `seconds`; return them with what `top` says."""
         first = self._next_step(0.0)
         last = self._next_step(first.at + seconds)
         groups = (last.version - first.version) * (last.run.learner.groups_per_step if last.run else 0)
         return groups / (last.at - first.at), finding_of(first, last)[0]
 
     def _next_step(self, not_before: float) -> Snapshot:
-        """The look at which a new version is there."""
+        """Wait for a new version, and return the snapshot that shows it."""
         found = [self.look()]
 
         def has_come() -> bool:
@@ -231,7 +231,7 @@ class LiveRun:
         return found[-1]
 
     def end(self) -> None:
-        """Leave nothing."""
+        """End all processes of the run, and its Redis."""
         for process in self._processes:
             processes.stop(process, 0)
         self._client.close()
@@ -259,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def prove(situation: Situation, seconds: float) -> Row:
-    """Measure, do what `top` says, and measure again."""
+    """Measure a situation, do what `top` says, and measure again."""
     with tempfile.TemporaryDirectory() as folder, _live(Path(folder), "before", situation.settings) as run:
         before, said = run.measure(seconds)
         if situation.joins:
@@ -277,7 +277,7 @@ def prove(situation: Situation, seconds: float) -> Row:
 
 @contextlib.contextmanager
 def _live(folder: Path, name: str, settings: Sequence[str]) -> Iterator[LiveRun]:
-    """A run that has settled."""
+    """Start a run and let it settle."""
     run = LiveRun(folder, name, settings)
     try:
         run.wait("the second step", START_S, lambda: run.look().version >= 2)
@@ -295,7 +295,7 @@ def _at_work(now: Snapshot, role: str) -> int:
 
 
 def as_table(rows: Sequence[Row], seconds: float) -> list[str]:
-    """Lines of Markdown."""
+    """Write the rows as lines of a Markdown table."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|---|--:|---|{'--:|' * 4}---|"]
     for row in rows:
         one_more = ", ".join(row.situation.knob) or f"one more {row.situation.bottleneck.removesuffix('s')}"

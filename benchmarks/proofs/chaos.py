@@ -49,7 +49,7 @@ Row = Mapping[str, Any]
 
 
 class Wanted(NamedTuple):
-    """What is to be proven of one role."""
+    """The kills that are to be proven of one role."""
 
     role: str
     kills: int
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Kill, batch after batch; show the table, and write it down if asked."""
+    """Kill batch after batch, show the table, and write it down if asked."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.proofs.chaos", description="Nothing lost, nothing twice."
     )
@@ -156,7 +156,7 @@ def fulfil(wanted: Wanted, out: Path, table: Path, commit: str) -> str:
 
 
 def read(table: Path, commit: str | None = None) -> list[Row]:
-    """The lines of the table; of one commit, if it is named."""
+    """Read the lines of the table; of one commit, if it is named."""
     if not table.exists():
         return []
     rows: list[Row] = []
@@ -167,18 +167,18 @@ def read(table: Path, commit: str | None = None) -> list[Row]:
 
 
 def kills_of(rows: Iterable[Row], wanted: Wanted) -> list[Row]:
-    """The kills of one role."""
+    """Pick the kills of one role."""
     return [row for row in rows if row.get("role") == wanted.role and row["away_s"] == wanted.away_s]
 
 
 def ends_of(rows: Iterable[Row], kills: Iterable[Row]) -> list[Row]:
-    """How the runs of these kills ended."""
+    """Pick the lines that say how the runs of these kills ended."""
     runs = {row["run"] for row in kills}
     return [row for row in rows if row.get("role") == "" and row["run"] in runs]
 
 
 def failures(rows: Sequence[Row], wanted: Sequence[Wanted]) -> Iterator[str]:
-    """All that is not as it should be, for people: kills that are missing, audits, runs and how they ended."""
+    """List all that is wrong, for people: missing kills, audits, and runs by how they ended."""
     for one in wanted:
         if len(kills := kills_of(rows, one)) < one.kills:
             yield f"{len(kills)} of {one.kills} kills: {AWAY.format(one.away_s) if one.away_s else one.role}"
@@ -203,7 +203,7 @@ def failures(rows: Sequence[Row], wanted: Sequence[Wanted]) -> Iterator[str]:
 
 
 def _is_whole(end: Row) -> bool:
-    """Whether a run did all that it was to do, was drained, and each of its groups came to an outcome."""
+    """Tell whether a run did all that it was to do, was drained, and each of its groups came to an outcome."""
     return bool(
         end["exit_code"] == 0
         and end["is_complete"]
@@ -221,7 +221,7 @@ def _sums(end: Row) -> str:
 
 
 def as_table(rows: Sequence[Row], wanted: Sequence[Wanted], *, is_same: bool = True) -> list[str]:
-    """Lines of Markdown. A checkout that is not the same at the end as at the beginning proves nothing."""
+    """Write the lines of a Markdown table. A checkout that changed meanwhile proves nothing."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---{'|--:' * (len(COLUMNS) - 2)}|---|"]
     for one in wanted:
         if kills := kills_of(rows, one):

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse_kills(text: str) -> dict[str, int]:
-    """`learner=2,redis=1`. Raises ArgumentTypeError for anything else."""
+    """Read `learner=2,redis=1`. Raises ArgumentTypeError for anything else."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(role in ROLES and number.isdecimal() and int(number) for role, _, number in pairs):
         raise argparse.ArgumentTypeError(f"{text!r}: write ROLE=N,... with {', '.join(ROLES)}")
@@ -74,14 +74,14 @@ def parse_kills(text: str) -> dict[str, int]:
 
 
 class Table:
-    """Appends objects to a file of JSON lines, each with `facts`."""
+    """A file of JSON lines that gets objects, each with `facts`."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
         self._path = path
         self._facts = facts
 
     def add(self, **fields: Any) -> None:
-        """One line, at once: whoever is interrupted goes on from what is there."""
+        """Write one line at once: an interrupted proof goes on from the lines that are there."""
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({**self._facts, **fields, "at": round(time.time())}) + "\n")
 
@@ -118,7 +118,7 @@ def play(name: str, folder: Path, orders: Orders, table: Table) -> int:
 
 
 def prepare(name: str, folder: Path) -> tuple[Run, Path]:
-    """The run, and its YAML file, which the learner reads."""
+    """Make the run, and its YAML file, which the learner reads."""
     rows = folder / "rows.jsonl"
     rows.write_text(
         "".join(
@@ -133,7 +133,7 @@ def prepare(name: str, folder: Path) -> tuple[Run, Path]:
 
 
 def sections(name: str, rows: Path) -> dict[str, Any]:
-    """What differs from the demo's recipe: small steps, quick leases, checkpoints all the time."""
+    """Return what differs from the demo's recipe: small steps, quick leases, checkpoints all the time."""
     return {
         "name": name,
         "data": {
@@ -174,7 +174,7 @@ def sections(name: str, rows: Path) -> dict[str, Any]:
 
 
 def redelivered(logs: Path) -> int:
-    """Groups that a dispatcher delivered again, since nobody seemed to be at work on them."""
+    """Count the groups that a dispatcher delivered again because no worker seemed to have them."""
     return sum(
         log.read_text(encoding="utf-8", errors="replace").count(" delivering_again ")
         for log in logs.glob("scorers-*.log")

@@ -60,7 +60,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """One demo run, undisturbed or not."""
+    """One demo run, undisturbed or under chaos."""
 
     run: SeedRun
     tokens: int  # trained on after the first step
@@ -70,12 +70,12 @@ class Beside:
 
     @property
     def tokens_per_s(self) -> float:
-        """Trained tokens a second, without the start."""
+        """The trained tokens a second, without the start."""
         return self.tokens / self.trained_s if self.trained_s else 0.0
 
     @property
     def fewest_kills(self) -> int:
-        """That a kill every EVERY_S seconds comes to."""
+        """The kills that a kill every EVERY_S seconds comes to."""
         return int(self.trained_s // EVERY_S)
 
 
@@ -118,13 +118,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def calm(seed: int, out: Path) -> Beside:
-    """The demo as a user starts it."""
+    """Run the demo as a user starts it."""
     run = run_seed(seed, "hf", out)
     return beside(run, out / f"seed-{seed}", {})
 
 
 def storm(seed: int, out: Path) -> Beside:
-    """The same under chaos, in a process of its own: the supervisor listens to signals."""
+    """Run the demo under chaos in a process of its own: the supervisor listens to signals."""
     name = f"storm-{seed}"
     words = [sys.executable, "-m", "benchmarks.proofs.chaos_demo", "--storm", str(seed), "--out", str(out)]
     began_at, began = time.time(), time.monotonic()
@@ -149,7 +149,7 @@ def storm(seed: int, out: Path) -> Beside:
 
 
 def play(seed: int, out: Path) -> int:
-    """One disturbed run of the demo; what came of it is written beside its folder."""
+    """Run the demo under chaos once, and write the outcome beside its folder."""
     words = ["--config", str(RECIPE), f"seed={seed}", f"name=storm-{seed}", f"runs_dir={out}"]
     run = load_run(words)
     first = 2 * seed % len(TURNS)  # one kill a run, or two: ten seeds have them all twice
@@ -169,7 +169,7 @@ def play(seed: int, out: Path) -> int:
 
 
 def beside(run: SeedRun, folder: Path, chaos: dict[str, Any]) -> Beside:
-    """What it trained, and how fast: by its ledger, which forgets no step in a crash."""
+    """Read what a run trained, and how fast, from its ledger, which forgets no step in a crash."""
     journal = folder / "journal"
     steps = read_ledger(journal, strict=False).steps if journal.is_dir() else []
     first, last = (float(steps[0]["at"]), float(steps[-1]["at"])) if steps else (0.0, 0.0)
@@ -184,7 +184,7 @@ def beside(run: SeedRun, folder: Path, chaos: dict[str, Any]) -> Beside:
 
 
 def ratio(pairs: Sequence[tuple[Beside, Beside]]) -> float:
-    """Tokens a second under chaos, as a share of those without."""
+    """Return tokens a second under chaos, as a share of those without."""
     calm_rate, storm_rate = (
         sum(one.tokens for one in side) / max(sum(one.trained_s for one in side), 1e-9)
         for side in zip(*pairs, strict=True)
@@ -193,7 +193,7 @@ def ratio(pairs: Sequence[tuple[Beside, Beside]]) -> float:
 
 
 def failures(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
-    """Every bar that was missed, for people."""
+    """List every bar that was missed, for people."""
     missed = [
         f"seed {calm_run.run.seed}, {kind}: {failure}"
         for calm_run, storm_run in pairs
@@ -213,7 +213,7 @@ def failures(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
 
 
 def as_table(pairs: Sequence[tuple[Beside, Beside]]) -> list[str]:
-    """Lines of Markdown."""
+    """Write the runs as lines of a Markdown table."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|--:|---|--:|--:|--:|--:|--:|--:|---|---|"]
     for pair in pairs:
         for kind, one in zip(("undisturbed", "under chaos"), pair, strict=True):

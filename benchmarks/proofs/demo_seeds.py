@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`0-9`, `0,3,7` or both. Raises ArgumentTypeError for anything else, an empty range and a seed named twice."""
+    """Read `0-9`, `0,3,7` or both. Raises ArgumentTypeError for anything else, no seed, or one named twice."""
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of seeds; write 0-9 or 0,3,7")
     ranges = [part.partition("-") for part in text.split(",")]
@@ -84,7 +84,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def run_seed(seed: int, engine: str, out: Path) -> SeedRun:
-    """One run, as a user starts it, and its audit. What it prints is kept beside its folder."""
+    """Run one seed as a user starts it, and audit it. What it prints is kept beside its folder."""
     name = f"seed-{seed}"
     command = [
         *_millrace("up"),
@@ -115,7 +115,7 @@ def _millrace(verb: str) -> list[str]:
 
 
 def _run(command: Sequence[str], output: IO[bytes], *, timeout_s: float) -> int:
-    """Its exit code, however it ended. It ends with this process, and is asked to when Ctrl-C or its time is over."""
+    """Run a command and return its exit code. Ctrl-C, or the end of its time, asks the command to end."""
     process = spawn(command, cwd=results.ROOT, stdout=output, stderr=output)
     try:
         wait(process, timeout_s)

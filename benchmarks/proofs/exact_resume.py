@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def places() -> list[str]:
-    """Every line of the learner's loop, of what writes a step down and publishes its weights, and of a recovery."""
+    """List every line of the learner's loop, of writing a step and publishing its weights, and of a recovery."""
     return [
         *lines_of("trainer", "train", loop=True),
         *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
@@ -94,7 +94,7 @@ def places() -> list[str]:
 
 
 def plan(moments: int, seed: int) -> list[list[str]]:
-    """Where each case's learner dies, in order: every place once in one of the cases, and random moments in all."""
+    """Decide where each case's learner dies, in order: every place once in one case, random moments in all."""
     choose = random.Random(seed)  # noqa: S311 - when to kill
     deck = places()
     choose.shuffle(deck)
@@ -108,7 +108,7 @@ def plan(moments: int, seed: int) -> list[list[str]]:
 
 
 def failures(done: Sequence[Result]) -> list[str]:
-    """All that is not as it should be, for people."""
+    """List all that is wrong, for people."""
     missed = [
         f"ranks {result.ranks}, ZeRO {result.zero_stage}: {result.verdict.splitlines()[0]}"
         for result in done
@@ -129,7 +129,7 @@ def _at_lines(result: Result) -> int:
 
 
 def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
-    """Lines of Markdown: a row a case, and where each died."""
+    """Write the cases as lines of a Markdown table, each with where its learner died."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'--:|' * (len(COLUMNS) - 1)}---|"]
     for result, seconds in done:
         at_lines = _at_lines(result)

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(max_lag: int, out: Path) -> Row:
-    """What one run reports, and whether its test passed; what it says goes to a log."""
+    """Run one bound's test, log its output, and return what the run reports and whether the test passed."""
     report = out / f"max-lag-{max_lag}.json"
     words = [
         sys.executable,
@@ -106,7 +106,7 @@ def run(max_lag: int, out: Path) -> Row:
 
 
 def verdict(row: Row) -> str:
-    """`held`, or what was not."""
+    """Return `held`, or what did not hold."""
     if not row:
         return "NOT held: it came to no end"
     wrong = [f"lag {row['lag']}"] if row["lag"] > row["max_lag"] else []
@@ -119,7 +119,7 @@ def verdict(row: Row) -> str:
 
 
 def as_table(max_lags: Sequence[int], rows: Sequence[Row]) -> list[str]:
-    """Lines of Markdown."""
+    """Write the rows as lines of a Markdown table."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'--:|' * (len(COLUMNS) - 1)}---|"]
     for max_lag, row in zip(max_lags, rows, strict=True):
         cells = (

@@ -45,13 +45,13 @@ class Problem:
 
     @property
     def verification_info(self) -> dict[str, Any]:
-        """Its row."""
+        """The problem's row for the scorer."""
         return {"type": "code", "answer": {"tests": list(self.tests), "setup": self.setup}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemResult:
-    """What the scorer says of one program."""
+    """The score of one program, with its problem."""
 
     problem: Problem
     source: str
@@ -62,7 +62,7 @@ _scorer: Scorer | None = None
 
 
 def judge(programs: Sequence[tuple[Problem, str]], processes: int) -> list[ProblemResult]:
-    """A verdict on each program, in order. Every process has a scorer of its own, as an RQ worker has."""
+    """Score each program, in order. Every process has a scorer of its own, as an RQ worker has."""
     with ProcessPoolExecutor(processes, initializer=_start) as pool:
         return list(pool.map(_judge, programs))
 
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read(path: Path) -> list[Problem]:
-    """The problems of the published file."""
+    """Read the problems of the published file."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
         Problem(
@@ -128,7 +128,7 @@ def read(path: Path) -> list[Problem]:
 
 
 def wrong_mutants(problems: Sequence[Problem], seed: int) -> Iterator[tuple[Problem, str]]:
-    """Mutants that the plain run finds wrong, one of a problem, problems in random order."""
+    """Make mutants that the plain run finds wrong, one of a problem, problems in random order."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     for problem in chance.sample(problems, len(problems)):
         mutant = mutate(problem.code, chance)
@@ -137,7 +137,7 @@ def wrong_mutants(problems: Sequence[Problem], seed: int) -> Iterator[tuple[Prob
 
 
 def is_proven(references: Sequence[ProblemResult], mutants: Sequence[ProblemResult]) -> bool:
-    """Whether both bars are met."""
+    """Tell whether both bars are met."""
     return len(_failed(references)) <= AT_MOST_EXCEPTIONS and not _unrefuted(mutants)
 
 
@@ -148,7 +148,7 @@ def as_table(
     mutants_s: float,
     seed: int,
 ) -> list[str]:
-    """Lines of Markdown, every exception with its reason."""
+    """Write the results as lines of a Markdown table, every exception with its reason."""
     failed, unrefuted = _failed(references), _unrefuted(mutants)
     lines = ["| programs | number | score 1 | other | seconds |", "|---|--:|--:|--:|--:|"]
     for what, verdicts, other, seconds in (

@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def servers() -> list[Path]:
-    """The redis-servers that tests run on: the wheel's, and the first of version 7 or newer, where there is one."""
+    """Find the redis-servers that tests run on: the wheel's, and the first of version 7 or newer, if there is one."""
     folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), Path(sys.prefix) / "redis7" / "bin"]
     found = (folder / "redis-server" for folder in folders if (folder / "redis-server").exists())
     newer = next((program for program in found if server.version_of(program) >= NEWER), None)
@@ -114,7 +114,7 @@ def servers() -> list[Path]:
 
 
 def search(rule: str, out: Path) -> None:
-    """Runs without one rule, seed after seed, until one fails; a seed that the table has is not run again."""
+    """Run without one rule, seed after seed, until a run fails; a seed that the table has is not run again."""
     for seed in SEARCH_SEEDS:
         found = [row for row in read(out) if row["without"] == rule]
         if any(map(is_missed, found)):
@@ -124,7 +124,7 @@ def search(rule: str, out: Path) -> None:
 
 
 def run(job: Job, out: Path) -> None:
-    """One process of random runs; its line goes to the table, and what it says to a log.
+    """Run one process of random actions; its line goes to the table, and its output to a log.
 
     One that ends before it can tell has a line too, unless it was interrupted or skipped: then it is still missing.
     """
@@ -179,7 +179,7 @@ def run(job: Job, out: Path) -> None:
 
 
 def read(out: Path) -> list[Row]:
-    """The lines of the table, of this commit alone."""
+    """Read the lines of the table, of this commit alone."""
     table = out / "runs.jsonl"
     if not table.exists():
         return []
@@ -191,7 +191,7 @@ def read(out: Path) -> list[Row]:
 
 
 def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
-    """Whether every job is there and whole, each rule was missed where it was taken out, and nothing was never done."""
+    """Tell whether all jobs are whole, each missing rule was noticed, and every kind of action took effect."""
     whole = [row for row in rows if (row["redis"], row["seed"], row["without"]) in {*jobs}]
     return (
         not missing_of(jobs, rows)
@@ -202,28 +202,28 @@ def is_proven(rows: Sequence[Row], jobs: Sequence[Job]) -> bool:
 
 
 def is_passed(row: Row) -> bool:
-    """Whether a batch with all rules came to its end, and nothing failed."""
+    """Tell whether a batch with all rules came to its end without a failure."""
     return not row["failure"] and row["exit"] == 0 and row["actions"] >= BATCH
 
 
 def is_missed(row: Row) -> bool:
-    """Whether a rule was taken out, and something that always holds was violated: anything else is no exit code 0."""
+    """Tell whether a run without a rule broke an invariant: only that is the failure that is wanted."""
     return bool(row["without"] and row["failure"] and row["exit"] == 0)
 
 
 def is_in_vain(row: Row) -> bool:
-    """Whether a search has come to its end and found nothing: another seed may."""
+    """Tell whether a search ended without a failure: another seed may find one."""
     return bool(row["without"]) and not row["failure"] and row["exit"] == 1 and row["actions"] >= SEARCH
 
 
 def never_done(rows: Sequence[Row]) -> list[str]:
-    """Acts that took no effect in any of the batches, each with its Redis."""
+    """List the acts that took no effect in any of the batches, each with its Redis."""
     did = {version: done(rows, version) for version in sorted({row["redis"] for row in rows})}
     return [f"{act} on {version}" for version in did for act in ACTS if not did[version][act]]
 
 
 def done(rows: Sequence[Row], version: str) -> Counter[str]:
-    """What all batches on one Redis did."""
+    """Sum what all batches on one Redis did."""
     total: Counter[str] = Counter()
     for row in rows:
         if row["redis"] == version and not row["without"]:
@@ -232,13 +232,13 @@ def done(rows: Sequence[Row], version: str) -> Counter[str]:
 
 
 def missing_of(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Job]:
-    """Jobs that the table does not have."""
+    """List the jobs that the table does not have."""
     there = {(row["redis"], row["seed"], row["without"]) for row in rows}
     return [job for job in jobs if job not in there]
 
 
 def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
-    """Lines of Markdown: the whole protocol on each version of Redis, the protocol without one rule, the verdict."""
+    """Write Markdown lines: the whole protocol on each Redis, the protocol without one rule, the verdict."""
     whole = [row for row in rows if not row["without"]]
     columns = [column(whole, version) for version in REDIS]
     lines = [f"| Redis | {' | '.join(REDIS)} |", f"|---|{'--:|' * len(REDIS)}"]
@@ -273,7 +273,7 @@ def as_table(rows: Sequence[Row], jobs: Sequence[Job]) -> list[str]:
 
 
 def column(rows: Sequence[Row], version: str) -> dict[str, int]:
-    """The numbers of one Redis, by name."""
+    """Return the numbers of one Redis, by name."""
     ours = [row for row in rows if row["redis"] == version]
     did = done(ours, version)
     return {
@@ -288,7 +288,7 @@ def column(rows: Sequence[Row], version: str) -> dict[str, int]:
 
 
 def first_line(row: Row) -> str:
-    """What failed, in a few words."""
+    """Say what failed, in a few words."""
     return next(iter(row["failure"].splitlines()), "nothing: NOT seen")[:100].replace("|", "/")
 
 

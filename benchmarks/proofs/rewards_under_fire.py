@@ -55,7 +55,7 @@ HANGING_CODE = (
 
 @dataclass(slots=True)
 class Expected:
-    """One group, and what its completions deserve."""
+    """One group, and the reward that each of its completions deserves."""
 
     rollout: SampledGroup
     rewards: list[float]
@@ -64,7 +64,7 @@ class Expected:
 
 @dataclass(slots=True)
 class Fight:
-    """What happened."""
+    """The outcome of one proof: rewards, kills and time."""
 
     groups: int = 0
     honest: int = 0
@@ -136,7 +136,7 @@ def fire(folder: Path, groups: int, chance: random.Random) -> Fight:
 
 
 def _expected(ordinal: int, chance: random.Random) -> Expected:
-    """A group of mathematics or of code, in turns; one completion of every 50 hangs."""
+    """Make a group of mathematics or of code, in turns; one completion of every 50 hangs."""
     n = chance.randrange(10, 10_000)
     rewards = [float(place % 2 == 0) for place in range(COMPLETIONS)]
     hanging = {place for place in range(COMPLETIONS) if (ordinal * COMPLETIONS + place) % HANGING_EVERY == 17}
@@ -207,7 +207,7 @@ def _kill_until_scored(
 
 
 def _victims(pools: Sequence[Popen[bytes]]) -> dict[str, list[Process]]:
-    """Processes by what they are. A worker's children score: the math child, the supervisor of a sandbox."""
+    """List processes by what they are. A worker's children score: the math child, the supervisor of a sandbox."""
     found = [process for pool in pools for process in below(pool.pid)]
     parts = [process for process in found if process.parent in {pool.pid for pool in pools}]
     dispatchers = [process for process in parts if process.has_words("--part", "dispatcher")]
@@ -246,7 +246,7 @@ def _compare_group(fight: Fight, group: ScoredGroup, expected: Expected) -> None
 
 
 def as_table(fight: Fight, seed: int) -> list[str]:
-    """Lines of Markdown."""
+    """Write the outcome as lines of a Markdown table."""
     kills = ", ".join(f"{number} x {kind}" for kind, number in sorted(fight.kills.items())) or "none"
     verdict = "Proven" if fight.is_won else "NOT proven"
     return [

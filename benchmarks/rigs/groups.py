@@ -34,14 +34,14 @@ VOCABULARY = 151_936  # of the Qwen2 family: ids of the size that real runs have
 
 
 def demo_run(folder: Path, **sections: Mapping[str, Any]) -> Run:
-    """The demo's run, with `sections` over the recipe's; the environment has no say in it."""
+    """Load the demo's run, with `sections` over the recipe's; the environment has no say in it."""
     model = ROOT / "config" / "recipes" / "demo_model"
     here: dict[str, Any] = {"runs_dir": str(folder), "model": {"path": str(model)}, **sections}
     return build_run([(str(RECIPE), read_yaml(RECIPE)), ("the benchmark", here)])
 
 
 def demo_prompts(run: Run, count: int) -> list[Prompt]:
-    """The first training prompts of the run's order."""
+    """Read the first training prompts of the run's order."""
     from learner.data.prompts import load_tokenizer, open_source
 
     source = open_source(run, run.data.train, load_tokenizer(run), shuffle=True)
@@ -50,7 +50,7 @@ def demo_prompts(run: Run, count: int) -> list[Prompt]:
 
 @contextlib.contextmanager
 def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Completion, ...]]]]:
-    """The run's engine with the model's own weights as version 0: a function that samples prompts side by side."""
+    """Build the run's engine with the model's own weights as version 0: a function that samples prompts together."""
     from generators.engines.build import build_engine
 
     engine = build_engine(run)
@@ -68,7 +68,7 @@ def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Co
 
 
 def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledGroup:
-    """A group of random tokens; the same id gives the same group."""
+    """Make a group of random tokens; the same id gives the same group."""
     random = np.random.default_rng(int(group_id))
     sampled = tuple(
         Completion.of_one_segment(
@@ -86,7 +86,7 @@ def made_up_rollout(group_id: str, *, completions: int, tokens: int) -> SampledG
 
 
 def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> SampledGroup:
-    """A group of these texts, to be scored against `reference`."""
+    """Make a group of these texts, to be scored against `reference`."""
     said = tuple(
         Completion.of_one_segment(
             token_ids=np.zeros(1, np.int32),
@@ -106,7 +106,7 @@ def spoken_rollout(group_id: str, texts: Sequence[str], reference: str) -> Sampl
 
 
 def scored(rollout: SampledGroup) -> ScoredGroup:
-    """The group with every second answer right: none is without variance."""
+    """Score the group with every second answer right, so that its rewards vary."""
     values = [float(index % 2) for index in range(len(rollout.completions))]
     scores = tuple(
         Score(status=ScoreStatus.SCORED, value=value, reason="made up", scorer="math", version="1")
@@ -116,7 +116,7 @@ def scored(rollout: SampledGroup) -> ScoredGroup:
 
 
 def prompt(group_id: str, *, n: int, reference: str = "72") -> Prompt:
-    """A short question."""
+    """Make a short question."""
     return Prompt(
         group_id=group_id,
         split=Split.TRAIN,

@@ -16,14 +16,14 @@ from pydantic import BaseModel
 
 
 class Asked(BaseModel):
-    """A request."""
+    """The body of one request."""
 
     llm_output: str
     verification_info: str
 
 
 def build() -> Any:
-    """The application; made anew in each of uvicorn's workers."""
+    """Build the application, anew in each of uvicorn's workers."""
     peer, web = import_module("math_verify"), import_module("fastapi")  # as its users call it
     app = web.FastAPI()
 

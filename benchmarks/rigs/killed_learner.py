@@ -27,7 +27,7 @@ NEVER = (ast.Raise, ast.Return, ast.Break, ast.Continue, ast.FunctionDef, ast.Tr
 
 
 class Death:
-    """Waits for a line to come up for the Nth time."""
+    """A trace function that waits for a line to come up for the Nth time, and kills the process then."""
 
     def __init__(self, place: str, note: Path) -> None:
         name, line, times = place.split(":")
@@ -37,11 +37,11 @@ class Death:
         self._note = note
 
     def call(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        """For sys.settrace: look into functions of that file alone, so that the rest runs as fast as ever."""
+        """Trace only functions of the chosen file, for sys.settrace, so that the rest runs as fast as ever."""
         return self.look if event == "call" and frame.f_code.co_filename == self._file else None
 
     def look(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        """For a function of that file: count."""
+        """Count the passes of the chosen line, and die at the Nth."""
         if event == "line" and frame.f_lineno == self._line:
             self._left -= 1
             if self._left == 0:
@@ -51,7 +51,7 @@ class Death:
 
 
 def lines_of(module: str, *functions: str, loop: bool = False) -> list[str]:
-    """The statements of functions of `learner/MODULE.py`, as `MODULE.py:LINE`, in order.
+    """List the statements of functions of `learner/MODULE.py`, as `MODULE.py:LINE`, in order.
 
     Args:
         module: without `.py`.
@@ -72,13 +72,13 @@ def lines_of(module: str, *functions: str, loop: bool = False) -> list[str]:
 
 
 def text_of(place: str) -> str:
-    """The source line of a place."""
+    """Return the source line of a place."""
     name, line = place.split(":")[:2]
     return (LEARNER / name).read_text(encoding="utf-8").splitlines()[int(line) - 1].split("#")[0].strip()
 
 
 def main() -> int:
-    """One rank, or the launcher of several."""
+    """Run one rank, or the launcher of several."""
     words = sys.argv[1:]
     place = os.environ.get("DIE_BEFORE")
     if "RANK" not in os.environ and load_run(words).learner.ranks > 1:
@@ -99,7 +99,7 @@ def _loops(function: ast.FunctionDef) -> Iterator[ast.stmt]:
 
 
 def _statements(part: ast.stmt) -> Iterator[int]:
-    """Lines of the statements in it that the plain path reaches, a docstring's not."""
+    """Yield the lines of statements in it that the plain path reaches, without docstrings."""
     for node in ast.walk(part):
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node, ast.stmt) and not isinstance(node, NEVER) and not is_text:

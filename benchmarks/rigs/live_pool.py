@@ -51,7 +51,7 @@ class LivePool:
         self._wait("the workers", START_S, lambda: len(self._idle()) == workers)
 
     def score(self, rollouts: Sequence[SampledGroup]) -> tuple[float, list[ScoredGroup]]:
-        """Have groups scored; their ids are ordinals that go on from the last call's. Returns seconds, and the groups.
+        """Have groups scored, with ids that go on from the last call's; return seconds, and the groups.
 
         Raises:
             RuntimeError: it takes too long, or a group ends elsewhere.
@@ -69,7 +69,7 @@ class LivePool:
         return ended_at - began_at, groups
 
     def peak_bytes(self) -> list[int]:
-        """Of each worker with its children: the sum of their peaks of resident memory, pages that they share twice."""
+        """Sum, for each worker with its children, the peaks of resident memory; shared pages count twice."""
         return [sum(map(_peak_bytes, _family(worker.pid))) for worker in self._processes("scorer")]
 
     def _lay_down(self, rollouts: Sequence[SampledGroup]) -> None:
@@ -110,7 +110,7 @@ class LivePool:
 
 @contextlib.contextmanager
 def live_pool(workers: int, **section: Any) -> Iterator[LivePool]:
-    """A pool of so many workers, with `section` for the run's `scorers`; nothing of it is left behind."""
+    """Start a pool of so many workers, with `section` for the run's `scorers`, and remove it afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         run = demo_run(Path(folder), scorers=section)
         server = embedded.start(run)

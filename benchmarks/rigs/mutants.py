@@ -47,7 +47,7 @@ _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
 
 
 def mutate(source: str, chance: random.Random) -> str | None:
-    """The program with one operator or constant changed, chosen at random; None where it has none.
+    """Change one operator or constant of the program, chosen at random; None where it has none.
 
     Raises:
         SyntaxError: it is no Python.
@@ -61,7 +61,7 @@ def mutate(source: str, chance: random.Random) -> str | None:
 
 
 def is_wrong(source: str, tests: Sequence[str], setup: str) -> bool:
-    """Whether a bare interpreter that runs program and tests raises, ends otherwise than well, or hangs."""
+    """Tell whether a bare interpreter that runs program and tests raises, ends otherwise than well, or hangs."""
     script = "\n".join((setup, source, *tests))
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         try:
@@ -80,7 +80,7 @@ def is_wrong(source: str, tests: Sequence[str], setup: str) -> bool:
 
 
 def _sites(tree: ast.Module) -> list[Callable[[], object]]:
-    """A change for every place that has one, in the order of the tree."""
+    """Yield a change for every place that has one, in the order of the tree."""
     found: list[Callable[[], object]] = []
     for node in ast.walk(tree):
         match node:
@@ -96,7 +96,7 @@ def _sites(tree: ast.Module) -> list[Callable[[], object]]:
 
 
 def _other(value: object) -> object | None:
-    """Another constant of the same type; None for those that are left alone."""
+    """Return another constant of the same type; None for those that are left alone."""
     match value:
         case bool():
             return not value

@@ -25,7 +25,7 @@ START_S = 10.0
 
 @dataclass(slots=True)
 class PacedEndpoint:
-    """What it does, and what it has seen."""
+    """A judge's pace, and the calls that it has seen."""
 
     latency_s: float  # of a call, at least
     rate: float  # answers a second, at most
@@ -36,7 +36,7 @@ class PacedEndpoint:
     next_at: float = 0.0  # of an answer
 
     async def complete(self, request: Request) -> JSONResponse:
-        """One call."""
+        """Answer one call."""
         self.came_at.append(time.monotonic())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -52,12 +52,12 @@ class PacedEndpoint:
 
     @property
     def middle_rate(self) -> float:
-        """Calls a second that came, of the middle eight tenths of them: neither the first job nor the last."""
+        """The calls a second over the middle eight tenths of the calls, without the first and the last job."""
         first, last = len(self.came_at) // 10, len(self.came_at) * 9 // 10
         return (last - first) / (self.came_at[last] - self.came_at[first])
 
     def most_within(self, seconds: float) -> int:
-        """The highest number of calls that came in any time of that length."""
+        """Return the highest number of calls that came in any time of that length."""
         most, first = 0, 0
         for last, at in enumerate(self.came_at):
             while self.came_at[first] <= at - seconds:
@@ -68,7 +68,7 @@ class PacedEndpoint:
 
 @contextlib.contextmanager
 def paced_endpoint(*, latency_s: float, rate: float) -> Iterator[PacedEndpoint]:
-    """One that listens on loopback."""
+    """Start an endpoint that listens on loopback."""
     endpoint = PacedEndpoint(latency_s, rate)
     app = Starlette(routes=[Route("/v1/chat/completions", endpoint.complete, methods=["POST"])])
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False))

@@ -46,7 +46,7 @@ NEW_FILE = "_begin_segment("  # and the one with which a life's first payload be
 
 @dataclass(slots=True)
 class Result:
-    """What came of one run."""
+    """The outcome of one run."""
 
     ranks: int
     zero_stage: int
@@ -61,7 +61,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """`pass`, or what is not as it should be."""
+        """`pass`, or what is wrong."""
         if self.problem:
             return self.problem
         wrong = [f"{self.lost} lost"] if self.lost else []
@@ -98,7 +98,7 @@ class ResumedRun:
         self._start_s = 6.0  # from a life's command to its first step, as last measured
 
     def prove(self) -> Result:
-        """Run it to its end through all deaths, and judge it."""
+        """Run the learner to its end through all deaths, and judge the run."""
         try:
             with self._roles():
                 for number, place in enumerate(self._deaths, 1):
@@ -111,7 +111,7 @@ class ResumedRun:
 
     @contextlib.contextmanager
     def _roles(self) -> Iterator[None]:
-        """A generator and a scorer, meanwhile."""
+        """Keep a generator and a scorer at work within the block."""
         try:
             self._keep_roles()
             yield
@@ -120,7 +120,7 @@ class ResumedRun:
                 processes.stop(process, GRACE_S)
 
     def _keep_roles(self) -> None:
-        """Start them, and again when they have ended: a rank that loses another one may say that the run has failed."""
+        """Start the roles, again when they have ended: a rank that loses another may say that the run has failed."""
         for role, words in (("generators", ()), ("scorers", ("--workers", "1"))):
             process = self._others.get(role)
             if process is None or processes.has_ended(process):
@@ -131,7 +131,7 @@ class ResumedRun:
                 )
 
     def _die(self, number: int, place: str) -> None:
-        """One life of the learner, and its death."""
+        """Start one incarnation of the learner, and kill it."""
         note = self._logs / f"death-{number}"
         is_line = place not in (WHILE_STARTING, WHILE_TRAINING)
         is_once = is_line and (place.startswith(ONCE_A_LIFE) or NEW_FILE in text_of(place))
@@ -174,7 +174,7 @@ class ResumedRun:
         return self.run.learner.checkpoint.every or self.run.learner.steps
 
     def _kill(self, learner: subprocess.Popen[bytes]) -> str:
-        """SIGKILL to the launcher (which takes its ranks along) or to one of the ranks. Returns to which."""
+        """Kill the launcher (which takes its ranks along) or one rank with SIGKILL; return which."""
         ranks = [process for process in below(learner.pid) if process.has_words("-m", MODULE)]
         victim = self._random.choice([None, *ranks])
         if victim is None or not victim.kill(signal.SIGKILL):
@@ -185,7 +185,7 @@ class ResumedRun:
         return "the whole learner" if victim is None else f"rank {ranks.index(victim)}"
 
     def _finish(self) -> None:
-        """A last life, that nobody disturbs."""
+        """Run a last incarnation that is not disturbed."""
         learner = self._learner(0, {})
         try:
             deadline = time.monotonic() + PATIENCE_S + 2 * self.run.learner.steps
@@ -201,7 +201,7 @@ class ResumedRun:
             raise RunFellShort(f"the last life ended with {code}: {self._log_of('learner-0')}")
 
     def _judge(self) -> None:
-        """The audit, and the uninterrupted run over the same journal."""
+        """Audit the run, and train the same journal without an interruption."""
         self.result.again = sum(
             int(count)
             for log in self._logs.glob("learner-*.log")
@@ -242,7 +242,7 @@ class ResumedRun:
             )
 
     def _wait(self, learner: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
-        """Until it holds, or the learner has ended."""
+        """Wait until the condition holds, or the learner has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition() and not processes.has_ended(learner):
             if time.monotonic() > deadline:
@@ -253,7 +253,7 @@ class ResumedRun:
             time.sleep(POLL_S)
 
     def _steps(self) -> int:
-        """Steps in the journal."""
+        """Count the steps in the journal."""
         return len(read_ledger(self.run.folder / "journal", strict=False).steps)
 
     def _log_of(self, name: str) -> str:

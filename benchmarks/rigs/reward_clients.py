@@ -28,14 +28,14 @@ class Question:
     hangs: bool = False
 
     def body(self) -> bytes:
-        """As II-Thought's client sends it."""
+        """The request as II-Thought's client sends it."""
         info = json.dumps({"type": "math_verifiable", "answer": {"value": self.reference}})
         return json.dumps({"llm_output": self.text, "verification_info": info}).encode()
 
 
 @dataclass(slots=True)
 class Load:
-    """What came of some seconds of questions."""
+    """The outcome of some seconds of questions."""
 
     seconds: float
     right: int = 0  # honest ones, answered before the seconds were over
@@ -45,17 +45,17 @@ class Load:
 
     @property
     def goodput(self) -> float:
-        """Right answers to honest questions a second."""
+        """The right answers to honest questions a second."""
         return self.right / self.seconds
 
     @property
     def ping_p99_ms(self) -> float:
-        """Of all pings."""
+        """The 99th percentile of all pings, in milliseconds."""
         return 1000 * quantiles(self.pings_s, n=100)[98]
 
 
 def load(port: int, questions: Iterator[Question], *, clients: int, seconds: float) -> Load:
-    """Have `clients` ask for `seconds`, and wait for what they have asked by then."""
+    """Have `clients` ask for `seconds`, and wait for the answers to what they asked."""
     return asyncio.run(_load(port, questions, clients, seconds))
 
 
@@ -89,7 +89,7 @@ async def _load(port: int, questions: Iterator[Question], clients: int, seconds:
 
 
 async def _ask(port: int, body: bytes) -> str:
-    """The score as text, or what there was instead."""
+    """Return the score as text, or what came instead."""
     head = (
         f"POST /reward HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
         f"content-length: {len(body)}\r\n\r\n"

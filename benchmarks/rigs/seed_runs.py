@@ -32,7 +32,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """What every run has to meet. Pass rates are of the held-out problems."""
+    """The bars that every run has to meet. Pass rates are of the held-out problems."""
 
     at_most_before: float = 0.5  # with version 0
     at_least_after: float = 0.85  # with the final weights
@@ -64,16 +64,16 @@ class SeedRun:
 
     @property
     def before(self) -> float | None:
-        """Held-out pass rate of version 0."""
+        """The held-out pass rate of version 0."""
         return self.pass_rates.get(0)
 
     @property
     def after(self) -> float | None:
-        """Held-out pass rate of the final weights: of the version after the last step, and of no earlier one."""
+        """The held-out pass rate of the final weights: of the version after the last step, and of no earlier one."""
         return self.pass_rates.get(self.steps) if self.steps else None
 
     def failures(self, bars: Bars) -> Iterator[str]:
-        """What it does not meet, for people."""
+        """List the bars that the run misses, for people."""
         if self.exit_code:
             yield f"exit code {self.exit_code}"
         if self.before is None or self.before > bars.at_most_before:
@@ -92,7 +92,7 @@ class SeedRun:
             yield "audit not clean"
 
     def verdict(self, bars: Bars) -> str:
-        """`pass`, or every bar that it misses."""
+        """Return `pass`, or every bar that the run misses."""
         return "; ".join(self.failures(bars)) or "pass"
 
 
@@ -131,12 +131,12 @@ def read_seed_run(
 
 
 def enough_pass(runs: Sequence[SeedRun], bars: Bars) -> bool:
-    """Whether 9 of 10 meet every bar: all, where there are fewer than ten."""
+    """Tell whether 9 of 10 runs meet every bar: all, where there are fewer than ten."""
     return sum(run.verdict(bars) == "pass" for run in runs) >= ENOUGH * len(runs) > 0
 
 
 def as_table(runs: Sequence[SeedRun], bars: Bars) -> list[str]:
-    """Lines of Markdown: a row a run, the sum, and the curve of each."""
+    """Write lines of Markdown: a row a run, the sum, and the curve of each."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|--:|--:|--:|--:|--:|--:|--:|---|---|"]
     for run in runs:
         cells = (
@@ -173,7 +173,7 @@ def as_table(runs: Sequence[SeedRun], bars: Bars) -> list[str]:
 
 
 def _switched_in_flight(journal: Path) -> int:
-    """Trained groups with a completion that two policy versions sampled; 0 where there is no journal to read."""
+    """Count the trained groups with a completion that two policy versions sampled; 0 without a journal."""
     count = 0
     with contextlib.suppress(PipelineError):  # the audit, which reads it too, says what is wrong with it
         for record in read_ledger(journal).steps:

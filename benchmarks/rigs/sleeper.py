@@ -15,19 +15,19 @@ from scorers.custom import SimpleScorer
 
 
 class Sleeper(SimpleScorer):
-    """Sleeps for a second a completion."""
+    """A scorer that sleeps for a second a completion."""
 
     name = "sleeper"
     version = "1"
 
     def score(self, text: str, _: Mapping[str, Any]) -> Score:
-        """1.0, a second later."""
+        """Return 1.0, a second later."""
         time.sleep(1.0)
         return self.scored(1.0, f"slept over {len(text)} characters")
 
 
 class SlowBox(SimpleScorer):
-    """Sleeps for a while, then looks whether the text is the right answer in its box."""
+    """A scorer that sleeps for a while, then looks whether the text is the right answer in its box."""
 
     name = "slow_box"
     version = "1"
@@ -36,6 +36,6 @@ class SlowBox(SimpleScorer):
         self._seconds = seconds
 
     def score(self, text: str, row: Mapping[str, Any]) -> Score:
-        """1.0 or 0.0."""
+        """Return 1.0 or 0.0."""
         time.sleep(self._seconds)
         return self.scored(float(text == f"\\boxed{{{row['answer']['value']}}}"), "compared")

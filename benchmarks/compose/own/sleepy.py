@@ -1,4 +1,4 @@
-"""A scorer that takes a second a group, for the proof that more containers score more: half a second a completion."""
+"""A scorer that takes half a second a completion, for the proof that more containers score more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scorers.custom import SimpleScorer
 
 
 class Sleepy(SimpleScorer):
-    """Half a second, then 1 or 0 by turns: a group of two has something to learn."""
+    """A scorer that waits half a second, then gives 1 or 0 by turns, so that a group of two differs."""
 
     name = "sleepy"
     version = "1"
@@ -20,7 +20,7 @@ class Sleepy(SimpleScorer):
         self._turn = False
 
     def score(self, text: str, _: Mapping[str, Any]) -> Score:
-        """1.0 or 0.0, half a second later."""
+        """Return 1.0 or 0.0, half a second later."""
         time.sleep(0.5)
         self._turn = not self._turn
         return self.scored(float(self._turn), f"slept over {len(text)} characters")
