@@ -74,7 +74,7 @@ class RedisLink:
         key: the setting that they come from, for that message; "" where there is none.
     Attributes:
         stop: set, it ends a wait for Redis; an entry point hands in its own request to end.
-        waited_s: seconds that calls have waited for Redis; those of two threads at once count once.
+        waited_s: seconds that calls have waited for Redis; a second in which two threads wait counts once.
     Raises:
         WrongBroker: `url` is none of these.
     """
@@ -117,9 +117,13 @@ class RedisLink:
         """
         return self._patiently(attempt, Wait.FOR_ALL)
 
+    def wait_at_most(self, outage_s: float) -> None:
+        """Give up after `outage_s` seconds without an answer from now on: a process that ends does not wait long."""
+        self.outage_s = outage_s
+
     @contextlib.contextmanager
     def while_waiting(self, act: Callable[[], None]) -> Iterator[None]:
-        """Meanwhile, a call of this thread that waits for Redis calls `act` at least every half minute."""
+        """Call `act` at least every half minute while a call of this thread waits for Redis."""
         thread = threading.get_ident()
         self._while_waiting[thread] = act
         try:
@@ -190,9 +194,9 @@ class RedisLink:
         """Run lua/`name`.lua.
 
         Args:
-            guarded: put the learner's guard before it.
-            each_try: makes each try of it, with no wait inside: it is given what runs the script, whose arguments come
-                before `args`.
+            guarded: put the learner's guard before the script.
+            each_try: makes each try, with no wait inside. Its argument runs the script; what it passes on comes before
+                `args`.
         Raises:
             NoRoom: Redis's memory is full, and `wait` says not to wait for it; or what a call of the link raises.
         """

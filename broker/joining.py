@@ -79,10 +79,10 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
 
     Raises:
         NoRun: nothing of that name within `patience_s`, or it was written by another version of this program.
-        BrokerUnavailable: Redis is away, for long or when `stop` was set; the link that is returned knows `stop` too.
+        BrokerUnavailable: Redis is away, for long or when `stop` was set. `stop` also ends a wait of the returned link.
     """
-    link = RedisLink(find_redis(name, runs_dir), outage_s=FIRST_OUTAGE_S)
-    link.stop = stop
+    url = find_redis(name, runs_dir)
+    link = RedisLink(url, outage_s=FIRST_OUTAGE_S, stop=stop)
     keys = Keys(name)
     since = said = time.monotonic()
     while not stop.is_set():
@@ -97,8 +97,8 @@ def join(name: str, runs_dir: Path, stop: threading.Event, *, patience_s: float 
                     f"the configuration of run {name} can't be read; do all its processes have one version? "
                     f"{error}"
                 ) from error
-            link.outage_s = run.broker.outage_s
-            return Joined(run, link, keys)
+            link.close()
+            return Joined(run, RedisLink(url, outage_s=run.broker.outage_s, stop=stop), keys)
         before = f" (one ended: {state.status} {state.reason})" if state.has_ended else ""
         waited = time.monotonic() - since
         if waited > patience_s:
@@ -136,8 +136,8 @@ def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event)
         stop.wait(POLL_S)
 
 
-def forget(link: RedisLink, keys: Keys) -> None:
-    """Take back what a learner that is gone has said of its run: whoever joins from here on waits for the next one."""
+def reset_run_state(link: RedisLink, keys: Keys) -> None:
+    """Delete the status that a dead learner left of its run: a process that joins now waits for the next learner."""
     link(lambda client: client.hdel(keys.run, "status", "reason", "begun", "config", "advice"))
 
 

@@ -1,4 +1,4 @@
-"""A variant of one's own for a seam: the section that names a class, and the import of that class.
+"""This module imports a class of your own for a seam, and has the section that names that class.
 
 In: `import_path: "package.module:Class"` with `options`. Out: the class, called with what its seam hands it and with
 the options as keyword arguments. The class is imported in the process that uses it and nowhere else. A class that can't
@@ -21,7 +21,7 @@ class CustomClassError(Exception):
 
 
 class CustomSection(Section):
-    """A class of your own, importable in the learner's processes."""
+    """A class of your own, importable in the processes that use it: the learner's, for most seams."""
 
     type: Literal["custom"] = "custom"
     import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")

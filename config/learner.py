@@ -119,11 +119,23 @@ class RelayTransportConfig(Section):
     """Largest file of weights that goes through Redis, which has to hold the file beside the groups."""
 
 
+NO_RECEIVER = (
+    "learner.weights.receiver is missing: the transport {} is of type custom, and generators need the class of its "
+    "other end: receiver: {{import_path: package.module:Class}}"
+)
+
+
+class CustomReceiverConfig(CustomSection):
+    """A `generators.weight_sync.receiver.WeightReceiver` of your own, for the generators; the class takes `run`."""
+
+
 class CustomTransportConfig(CustomSection):
     """A `learner.weight_sync.transport.WeightTransport` of your own; the class takes `run`."""
 
+    receiver: CustomReceiverConfig | None = None
+    """The generators' side of this transport. A run without it is refused at its start."""
     redis_max_bytes: int = Field(0, ge=0)
-    """Largest file of weights that a generator asks for through Redis. 0: none."""
+    """Largest file of weights that your classes let through Redis, if they use Redis. 0: none."""
 
 
 WeightsConfig = Annotated[

@@ -49,7 +49,7 @@ class Generator:
     """
 
     def __init__(self, joined: Joined, engine: Engine, name: str, stop: threading.Event) -> None:
-        self.run_config = joined.run
+        self._run = joined.run
         self.link = joined.link
         self.keys = joined.keys
         self.engine = engine
@@ -72,7 +72,7 @@ class Generator:
             return state  # before minutes of starting an engine
         self._meter = heartbeat.meter
         renewer = Renewer([self.prompts])
-        heartbeat.say("starting the engine")
+        heartbeat.set_state("starting the engine")
         await self.engine.start()
         following = asyncio.create_task(self.follower.follow())
         try:
@@ -90,7 +90,7 @@ class Generator:
     async def _work(self, following: asyncio.Task[None], heartbeat: Heartbeat) -> RunState:
         looked = 0.0
         state = RunState("", "")
-        most = self.run_config.generators.groups_in_flight
+        most = self._run.generators.groups_in_flight
         while not self.stop.is_set():
             if following.done():
                 following.result()  # raises what ended it
@@ -102,7 +102,7 @@ class Generator:
             room = most - len(self._tasks)
             if room <= 0 or self.engine.version == NO_VERSION:
                 self._measure()
-                heartbeat.say("sampling" if room <= 0 else self.follower.state, **self._facts())
+                heartbeat.set_state("sampling" if room <= 0 else self.follower.state, **self._facts())
                 await self._wait_for_any(following)
                 continue
             entries = await asyncio.to_thread(
@@ -113,7 +113,7 @@ class Generator:
                 task.add_done_callback(lambda _: self._measure())
                 self._tasks.add(task)
             self._measure()
-            heartbeat.say("sampling" if self._tasks else "waiting for prompts", **self._facts())
+            heartbeat.set_state("sampling" if self._tasks else "waiting for prompts", **self._facts())
             await self._reap()
         return state
 
@@ -166,7 +166,7 @@ class Generator:
         if prompt is None:
             return
         before = await asyncio.to_thread(self.prompts.tries, entry)
-        if is_last := 0 < self.run_config.broker.max_attempts - 1 <= before:
+        if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
             log.warning("last_attempt group=%s: it is sampled alone", prompt.group_id)
         async with self.turnstile.enter(alone=is_last):
             await self._attempt(entry, prompt)
@@ -176,13 +176,13 @@ class Generator:
         if attempts == 0:
             self.prompts.release(entry)
             return
-        if attempts > self.run_config.broker.max_attempts:
+        if attempts > self._run.broker.max_attempts:
             await asyncio.to_thread(
                 bury_exhausted,
                 self.prompts,
                 entry,
                 attempts=attempts - 1,
-                most=self.run_config.broker.max_attempts,
+                most=self._run.broker.max_attempts,
                 what="generators began this prompt",
             )
             return
@@ -250,7 +250,7 @@ class Generator:
 
     def _measure(self) -> None:
         """How much of its room is taken."""
-        taken = sum(not task.done() for task in self._tasks) / self.run_config.generators.groups_in_flight
+        taken = sum(not task.done() for task in self._tasks) / self._run.generators.groups_in_flight
         self._meter.hold(taken, "weights" if self.engine.version == NO_VERSION else "prompts")
 
     def _facts(self) -> dict[str, str]:

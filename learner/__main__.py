@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(run: Run, words: Sequence[str]) -> int:
-    from learner.launch.rank_failure import tell_death
+    from learner.launch.rank_failure import report_death
     from learner.launch.ranks import launch_or_join, say_last
 
     if _is_finished(run):
@@ -71,7 +71,7 @@ def _start(run: Run, words: Sequence[str]) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    ranks = launch_or_join(run, words, tell=partial(tell_death, run))
+    ranks = launch_or_join(run, words, report=partial(report_death, run))
     if isinstance(ranks, int):
         return ranks
     try:

@@ -1,4 +1,4 @@
-"""Put one life of the learner together, run it, and leave a reason behind however it ends.
+"""Put one incarnation of the learner together, run it, and leave a reason behind however it ends.
 
 In: a resolved run, and how its policy is loaded. Out: an exit code, `status.json`, and the run's status in Redis, which
 tells the other roles to end. Rank 0 runs it. A run that has begun goes on: the newest good checkpoint, then the
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, PipelineError, RunFailed
-from broker.joining import forget
+from broker.joining import reset_run_state
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.run_owner import RunOwner
@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 Load = Callable[[], "tuple[PreTrainedTokenizerBase, TrainingBackend]"]
 
-LAST_WORDS_S = 5.0  # to tell Redis why this life ends
+LAST_WORDS_S = 5.0  # to tell Redis why this incarnation ends
 BY_SIGNAL = "a signal asked for it"
 
 
@@ -83,7 +83,7 @@ class Session:
         self.checkpoints = Checkpoints(run)
         self.history = History(Ledger())
         self._held = contextlib.ExitStack()  # the folder's lock, and the ranks' wait
-        self._journal: Journal | None = None  # of this life, once it has claimed the run
+        self._journal: Journal | None = None  # of this incarnation, once it has claimed the run
         self._transport: WeightTransport | None = None
 
     def open(self) -> None:
@@ -102,7 +102,7 @@ class Session:
             if self.history.has_begun:
                 self.status.go_on()
                 self._say_changes()
-            forget(self.link, self.keys)
+            reset_run_state(self.link, self.keys)
         except BaseException as error:
             if (
                 isinstance(error, PipelineError)
@@ -121,14 +121,14 @@ class Session:
         policy: TrainingBackend | None = None
         try:
             self._check_start(heartbeat)
-            heartbeat.say("loading the model")
+            heartbeat.set_state("loading the model")
             tokenizer, policy = load()
             keep_alive = KeepAlive(policy)
             self._held.enter_context(self.link.while_waiting(keep_alive))
-            heartbeat.say("reading the data")
+            heartbeat.set_state("reading the data")
             sources = self._sources(tokenizer)
-            journal = self._journal = self._begin_life(sources[0])
-            heartbeat.say("training the journal's steps since the last checkpoint")
+            journal = self._journal = self._begin_incarnation(sources[0])
+            heartbeat.set_state("training the journal's steps since the last checkpoint")
             heartbeat.meter.hold(1.0)
             metrics = Metrics(self.run, advise=self._advise)
             metrics.recall(journal.ledger.evaluations)
@@ -176,10 +176,10 @@ class Session:
 
     def _refuse(self, error: PipelineError) -> None:
         """Say why the run does not go on, to everybody who can still be told."""
-        self.link.outage_s = LAST_WORDS_S
+        self.link.wait_at_most(LAST_WORDS_S)
         try:
             refuse_living(self.run, self.link, self.keys)  # whose status it is
-            forget(self.link, self.keys)
+            reset_run_state(self.link, self.keys)
         except NameTaken as taken:
             log.warning("status_not_told error=%s", taken)
             return
@@ -193,21 +193,21 @@ class Session:
             self._publish_status("failed", str(error), version)
 
     def _version(self) -> int:
-        """Optimizer steps done before this life, as far as is known without a policy."""
+        """Optimizer steps done before this incarnation, as far as is known without a policy."""
         if not self.history.has_begun:
             return 0
         return self.history.version or int(read_status(self.run.folder).get("version", 0))
 
     def _say_changes(self) -> None:
-        """Of the configuration, since the life before. Raises RunFailed where the run can't go on with one."""
-        if before := self.history.ledger.lives[-1].get("config"):
+        """Of the configuration, since the incarnation before. Raises RunFailed where the run can't go on with one."""
+        if before := self.history.ledger.incarnations[-1].get("config"):
             for change in check_changes(before, self.run):
                 log.info("config_changed %s", change)
 
     def _check_start(self, heartbeat: Heartbeat) -> None:
         """Check the checkpoint that a new run begins from, if it names one. Raises what `check_start` raises."""
         if isinstance(self.run.learner.resume, Path) and not self.history.has_begun:
-            heartbeat.say("checking the checkpoint to begin from")
+            heartbeat.set_state("checking the checkpoint to begin from")
             check_start(self.run, self.run.learner.resume)
 
     def _end_in_replay(self, metrics: Metrics, journal: Journal, version: int) -> int:
@@ -241,9 +241,9 @@ class Session:
         )
         return train, held_out
 
-    def _begin_life(self, train: PromptSource) -> Journal:
-        """Claim the run and open the journal, whose first record says how this life is configured."""
-        run, first = self.run, self.history.first_life
+    def _begin_incarnation(self, train: PromptSource) -> Journal:
+        """Claim the run and open the journal, whose first record says how this incarnation is configured."""
+        run, first = self.run, self.history.first_incarnation
         known = first.get("fingerprint", train.fingerprint)
         if known != train.fingerprint:
             raise RunFailed(
@@ -263,7 +263,7 @@ class Session:
         return journal
 
     def _claim(self, facts: Mapping[str, Any]) -> Journal:
-        """Take the run over, by a fence that no other life has: Redis may have given it before, and forgotten that."""
+        """Take the run over by a fence that no other incarnation has: Redis may have forgotten the newest fence."""
         fence = self.history.ledger.fence
         while True:
             fence = self.run_owner.claim(fence)
@@ -289,7 +289,7 @@ class Session:
         stop: threading.Event,
     ) -> Progress | None:
         """Bring the policy to where the ledger ends; None if a signal came first."""
-        facts = journal.ledger.lives[0]
+        facts = journal.ledger.incarnations[0]
         newest = self.checkpoints.newest_good(ledger=journal.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
         is_checked = newest is not None or not self.history.has_begun
@@ -354,7 +354,7 @@ class Session:
             stop,
             wanted=lambda: operator.wanted,
             while_waiting=WhileWaiting(feeder, operator, keep_alive),
-            set_state=beat.say,
+            set_state=beat.set_state,
             meter=beat.meter,
         )
         recovery = Recovery(run, intake, feeder, publish_status=self.status.begin)
@@ -385,7 +385,7 @@ class Session:
 
     def _publish_status(self, status: str, reason: str, version: int) -> None:
         """Tell everybody how it ended, as far as Redis can be reached; nobody where a newer learner has the run."""
-        self.link.outage_s = LAST_WORDS_S
+        self.link.wait_at_most(LAST_WORDS_S)
         try:
             if self._journal is not None:
                 self._journal.check_fence()  # as in `_end`

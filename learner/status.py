@@ -43,7 +43,7 @@ class Status:
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
     def go_on(self) -> None:
-        """The run has begun in an earlier life: its name stays taken, however early this life ends."""
+        """The run has begun in an earlier incarnation: its name stays taken, however early this incarnation ends."""
         self._begun = "yes"
 
     def refuse(self, reason: str) -> None:

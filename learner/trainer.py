@@ -42,7 +42,7 @@ FINISHED, DRAINED, STOPPED = "finished", "drained", "stopped"
 
 
 class TrainingLoop:
-    """One life of the learner. Everything it needs is handed in; `learner.session` puts it together.
+    """Trains in one incarnation of the learner. Everything it needs is handed in; `learner.session` puts it together.
 
     Args:
         start: where training stands: version 0, or what a checkpoint and the journal's later steps make.

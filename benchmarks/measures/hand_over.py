@@ -57,7 +57,7 @@ def measure(size: Size) -> list[Comparison]:
         finally:
             link.close()
             server.stop()
-            addresses.forget(run.folder)
+            addresses.discard(run.folder)
 
 
 def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: Size) -> Comparison:

@@ -209,7 +209,7 @@ def _demo_metrics() -> list[dict[str, Any]]:
     runs.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runs) as folder:
         demo = run_seed(0, "hf", Path(folder))
-        addresses.forget(Path(folder) / "seed-0")
+        addresses.discard(Path(folder) / "seed-0")
         if demo.exit_code or not demo.is_audit_clean:
             raise RuntimeError(
                 f"the demo failed: {(Path(folder) / 'seed-0.log').read_text(errors='replace')[-2000:]}"
@@ -261,7 +261,7 @@ def _redis() -> Iterator[tuple[RedisLink, Keys, Path]]:
         finally:
             link.close()
             server.stop()
-            addresses.forget(run.folder)
+            addresses.discard(run.folder)
 
 
 def _write_long(folder: Path, groups: Sequence[ScoredGroup], steps: int) -> int:

@@ -126,7 +126,7 @@ def reward_server(workers: int) -> Iterator[int]:
                 for process in started:
                     processes.stop(process, 20.0)
                 redis_server.stop()
-                addresses.forget(run.folder)
+                addresses.discard(run.folder)
 
 
 @contextlib.contextmanager

@@ -236,7 +236,7 @@ class LiveRun:
             processes.stop(process, 0)
         self._client.close()
         self._server.stop()
-        addresses.forget(self._folder)
+        addresses.discard(self._folder)
         self._log.close()
 
 

@@ -131,7 +131,7 @@ def fire(folder: Path, groups: int, chance: random.Random) -> Fight:
         log.close()
         link.close()
         server.stop()
-        addresses.forget(run.folder)
+        addresses.discard(run.folder)
     return fight
 
 

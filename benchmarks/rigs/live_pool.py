@@ -133,7 +133,7 @@ def live_pool(workers: int, **section: Any) -> Iterator[LivePool]:
             processes.stop(process, 20.0)
             link.close()
             server.stop()
-            addresses.forget(run.folder)
+            addresses.discard(run.folder)
 
 
 def _family(pid: int) -> Iterator[int]:

@@ -293,4 +293,4 @@ def resumed_run(
         return ResumedRun(run, server.url, seed, deaths).prove()
     finally:
         server.stop()
-        addresses.forget(run.folder)
+        addresses.discard(run.folder)

@@ -22,7 +22,7 @@ for i = 6, #ARGV do
 end
 local function is_slots(value) return tonumber(value or '') == tonumber(slot) end
 if slot then
-  -- An older life of this id may have had the same entry id. But where the entry itself has another floor than its slot,
+  -- An older incarnation of this id may have had the same entry id. But where the entry itself has another floor than its slot,
   -- somebody has spoilt it: it would stay for ever, so it may go to `dead`, with the floor that it should have had.
   if not is_slots(floor) and (dest ~= 'dead' or is_slots(header(source, entry, 'floor'))) then return 0 end
   if dest == 'dead' and at then fields[at] = slot end

@@ -32,7 +32,7 @@ class Heartbeat:
     """Keeps `alive:ROLE:ID` fresh from a thread of its own.
 
     Fields: pid, host, state (what the process does or waits for, in words), since (Unix seconds when it came to that
-    state), version (of the policy, where it holds one), whatever else `say` is given, and the sums of `meter`.
+    state), version (of the policy, where it holds one), whatever else `set_state` is given, and the sums of `meter`.
 
     Args:
         role: generator | dispatcher | scorer | learner.
@@ -72,7 +72,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
         self._thread.start()
 
-    def say(self, state: str, **fields: str) -> None:
+    def set_state(self, state: str, **fields: str) -> None:
         """Set what the process does or waits for now; never blocks."""
         with self._lock:
             if state != self._fields["state"]:

@@ -54,7 +54,7 @@ def write(address: Address) -> None:
     aside.replace(path)
 
 
-def forget(folder: Path) -> None:
+def discard(folder: Path) -> None:
     """Remove the address of the run in `folder`."""
     file_of(folder).unlink(missing_ok=True)
 

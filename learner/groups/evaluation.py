@@ -31,20 +31,20 @@ _EVALUATION = re.compile(r"eval-([0-9]+)-[0-9]+")
 
 @dataclass(slots=True)
 class Round:
-    """One open round."""
+    """An open round: which of its groups have come back, and until when the others are waited for."""
 
     version: int
     missing: set[str]  # ids that have not come back
-    since: float  # monotonic seconds; begins again when it is asked for again
+    since: float  # monotonic seconds; set anew when the round is asked for again
     groups: dict[str, ScoredGroup] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
     is_given_up: bool = False  # what is missing is not waited for any more
-    lost: str = ""  # why nothing of it can be sampled any more; "": it can
+    lost: str = ""  # why nothing of the round can be sampled any more; "": it can
 
     @property
     def ids(self) -> list[str]:
-        """Every id of the round."""
+        """The ids of all groups of the round."""
         return [*self.groups, *self.dead, *self.missing]
 
     @property
@@ -52,8 +52,25 @@ class Round:
         """Whether nothing more will come."""
         return self.is_given_up or bool(self.lost) or not self.missing
 
+    def excuse(self, seconds: float) -> None:
+        """Move the deadline: in the last `seconds` nobody could work."""
+        self.since = min(self.since + seconds, time.monotonic())
+
+    def extend(self) -> None:
+        """Give the round its whole time once more, since its missing groups are asked for again."""
+        self.asked_again = True
+        self.since = time.monotonic()
+
+    def give_up(self) -> None:
+        """Wait no longer for what is missing."""
+        self.is_given_up = True
+
+    def lose(self, reason: str) -> None:
+        """End the round: nothing of it can be sampled any more."""
+        self.lost = reason
+
     def begin_again(self) -> None:
-        """Nothing of it has come back: its entries are read again, and it has its whole time for that."""
+        """Begin the round again as if nothing had come back: its entries are read again, in its whole time."""
         self.missing = set(self.ids)
         self.groups, self.dead = {}, []
         self.asked_again = self.is_given_up = False
@@ -61,26 +78,26 @@ class Round:
 
 
 class Rounds:
-    """The open rounds, by version."""
+    """Holds the open rounds, by version."""
 
     def __init__(self) -> None:
         self.open: dict[int, Round] = {}
 
     def begin(self, version: int, ids: Sequence[str]) -> None:
-        """A round was asked for."""
+        """Open a round that was asked for."""
         if ids and version not in self.open:
             self.open[version] = Round(version, set(ids), time.monotonic())
 
     def excuse(self, seconds: float) -> None:
-        """In the last `seconds` nobody could work: no deadline comes nearer by them."""
+        """Move every deadline: in the last `seconds` nobody could work."""
         for current in self.open.values():
-            current.since = min(current.since + seconds, time.monotonic())
+            current.excuse(seconds)
 
     def lose(self, version: int, ids: Sequence[str], reason: str) -> None:
-        """A round was asked for, and can't be sampled by its own weights any more."""
+        """End a round that was asked for, since its own weights can't sample it any more."""
         self.begin(version, ids)
         if version in self.open:
-            self.open[version].lost = reason
+            self.open[version].lose(reason)
 
     def wants(self, version: int) -> bool:
         """Whether somebody waits for groups of this round."""
@@ -88,7 +105,7 @@ class Rounds:
         return current is not None and not current.has_ended
 
     def add(self, group_id: str, group: ScoredGroup | None) -> bool:
-        """A group came back, or died (None). False: it belongs to no open round."""
+        """Add a group that came back, or one that died (None). False: the group belongs to no open round."""
         version = version_of(group_id)
         current = self.open.get(version)
         if current is None or group_id not in current.missing:
@@ -101,16 +118,16 @@ class Rounds:
         return True
 
     def ended(self) -> list[Round]:
-        """Rounds to which nothing more will come."""
+        """Return the rounds to which nothing more will come."""
         return [current for current in self.open.values() if current.has_ended]
 
     def close(self, version: int) -> None:
-        """The round is written down."""
+        """Remove a round that the journal has now."""
         self.open.pop(version, None)
 
 
 class Evaluation:
-    """Owns the held-out rounds of a run: which are due, which are open, until when, and what the journal says of them.
+    """Owns the held-out rounds of a run: which are due, which are open and until when, and which the journal has.
 
     Args:
         held_out: the prompts of a round; None: the run has no evaluation.
@@ -129,14 +146,14 @@ class Evaluation:
     # ------------------------------------------------------------------------------------------------ for the feeder
 
     def ids(self, version: int) -> list[str]:
-        """Ids of the round for `version`; an empty list where the run has no evaluation."""
+        """Return the ids of the round for `version`; an empty list where the run has no evaluation."""
         if self._held_out is None:
             return []
         count = min(self._run.evaluation.prompts, len(self._held_out))
         return [f"eval-{version}-{index}" for index in range(count)]
 
     def entries(self, version: int) -> list[NewGroup]:
-        """The round's groups as they are issued."""
+        """Return the round's groups as they are issued."""
         if self._held_out is None:
             return []
         prompts = (
@@ -145,13 +162,13 @@ class Evaluation:
         return [(prompt.group_id, encode_prompt(prompt)) for prompt in prompts]
 
     def next_request(self) -> int | None:
-        """The version whose round is to be issued next. A round that has ended meanwhile is passed over."""
+        """Return the version whose round is issued next. A round that has ended meanwhile is passed over."""
         while self._requests and not self.rounds.wants(self._requests[0]):
             self._requests.pop(0)
         return self._requests[0] if self._requests else None
 
     def finish_request(self, version: int) -> None:
-        """The round was issued."""
+        """Remove the request of a round that was issued."""
         self._requests.remove(version)
 
     @property
@@ -181,12 +198,12 @@ class Evaluation:
             self.enforce_deadline(current)
 
     def enforce_deadline(self, current: Round) -> None:
-        """The same for one round."""
+        """Enforce the deadline of one round, as `enforce_deadlines` does for all."""
         deadline_s = self._run.evaluation.deadline_s
         if current.has_ended or time.monotonic() - current.since <= deadline_s:
             return
         if current.asked_again:
-            current.is_given_up = True
+            current.give_up()
             return
         log.warning(
             "evaluation_late version=%d missing=%d deadline_s=%.0f",
@@ -194,14 +211,13 @@ class Evaluation:
             len(current.missing),
             deadline_s,
         )
-        current.asked_again = True
-        current.since = time.monotonic()
+        current.extend()
         self._requests.append(current.version)
 
     def give_up(self) -> None:
         """End every open round with the groups that have come back."""
         for current in self.rounds.open.values():
-            current.is_given_up = True
+            current.give_up()
 
     def record_ended(self, report: Callable[[int, dict[str, Any]], None]) -> None:
         """Record the rounds that have ended, then retire their groups: the record is the groups' outcome.
@@ -266,7 +282,7 @@ def asked_for(ledger: Ledger, run: Run) -> set[int]:
     Args:
         run: as it is now; counts for an incarnation that does not say how it was configured.
     """
-    configs = {life["fence"]: life.get("config") for life in ledger.lives}
+    configs = {incarnation["fence"]: incarnation.get("config") for incarnation in ledger.incarnations}
     every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
     return {
         record["step"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.group_ids import retried
-from learner.journal.payloads import JournalError, PayloadGone, read_payload, read_step, segments
+from learner.journal.payloads import JournalError, PayloadGone, payload_files, read_payload, read_step
 from learner.journal.records import Broken, Whole, first_record, scan
 
 __all__ = [
@@ -63,7 +63,7 @@ class Ledger:
     retries: dict[str, int] = field(
         default_factory=dict
     )  # dead group -> number of times that it was issued anew
-    lives: list[Mapping[str, Any]] = field(
+    incarnations: list[Mapping[str, Any]] = field(
         default_factory=list
     )  # first record of each incarnation, the oldest first
     problems: list[str] = field(default_factory=list)  # damaged, missing or misplaced records, in words
@@ -79,7 +79,7 @@ class Ledger:
             self.followed.append(record)
         match record["kind"]:
             case "life":
-                self.lives.append(record)
+                self.incarnations.append(record)
             case "step":
                 self._add_step(record)
             case "end":
@@ -98,7 +98,7 @@ class Ledger:
         if self.steps:
             expected = self.steps[-1]["step"] + 1
         else:  # a run that began with a checkpoint's weights may count on from there
-            expected = step if self.lives and self.lives[0].get("start") else 0
+            expected = step if self.incarnations and self.incarnations[0].get("start") else 0
         if step != expected:
             self.problems.append(f"step {step} stands where step {expected} was expected")
         self.steps.append(record)
@@ -153,24 +153,26 @@ class _Reader:
     """Reads a journal once."""
 
     def __init__(self, folder: Path, *, before: int | None, strict: bool, follow: str) -> None:
-        self._segments = segments(
+        self._payload_files = payload_files(
             folder
-        )  # looked for first: an incarnation creates its ledger before its segments
-        self._lives = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
+        )  # looked for first: an incarnation creates its ledger before its payload files
+        self._files = [path for path in ledgers(folder) if before is None or fence_of(path) < before]
         self._before = before
         self._strict = strict
-        self._ledger = Ledger(fence=max(map(fence_of, self._lives), default=0), follow=follow)
+        self._ledger = Ledger(fence=max(map(fence_of, self._files), default=0), follow=follow)
 
     def read(self) -> Ledger:
         """Read the ledgers of the incarnations that follow from each other."""
         for path, end in reversed(self._chain()):
-            self._read_life(path, end)
+            self._read_incarnation(path, end)
             self._ledger.previous = path.name
-        fences = set(map(fence_of, self._lives))
-        for segment in self._segments:
-            if segment.fence not in fences and (self._before is None or segment.fence < self._before):
+        fences = set(map(fence_of, self._files))
+        for payload_file in self._payload_files:
+            if payload_file.fence not in fences and (
+                self._before is None or payload_file.fence < self._before
+            ):
                 self._problem(
-                    f"{segment.path} is there, and the ledger of the life that wrote it is gone: {ADVICE}"
+                    f"{payload_file.path} is there, and the ledger of the incarnation that wrote it is gone: {ADVICE}"
                 )
         return self._ledger
 
@@ -185,7 +187,7 @@ class _Reader:
         An incarnation that was killed before its first record was whole has written nothing, and no record names it:
         the incarnation before it is the newest.
         """
-        path = self._newest(self._lives)
+        path = self._newest(self._files)
         chain: list[tuple[Path, int | None]] = []
         end = None
         while path is not None:
@@ -200,13 +202,13 @@ class _Reader:
                 path = path.with_name(first.record["previous"]) if first.record["previous"] else None
             else:  # reading that ledger will be a problem; this is for the other ledgers
                 end = None
-                path = self._newest([life for life in self._lives if fence_of(life) < fence_of(path)])
+                path = self._newest([file for file in self._files if fence_of(file) < fence_of(path)])
         return chain
 
     @staticmethod
-    def _newest(lives: list[Path]) -> Path | None:
+    def _newest(files: list[Path]) -> Path | None:
         """The ledger of the newest incarnation that has written a record."""
-        for path in reversed(lives):
+        for path in reversed(files):
             first = first_record(path)
             if isinstance(first, Broken) and first.is_tail:
                 _warn_of_tail(path, first)
@@ -214,13 +216,15 @@ class _Reader:
                 return path
         return None
 
-    def _read_life(self, path: Path, end: int | None) -> None:
-        """Take in the records of one life, up to `end` where a later life has read it that far."""
+    def _read_incarnation(self, path: Path, end: int | None) -> None:
+        """Take in the records of one incarnation, up to `end` where a later one has read it that far."""
         problems = len(self._ledger.problems)
         self._ledger.end = 0
         number = 0  # of the record that comes next
         if not path.exists():
-            self._problem(f"{path} is gone, and a later life of this run began where it ends: {ADVICE}")
+            self._problem(
+                f"{path} is gone, and a later incarnation of this run began where it ends: {ADVICE}"
+            )
             return
         for found in scan(path, until=end):
             if isinstance(found, Whole):
@@ -236,7 +240,7 @@ class _Reader:
                 _warn_of_tail(path, found)
         if end is not None and self._ledger.end != end and len(self._ledger.problems) == problems:
             self._problem(
-                f"{path}: record {number} is damaged or gone: a later life read this file up to byte {end}, "
+                f"{path}: record {number} is damaged or gone: a later incarnation read this file up to byte {end}, "
                 f"and now its last whole record ends at byte {self._ledger.end}: {ADVICE}"
             )
 
@@ -259,8 +263,8 @@ class _Reader:
             self._problem(f"{path}: record {number} is there twice, again at byte {found.start}: {ADVICE}")
         if found.record["kind"] == "life" and found.record["fence"] != fence_of(path):
             self._problem(
-                f"{path}: record {number} is the beginning of life {found.record['fence']}: a copy of that "
-                "life's file, or the file itself under another name"
+                f"{path}: record {number} is the beginning of incarnation {found.record['fence']}: a copy of that "
+                "incarnation's file, or the file itself under another name"
             )
         before = len(self._ledger.problems)
         self._ledger.add(found.record)
@@ -273,7 +277,7 @@ class _Reader:
 def _warn_of_tail(path: Path, tail: Broken) -> None:
     log.warning(
         "torn_record file=%s byte=%d bytes=%d: what ends the file is no whole record, and void: it is being "
-        "written now, or was when that life ended",
+        "written now, or was when that incarnation ended",
         path,
         tail.start,
         tail.end - tail.start,

@@ -1,6 +1,6 @@
 """What the steps trained on: the payloads beside the ledger, in files of a bounded size.
 
-In: groups as they were scored, with their advantages. Out: msgpack of each step in a segment,
+In: groups as they were scored, with their advantages. Out: msgpack of each step in a payload file,
 `payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
 no torch. A payload is whole on the disk before the ledger names it; a payload that no record names is void.
 
@@ -54,18 +54,18 @@ class PayloadGone(JournalError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Segment:
-    """One payload file."""
+class PayloadFile:
+    """A file of payloads, as its name describes it."""
 
     fence: int  # of the incarnation that wrote the file
     number: int  # 0, 1, 2 … in that incarnation
     path: Path
 
 
-def segments(folder: Path) -> list[Segment]:
+def payload_files(folder: Path) -> list[PayloadFile]:
     """The payload files that are there, the oldest first."""
     found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("payload-*.bin"))
-    return sorted(Segment(int(match[1]), int(match[2]), path) for match, path in found if match)
+    return sorted(PayloadFile(int(match[1]), int(match[2]), path) for match, path in found if match)
 
 
 class StepEncoder:
@@ -79,7 +79,7 @@ class StepEncoder:
         """Make the map of a group that has arrived: for a whole step that takes as long as a fast disk does."""
         self._maps[group.group_id] = (group, pack_columns(group))
 
-    def forget(self, group_ids: Iterable[str]) -> None:
+    def discard(self, group_ids: Iterable[str]) -> None:
         """Discard the maps of groups that have ended."""
         for group_id in group_ids:
             self._maps.pop(group_id, None)
@@ -182,7 +182,7 @@ def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
 
 
 class PayloadWriter:
-    """Writes the segments of one incarnation of the learner. An error of the disk reaches the caller as OSError."""
+    """Writes the payload files of one incarnation of the learner. The disk's errors reach the caller as OSError."""
 
     def __init__(self, folder: Path, fence: int, *, segment_mb: int) -> None:
         self._folder = folder
@@ -194,14 +194,14 @@ class PayloadWriter:
 
     @property
     def current(self) -> Path | None:
-        """The segment that is being written; None before the first payload."""
+        """The payload file that is being written; None before the first payload."""
         return None if self._stream is None else Path(self._stream.name)
 
     def append(self, payload: bytes | memoryview) -> tuple[str, int]:
         """Write one payload; returns, when it is on the disk, the file's name and the offset in the file, in bytes."""
         stream = self._stream
         if stream is None or (self._size and self._size + len(payload) > self._limit):
-            stream = self._begin_segment()
+            stream = self._begin_file()
         offset = self._size
         write_all(stream, payload)
         os.fsync(stream.fileno())
@@ -213,7 +213,7 @@ class PayloadWriter:
         if self._stream is not None:
             self._stream.close()
 
-    def _begin_segment(self) -> BinaryIO:
+    def _begin_file(self) -> BinaryIO:
         self.close()
         path = self._folder / f"payload-{self._fence:06d}-{self._number:03d}.bin"
         self._stream = path.open("xb", buffering=0)

@@ -4,10 +4,10 @@ In: each batch before the optimizer sees it, and each group that ended without t
 what became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.
 A failed write ends the learner before anything is acknowledged, so the groups are still in Redis.
 
-Files, in `runs/NAME/journal/`; each incarnation of the learner (a "life" in the records) creates its own exclusively,
-named by its fence:
+Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own exclusively, named by its fence
+(its first record is of kind `life`):
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
-    payload-FENCE-NNN.bin    segments: for each step, in msgpack, the groups as they were scored, in order
+    payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order
 Records are numbered within their incarnation (`n`), which shows a missing or a doubled record, and dated for people
 (`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older learner
 that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl` beside them
@@ -30,7 +30,7 @@ from broker.messages import ScoredGroup
 from config.learner import JournalConfig
 from learner.journal.disk import make_folder, sync, write_all
 from learner.journal.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
-from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, segments
+from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, payload_files
 from learner.journal.records import framed
 from learner.journal.retention import removable
 
@@ -79,7 +79,7 @@ class Journal:
         try:
             self.ledger: Ledger = read_ledger(folder, before=fence)
             previous = self.ledger.previous
-            self._sync_last_life(previous)
+            self._sync_last_incarnation(previous)
             self._write(
                 [
                     {
@@ -143,7 +143,7 @@ class Journal:
                 }
             ]
         )
-        self._encoder.forget(group.group_id for group in groups)
+        self._encoder.discard(group.group_id for group in groups)
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Record groups that ended without training; one write and fsync for all. Raises as `append` does."""
@@ -161,7 +161,7 @@ class Journal:
                 for group_id, outcome in ends.items()
             ]
         )
-        self._encoder.forget(ends)
+        self._encoder.discard(ends)
         self.check_fence()  # records behind a newer incarnation's beginning are void: nothing may follow from them
 
     def retry(self, group_id: str, number: int) -> None:
@@ -184,24 +184,26 @@ class Journal:
             Fenced: a newer learner has opened the journal.
         """
         self.check_fence()
-        for segment in removable(
-            segments(self.folder),
+        for payload_file in removable(
+            payload_files(self.folder),
             self.ledger,
             self._config,
             covered=covered,
             now=time.time(),
             writing=self._payloads.current,
         ):
-            size = segment.path.stat().st_size
-            steps = [record["step"] for record in self.ledger.steps if record["file"] == segment.path.name]
+            size = payload_file.path.stat().st_size
+            steps = [
+                record["step"] for record in self.ledger.steps if record["file"] == payload_file.path.name
+            ]
             try:
-                segment.path.unlink()
+                payload_file.path.unlink()
             except OSError as error:
-                log.warning("payload_not_removed file=%s reason=%s", segment.path, error.strerror)
+                log.warning("payload_not_removed file=%s reason=%s", payload_file.path, error.strerror)
                 continue
             log.info(
                 "payload_removed file=%s steps=%s mb=%.1f covered=%d",
-                segment.path,
+                payload_file.path,
                 f"{steps[0]}-{steps[-1]}" if steps else "none",
                 size / MIB,
                 covered,
@@ -229,19 +231,23 @@ class Journal:
             stream = path.open("xb", buffering=0)
             sync(self.folder)
         except FileExistsError:
-            raise FenceTaken(f"{path} is another life's") from None
+            raise FenceTaken(f"{path} is another incarnation's") from None
         except OSError as error:
             raise RunFailed(f"{path} can't be created: {error.strerror}") from error
         return stream
 
-    def _sync_last_life(self, ledger: str | None) -> None:
+    def _sync_last_incarnation(self, ledger: str | None) -> None:
         """Sync the files that the incarnation before was writing when it was killed: its records count from here on."""
         if ledger is None:
             return
         path = self.folder / ledger
         for file in (
             path,
-            *(segment.path for segment in segments(self.folder) if segment.fence == fence_of(path)),
+            *(
+                payload_file.path
+                for payload_file in payload_files(self.folder)
+                if payload_file.fence == fence_of(path)
+            ),
         ):
             try:
                 sync(file)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 OUTAGE_S = 5.0  # for which the end waits for Redis
 
 
-def tell_death(run: Run, ended: Ended) -> None:
+def report_death(run: Run, ended: Ended) -> None:
     """Write why the ranks ended, unless rank 0 has given a reason of its own or another learner has the run.
 
     After a signal a run that was on stays `running`, with the reason: the same command goes on with it, `millrace up`
@@ -54,9 +54,11 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
     # With this fence: a newer learner's run, in another folder, has not failed.
     gone = RunOwner(link, keys, fence=ledger.fence)
     status = Status(run, link, keys, gone)
-    if ledger.lives:
+    if ledger.incarnations:
         status.go_on()
-    goes_on = ended.by_signal and (state.status == "running" or (not state.status and bool(ledger.lives)))
+    goes_on = ended.by_signal and (
+        state.status == "running" or (not state.status and bool(ledger.incarnations))
+    )
     status.end("running" if goes_on else "failed", ended.why, int(read_status(run.folder).get("version", 0)))
 
 

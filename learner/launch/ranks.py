@@ -57,7 +57,7 @@ class Ended:
 
 
 def launch_or_join(
-    run: Run, argv: Sequence[str], *, tell: Callable[[Ended], None] | None = None, module: str = "learner"
+    run: Run, argv: Sequence[str], *, report: Callable[[Ended], None] | None = None, module: str = "learner"
 ) -> Ranks | int:
     """Become one of the learner's ranks, or start them all and wait for them.
 
@@ -67,7 +67,7 @@ def launch_or_join(
     Args:
         run: the resolved run.
         argv: the arguments of `python -m MODULE`, handed on to each rank as they are.
-        tell: called with how a rank has died, when all have ended. None: no call.
+        report: called with a description of how a rank has died, when all have ended. None: no call.
         module: what each rank runs.
     Returns:
         `Ranks` to go on with, or the exit code with which to end: everything is done.
@@ -86,7 +86,7 @@ def launch_or_join(
         return ranks
     if run.learner.ranks == 1:
         return Ranks(rank=0, local_rank=0, world_size=1)
-    return launch([sys.executable, "-m", module, *argv], run.learner.ranks, tell=tell)
+    return launch([sys.executable, "-m", module, *argv], run.learner.ranks, report=report)
 
 
 def say_last(error: BaseException) -> None:
@@ -98,11 +98,11 @@ def say_last(error: BaseException) -> None:
             )
 
 
-def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] | None = None) -> int:
+def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None] | None = None) -> int:
     """Start a command once for each rank, pass signals on to rank 0, and wait for all. From the main thread only.
 
     Args:
-        tell: as in `launch_or_join`.
+        report: as in `launch_or_join`.
     Returns:
         0 when all have ended with 0, else the code of the first that did not (128 + N where signal N ended it).
     """
@@ -142,9 +142,9 @@ def launch(command: Sequence[str], ranks: int, *, tell: Callable[[Ended], None] 
             _end(children)
         words = {rank: said for rank, reader in enumerate(readers) if (said := _read(reader.fileno()))}
     codes = [child.wait() for child in children]
-    if tell is not None and (ended := _why(codes, dead, words)) is not None:
+    if report is not None and (ended := _why(codes, dead, words)) is not None:
         log.error("ranks_ended why=%r", ended.why)
-        tell(ended)
+        report(ended)
     return code
 
 

@@ -176,7 +176,9 @@ class Metrics:
     def close(self) -> None:
         """Log what is kept back, and close the loggers."""
         self.flush()
-        if self._evaluations and self._last_step:  # before the first step, they go with it in the next life
+        if (
+            self._evaluations and self._last_step
+        ):  # before the first step, they go with it in the next incarnation
             late: dict[str, Any] = {"step": self._last_step}
             add_rounds(late, self._evaluations)
             self._write(late)

@@ -1,6 +1,6 @@
 """What of a run's configuration may change while it goes on.
 
-In: the configuration of its last life (YAML) and that of the new one. Out: a line for each key that changes, or
+In: the configuration of its last incarnation (YAML) and that of the new one. Out: a line for each key that changes, or
 RunFailed with the keys that can't. Pure; used by the learner at its start. Needs no torch.
 """
 
@@ -18,7 +18,7 @@ from config.loading import to_yaml
 from config.renamed_keys import with_current_names
 from config.run import Run
 
-# Key or section -> why it is what it was to the run's end. Everything else takes effect with the new life.
+# Key or section -> why it is what it was to the run's end. Everything else takes effect with the new incarnation.
 FIXED = {
     "name": "it is in every key, file and group",
     "seed": "it is the order of the data",
@@ -40,13 +40,13 @@ UNSET = object()
 def check_changes(old_yaml: str, new: Run) -> list[str]:
     """Lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
 
-    What other roles read has a remark: for them it takes effect with their next start. A key that the life before did
-    not know and that has its default now has not changed: a newer version of this program has brought it.
+    What other roles read has a remark: for them it takes effect with their next start. A key that the incarnation
+    before did not know and that has its default now has not changed: a newer version of this program has brought it.
 
     Args:
-        old_yaml: what `config.loading.to_yaml` said of the life before; keys that this version does not know are
+        old_yaml: what `config.loading.to_yaml` said of the incarnation before; keys that this version does not know are
             compared like others.
-        new: the configuration of this life.
+        new: the configuration of this incarnation.
     Raises:
         RunFailed: a key changed that can't; the message names all of these, each with the reason.
     """

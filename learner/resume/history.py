@@ -1,4 +1,4 @@
-"""What there is of a run before this life of the learner: is its name free, does it go on, or is it done?
+"""What there is of a run before this incarnation of the learner: is its name free, does it go on, or is it done?
 
 In: the run's folder and its keys in Redis, and the checkpoint that it begins from, if any. Out: a `History`, or the
 refusal in words. Asked by `learner.session` before anything heavy is loaded and before anything is written. The ledger
@@ -51,12 +51,12 @@ class History:
     @property
     def has_begun(self) -> bool:
         """Whether a learner got as far as to let groups in. One that failed before, over a typo say, left nothing."""
-        return bool(self.ledger.lives)
+        return bool(self.ledger.incarnations)
 
     @property
-    def first_life(self) -> Mapping[str, Any]:
-        """The facts of the life that began the run."""
-        return self.ledger.lives[0] if self.ledger.lives else {}
+    def first_incarnation(self) -> Mapping[str, Any]:
+        """The facts of the incarnation that began the run."""
+        return self.ledger.incarnations[0] if self.ledger.incarnations else {}
 
     @property
     def version(self) -> int:
@@ -70,7 +70,7 @@ def has_begun(folder: Path) -> bool:
         ledger = read_ledger(folder / "journal", strict=False)
     except (JournalError, OSError):
         return True
-    return bool(ledger.lives or ledger.problems)
+    return bool(ledger.incarnations or ledger.problems)
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
                 f"remove what is left of it: millrace rm {run.name}"
             )
         return history
-    resume, start = run.learner.resume, history.first_life.get("start")
+    resume, start = run.learner.resume, history.first_incarnation.get("start")
     if resume == "never" or (isinstance(resume, Path) and str(resume.absolute()) != start):
         raise NameTaken(
             f"run {run.name} has begun ({status or 'no status'}), and learner.resume={resume} does not go "

@@ -56,11 +56,11 @@ def catch_up(
 
     The weights at the first and at the last of them are compared with the record: another machine, number of threads or
     of ranks rounds differently, and the warning says so. The run goes on all the same: the steps are as good. So it is
-    where `tokens_per_micro_batch` is smaller now: else a step that did not fit in memory would end every life.
+    where `tokens_per_micro_batch` is smaller now: else a step that did not fit in memory would end every incarnation.
 
     Args:
-        run: the run as it is now; a step is trained with the settings of the life that wrote it, but in rows no longer
-            than those of now.
+        run: the run as it is now; a step is trained with the settings of the incarnation that wrote it, but in
+            micro-batches no larger than those of now.
         policy: at `version`.
         folder: of the journal.
         ledger: as `read_ledger` gives it.
@@ -70,24 +70,26 @@ def catch_up(
     Returns:
         Optimizer steps done then.
     Raises:
-        Interrupted: `is_stopped` said so. Nothing is lost: the next life begins with the checkpoint again.
+        Interrupted: `is_stopped` said so. Nothing is lost: the next incarnation begins with the checkpoint again.
         RunFailed: a step is missing, or its payload is gone or damaged; it says which and what to do.
     """
     records = steps_from(ledger, version)
-    lives = LifeSettings(run, ledger)
+    recorded = IncarnationSettings(run, ledger)
     scratch = run.folder / "checkpoints" / SCRATCH
     started = time.monotonic()
-    _say_smaller_rows(run.learner.tokens_per_micro_batch, [(record, lives.of(record)) for record in records])
+    _warn_of_smaller_micro_batches(
+        run.learner.tokens_per_micro_batch, [(record, recorded.of(record)) for record in records]
+    )
     try:
         for record in records:
             if is_stopped():
                 raise Interrupted(
                     f"a signal came before step {record['step']}, and the journal's last is "
-                    f"{records[-1]['step']}: the next life trains them again"
+                    f"{records[-1]['step']}: the next incarnation trains them again"
                 )
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
-            settings = _in_rows_of(run.learner.tokens_per_micro_batch, lives.of(record))
+            settings = _in_micro_batches_of(run.learner.tokens_per_micro_batch, recorded.of(record))
             groups, advantages = _read(folder, record)
             batch = _packed(record, groups, advantages, settings)
             report(record, groups, batch, policy.step(batch, settings))
@@ -129,19 +131,19 @@ def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
     return records
 
 
-class LifeSettings:
-    """The learner's settings by the life that wrote a step."""
+class IncarnationSettings:
+    """The learner's settings by the incarnation that wrote a step."""
 
     def __init__(self, run: Run, ledger: Ledger) -> None:
         self._now = run.learner
-        self._lives = {life["fence"]: life for life in ledger.lives}
+        self._incarnations = {incarnation["fence"]: incarnation for incarnation in ledger.incarnations}
         self._parsed: dict[int, LearnerConfig] = {}
 
     def of(self, record: Mapping[str, Any]) -> LearnerConfig:
         """The settings that a step was trained with. Raises RunFailed if this version can't read them."""
         fence = record["fence"]
         if fence not in self._parsed:
-            text = self._lives.get(fence, {}).get("config")
+            text = self._incarnations.get(fence, {}).get("config")
             try:
                 self._parsed[fence] = (
                     LearnerConfig.model_validate(with_current_names(yaml.safe_load(text))["learner"])
@@ -168,7 +170,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
     Args:
         folder: of the journal.
         record: the step's.
-        settings: of the life that wrote it.
+        settings: of the incarnation that wrote it.
     Raises:
         JournalError: the payload is gone or damaged.
     """
@@ -186,14 +188,14 @@ def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
     return policy.save_weights(file).checksum
 
 
-def _in_rows_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
-    """The settings with rows no longer than `tokens_per_micro_batch`."""
+def _in_micro_batches_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
+    """Return the settings with micro-batches of at most `tokens_per_micro_batch` tokens."""
     return settings.model_copy(
         update={"tokens_per_micro_batch": min(tokens_per_micro_batch, settings.tokens_per_micro_batch)}
     )
 
 
-def _say_smaller_rows(
+def _warn_of_smaller_micro_batches(
     tokens_per_micro_batch: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]
 ) -> None:
     smaller = [
@@ -204,8 +206,8 @@ def _say_smaller_rows(
     if smaller:
         log.warning(
             "smaller_rows steps=%d first=%d tokens_per_micro_batch=%d recorded=%d: these steps are trained again in "
-            "smaller rows, which fit where theirs did not but round differently, so the weights may not be the "
-            "bits that they were",
+            "smaller micro-batches, which fit where theirs did not but round differently, so the weights may not be "
+            "the bits that they were",
             len(smaller),
             smaller[0][0],
             tokens_per_micro_batch,

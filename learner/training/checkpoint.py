@@ -249,10 +249,11 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
     step = progress.version - 1
     writer = next((record["fence"] for record in reversed(ledger.steps) if record["step"] == step), None)
     if writer is None:
-        return f"it holds step {step} of life {progress.fence}, which the journal does not have"
+        return f"it holds step {step} of incarnation {progress.fence}, which the journal does not have"
     if writer != progress.fence:
         return (
-            f"it holds step {step} of life {progress.fence}, and the journal has that step of life {writer}"
+            f"it holds step {step} of incarnation {progress.fence}, and the journal has that step of "
+            f"incarnation {writer}"
         )
     return None
 

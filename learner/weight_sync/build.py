@@ -1,4 +1,4 @@
-"""The choice of the weight transport that the configuration names."""
+"""This module builds the weight transport that the configuration names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from config.custom import CustomClassError, build
-from config.learner import CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
+from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.relay import Relay, RelayTransport
@@ -28,7 +28,8 @@ def build_transport(
         fence: of this learner, once it has claimed the run.
         mean_bytes: bytes that a group takes in Redis once it is sampled.
     Raises:
-        RunFailed: a custom class can't be imported or built; the message names it.
+        RunFailed: a custom class can't be imported or built, which the message names; or a custom transport names no
+            receiver for the generators.
     """
     match run.learner.weights:
         case FilesystemTransportConfig():
@@ -36,6 +37,8 @@ def build_transport(
         case RelayTransportConfig():
             return RelayTransport(run, Relay(run, link, keys, fence=fence, mean_bytes=mean_bytes))
         case CustomTransportConfig() as section:
+            if section.receiver is None:  # each generator would fail for it later
+                raise RunFailed(NO_RECEIVER.format(section.import_path))
             try:
                 transport: WeightTransport = build(section, run=run)
             except CustomClassError as error:

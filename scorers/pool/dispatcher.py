@@ -182,7 +182,7 @@ class Dispatcher:
     def _set_state(self) -> None:
         held = sum(map(len, self.held.values()))
         self.heartbeat.meter.hold(float(held > 0), "rollouts")
-        self.heartbeat.say(f"{held} groups wait for a worker" if held else "waiting for rollouts")
+        self.heartbeat.set_state(f"{held} groups wait for a worker" if held else "waiting for rollouts")
 
     def _warn_of_unserved_queues(self) -> None:
         if time.monotonic() - self._warned < WARN_EVERY_S:

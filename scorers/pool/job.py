@@ -99,7 +99,7 @@ class Worker:
                 self.rollouts, entry, attempts=attempts - 1, most=most, what="scorers began this group"
             )
             return
-        self.heartbeat.say(f"scoring group {entry.group_id}", groups=str(self._groups))
+        self.heartbeat.set_state(f"scoring group {entry.group_id}", groups=str(self._groups))
         try:
             scored = replace(self.scorer.score(rollout, self.name), scored_at=time.time(), attempts=attempts)
         except Permanent as error:
@@ -163,7 +163,7 @@ def score_entries(entry_ids: Sequence[str]) -> None:
         _score_entry(_worker, entry_id)
     _worker.rest = ()
     _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
-    _worker.heartbeat.say("waiting for rollouts")
+    _worker.heartbeat.set_state("waiting for rollouts")
 
 
 def _score_entry(worker: Worker, entry_id: str) -> None:

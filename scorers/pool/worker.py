@@ -72,7 +72,7 @@ def run_worker(
             return 0
         log.info("self_test passed worker=%s queues=%s", name, ",".join(queues))
         report_ready()
-        heartbeat.say("waiting for rollouts", queues=",".join(queues))
+        heartbeat.set_state("waiting for rollouts", queues=",".join(queues))
         worker = job.Worker(joined, scorer, name, heartbeat, stop)
         threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()
         _serve(joined, worker, queues, stop)
@@ -97,7 +97,7 @@ def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading
             scorer.self_test()
         except Retryable as error:
             log.warning("waiting worker=%s pause_s=%.2f for=%s", name, pause_s, error)
-            heartbeat.say(f"waiting for {error}")
+            heartbeat.set_state(f"waiting for {error}")
         else:
             return True
         stop.wait(pause_s)

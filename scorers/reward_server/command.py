@@ -127,7 +127,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     heartbeat = Heartbeat(link, joined.keys, ROLE, pending.name, long_wait_s=math.inf)
     try:
         link(lambda _: register(joined, pending.name))
-        heartbeat.say(f"serving on port {args.port}")
+        heartbeat.set_state(f"serving on port {args.port}")
         connections = Connections()
         server = RewardServer(
             pending,

@@ -59,13 +59,15 @@ def entries(link: RedisLink, stream: str) -> list[Entry]:
 def test_the_ledger_is_whole_and_says_what_became_of_every_group(folder: Path) -> None:
     ledger = read_ledger(folder / "runs" / NAME / "journal")
     assert not ledger.problems
-    assert [life["fence"] for life in ledger.lives] == [1, 2, 3]
+    assert [incarnation["fence"] for incarnation in ledger.incarnations] == [1, 2, 3]
     assert [record["step"] for record in ledger.steps] == list(range(STEPS))
     kinds = Counter(outcome.kind for group_id, outcome in ledger.outcomes.items() if is_training(group_id))
     assert kinds["trained"] == 2 * STEPS
     assert kinds["dead"] >= 3
     assert kinds["dropped"] >= 3
-    assert all(from_yaml(life["config"]).learner.groups_per_step == 2 for life in ledger.lives)
+    assert all(
+        from_yaml(incarnation["config"]).learner.groups_per_step == 2 for incarnation in ledger.incarnations
+    )
 
 
 def test_every_payload_is_read_with_what_it_trained_on(folder: Path) -> None:
@@ -150,7 +152,7 @@ def test_a_learner_claims_the_run_behind_the_old_one_and_retires_what_it_left(
 ) -> None:
     ledger = read_ledger(folder / "runs" / NAME / "journal")
     owner = RunOwner(old, KEYS)
-    assert owner.claim(max(life["fence"] for life in ledger.lives)) == 4
+    assert owner.claim(max(incarnation["fence"] for incarnation in ledger.incarnations)) == 4
     out: Any = old.client.zrange(KEYS("slots"), 0, -1)
     slots = {name.decode() for name in out}
     owner.retire(slots)

@@ -1,11 +1,13 @@
-"""A researcher's own objective, backend, transport and logger: each a class outside the packages, two steps with all.
+"""A researcher's own objective, backend, transport with its receiver, and logger: each a class outside the packages, two steps with all.
 
 DeepSpeed with the same objective is in `tests/learner/training/test_deepspeed.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ import pytest
 from broker import codec
 from broker.checksums import file_checksum
 from broker.errors import RunFailed
+from broker.protocol.announcements import Announcements
 from config.custom import CustomClassError, CustomSection, build
 from config.learner import LearnerConfig
+from generators.weight_sync.build import build_receiver
+from generators.weight_sync.follower import WeightFollower
 from learner.objective.build import build_objective
 from learner.reporting.build import build_loggers
 from learner.reporting.metrics_file import read_metrics
@@ -23,7 +28,10 @@ from learner.trainer import FINISHED
 from learner.training.build import build_backend
 from learner.weight_sync.build import build_transport
 from tests.learner.conftest import MakeChain
+from tests.support.chain import Chain
 from tests.support.loop import Hands, make_trainer
+from tests.support.published_weights import RecordingEngine
+from tests.support.toy_seams import ToyReceiver
 
 TOY = "tests.support.toy_seams"
 
@@ -41,7 +49,10 @@ def test_two_steps_with_a_toy_of_each_seam(
             "steps": 2,
             "objective": custom("ToyObjective", scale=2.0),
             "backend": custom("ToyBackend", rate=0.5),
-            "weights": custom("ToyTransport", drop=str(drop)),
+            "weights": {
+                **custom("ToyTransport", drop=str(drop)),
+                "receiver": custom("ToyReceiver", drop=str(drop)),
+            },
             "loggers": [
                 {"type": "metrics_file"},
                 custom("ToyLogger", file=str(file)),
@@ -58,6 +69,8 @@ def test_two_steps_with_a_toy_of_each_seam(
     assert trainer.train() == FINISHED
     trainer.metrics.close()
     transport.close()
+    assert weights_followed(chain) == ([2], [drop / "version-2" / "model.safetensors"])
+    assert (drop / "receiver closed").exists()
 
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert (newest.version, newest.path) == (2, str(drop / "version-2"))
@@ -69,6 +82,26 @@ def test_two_steps_with_a_toy_of_each_seam(
     assert lines == read_metrics(chain.run.folder)
     assert all(line["loss"] == pytest.approx(-2 * line["toy_gain"] / line["tokens"]) for line in lines)
     assert caplog.text.count("logger_failed") == 1  # said once, and the run went on
+
+
+def weights_followed(chain: Chain) -> tuple[list[int], list[Path]]:
+    """Follow the announcements as a generator does, by its own receiver: versions noted as loaded, and their files."""
+    files: list[Path] = []
+    engine = RecordingEngine(lambda file, _: files.append(file))
+    receiver = build_receiver(chain.run, chain.link, chain.keys, "g")
+    assert isinstance(receiver, ToyReceiver)
+
+    async def body() -> None:
+        follower = WeightFollower(Announcements(chain.link, chain.keys), engine, receiver)
+        task = asyncio.create_task(follower.follow())
+        await asyncio.wait_for(follower.at_least(2), 10)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(body())
+    receiver.close()
+    return receiver.received, files
 
 
 @pytest.mark.parametrize(
@@ -94,12 +127,25 @@ def test_what_is_no_objective_is_refused(make_chain: MakeChain) -> None:
 
 
 def test_a_logger_or_transport_that_is_missing_ends_the_run_by_name(make_chain: MakeChain) -> None:
-    run = make_chain(learner={"loggers": [custom("Nothing")], "weights": custom("Nothing")}).run
+    nowhere = {**custom("Nothing"), "receiver": custom("Nothing")}
+    run = make_chain(learner={"loggers": [custom("Nothing")], "weights": nowhere}).run
     with pytest.raises(RunFailed, match=r"learner.loggers: .*toy_seams has no Nothing"):
         build_loggers(run)
     link: Any = None
     with pytest.raises(RunFailed, match=r"learner.weights: .*toy_seams has no Nothing"):
         build_transport(run, link, link, fence=lambda: 1, mean_bytes=lambda: 0.0)
+    with pytest.raises(RunFailed, match=r"learner.weights.receiver: .*toy_seams has no Nothing"):
+        build_receiver(run, link, link, "g")
+
+
+def test_a_transport_without_a_receiver_is_refused_on_both_sides(make_chain: MakeChain) -> None:
+    run = make_chain(learner={"weights": custom("ToyTransport", drop="nowhere")}).run
+    link: Any = None
+    why = r"learner.weights.receiver is missing: .*toy_seams:ToyTransport .* receiver: {import_path: "
+    with pytest.raises(RunFailed, match=why):
+        build_transport(run, link, link, fence=lambda: 1, mean_bytes=lambda: 0.0)
+    with pytest.raises(RunFailed, match=why):
+        build_receiver(run, link, link, "g")
 
 
 def test_a_section_without_its_type_is_of_the_type_that_there_was_before_the_seam() -> None:

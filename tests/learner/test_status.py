@@ -12,7 +12,7 @@ import yaml
 
 from broker.connection import RedisLink
 from broker.errors import Fenced, WrongBroker
-from broker.joining import RunState, forget, state_of
+from broker.joining import RunState, reset_run_state, state_of
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
@@ -59,7 +59,7 @@ def test_advice_is_in_both_places_until_a_new_life_begins(
         "running",
         3,
     )
-    forget(link, keys)
+    reset_run_state(link, keys)
     assert link.client.hget(keys("run"), "advice") is None
 
 
@@ -100,11 +100,11 @@ def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
     run: Run, hold: Callable[[], Status], link: RedisLink, keys: Keys
 ) -> None:
     hold().end("stopped", "", 2)
-    forget(link, keys)  # as the next learner does before it loads
+    reset_run_state(link, keys)  # as the next learner does before it loads
     unclaimed = Status(run, link, keys, RunOwner(link, keys))
     unclaimed.end("failed", "there is no such model", 0)
     assert link.client.hget(keys("run"), "status") == b"failed"
-    forget(link, keys)
+    reset_run_state(link, keys)
     hold().begin(2)  # another one was quicker
     unclaimed.end("failed", "there is no such model", 0)
     assert link.client.hget(keys("run"), "status") == b"running"

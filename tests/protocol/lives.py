@@ -251,7 +251,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setattr(
         session,
         "Heartbeat",
-        lambda *_, **__: SimpleNamespace(say=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
+        lambda *_, **__: SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
     )
     tokenizer: Any = OneToken()
     monkeypatch.setattr(

@@ -133,7 +133,7 @@ class InFlight:
             ("scorer", WORKER, "scoring group 13", {"queues": "light,math"}),
         ):
             beat = Heartbeat(self.chain.link, self.keys, role, name)
-            beat.say(state, **facts)
+            beat.set_state(state, **facts)
             self._beats.append(beat)
         wait_until(
             lambda: not any(state in {None, b"starting"} for state in self._states()),

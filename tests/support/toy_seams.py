@@ -1,10 +1,10 @@
-"""A toy of each of the learner's seams, in one file outside the packages: what a researcher writes to add one."""
+"""A toy of each of the learner's seams, and of the generators' receiver, in one file outside the packages: what a researcher writes to add one."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from broker.messages import Announcement
 from config.learner import LearnerConfig
 from config.run import Run
+from generators.weight_sync.receiver import Received
 from learner.objective.build import build_objective
 from learner.objective.objective import Loss, TokenBatch
 from learner.training.batch import Batch
@@ -116,6 +117,28 @@ class ToyTransport:
 
     def close(self) -> None:
         (self._drop / "closed").touch()
+
+
+class ToyReceiver:
+    """The other end of the drop folder: it looks for a version under the folder's name on this machine."""
+
+    is_slow = False
+
+    def __init__(self, run: Run, drop: str) -> None:
+        self._drop = Path(drop)
+        self.received: list[int] = []
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        newest = announced[0]
+        return Received(
+            version=newest.version, file=self._drop / Path(newest.path).name / "model.safetensors"
+        )
+
+    def loaded(self, received: Received) -> None:
+        self.received.append(received.version)
+
+    def close(self) -> None:
+        (self._drop / "receiver closed").touch()
 
 
 class ToyLogger:

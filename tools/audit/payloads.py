@@ -79,7 +79,7 @@ def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
     removed what is gone.
     """
     keep = min(
-        {_keep_of(config) for config in {life.get("config") for life in ledger.lives}},
+        {_keep_of(config) for config in {incarnation.get("config") for incarnation in ledger.incarnations}},
         default=CheckpointConfig().keep,
     )
     for _ in range(LOOKS):

@@ -229,13 +229,13 @@ def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
 
 def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
     """Returns the versions whose evaluation was asked for, and which the ledger has no record of."""
-    configs = {life["fence"]: life.get("config", "") for life in ledger.lives}
+    configs = {incarnation["fence"]: incarnation.get("config", "") for incarnation in ledger.incarnations}
     writers = {step["fence"] for step in ledger.steps}
     if not writers or not all(configs.values()) or not writers <= configs.keys():  # damaged
         return []
     try:
         newest, last = (
-            from_yaml(configs[ledger.lives[-1]["fence"]]),
+            from_yaml(configs[ledger.incarnations[-1]["fence"]]),
             from_yaml(configs[ledger.steps[-1]["fence"]]),
         )
     except ConfigError:  # another version of this program wrote it

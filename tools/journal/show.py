@@ -91,7 +91,7 @@ def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
 def _summary(ledger: Ledger) -> str:
     kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
     outcomes = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-    lives = f"{len(ledger.lives)} {'life' if len(ledger.lives) == 1 else 'lives'}"
+    lives = f"{len(ledger.incarnations)} {'life' if len(ledger.incarnations) == 1 else 'lives'}"
     return f"{len(ledger.steps)} steps of {lives}; groups: {outcomes}; {len(ledger.evaluations)} evaluations"
 
 

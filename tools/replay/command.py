@@ -21,7 +21,7 @@ from broker.private_redis import server
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
-from learner.resume.replay import LifeSettings, read_batch, weights_checksum
+from learner.resume.replay import IncarnationSettings, read_batch, weights_checksum
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
 from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
@@ -49,8 +49,10 @@ class Replay:
         self._journal = run.folder / "journal"
         self._ledger = ledger
         self._records = {record["step"]: record for record in ledger.steps}
-        self._lives = LifeSettings(run, ledger)
-        self._start: str | None = next((life.get("start") for life in ledger.lives[:1]), None)
+        self._lives = IncarnationSettings(run, ledger)
+        self._start: str | None = next(
+            (incarnation.get("start") for incarnation in ledger.incarnations[:1]), None
+        )
         self._checkpoints = Checkpoints(run)
         self._scratch = scratch
         self._at: int | None = None  # version of the policy; None: at no version from which it could go on
@@ -208,14 +210,14 @@ def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
         raise NothingToReplay(f"{error.filename}: {error.strerror}") from error
     run = run.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
     record = next((record for record in ledger.steps if record["step"] == step), ledger.steps[0])
-    learner = LifeSettings(run, ledger).of(record)
+    learner = IncarnationSettings(run, ledger).of(record)
     return run.model_copy(update={"learner": learner.model_copy(update={"ranks": ranks or learner.ranks})})
 
 
 def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int:
     from learner.launch.ranks import launch_or_join
 
-    ranks = launch_or_join(run, given, module=MODULE, tell=_print_death)
+    ranks = launch_or_join(run, given, module=MODULE, report=_print_death)
     if isinstance(ranks, int):
         return ranks
     from learner.training.deepspeed import DeepSpeedBackend

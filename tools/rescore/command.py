@@ -30,7 +30,7 @@ from config.explanations import ConfigError
 from config.loading import from_yaml, load_run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
-from learner.resume.replay import LifeSettings
+from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import reward_of
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     rescorer = Rescorer(config, options.scorer, task_of(config, options.scorer), options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
     wanted = [record for record in ledger.steps if options.steps is None or record["step"] in options.steps]
-    settings = LifeSettings(begun, ledger)
+    settings = IncarnationSettings(begun, ledger)
     scales = {record["step"]: settings.of(record).advantage.scale for record in wanted}
     reading, comparison, console = Steps(folder, wanted), Comparison(options.samples), Console(stderr=True)
     with ExitStack() as stack:

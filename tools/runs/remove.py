@@ -84,7 +84,7 @@ def remove(name: str, runs_dir: Path, *, is_sure: bool, is_forced: bool) -> int:
         _delete(client, _keys_of_run(client, name))
     if folder.is_dir():
         shutil.rmtree(folder)
-    addresses.forget(folder)
+    addresses.discard(folder)
     sys.stdout.write(f"removed {name}: {folder}{f' and {len(keys)} keys' if keys else ''}\n")
     return 0
 

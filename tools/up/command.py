@@ -22,7 +22,7 @@ from pathlib import Path
 from broker import processes
 from broker.connection import RedisLink
 from broker.errors import PipelineError
-from broker.joining import forget, state_of
+from broker.joining import reset_run_state, state_of
 from broker.keys import Keys
 from broker.monitoring.crash_reports import LAST_LINES, record_death
 from broker.protocol.run_owner import RunOwner
@@ -147,7 +147,7 @@ def perform(
 def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:
     """Discards what the run's last learner has said: no role may take that learner's configuration for the new one."""
     with contextlib.closing(RedisLink(url, outage_s=run.broker.outage_s, stop=stop)) as link:
-        forget(link, Keys(run.name))
+        reset_run_state(link, Keys(run.name))
         explain(link, Keys(run.name), "")
 
 
@@ -205,7 +205,7 @@ class _FailureReason:
                 # With this fence: a newer learner's run, in another folder, has not failed.
                 gone = RunOwner(link, self._keys, fence=ledger.fence)
                 status = Status(self._run, link, self._keys, gone)
-                if ledger.lives:
+                if ledger.incarnations:
                     status.refuse(self._text)
                 else:
                     status.end("failed", self._text, 0)

@@ -21,7 +21,7 @@ def states(link: RedisLink) -> list[tuple[str, str, str, str]]:
 def test_what_a_process_says_is_seen_until_it_stops(link: RedisLink, keys: Keys) -> None:
     heart = Heartbeat(link, keys, "generator", "g-1")
     wait_until(lambda: states(link) == [("generator", "g-1", "starting", "")])
-    heart.say("sampling", version="7")
+    heart.set_state("sampling", version="7")
     wait_until(lambda: states(link) == [("generator", "g-1", "sampling", "7")])
     heart.stop()
     assert states(link) == []
@@ -43,7 +43,7 @@ def test_a_heart_goes_on_beating_after_an_outage(link: RedisLink, keys: Keys, re
     port, refuse["port"] = refuse["port"], 1  # nobody listens there
     link.client.connection_pool.disconnect()
     time.sleep(0.5)
-    heart.say("waiting for redis")  # does not block
+    heart.set_state("waiting for redis")  # does not block
     refuse["port"] = port
     wait_until(lambda: states(link) == [("scorer", "s-1", "waiting for redis", "")])
     heart.stop()

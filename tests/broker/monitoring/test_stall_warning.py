@@ -74,10 +74,10 @@ def test_a_heart_watches_its_process(
     board: Board, caplog: pytest.LogCaptureFixture, long_wait_s: float, holds: float | None, speaks: bool
 ) -> None:
     learner = Heartbeat(board.link, board.keys, "learner", "box-9", ttl_s=0.3)
-    learner.say("training step 4")
+    learner.set_state("training step 4")
     learner.meter.hold(1.0)
     heart = Heartbeat(board.link, board.keys, "generator", "g", ttl_s=0.3, long_wait_s=long_wait_s)
-    heart.say("waiting for prompts")
+    heart.set_state("waiting for prompts")
     if holds is not None:
         heart.meter.hold(holds, "prompts")
     try:

@@ -24,7 +24,7 @@ Harm = Callable[[Path], object]
 
 def test_a_journal_that_was_never_written_is_empty(tmp_path: Path) -> None:
     ledger = read_ledger(tmp_path / "journal")
-    assert (ledger.fence, ledger.outcomes, ledger.lives, ledger.problems) == (0, {}, [], [])
+    assert (ledger.fence, ledger.outcomes, ledger.incarnations, ledger.problems) == (0, {}, [], [])
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,10 @@ def test_everything_that_was_written_is_read(lives: Lives) -> None:
     assert ledger.evaluations[0]["pass_rate"] == 0.25
     assert ledger.retries == {"0-dead": 1}
     assert [
-        (life["fence"], life["run"], life["previous"], life["previous_end"]) for life in ledger.lives
+        (incarnation["fence"], incarnation["run"], incarnation["previous"], incarnation["previous_end"])
+        for incarnation in ledger.incarnations
     ] == [(1, "test", None, None), (2, "test", "ledger-000001.log", records(lives.ledger_file(1))[-1].end)]
-    assert (ledger.lives[0]["config"], ledger.lives[0]["first_row"]) == ("name: test", 7)
+    assert (ledger.incarnations[0]["config"], ledger.incarnations[0]["first_row"]) == ("name: test", 7)
     assert (ledger.fence, ledger.twice, ledger.problems) == (2, [], [])
 
 
@@ -91,7 +92,7 @@ def test_a_torn_tail_is_void_at_whichever_byte_it_tears_and_stays_where_it_is(
         caplog.clear()
         ledger = read_ledger(lives.folder)
         assert ledger.end == max((end for end in ends if end <= cut), default=0), cut
-        assert len(ledger.lives) + len(ledger.steps) + len(ledger.evaluations) + sum(
+        assert len(ledger.incarnations) + len(ledger.steps) + len(ledger.evaluations) + sum(
             outcome.kind != "trained" for outcome in ledger.outcomes.values()
         ) == sum(end <= cut for end in ends), cut
         assert [entry.levelno for entry in caplog.records] == (
@@ -244,9 +245,9 @@ def test_a_copied_record_is_told_and_its_groups_are_there_twice(
 @pytest.mark.parametrize(
     ("fence", "message"),
     [
-        (1, r"ledger-000001\.log is gone, and a later life"),
-        (2, r"ledger-000002\.log is gone, and a later life"),
-        (3, r"payload-000003-000\.bin is there, and the ledger of the life that wrote it is gone"),
+        (1, r"ledger-000001\.log is gone, and a later incarnation"),
+        (2, r"ledger-000002\.log is gone, and a later incarnation"),
+        (3, r"payload-000003-000\.bin is there, and the ledger of the incarnation that wrote it is gone"),
     ],
 )
 def test_a_whole_life_that_is_gone_is_missed(lives: Lives, fence: int, message: str) -> None:
@@ -256,7 +257,9 @@ def test_a_whole_life_that_is_gone_is_missed(lives: Lives, fence: int, message: 
     with pytest.raises(JournalError, match=message):
         read_ledger(lives.folder)
     ledger = read_ledger(lives.folder, strict=False)
-    assert [life["fence"] for life in ledger.lives] == [number for number in (1, 2, 3) if number != fence]
+    assert [incarnation["fence"] for incarnation in ledger.incarnations] == [
+        number for number in (1, 2, 3) if number != fence
+    ]
 
 
 @pytest.mark.parametrize("copy", [0, 5], ids=["an older name", "a newer name"])
@@ -265,7 +268,9 @@ def test_a_copy_of_a_life_under_another_name_is_told_and_hides_nothing(lives: Li
         lives.write(number, step=number - 1, ids=(str(2 * number), str(2 * number + 1))).close()
     lives.ledger_file(copy).write_bytes(lives.ledger_file(3).read_bytes())
     if copy == 5:
-        with pytest.raises(JournalError, match=r"ledger-000005\.log: record 0 is the beginning of life 3"):
+        with pytest.raises(
+            JournalError, match=r"ledger-000005\.log: record 0 is the beginning of incarnation 3"
+        ):
             read_ledger(lives.folder)
     ledger = read_ledger(lives.folder, strict=False)  # below the first life nobody looks for any
     assert [step["step"] for step in ledger.steps][:3] == [0, 1, 2]

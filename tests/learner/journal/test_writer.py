@@ -23,7 +23,7 @@ from broker.messages import ScoredGroup
 from config.learner import JournalConfig
 from learner.journal.disk import write_all
 from learner.journal.ledger import DEAD, DROPPED, JournalError, Outcome, PayloadGone, read_ledger, read_step
-from learner.journal.payloads import MIB, segments
+from learner.journal.payloads import MIB, payload_files
 from learner.journal.retention import removable
 from learner.journal.writer import Journal
 from tests.support.chain import make_prompt, make_scored
@@ -108,7 +108,7 @@ def test_nothing_of_an_older_life_is_ever_changed(lives: Lives) -> None:
 
 def test_two_lives_of_one_fence_are_refused(lives: Lives) -> None:
     lives.write()
-    with pytest.raises(RunFailed, match=r"ledger-000001\.log is another life's"):
+    with pytest.raises(RunFailed, match=r"ledger-000001\.log is another incarnation's"):
         lives.open()
 
 
@@ -231,7 +231,7 @@ def test_a_payload_file_ends_before_the_step_that_would_not_fit(lives: Lives) ->
     assert [record["file"][-7:-4] for record in ledger.steps] == ["000", "000", "001", "002", "003"]
     assert [record["offset"] for record in ledger.steps] == [0, ledger.steps[0]["length"], 0, 0, 0]
     assert [len(read_step(lives.folder, record)[0]) for record in ledger.steps] == [1, 1, 1, 3, 1]
-    assert [segment.path.stat().st_size > MIB for segment in segments(lives.folder)] == [
+    assert [payload_file.path.stat().st_size > MIB for payload_file in payload_files(lives.folder)] == [
         False,
         False,
         True,
@@ -323,7 +323,7 @@ def test_a_payload_that_cant_be_removed_stays_and_is_named(
 
 def test_an_hour_that_the_clock_jumps_is_no_age(lives: Lives) -> None:
     append(lives.open(), 0)
-    there, ledger = segments(lives.folder), read_ledger(lives.folder)
+    there, ledger = payload_files(lives.folder), read_ledger(lives.folder)
     config = JournalConfig(keep_days=1)
     written = there[0].path.stat().st_mtime
     for jump in (-3600.0, 3600.0):
@@ -434,7 +434,7 @@ def test_a_disk_that_breaks_at_fsync_ends_the_life(
     monkeypatch.undo()
     with pytest.raises(RunFailed, match="nothing is written after it"):
         append(journal, 0)
-    # Its record is whole in the file or was never written: the next life takes it for what it is.
+    # Its record is whole in the file or was never written: the next incarnation takes it for what it is.
     assert lives.open(2).has("0") == (failing == "ledger-000001.log")
 
 

@@ -13,7 +13,7 @@ from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
 from config.run import Run
 from learner.journal.writer import Journal
-from learner.launch.rank_failure import tell_death
+from learner.launch.rank_failure import report_death
 from learner.launch.ranks import Ended
 from learner.resume.history import locked
 from learner.status import Status, read_status
@@ -74,7 +74,7 @@ def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
     told: Callable[[], tuple[str, str]],
 ) -> None:
     status.end(*before, 3)
-    tell_death(status.run, ended)
+    report_death(status.run, ended)
     assert told() == after
     found = read_status(status.run.folder)
     assert (found["begun"], int(found["version"])) == ("yes", 3)
@@ -83,7 +83,7 @@ def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
 def test_a_run_that_never_began_has_failed_and_its_name_stays_free(
     run: Run, told: Callable[[], tuple[str, str]]
 ) -> None:
-    tell_death(run, KILLED)
+    report_death(run, KILLED)
     assert told() == ("failed", KILLED.why)
     assert read_status(run.folder)["begun"] == "no"
 
@@ -91,5 +91,5 @@ def test_a_run_that_never_began_has_failed_and_its_name_stays_free(
 @pytest.mark.usefixtures("status")
 def test_a_run_that_another_learner_has_is_left_alone(run: Run, told: Callable[[], tuple[str, str]]) -> None:
     with locked(run.folder):
-        tell_death(run, RAISED)
+        report_death(run, RAISED)
     assert told() == ("running", "")

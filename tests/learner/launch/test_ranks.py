@@ -134,7 +134,7 @@ def test_who_died_and_how_is_told(
     monkeypatch.chdir(ROOT)
     ignore = "import signal; signal.signal(15, signal.SIG_IGN); "  # as the ranks but 0 do
     told: list[Ended] = []
-    launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, tell=told.append)
+    launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, report=told.append)
     assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == (
         [] if said is None else [said]
     )

@@ -188,4 +188,8 @@ def test_outcomes_are_read_with_it(run: Run, link: RedisLink, keys: Keys) -> Non
     journal.end({"0": Outcome(DROPPED, "zero_variance: 1")})
     journal.close()
     found = look(run, link, keys)
-    assert (found.ledger.fence, found.first_life["first_row"], set(found.ledger.outcomes)) == (3, 7, {"0"})
+    assert (found.ledger.fence, found.first_incarnation["first_row"], set(found.ledger.outcomes)) == (
+        3,
+        7,
+        {"0"},
+    )

@@ -363,7 +363,7 @@ def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_
     chain = make_chain(evaluation={"every": 2, "prompts": 2, "samples": 2})
     configs = {1: "evaluation: {every: 3}", 2: "evaluation: {every: 0}", 3: None}
     ledger = Ledger(
-        lives=[{"fence": fence, "config": config} for fence, config in configs.items()],
+        incarnations=[{"fence": fence, "config": config} for fence, config in configs.items()],
         steps=[{"step": step, "fence": 1 + step // 4} for step in range(12)],
     )
     assert asked_for(ledger, chain.run) == {0, 3, 8, 10}

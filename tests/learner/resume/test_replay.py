@@ -191,7 +191,7 @@ def test_the_same_weights_are_no_warning_and_nothing_is_left_behind(
 def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) -> None:
     made = make(tmp_path, 1)
     ledger = read_ledger(made.journal)
-    ledger.lives[0] = {**ledger.lives[0], "config": "learner: {no_such_key: 1}"}
+    ledger.incarnations[0] = {**ledger.incarnations[0], "config": "learner: {no_such_key: 1}"}
     with pytest.raises(
         RunFailed, match=r"step 0 .*settings that this version can't read \(ledger 1\).*no_such_key"
     ):

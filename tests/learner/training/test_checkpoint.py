@@ -186,8 +186,8 @@ def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before
         assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000002"
     event, why = f"checkpoint_of_other_steps path={checkpoints.folder}", "reason=it holds step"
     assert [message.partition(": an older")[0] for message in caplog.messages] == [
-        f"{event}/step-000006 {why} 5 of life 2, which the journal does not have",
-        f"{event}/step-000004 {why} 3 of life 2, and the journal has that step of life 3",
+        f"{event}/step-000006 {why} 5 of incarnation 2, which the journal does not have",
+        f"{event}/step-000004 {why} 3 of incarnation 2, and the journal has that step of incarnation 3",
     ]
     assert checkpoints.oldest_version() is None, "they cover nothing either"
     assert checkpoints.newest_good(ledger=Ledger()) is None

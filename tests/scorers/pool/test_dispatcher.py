@@ -283,7 +283,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
     station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
-    heart.say("waiting", queues=serves)
+    heart.set_state("waiting", queues=serves)
     wait_until(lambda: station.rq_queues.serving().total() == len(serves.split(",")) * bool(serves))
     with station.dispatcher() as dispatcher:
         dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))

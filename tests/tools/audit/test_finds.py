@@ -187,7 +187,9 @@ def test_a_lone_checkpoint_covers_where_a_life_kept_but_one(tmp_path: Path) -> N
     save_checkpoint(tmp_path, 4)
     one, two = (f"learner: {{checkpoint: {{keep: {keep}}}}}" for keep in (1, 2))
     for lives, covered in (([one], 4), ([one, two], 4), ([two, one], 4), ([two], 0), ([None], 0), ([], 0)):
-        ledger = Ledger(lives=[{"fence": fence, "config": config} for fence, config in enumerate(lives, 1)])
+        ledger = Ledger(
+            incarnations=[{"fence": fence, "config": config} for fence, config in enumerate(lives, 1)]
+        )
         assert covered_by_checkpoints(tmp_path, ledger) == covered, lives
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.connection import RedisLink
-from broker.joining import forget
+from broker.joining import reset_run_state
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, asked
@@ -43,7 +43,7 @@ def test_a_run_whose_learner_loads_again_is_there(
     status: Status, link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     status.begin(0)
-    forget(link, keys)
+    reset_run_state(link, keys)
     assert control.control("test", tmp_path, PAUSE) == 0
     assert asked(link, keys) == PAUSE
 
@@ -101,7 +101,7 @@ def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_b
 
     def next_life() -> None:
         time.sleep(0.1)
-        forget(link, keys)
+        reset_run_state(link, keys)
         time.sleep(0.2)
         status.end(end, "", 4, wanted=GO_ON if end == "stopped" else None)
 
