@@ -1,4 +1,4 @@
-"""Every error that crosses a module's edge.
+"""This module has every error that crosses a module's edge.
 
 PipelineError
 ├── Retryable            may succeed later: a timeout, a refused connection, a killed child
@@ -23,7 +23,7 @@ class PipelineError(Exception):
 
 
 class Retryable(PipelineError):
-    """May succeed later: timeout, refused connection, killed child."""
+    """The same call may succeed later: a timeout, a refused connection, a killed child."""
 
 
 class BrokerUnavailable(Retryable):
@@ -35,11 +35,11 @@ class NoRoom(Retryable):
 
 
 class Permanent(PipelineError):
-    """Will fail the same way again."""
+    """The same call will fail the same way again."""
 
 
 class BadMessage(Permanent):
-    """Bytes that are no message of this schema."""
+    """The bytes are no message of this schema."""
 
 
 class UnknownTask(Permanent):
@@ -47,7 +47,7 @@ class UnknownTask(Permanent):
 
 
 class WrongBroker(Permanent):
-    """A Redis that this run can't use: too old, forgetful, wrong password."""
+    """This run can't use the Redis: it is too old or forgetful, or refuses the password."""
 
 
 class Fenced(Permanent):

@@ -1,4 +1,4 @@
-"""The names of groups. An id has one outcome, for ever.
+"""This module reads and makes the ids of groups. An id has one outcome, for ever.
 
 `17` is an ordinal of the run, `17-r1` that group again, on an operator's word, after it died, and `eval-40-7` is prompt
 7 of the evaluation round of version 40.

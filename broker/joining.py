@@ -1,4 +1,4 @@
-"""How a generator or a scorer joins a run: it needs the run's name and the address of Redis, nothing else.
+"""A generator or a scorer joins a run here, by the run's name and the address of Redis alone.
 
 The process waits until the learner has written the resolved configuration to the hash `run`, and reads it there. Where
 the run's learner has stopped or failed, the process waits for the next learner.

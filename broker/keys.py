@@ -1,4 +1,6 @@
-"""Every key of a run in Redis, under `rl:{NAME}:`. The braces are literal: they keep a run on one cluster slot.
+"""This module spells every key of a run in Redis, under `rl:{NAME}:`.
+
+The braces are literal: they keep a run on one cluster slot.
 
 No other file spells a key: all take it from a property or a method of `Keys` (tests/test_map.py).
 

@@ -1,7 +1,7 @@
-"""When a process that ended is started again, and when its failures are too many.
+"""This module decides when a process that ended is started again, and when its failures are too many.
 
 In: the ends of one process, as its parent judges them. Out: the time of its next start, or that there is none. Used by
-whatever keeps processes alive: `millrace up`, the keeper of its Redis, and the scorers' pool. It starts nothing itself.
+the keepers of processes: `millrace up`, the keeper of its Redis, and the scorers' pool. It starts nothing itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How often, and how soon, a process that fails is started again."""
+    """A policy says how often, and how soon, a process that fails is started again."""
 
     most: int = 5  # restarts within `window_s`; the next failure in it is the last
     window_s: float = 60.0  # seconds for which a failure counts; infinite: until `reset`
@@ -19,7 +19,7 @@ class RestartPolicy:
 
 
 class Restarts:
-    """The restarts of one process.
+    """Counts the failures of one process, and plans its restarts.
 
     Attributes:
         policy: how many there may be.

@@ -107,7 +107,7 @@ def _segment_tree(segment: Segment, put: Put) -> dict[str, Any]:
 
 
 def _segments_of(completion: dict[str, Any]) -> tuple[Segment, ...]:
-    """The segments of a completion's tree: one, every token of which trains, for trainers support nothing else.
+    """Read the segments of a completion's tree: one, every token of which trains, for trainers support nothing else.
 
     In schema 1 the completion's own tree was that of its one segment.
     """

@@ -1,4 +1,4 @@
-"""From token ids to text: what a completion says, and which tokens end one.
+"""This module turns a completion's token ids into text, and knows which tokens end a completion.
 
 In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Used by the engines, in
 the generator's process; prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 THINK_OPEN: Final = "<think>"
-_TAIL_TOKENS: Final = 16  # of a prompt, looked at for an opening tag: one a byte of it, and some white space
+_TAIL_TOKENS: Final = (
+    16  # of a prompt, searched for an opening tag: one for each byte of the tag, and some white space
+)
 
 
 class Chat:
-    """A model's tokenizer and stop tokens."""
+    """Holds a model's tokenizer and stop tokens."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, stop_token_ids: frozenset[int]) -> None:
         self.stop_token_ids = stop_token_ids
@@ -32,15 +34,15 @@ class Chat:
     def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
         """Decode one completion.
 
-        The stop token that ended it is left out. Special tokens inside are kept: a scorer of formats has to see them.
-        Where the chat template ends the prompt with an opening thinking tag, the text begins with it: without it, a
+        The stop token at its end is left out. Special tokens inside are kept: a scorer of formats has to see them.
+        Where the chat template ends the prompt with an opening thinking tag, the text begins with that tag. Otherwise a
         thought that was cut off would look like an answer.
         """
         spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
         return self._opened_thought(prompt_ids) + self._decode(spoken)
 
     def _opened_thought(self, prompt_ids: Sequence[int]) -> str:
-        """The tag that the prompt ends with, and the white space after it; nothing where it ends otherwise."""
+        """Return the tag that the prompt ends with and the white space after the tag; "" where there is no tag."""
         tail = self._decode(prompt_ids[-_TAIL_TOKENS:])
         return tail[tail.rindex(THINK_OPEN) :] if tail.rstrip().endswith(THINK_OPEN) else ""
 
@@ -85,7 +87,7 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
 
 
 def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool) -> frozenset[int]:
-    """The ids under `eos_token_id` in the model's generation_config.json, which may be one, several or absent."""
+    """Read the ids under `eos_token_id` in the model's generation_config.json: none, one or several."""
     from transformers import GenerationConfig
 
     try:

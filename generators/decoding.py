@@ -1,9 +1,9 @@
-"""The journal's completions as text again: token ids back to the very text that the generator gave to the scorers.
+"""This module turns the journal's token ids back into the very text that the generator gave to the scorers.
 
 In: a run, and its groups as the journal keeps them, without text. Out: text. Used by the tools that show, export and
-rescore what was trained on. Whichever engine sampled, its own way of making text is used, so both agree to the letter.
-A tokenizer that can't be loaded is a `RunFailed`; so is one that a hub does not give in time. transformers imports
-torch with its tokenizers where torch is installed, and does without it elsewhere.
+rescore what was trained on. The text is made by the way of the engine that sampled, so both agree to the letter.
+A tokenizer that can't be loaded, or that a hub does not give in time, is a `RunFailed`. transformers imports torch
+with its tokenizers where torch is installed, and does without torch elsewhere.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ TextOf = Callable[[Sequence[int], Sequence[int], FinishReason], str]
 
 
 class Decoder:
-    """Texts of one run's completions.
+    """Makes the texts of one run's completions.
 
     Args:
-        text_of: ids of a prompt, ids of a completion and why it ended to its text.
+        text_of: called with a prompt's ids, a completion's ids and its finish reason; returns the completion's text.
     """
 
     def __init__(self, text_of: TextOf) -> None:
         self._text_of = text_of
 
     def text(self, prompt: Prompt, completion: Completion) -> str:
-        """One completion's text, as the generator gave it."""
+        """Return one completion's text, as the generator gave it."""
         return self._text_of(
             prompt.token_ids.tolist(), completion.token_ids.tolist(), completion.finish_reason
         )
 
     def with_text(self, group: ScoredGroup) -> ScoredGroup:
-        """The group with every completion's text."""
+        """Return the group with every completion's text."""
         prompt = group.rollout.prompt
         spoken = tuple(
             replace(completion, text=self.text(prompt, completion))
@@ -59,10 +59,10 @@ class Decoder:
 
 
 def open_decoder(run: Run) -> Decoder:
-    """What decodes the completions of `run`.
+    """Open the decoder of a run's completions.
 
     Raises:
-        RunFailed: its model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
+        RunFailed: the model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
     if isinstance(run.generators.engine, ScriptedEngineConfig):
         return Decoder(
@@ -84,7 +84,7 @@ def open_decoder(run: Run) -> Decoder:
 
 
 def _from_hub(model: ModelConfig) -> Chat:
-    """In a thread that may be left behind: its library tries for many minutes, and nothing else ends it."""
+    """Load from the hub, in a thread that may be left behind: the library tries for minutes, and can't be stopped."""
     from generators.chat import load_chat
 
     loaded: Future[Chat] = Future()
@@ -92,7 +92,7 @@ def _from_hub(model: ModelConfig) -> Chat:
     def load() -> None:
         try:
             loaded.set_result(load_chat(model))
-        except BaseException as error:  # noqa: BLE001 - any: whoever waits has to hear of it
+        except BaseException as error:  # noqa: BLE001 - any: the waiting thread raises it
             loaded.set_exception(error)
 
     threading.Thread(target=load, name="hub", daemon=True).start()

@@ -1,8 +1,8 @@
-"""The seam between a generator's worker and what samples: one Protocol, one file per implementation.
+"""The seam between a generator's worker and its engine: one Protocol, which each implementation satisfies.
 
 In: a `Prompt`. Out: its completions. The worker (generators.worker) calls `sample` from as many asyncio tasks as it has
-groups in flight, and `load_weights` from one more; an engine decides itself how to batch the first and when it is safe
-to do the second. A version is recorded with every token, so nobody has to guess which weights sampled it.
+groups in flight, and `load_weights` from one more. An engine decides itself how to batch samples and when new weights
+are safe to load. A version is recorded with every token, so nobody has to guess which weights sampled the token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_VERSION = -1  # an engine that has not been given weights yet
 
 
 class Engine(Protocol):
-    """What samples. All methods run on one event loop."""
+    """An engine samples completions. All its methods run on one event loop."""
 
     @property
     def version(self) -> int:
@@ -24,7 +24,7 @@ class Engine(Protocol):
         ...
 
     async def start(self) -> None:
-        """Load the model's architecture and tokenizer. Raises what a person can act on if that can't be done."""
+        """Load the model's architecture and tokenizer. Raises RunFailed with what a person can do about it."""
         ...
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:

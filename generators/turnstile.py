@@ -1,8 +1,8 @@
-"""Who is sampled beside whom.
+"""The turnstile decides which groups are sampled side by side, and which group is sampled alone.
 
-In: groups that are about to be sampled, in order. Out: their turn. Groups are sampled side by side, and what kills the
-engine kills them all. So one that is suspected, for it was under way in nearly as many deaths as it may be, has its
-last attempt alone: then only the guilty group uses its attempts up. Belongs to one generator's event loop.
+In: groups that are about to be sampled, in order. Out: their turn. An engine that dies takes all its groups with it.
+A group that was under way in nearly as many deaths as it may be is suspected, and has its last attempt alone: then only
+the guilty group uses its attempts up. Belongs to one generator's event loop.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ class Turnstile:
         self._is_shut = False
 
     def shut(self) -> None:
-        """Let nobody in any more: the engine has failed, and this generator is about to end and to cancel who waits."""
+        """Let no group in any more: the engine has failed, and this generator will end and cancel its groups."""
         self._is_shut = True
 
     @asynccontextmanager
     async def enter(self, *, alone: bool) -> AsyncIterator[None]:
-        """Wait for one's turn, and have it until the end of the block."""
+        """Wait for the group's turn, which lasts until the end of the block.
+
+        Args:
+            alone: wait until no group is inside, and keep all others out meanwhile.
+        """
         async with self._gate:
             if alone:
                 await self._empty.wait()
             if self._is_shut:
                 await asyncio.get_running_loop().create_future()  # until it is cancelled
             if alone:
-                yield  # with the gate shut behind it
+                yield  # with the gate held, so that no other group comes in
                 return
             self._inside += 1
             self._empty.clear()

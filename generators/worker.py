@@ -1,9 +1,9 @@
-"""Sample groups: the generator's loop.
+"""The generator's loop samples groups until the run ends.
 
 In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an
 asyncio task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still
-pending, and another generator takes them over when the lease has run out. One that is told to end finishes its groups,
-and hands back at once what takes longer than its grace time.
+pending, and another generator takes them over when the lease has run out. A generator that is told to end finishes its
+groups, and hands back the groups that take longer than its grace time.
 Consumes: prompts, announcements. Produces: rollouts. Ends with the run.
 """
 
@@ -41,11 +41,11 @@ GRACE_S = 15.0  # for groups in flight when the run ends or a stop is asked for;
 
 
 class Generator:
-    """One generator process.
+    """Runs one generator process.
 
     Args:
         name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
-        stop: set by a signal: what is in flight is finished, nothing new is taken.
+        stop: set by a signal: groups in flight are finished, and no new group is taken.
     """
 
     def __init__(self, joined: Joined, engine: Engine, name: str, stop: threading.Event) -> None:
@@ -69,7 +69,7 @@ class Generator:
         """Sample until the run ends or `stop` is set. Returns the run's last state."""
         state = await asyncio.to_thread(state_of, self.link, self.keys)
         if state.has_ended:
-            return state  # before minutes of starting an engine
+            return state  # starting an engine would take minutes
         self._meter = heartbeat.meter
         renewer = Renewer([self.prompts])
         heartbeat.set_state("starting the engine")
@@ -118,7 +118,7 @@ class Generator:
         return state
 
     async def _finish(self) -> None:
-        """Give the groups in flight `GRACE_S` to end, and hand the rest back: nobody waits for their leases.
+        """Give the groups in flight `GRACE_S` to end, and hand the rest back, so that nobody waits for their leases.
 
         Leases are handed back even if a group fails meanwhile; the failure is raised afterwards.
         """
@@ -130,7 +130,7 @@ class Generator:
             if self._tasks:
                 log.warning("unfinished groups=%d after_s=%.0f", len(self._tasks), GRACE_S)
         finally:
-            await self._cancel_tasks()  # a group that goes on must not hand over what is handed back
+            await self._cancel_tasks()  # a group that went on would hand over an entry that is handed back
             await self._hand_back()
 
     async def _hand_back(self) -> None:
@@ -154,7 +154,7 @@ class Generator:
             await asyncio.sleep(0.1)
 
     async def _reap(self) -> None:
-        """Forget finished tasks; one that failed ends the generator, and its group is leased again."""
+        """Drop finished tasks. A task that failed ends the generator, and its group is leased again."""
         await asyncio.sleep(0)
         for task in [task for task in self._tasks if task.done()]:
             self._tasks.discard(task)
@@ -200,10 +200,10 @@ class Generator:
         except Retryable as error:
             log.warning("sampling_failed group=%s attempt=%d error=%s", prompt.group_id, attempts, error)
             await self._note_failure(entry)
-            self.prompts.release(entry)  # its lease runs out, and somebody tries again
+            self.prompts.release(entry)  # its lease runs out, and a generator tries again
             return
         except Exception:
-            self.turnstile.shut()  # who begins now would use up an attempt for nothing
+            self.turnstile.shut()  # a group that began now would use up an attempt for nothing
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
@@ -249,12 +249,12 @@ class Generator:
         )
 
     def _measure(self) -> None:
-        """How much of its room is taken."""
+        """Tell the meter how much of this generator's room is taken."""
         taken = sum(not task.done() for task in self._tasks) / self._run.generators.groups_in_flight
         self._meter.hold(taken, "weights" if self.engine.version == NO_VERSION else "prompts")
 
     def _facts(self) -> dict[str, str]:
-        # A lease says who has a group and not since when: each renewal begins it anew.
+        # A lease says which generator has a group and not since when: each renewal begins the lease anew.
         began = " ".join(f"{group_id}@{at:.3f}" for group_id, at in self._began.items())
         return {
             "version": str(self.engine.version),

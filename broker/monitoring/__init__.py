@@ -1,1 +1,1 @@
-"""What processes say of themselves and what an operator sees: heartbeats, counters, snapshots, crash reports."""
+"""Processes report here what they do, and operators see it: heartbeats, counters, snapshots, crash reports."""

@@ -1,9 +1,9 @@
-"""What the scorers have done so far: counters of a run, by queue and scorer.
+"""This module counts what the scorers of a run have done so far, by queue and scorer.
 
 In: counts of a scorer's process, after each group. Out: the hash `scorers`, whose fields are `QUEUE COUNTER SCORER`; a
 `ScorerStats` for each queue and scorer. Scorers add to it, `broker.monitoring.snapshot` and the dispatcher read it.
-Nothing depends on it but the size of a job, so it is best effort: what can't be written now is written later, and what
-a killed process had not written is gone.
+Only the size of a job depends on these counts, so they are best effort: counts that can't be written now are written
+later, and counts that a killed process had not written are gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNTERS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScorerStats:
-    """What one scorer has done in one queue since the run began."""
+    """The counts of one scorer in one queue since the run began."""
 
     queue: str
     scorer: str
@@ -46,28 +46,28 @@ class ScorerStats:
 
     @property
     def scored(self) -> int:
-        """Completions that got a value."""
+        """Return the number of completions that got a value."""
         return self.completions - self.unscorable
 
     @property
     def cache_hit_rate(self) -> float | None:
-        """Share of the questions that had been answered before; None where none was asked."""
+        """Return the share of the questions that had been answered before; None where none was asked."""
         asked = self.cache_hits + self.cache_misses
         return self.cache_hits / asked if asked else None
 
     @property
     def seconds_a_group(self) -> float:
-        """Mean; 0 before the first group."""
+        """Return the mean seconds of a group; 0 before the first group."""
         return self.seconds / self.groups if self.groups else 0.0
 
     @property
     def seconds_a_completion(self) -> float:
-        """Mean; 0 before the first one."""
+        """Return the mean seconds of a completion; 0 before the first."""
         return self.seconds / self.completions if self.completions else 0.0
 
 
 class Tally:
-    """Counts of one process, written to Redis now and then. For one thread."""
+    """Holds the counts of one process, and writes them to Redis now and then. For one thread."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class Tally:
             self._seconds[field] = self._seconds.get(field, 0.0) + seconds
 
     def write(self, client: redis.Redis, keys: Keys, *, is_due: bool = False) -> None:
-        """Add to the run's counters, if the last time is long enough ago or `is_due`. Never raises for Redis' sake."""
+        """Add to the run's counters, if the last write is long enough ago or `is_due`. Raises no error of Redis."""
         if not (self._counts or self._seconds):
             return
         now = time.monotonic()
@@ -106,9 +106,9 @@ class Tally:
 
 
 def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
-    """The hash `scorers` as one `ScorerStats` for each queue and scorer, sorted by both.
+    """Turn the hash `scorers` into one `ScorerStats` for each queue and scorer, sorted by both.
 
-    What this version does not know is left out: a newer scorer's counters stop no dispatcher and no console.
+    Unknown counters are left out: a newer scorer's counters stop no dispatcher and no console.
     """
     counters: dict[tuple[str, str], dict[str, Any]] = {}
     for field, value in found.items():
@@ -117,18 +117,19 @@ def scorer_stats(found: Mapping[bytes, bytes]) -> tuple[ScorerStats, ...]:
             number = float(value) if counter == "seconds" else int(value)
         except ValueError:
             continue
-        row = counters.setdefault((queue, scorer), {"failures": {}})
+        stats = counters.setdefault((queue, scorer), {"failures": {}})
         if counter.startswith(FAILED):
-            row["failures"][counter.removeprefix(FAILED)] = number
+            stats["failures"][counter.removeprefix(FAILED)] = number
         elif counter in COUNTERS or counter == "seconds":
-            row[counter] = number
+            stats[counter] = number
     return tuple(
-        ScorerStats(queue=queue, scorer=scorer, **row) for (queue, scorer), row in sorted(counters.items())
+        ScorerStats(queue=queue, scorer=scorer, **stats)
+        for (queue, scorer), stats in sorted(counters.items())
     )
 
 
 def read_stats(client: redis.Redis, keys: Keys) -> tuple[ScorerStats, ...]:
-    """The counters of a run now."""
+    """Read the counters of a run."""
     found: dict[Any, Any] = client.hgetall(keys.scorers)
     return scorer_stats(found)
 

@@ -1,9 +1,9 @@
-"""What is known of workers that died, for the letter of the group that they died of.
+"""This module records how workers died, for the dead letter of the group that killed them.
 
-In: how a process ended and its last lines, from whoever watches it (the scorers' pool, `millrace up`). Out: the hash
+In: how a process ended and its last lines, from its keeper (the scorers' pool, `millrace up`). Out: the hash
 `died:HOST-PID`, which Redis removes after a day, and the words of a dead letter once a group has used up its attempts.
-It only tells: who works and whose result counts is decided elsewhere, and a death that could not be written down costs
-a sentence of a letter.
+The record decides nothing: leases and scripts decide which worker's result counts. A death that could not be recorded
+costs a sentence of a letter.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LAST_LINES = 40
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a process ended."""
+    """The end of a process: how, when, and with which last lines."""
 
     how: str  # "was killed by SIGSEGV"
     last_lines: str  # of what it wrote, oldest first
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code, negative for a signal, in words."""
+    """Describe an exit code, negative for a signal, in words."""
     if code >= 0:
         return f"ended with code {code}"
     try:
@@ -50,7 +50,7 @@ def how_it_ended(code: int) -> str:
 def record_death(
     client: redis.Redis, keys: Keys, *, host: str, pid: int, how: str, last_lines: Iterable[str]
 ) -> None:
-    """Write down that the process `pid` of `host` has died. Never raises for Redis: that is away when all is.
+    """Write down that the process `pid` of `host` has died. Raises no error of Redis, which may be away just then.
 
     Args:
         how: see `how_it_ended`.
@@ -71,7 +71,7 @@ def record_death(
 
 
 def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, Death]:
-    """What was recorded of the workers `names`, each HOST-PID-HEX, by name; one that nobody saw end is left out."""
+    """Read the deaths of the workers `names`, each HOST-PID-HEX, by name; those without a record are left out."""
 
     def attempt(client: redis.Redis) -> list[dict[bytes, bytes]]:
         with client.pipeline(transaction=False) as pipe:
@@ -87,13 +87,13 @@ def deaths_of(link: RedisLink, keys: Keys, names: Sequence[str]) -> dict[str, De
 
 
 def bury_exhausted(consumer: Consumer, entry: Entry, *, attempts: int, most: int, what: str) -> None:
-    """Hand an entry that used up its attempts over to `dead`, with all that is known of those who tried.
+    """Hand an entry that used up its attempts over to `dead`, with all that is known of the workers that tried.
 
     Args:
-        consumer: who has just begun the entry once too often.
-        attempts: without that one.
+        consumer: of the worker that has just begun the entry once too often.
+        attempts: how many there were before.
         most: broker.max_attempts.
-        what: "generators began this prompt".
+        what: the attempts in words, such as "generators began this prompt".
     """
     link, keys = consumer.link, consumer.keys
     values: list[Any] = link(

@@ -2,7 +2,7 @@
 
 Out: the hash `alive:ROLE:ID`, which Redis removes a few seconds after the process that refreshes it has died; a line in
 the log of a process that waits long. Operators and `broker.monitoring.snapshot` read the hash. The heartbeat
-decides nothing about work: leases do. While Redis is away it goes on trying.
+decides nothing about work: leases do. While Redis is away the heartbeat goes on trying.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Heartbeat:
         role: generator | dispatcher | scorer | learner.
         process: unique among the run's processes.
         ttl_s: seconds without a beat after which the key is gone.
-        long_wait_s: of waiting, after which the log says so; infinite where waiting is nobody's fault.
+        long_wait_s: seconds of waiting after which the log says so; infinite: never.
     Attributes:
-        meter: of how much it works; the process tells it.
+        meter: measures how much the process works; the process calls it.
     """
 
     def __init__(

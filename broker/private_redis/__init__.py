@@ -1,1 +1,1 @@
-"""The redis-server that a run starts for itself: where it is, and how its append-only file is mended."""
+"""A run can start a redis-server for itself: this package starts and finds it, and mends its append-only file."""

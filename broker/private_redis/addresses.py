@@ -1,4 +1,4 @@
-"""This module keeps the address of each run's private Redis: one file a run, readable by its user alone.
+"""This module keeps the address of each run's private Redis: one file for each run, readable by its user alone.
 
 In: the URL, password included, that `broker.private_redis.server` started a server with. Out: the same, for any program
 of this user that knows the run's name. A file stays when the server stops, so that it is started again under the

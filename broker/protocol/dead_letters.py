@@ -1,4 +1,4 @@
-"""The stream `dead` and what an operator asks of it: letters read, removed, and groups requested again.
+"""This module reads and removes the letters of the stream `dead`, and requests their groups again.
 
 In: a run's keys, and ids of letters or groups. Out: letters as they lie in Redis, the requests in the hash `retries`,
 and what the cursor says of retries. `millrace dead` uses it; the learner issues what is requested (lua/issue.lua).
@@ -19,7 +19,7 @@ from broker.keys import DEAD, Keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """What Redis knows of dead groups that are wanted again."""
+    """The dead groups that are wanted again, as Redis knows them."""
 
     is_known: bool  # False: this Redis knows nothing of the run
     requests: Mapping[str, str]  # dead group -> entry of its letter; no learner has issued it yet
@@ -50,7 +50,7 @@ def read_retries(link: RedisLink, keys: Keys) -> Retries:
 def read_page(
     link: RedisLink, keys: Keys, first: str, last: str, *, count: int
 ) -> list[tuple[str, codec.Raw]]:
-    """Up to `count` letters between two entries, as XRANGE names them: id and fields, the oldest first."""
+    """Read up to `count` letters between two entries, as XRANGE names them: id and fields, the oldest first."""
     found: Any = link(lambda client: client.xrange(keys.stream(DEAD), first, last, count=count))
     return [(entry.decode(), raw) for entry, raw in found]
 
@@ -79,7 +79,7 @@ def remove(link: RedisLink, keys: Keys, entries: Sequence[str], *, requests: Seq
 
 
 def read_issued(link: RedisLink, keys: Keys, ids: Sequence[str]) -> tuple[set[str], dict[str, str]]:
-    """Which retries were issued, by the cursor's counts, and where each one is: `STREAM ENTRY`, or ""."""
+    """Read which retries were issued, by the cursor's counts, and where each retry is: `STREAM ENTRY`, or ""."""
     fields = [f"retry:{group_ids.ordinal_of(group_id)}" for group_id in ids]
 
     def attempt(client: redis.Redis) -> Any:

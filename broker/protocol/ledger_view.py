@@ -1,4 +1,4 @@
-"""What Redis says that a ledger can be compared with: groups issued, groups in flight, and the entries of the streams.
+"""This module reads what a ledger is compared with: groups issued, groups in flight, entries of the streams.
 
 In: a run's keys. Out: a `View`, and a `Cursor` to compare the view with afterwards. `millrace audit` asks for both.
 The module only reads, a page at a time, and never copies a whole stream's payloads. It reads the streams from `prompts`
@@ -22,7 +22,7 @@ RETRY = "retry:"  # of the fields of `cursor`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """What was issued so far, as Redis knows it."""
+    """The groups issued so far, as Redis knows them."""
 
     issued: int  # the feeder's own count
     position: int  # the next ordinal
@@ -31,7 +31,7 @@ class Cursor:
     is_there: bool  # False: this Redis knows nothing of the run
 
     def ids(self) -> set[str]:
-        """Every training group that was ever issued."""
+        """Return the ids of all training groups that were ever issued."""
         again = (
             group_ids.retried(ordinal, number)
             for ordinal, count in self.retries.items()
@@ -47,7 +47,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One look at a run's keys. All but the streams belongs to one moment."""
+    """The keys of a run at one look. All but the streams belongs to one moment."""
 
     server: str  # run id of the Redis that answered
     cursor: Cursor
@@ -57,12 +57,12 @@ class View:
     entries: Mapping[str, Mapping[str, int]]  # stream -> group -> its entries there; "?" is nobody's
 
     def streams_of(self, group_id: str) -> list[str]:
-        """The streams that hold an entry of the group, the last one first."""
+        """Return the streams that hold an entry of the group, the last stream first."""
         return [stream for stream in reversed(WORK_STREAMS) if group_id in self.entries[stream]]
 
 
 def look(link: RedisLink, keys: Keys) -> View:
-    """Read everything, in the order that makes it right on a run that goes on."""
+    """Read the view, in the order that makes it right on a run that goes on."""
     server = server_of(link)
     cursor, slots, where, requests = link.script("ledger_view", keys.scripts())
     return View(
@@ -76,7 +76,7 @@ def look(link: RedisLink, keys: Keys) -> View:
 
 
 def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
-    """The cursor now."""
+    """Read the cursor."""
     found: Any = link(lambda client: client.hgetall(keys.cursor))
     return _cursor({field.decode(): value.decode() for field, value in found.items()})
 
@@ -87,7 +87,7 @@ def is_known(link: RedisLink, keys: Keys) -> bool:
 
 
 def server_of(link: RedisLink) -> str:
-    """The run id of the Redis that answers; each start of a server has its own."""
+    """Return the run id of the Redis that answers; each start of a server has its own."""
     return str(link(lambda client: client.info("server"))["run_id"])
 
 

@@ -1,4 +1,4 @@
-"""The learner's hold on a run: the scripts that it alone may call, each carrying its fence and the last seq it saw.
+"""The learner owns its run by scripts that no other role calls; each carries its fence and the last seq it saw.
 
 A newer learner has a higher fence, and every script of an older one changes nothing (`Fenced`). A Redis whose `seq` or
 fence is smaller than what was already acknowledged has forgotten something (`WentBack`); after `rejoin` its scripts
@@ -30,7 +30,7 @@ NewGroup = tuple[str, Fields]  # id and the fields of its entry
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What became of an `issue`."""
+    """The answer to an `issue`: where Redis stands, and whether the groups came in."""
 
     position: int  # where Redis stands now
     floor: int | None  # of the new groups; None if none came in
@@ -41,7 +41,7 @@ class RunOwner(RunReader):
     """Calls the guarded scripts, as the learner that holds the run.
 
     Args:
-        fence: of a learner that held the run before; without one, `claim` comes first.
+        fence: of a learner that held the run before; 0: `claim` comes first.
     """
 
     def __init__(self, link: RedisLink, keys: Keys, *, fence: int = 0) -> None:
@@ -58,7 +58,7 @@ class RunOwner(RunReader):
         return self.fence
 
     def rejoin(self) -> bool:
-        """Go on in a Redis that went back: it is told the fence again. Returns whether it knew this run at all.
+        """Write the fence again into a Redis that went back, and go on. Returns whether Redis knew this run at all.
 
         Raises:
             Fenced: a newer learner has the run.
@@ -74,7 +74,7 @@ class RunOwner(RunReader):
 
         Args:
             newest: policy version that the learner knows to be announced.
-            groups: a retry of a dead group may be among them; it is no ordinal, and counts as issued beside them.
+            groups: a retry of a dead group may be among them. A retry is no ordinal, and counts as issued beside them.
         """
         try:
             status, value = self._guarded(
@@ -96,7 +96,7 @@ class RunOwner(RunReader):
                 )
 
     def issue_eval(self, version: int, groups: Sequence[NewGroup]) -> int:
-        """Let an evaluation round in, or what is missing of it. Returns how many entries were added.
+        """Let in the groups of an evaluation round that are missing. Returns how many entries were added.
 
         Raises:
             NoRoom: Redis's memory is full; nothing was added.
@@ -104,9 +104,9 @@ class RunOwner(RunReader):
         return int(self._guarded("issue_eval", version, *_flat(groups), wait=Wait.FOR_ALL_BUT_MEMORY)[1])
 
     def reissue(self, groups: Sequence[NewGroup]) -> list[str]:
-        """Issue those of `groups` again that have a slot and are in no stream, with their old floors. Returns them.
+        """Issue again, with their old floors, the `groups` that have a slot and are in no stream. Returns their ids.
 
-        It makes good what is missing, so full memory does not refuse it.
+        The script restores what is missing, so full memory does not refuse it.
         """
         return [_text(group_id) for group_id in self._guarded("reissue", *_flat(groups))[1]]
 
@@ -139,8 +139,10 @@ class RunOwner(RunReader):
         """Look whether this learner still owns the run and Redis still knows what it acknowledged.
 
         A Redis that was restarted is asked to write its append-only file anew: half of a script may be at its end.
+
         Raises:
-            Fenced, WentBack: it does not.
+            Fenced: a newer learner owns the run.
+            WentBack: Redis has forgotten what it acknowledged.
         """
 
         def attempt(client: Any) -> list[Any]:
@@ -164,9 +166,9 @@ class RunOwner(RunReader):
             self._raise_for("went back", found)
 
     def rewrite_append_only_file(self) -> None:
-        """Ask Redis for it: a crash may have left half of a script at its end, to be run at the next start.
+        """Ask Redis to write its file anew: a crash may have left half of a script there, which the next start runs.
 
-        Where there is none, or one is being written already, there is nothing to do.
+        Redis refuses where it keeps no such file, or writes one already; nothing is to be done then.
         """
         with contextlib.suppress(redis.ResponseError):
             self.link(lambda client: client.bgrewriteaof())
@@ -182,9 +184,9 @@ class RunOwner(RunReader):
         return status, reply[1]
 
     def _one_try(self, run: Callable[..., Any]) -> Any:
-        """One try of a script, with the newest seq that either thread has seen.
+        """Try a script once, with the newest seq that either thread has seen.
 
-        From sending it to noting the reply nobody else sends one: of two replies under way, the second would hide that
+        Until the reply is noted no other thread sends a script: of two replies under way, the second would hide that
         Redis has forgotten the first. While a link waits between two tries, the other thread goes on.
         """
         with self._lock:

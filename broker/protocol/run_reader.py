@@ -1,4 +1,4 @@
-"""Reads what Redis holds of one run, for the learner: slots, cursor, places of groups, entries and memory.
+"""This module reads what Redis holds of one run: slots, cursor, places of groups, entries and memory.
 
 In: a link and the run's keys. Out: typed answers, so that no caller spells a key. Nothing here changes Redis but
 `bury` and `discard_retry_request`, which need no fence. The guarded scripts are in `broker.protocol.run_owner`.
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a survey says of one group."""
+    """The place of one group, as a survey found it."""
 
     group_id: str
     stream: str
@@ -62,52 +62,52 @@ class RunReader:
         self.keys = keys
 
     def slots(self) -> dict[str, int]:
-        """The groups without an outcome, and the floor of each, lowest floor first."""
+        """Return the groups without an outcome, and the floor of each, lowest floor first."""
         key = self.keys.slots
         found: Any = self.link(lambda client: client.zrange(key, 0, -1, withscores=True))
         return {group_id.decode(): int(floor) for group_id, floor in found}
 
     def slot_count(self) -> int:
-        """The number of groups without an outcome."""
+        """Return the number of groups without an outcome."""
         return int(self.link(lambda client: client.zcard(self.keys.slots)))
 
     def position(self) -> int:
-        """The next ordinal that will be issued; 0 where Redis does not know the run."""
+        """Return the next ordinal that will be issued; 0 where Redis does not know the run."""
         return self._cursor("position")
 
     def issued_retry(self, ordinal: int) -> int:
-        """The number of the newest retry that was issued of a group; 0: none was."""
+        """Return the number of a group's newest issued retry; 0: there is none."""
         return self._cursor(f"retry:{ordinal}")
 
     def version(self) -> int | None:
-        """The newest policy version that was announced; None where Redis knows of none."""
+        """Return the newest announced policy version; None where Redis knows of none."""
         found = self._run_field("version")
         return int(found) if found else None
 
     def status(self) -> str:
-        """The status that a learner wrote; "" where there is none."""
+        """Return the status that a learner wrote; "" where there is none."""
         return self._run_field("status")
 
     def where(self) -> list[str]:
-        """Ids of all groups, evaluation groups included, of which Redis names an entry."""
+        """Return the ids of all groups, evaluation groups included, of which `where` names an entry."""
         found: Any = self.link(lambda client: client.hkeys(self.keys.where))
         return [group_id.decode() for group_id in found]
 
     def places(self, group_ids: Sequence[str]) -> list[Place | None]:
-        """The entry of each group, in the given order; None where `where` names no entry."""
+        """Return the entry of each group, in the given order; None where `where` names no entry."""
         if not group_ids:
             return []
         found: Any = self.link(lambda client: client.hmget(self.keys.where, group_ids))
         return [Place(*place.decode().split(" ", 1)) if place else None for place in found]
 
     def survey(self, group_ids: Sequence[str]) -> list[Sighting]:
-        """Where groups that have a slot are. The answer may hold other groups beside `group_ids`."""
+        """Find the groups `group_ids` that have a slot. The answer may hold other groups, too."""
         reply = self.link.script("survey", self.keys.scripts(), *group_ids)
         words = [word.decode() for word in reply]
         return [Sighting(*four) for four in zip(*[iter(words)] * 4, strict=True)]
 
     def read(self, last: Mapping[str, str], *, block_s: float) -> list[Entry]:
-        """Entries that were added to some streams, oldest first within a stream; at most 64 of each.
+        """Read entries that were added to some streams, oldest first within a stream; at most 64 of each.
 
         Args:
             last: the entry id after which each stream is read.
@@ -124,7 +124,7 @@ class RunReader:
         ]
 
     def fetch(self, place: Place) -> list[Entry]:
-        """The entry at a place; an empty list where it is gone."""
+        """Read the entry at a place; an empty list where the entry is gone."""
         key = self.keys.stream(place.stream)
         reply = self.link(lambda client: client.xrange(key, place.entry_id, place.entry_id))
         return entries_of(place.stream, reply)
@@ -134,7 +134,7 @@ class RunReader:
         bury(self.link, self.keys, entry, reason=reason)
 
     def depths(self) -> dict[str, int]:
-        """Entries of each work stream."""
+        """Count the entries of each work stream."""
 
         def attempt(client: redis.Redis) -> list[int]:
             with client.pipeline(transaction=False) as pipe:
@@ -145,7 +145,7 @@ class RunReader:
         return dict(zip(WORK_STREAMS, self.link(attempt), strict=True))
 
     def memory(self) -> Memory:
-        """Redis's memory, and what is in flight."""
+        """Read Redis's memory, and what is in flight."""
 
         def attempt(client: redis.Redis) -> list[Any]:
             with client.pipeline(transaction=False) as pipe:
@@ -158,13 +158,13 @@ class RunReader:
         return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), int(prompts), int(slots))
 
     def processes(self, role: str) -> list[str]:
-        """The living processes of a role, as HOST-PID, by their heartbeats."""
+        """Return the processes of a role that have a heartbeat, as HOST-PID."""
         prefix = self.keys.alive(role, "")
         found = self.link(lambda client: keys_of(client, prefix))
         return [key.decode().removeprefix(prefix) for key in found]
 
     def retry_requests(self) -> list[str]:
-        """Ids of the dead groups that an operator asked to issue anew."""
+        """Return the ids of the dead groups that an operator asked to issue anew."""
         found: Any = self.link(lambda client: client.hkeys(self.keys.retries))
         return [group_id.decode() for group_id in found]
 

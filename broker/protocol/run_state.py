@@ -1,9 +1,8 @@
-"""What a running learner is told by those who may stop it: the fields `wanted` and `why` of the hash `run`.
+"""The fields `wanted` and `why` of the hash `run` carry requests to the learner that runs.
 
 `wanted` is an operator's: written by `millrace drain|pause|resume`, read by the learner about once a second, and obeyed
-by the one that comes next where none runs. It stays until the learner has done it. `why` is for the signal of whoever
-keeps the roles: `millrace up` writes it before it ends a learner because another role keeps failing, and what the
-learner says last takes it along.
+by the next learner where none runs. `wanted` stays until the learner has done it. `why` explains a signal: `millrace
+up` writes `why` before it ends a learner because another role keeps failing, and the learner's last status repeats it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 
 DRAIN = "drain"  # let nothing new in, train what is there, checkpoint, end with 0
-PAUSE = "pause"  # let nothing new in and train nothing; what is out is sampled and scored
+PAUSE = "pause"  # let nothing new in and train nothing; groups in flight are sampled and scored
 GO_ON = ""
 
 
@@ -24,17 +23,17 @@ def ask(link: RedisLink, keys: Keys, wanted: str) -> None:
 
 
 def asked(link: RedisLink, keys: Keys) -> str:
-    """What was asked for last."""
+    """Read what was asked for last: DRAIN, PAUSE or GO_ON."""
     return _read(link, keys, "wanted")
 
 
 def explain(link: RedisLink, keys: Keys, why: str) -> None:
-    """Say why the learner is about to be sent a signal; "" takes it back."""
+    """Write why the learner is about to be sent a signal; "" takes the reason back."""
     link.script("set_state", keys.scripts(), "why", why)
 
 
 def explanation(link: RedisLink, keys: Keys) -> str:
-    """Why the learner was sent a signal; "" where nobody said."""
+    """Read why the learner was sent a signal; "" where no reason was written."""
     return _read(link, keys, "why")
 
 

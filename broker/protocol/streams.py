@@ -1,4 +1,4 @@
-"""Entries of the work streams: read, handed over for their result, buried, rejected.
+"""This module reads the entries of the work streams, hands them over, buries and rejects them.
 
 In: entries of `prompts`, `rollouts`, `scored` or `dead`. Out: one result of each, by the script `hand_over`, or a
 letter on `dead`. Every role uses it; `broker.protocol.consumer` shares the work of a stream out. `scored` and `dead`
@@ -24,12 +24,12 @@ M = TypeVar("M")
 
 TRACEBACK_BYTES = 4000  # the end of one, kept in a dead letter
 NOBODY = "nobody"  # the consumer that has what was handed back (lua/hand_back.lua)
-LONGEST_NUMBER = 15  # digits of a floor: a longer one is none, and Lua's numbers would round it
+LONGEST_NUMBER = 15  # digits of a floor: Lua's numbers would round a longer number, which is no floor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One entry of a work stream, as it lies in Redis."""
+    """An entry of a work stream, as it lies in Redis."""
 
     stream: str  # prompts | rollouts | scored | dead
     entry_id: str
@@ -62,7 +62,7 @@ def entries_of(stream: str, reply: Any) -> list[Entry]:
 
 
 def read_entry(link: RedisLink, keys: Keys, stream: str, entry_id: str) -> Entry | None:
-    """The entry with that id; None if it is gone."""
+    """Read the entry with that id; None if it is gone."""
     found = entries_of(stream, link(lambda client: client.xrange(keys.stream(stream), entry_id, entry_id)))
     return found[0] if found else None
 

@@ -1,4 +1,4 @@
-"""From the run's configuration to the engine that it names. The engine's library is imported here, and not before.
+"""This module builds the engine that a run's configuration names, and imports that engine's library only then.
 
 In: a `Run`. Out: a `generators.engine.Engine`, not yet started. `python -m generators` calls it after joining a run.
 """
@@ -17,7 +17,7 @@ from generators.engine import Engine
 
 
 def build_engine(run: Run) -> Engine:
-    """Builds the engine that the run's configuration names.
+    """Build the engine that the run's configuration names.
 
     Raises:
         RunFailed: the model is a folder that this machine does not have.

@@ -1,7 +1,7 @@
-"""Scripted completions for tests of the wire: no model, no torch, every field valid.
+"""The scripted engine gives out the texts of its configuration, for tests of the wire: no model, no torch.
 
-In: a prompt. Out: the answers of the config in turn, their UTF-8 bytes as token ids. Runs in the generator's event
-loop; nothing in it can fail.
+In: a prompt. Out: the answers of the config in turn, every field valid, with UTF-8 bytes as token ids. Runs in the
+generator's event loop; nothing in it can fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STOP_ID = 0  # NUL ends a completion: no text contains it
 
 
 class ScriptedEngine:
-    """The engine seam over a list of texts."""
+    """An `Engine` that answers with a list of texts."""
 
     def __init__(self, run: Run, config: ScriptedEngineConfig) -> None:
         del run  # the seam's signature; a script needs no model
@@ -34,10 +34,10 @@ class ScriptedEngine:
         return self._version
 
     async def start(self) -> None:
-        """Nothing to load."""
+        """There is nothing to load."""
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """The scripted answers, after `seconds_per_group`, under the version held when sampling began."""
+        """Return the scripted answers after `seconds_per_group`, under the version held when sampling began."""
         version = self._version
         if version == NO_VERSION:
             raise RuntimeError("sample() before load_weights(): no weights have been loaded")
@@ -54,7 +54,7 @@ class ScriptedEngine:
         self._version = version
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """There is nothing to free."""
 
     @staticmethod
     def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:
@@ -71,5 +71,5 @@ class ScriptedEngine:
 
 
 def text_of(token_ids: Sequence[int], finish_reason: FinishReason) -> str:
-    """What a completion of these bytes says, without the NUL that ended it."""
+    """Return the text of a completion of these bytes, without the NUL that ended the completion."""
     return bytes(token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids).decode(errors="replace")

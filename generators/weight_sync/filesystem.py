@@ -24,7 +24,7 @@ class FilesystemReceiver:
     """A `WeightReceiver` that reads the learner's folder.
 
     Args:
-        elsewhere: gives the weights where this machine does not see the folder; None: nothing does.
+        elsewhere: the receiver for a machine that does not see the folder; None: there is none.
     """
 
     def __init__(self, elsewhere: WeightReceiver | None = None) -> None:
@@ -68,7 +68,7 @@ class FilesystemReceiver:
             self._elsewhere.close()
 
     def _is_elsewhere(self, file: Path) -> bool:
-        """Whether this machine does not see the learner's folder; a file alone may be gone since a newer one is out."""
+        """Whether this machine does not see the learner's folder; a replaced file is gone in a folder that stays."""
         now = time.monotonic()
         if self._missing_since is None:
             self._missing_since = now

@@ -29,7 +29,7 @@ RELAY_PATIENCE_S = 600.0  # for weights through Redis: a learner that has just s
 
 
 class WeightFollower:
-    """One task of a generator.
+    """Follows the announced weights, as one task of a generator.
 
     Attributes:
         waits_for: why the newest weights are not loaded yet, for people; "" where nothing is in the way.

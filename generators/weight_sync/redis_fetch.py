@@ -1,4 +1,4 @@
-"""The receiver through Redis: for a generator that does not see the learner's folder.
+"""The receiver through Redis serves a generator that does not see the learner's folder.
 
 In: the chunks that the learner's relay puts there while this generator asks (`broker.weight_chunks`). Out: a file in a
 folder of this generator's own, hashed while it is written; the hash is the announced one. Weights that are not there
@@ -41,7 +41,7 @@ class RedisReceiver:
     """
 
     def __init__(self, link: RedisLink, keys: Keys, generator: str, *, most_bytes: int) -> None:
-        self._client = link.client  # not the link, which waits: where Redis is full, that is said
+        self._client = link.client  # not the link, which would wait: the follower says that Redis is full
         self._keys = keys
         self._generator = generator
         self._most_bytes = most_bytes
@@ -63,13 +63,13 @@ class RedisReceiver:
         return Received(version=version, file=file)
 
     def fetch(self, newest: Announcement, checksums: Mapping[int, str], *, held: int) -> tuple[int, Path]:
-        """Ask for a version newer than `held`, and read the one that the relay gives out: the newest, or one before.
+        """Ask for a version newer than `held`, and read what the relay gives out: the newest, or an older one.
 
         Args:
             newest: the last announcement.
             checksums: version -> sha256, of the last announcements.
         Returns:
-            the version, and its file, which `loaded` removes.
+            The version, and its file, which `loaded` removes.
         Raises:
             TooLarge: the file has more bytes than the run's configuration lets through.
             NotHere: no such version is in Redis, or its chunks are not what was announced.
@@ -97,14 +97,14 @@ class RedisReceiver:
             raise NotHere(f"Redis does not answer as it should: {error}") from error
 
     def loaded(self, received: Received) -> None:
-        """Remove the file, and tell the relay which version is held: it need not keep that one for this generator."""
+        """Remove the file, and tell the relay that this generator holds the version and reads it no more."""
         self._has_loaded = True
         received.file.unlink(missing_ok=True)
         with contextlib.suppress(redis.RedisError):
             self._ask(received.version)
 
     def close(self) -> None:
-        """Break off what is being read, and leave nothing behind."""
+        """Break off the reading, and leave nothing behind."""
         self._stop.set()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -146,12 +146,12 @@ class RedisReceiver:
         return file
 
     def _complain(self, manifest: Manifest) -> None:
-        """Remove a manifest whose chunks are not as it says: without one the learner puts the version there again."""
+        """Remove a manifest whose chunks are not as it says: the learner then puts the version there again."""
         if weight_chunks.read_manifest(self._client, self._keys) == manifest:
             weight_chunks.discard_manifest(self._client, self._keys)
 
     def _own_folder(self) -> Path:
-        """The folder is made at the first need; folders that killed generators left are removed then."""
+        """Return this generator's folder. The first call makes it, and removes the folders of killed generators."""
         if self._folder is None:
             _sweep(Path(tempfile.gettempdir()))
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))

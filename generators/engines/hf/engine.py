@@ -1,7 +1,7 @@
-"""The engine on transformers: runs anywhere, on CUDA where there is one, and new weights go in between two batches.
+"""The engine on transformers runs anywhere, on CUDA where available; new weights go in between two batches.
 
 In: prompts from the worker's tasks, as many at once as it holds. Out: their completions. The event loop collects the
-groups that wait and one worker thread samples them side by side; `load_weights` runs in the same thread, so never
+groups that wait, and one worker thread samples them side by side. `load_weights` runs in the same thread, so never
 during a batch, and every completion has one span. An error of a batch reaches each of its callers.
 """
 
@@ -26,17 +26,17 @@ from generators.engine import NO_VERSION
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from generators.engines.hf.sampling import SampledRow
+    from generators.engines.hf.sampling import SampledCompletion
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.005  # groups lease their prompts one after the other: a batch waits so long for the next of them
+GATHER_S = 0.005  # groups lease their prompts one after the other: a batch waits so long for each next group
 
 Waiting = tuple[Prompt, "asyncio.Future[tuple[Completion, ...]]"]
 
 
 class HfEngine:
-    """The engine seam over one transformers model."""
+    """An `Engine` that holds one transformers model."""
 
     def __init__(self, run: Run, config: HfEngineConfig) -> None:
         self._run = run
@@ -87,7 +87,7 @@ class HfEngine:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._replace_weights, file, version)
 
     async def close(self) -> None:
-        """End the batch that runs now at its next token; its callers and those that wait get a Retryable."""
+        """End the running batch at its next token; its callers and those that wait get a Retryable."""
         self._closing.set()
         if self._batches is not None:
             self._batches.cancel()
@@ -112,7 +112,7 @@ class HfEngine:
             except asyncio.CancelledError:
                 self._fail(batch, Retryable("the engine was closed while it sampled this group"))
                 raise
-            except Exception as error:  # noqa: BLE001 - any: whoever waits for the batch has to hear of it
+            except Exception as error:  # noqa: BLE001 - any: the groups of the batch raise it
                 self._fail(batch, error)
             else:
                 for (_, future), completions in zip(batch, results, strict=True):
@@ -145,7 +145,7 @@ class HfEngine:
         return self._loaded
 
     def _build(self) -> None:
-        """Tokenizer and architecture; the parameters stay uninitialized until `_replace_weights`."""
+        """Load tokenizer and architecture; the parameters stay uninitialized until `_replace_weights`."""
         import torch
 
         from generators.engines.hf.model import build_model
@@ -185,10 +185,10 @@ class HfEngine:
         except SamplingStopped:
             raise Retryable("the engine was closed while it sampled this group") from None
         completions = [
-            tuple(self._completion(prompt, row, chat) for row in group)
+            tuple(self._completion(prompt, sampled, chat) for sampled in group)
             for prompt, group in zip(prompts, groups, strict=True)
         ]
-        tokens = sum(len(row.token_ids) for group in groups for row in group)
+        tokens = sum(len(sampled.token_ids) for group in groups for sampled in group)
         took_s = time.monotonic() - started
         log.debug(
             "batch_sampled groups=%d tokens=%d took_s=%.3f tokens_per_s=%.0f",
@@ -199,12 +199,12 @@ class HfEngine:
         )
         return completions
 
-    def _completion(self, prompt: Prompt, row: SampledRow, chat: Chat) -> Completion:
-        reason = FinishReason.STOP if row.stopped else FinishReason.LENGTH
+    def _completion(self, prompt: Prompt, sampled: SampledCompletion, chat: Chat) -> Completion:
+        reason = FinishReason.STOP if sampled.stopped else FinishReason.LENGTH
         return Completion.of_one_segment(
-            token_ids=row.token_ids,
-            logprobs=row.logprobs,
-            policy_spans=(Span(version=self._version, first=0, count=len(row.token_ids)),),
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            policy_spans=(Span(version=self._version, first=0, count=len(sampled.token_ids)),),
             finish_reason=reason,
-            text=chat.text(prompt.token_ids.tolist(), row.token_ids.tolist(), reason),
+            text=chat.text(prompt.token_ids.tolist(), sampled.token_ids.tolist(), reason),
         )

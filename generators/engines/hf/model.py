@@ -1,4 +1,4 @@
-"""The policy as transformers knows it: its architecture, and weights from a safetensors file, all of them or none.
+"""This module builds the policy in transformers, and loads weights from a safetensors file: all of them or none.
 
 In: the run's model section; files with Hugging Face names. Called by the hf engine between two batches, and by the vLLM
 engine to check a file before it goes to vLLM, which would only warn of a missing tensor. A file that does not fit is
@@ -43,7 +43,7 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
 
 
 def build_skeleton(section: ModelConfig) -> PreTrainedModel:
-    """Build the same without storage: names and shapes only, to check a file with."""
+    """Build the architecture without storage: names and shapes only, to check a file with."""
     with torch.device("meta"):
         return build_model(section)
 
@@ -53,7 +53,8 @@ def check_weights(model: PreTrainedModel, file: Path) -> dict[str, torch.Tensor]
 
     Returns:
         The model's tensors by their names in the file. A parameter that is tied to another (`lm_head.weight` to the
-        embedding) is not among them and may be absent from the file; the other one's values count.
+        embedding) is not among them and may be absent from the file: the values of the parameter that it is tied to
+        count.
     Raises:
         RunFailed: a name is missing or unexpected, a shape differs, or the file is no safetensors file.
         FileNotFoundError: there is no such file (any more).

@@ -1,11 +1,12 @@
 """Sample several groups side by side with a transformers model: one prefill, then one forward a token.
 
-In: a model and prompts. Out: ids and log-probabilities a row. Called by generators.engines.hf.engine in its worker
-thread; knows nothing of versions, text or the event loop. It holds no state: a batch that fails leaves nothing behind.
+In: a model and prompts. Out: ids and log-probabilities of each completion. Called by generators.engines.hf.engine in
+its worker thread; knows nothing of versions, text or the event loop. It holds no state: a batch that fails leaves
+nothing behind.
 """
 
-# G groups of a batch, B rows (one a completion), P tokens of the longest prompt, T tokens of the longest completion,
-# V tokens of the vocabulary.
+# G groups of a batch, B completions that still sample, P tokens of the longest prompt, T tokens of the longest
+# completion, V tokens of the vocabulary.
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from broker.messages import Prompt
 
 
 @dataclass(frozen=True, slots=True)
-class SampledRow:
-    """One completion as sampled."""
+class SampledCompletion:
+    """A completion as it was sampled."""
 
     token_ids: NDArray[np.int32]  # [T], the stop token included
     logprobs: NDArray[np.float32]  # [T], nats, of softmax(logits / temperature)
@@ -31,14 +32,14 @@ class SampledRow:
 
 
 class SamplingStopped(Exception):
-    """`should_stop` said so between two tokens."""
+    """`should_stop` ended the sampling between two tokens."""
 
 
 @dataclass(slots=True)
-class _Rows:
-    """The rows that still sample; finished ones are dropped now and then."""
+class _Active:
+    """The completions that still sample; finished ones are dropped now and then."""
 
-    index_B: Tensor  # where each belongs in the batch's results
+    index_B: Tensor  # the completion's place in the batch's results
     mask_BK: Tensor  # [B, P + T], True where a key is real: left padding is not
     position_B: Tensor  # position of the next token
     temperature_B1: Tensor
@@ -46,16 +47,16 @@ class _Rows:
     uniform_BT: Tensor  # the randomness of every token, drawn ahead
     alive_B: Tensor
 
-    def select(self, rows: Tensor) -> _Rows:
-        """Only these rows."""
-        return _Rows(
-            self.index_B[rows],
-            self.mask_BK[rows],
-            self.position_B[rows],
-            self.temperature_B1[rows],
-            self.limit_B[rows],
-            self.uniform_BT[rows],
-            self.alive_B[rows],
+    def select(self, kept: Tensor) -> _Active:
+        """Return these completions alone."""
+        return _Active(
+            self.index_B[kept],
+            self.mask_BK[kept],
+            self.position_B[kept],
+            self.temperature_B1[kept],
+            self.limit_B[kept],
+            self.uniform_BT[kept],
+            self.alive_B[kept],
         )
 
 
@@ -65,66 +66,66 @@ def sample_groups(
     prompts: Sequence[Prompt],
     stop_token_ids: frozenset[int],
     should_stop: Callable[[], bool],
-) -> list[list[SampledRow]]:
+) -> list[list[SampledCompletion]]:
     """Sample `prompt.n` completions of every prompt.
 
-    A row's randomness comes from its prompt's seed alone, so the same weights, prompt and seed give the same
-    completions in whatever batch they are sampled (but for the last bit of floating point).
+    A completion's randomness comes from its prompt's seed alone, so the same weights, prompt and seed give the same
+    completions in any batch (but for the last bit of floating point).
 
     Args:
         model: in eval mode, on the device where it shall run.
         prompts: of any lengths, temperatures and numbers of completions.
-        stop_token_ids: each ends a row and belongs to it.
+        stop_token_ids: each ends a completion and belongs to it.
         should_stop: asked between two tokens.
     Returns:
-        For every prompt its rows.
+        For every prompt its completions.
     Raises:
         SamplingStopped: `should_stop()` was true.
     """
     device = model.device
-    rows, input_GP, keys_GP = _lay_out(prompts, device)
+    active, input_GP, keys_GP = _lay_out(prompts, device)
     longest, width = max(prompt.max_tokens for prompt in prompts), input_GP.shape[1]
     stops = torch.tensor(sorted(stop_token_ids), device=device)
-    ids_BT = torch.zeros(len(rows.index_B), longest, dtype=torch.int32, device=device)
-    logprobs_BT = torch.zeros(len(rows.index_B), longest, device=device)
-    length_B = torch.zeros(len(rows.index_B), dtype=torch.int64, device=device)
-    stopped_B = torch.zeros(len(rows.index_B), dtype=torch.bool, device=device)
+    ids_BT = torch.zeros(len(active.index_B), longest, dtype=torch.int32, device=device)
+    logprobs_BT = torch.zeros(len(active.index_B), longest, device=device)
+    length_B = torch.zeros(len(active.index_B), dtype=torch.int64, device=device)
+    stopped_B = torch.zeros(len(active.index_B), dtype=torch.bool, device=device)
 
     cache = DynamicCache(config=model.config)
     logits_BV = _prefill(model, prompts, input_GP, keys_GP, cache)
     for t in range(longest):
-        token_B, logprob_B = _draw(logits_BV, rows.temperature_B1, rows.uniform_BT[:, t])
-        ids_BT[rows.index_B, t] = token_B.int()
-        logprobs_BT[rows.index_B, t] = logprob_B
+        token_B, logprob_B = _draw(logits_BV, active.temperature_B1, active.uniform_BT[:, t])
+        ids_BT[active.index_B, t] = token_B.int()
+        logprobs_BT[active.index_B, t] = logprob_B
         is_stop_B = torch.isin(token_B, stops)
-        ends_B = rows.alive_B & (is_stop_B | (rows.limit_B == t + 1))
-        length_B[rows.index_B[ends_B]] = t + 1
-        stopped_B[rows.index_B[ends_B & is_stop_B]] = True
-        rows.alive_B = rows.alive_B & ~ends_B
-        alive = int(rows.alive_B.sum())  # the step's one synchronization with the device
+        ends_B = active.alive_B & (is_stop_B | (active.limit_B == t + 1))
+        length_B[active.index_B[ends_B]] = t + 1
+        stopped_B[active.index_B[ends_B & is_stop_B]] = True
+        active.alive_B = active.alive_B & ~ends_B
+        alive = int(active.alive_B.sum())  # the step's one synchronization with the device
         if alive == 0:
             break
         if should_stop():
             raise SamplingStopped
-        if 2 * alive <= len(token_B):  # copying the cache pays once half of the rows are done
-            kept = rows.alive_B.nonzero()[:, 0]
-            rows, token_B = rows.select(kept), token_B[kept]
+        if 2 * alive <= len(token_B):  # copying the cache pays once half of the completions are done
+            kept = active.alive_B.nonzero()[:, 0]
+            active, token_B = active.select(kept), token_B[kept]
             cache.batch_select_indices(kept)
         logits_BV = model(
             input_ids=token_B[:, None],
-            attention_mask=rows.mask_BK[:, : width + t + 1],
-            position_ids=rows.position_B[:, None],
+            attention_mask=active.mask_BK[:, : width + t + 1],
+            position_ids=active.position_B[:, None],
             past_key_values=cache,
             use_cache=True,
         ).logits[:, -1]
-        rows.position_B = rows.position_B + 1
+        active.position_B = active.position_B + 1
     return _by_group(prompts, ids_BT, logprobs_BT, length_B, stopped_B)
 
 
 def _prefill(
     model: PreTrainedModel, prompts: Sequence[Prompt], input_GP: Tensor, keys_GP: Tensor, cache: DynamicCache
 ) -> Tensor:
-    """Reads every prompt once, whatever its group's size, and returns the logits [B, V] of each row's first token."""
+    """Read every prompt once, whatever its group's size; return the logits [B, V] of each completion's first token."""
     sizes = torch.tensor([prompt.n for prompt in prompts], device=model.device)
     group_B = torch.repeat_interleave(torch.arange(len(prompts), device=model.device), sizes)
     logits_GV: Tensor = model(
@@ -139,8 +140,8 @@ def _prefill(
     return logits_GV[group_B]
 
 
-def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Rows, Tensor, Tensor]:
-    """The rows before their first token, the left-padded prompts [G, P] and which of their places are real [G, P]."""
+def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
+    """Lay out a batch: completions without tokens, left-padded prompts [G, P], and True where they are real [G, P]."""
     width = max(len(prompt.token_ids) for prompt in prompts)
     longest = max(prompt.max_tokens for prompt in prompts)
     input_GP = torch.zeros(len(prompts), width, dtype=torch.int64)
@@ -160,7 +161,7 @@ def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Rows, Te
     temperature_G = torch.tensor([prompt.temperature for prompt in prompts], dtype=torch.float32)
     limit_G = torch.tensor([prompt.max_tokens for prompt in prompts])
     size = len(group_B)
-    rows = _Rows(
+    active = _Active(
         index_B=torch.arange(size, device=device),
         mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
         position_B=prompt_tokens_G[group_B].to(device),
@@ -169,16 +170,16 @@ def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Rows, Te
         uniform_BT=torch.cat(uniform).to(device),
         alive_B=torch.ones(size, dtype=torch.bool, device=device),
     )
-    return rows, input_GP.to(device), keys_GP.to(device)
+    return active, input_GP.to(device), keys_GP.to(device)
 
 
 def _positions(keys_GP: Tensor) -> Tensor:
-    """Positions that count real tokens only; padding shares position 0 and is masked."""
+    """Count positions by real tokens only; padding shares position 0 and is masked."""
     return (keys_GP.long().cumsum(-1) - 1).clamp(min=0)
 
 
 def _draw(logits_BV: Tensor, temperature_B1: Tensor, uniform_B: Tensor) -> tuple[Tensor, Tensor]:
-    """One token a row, by inverting the cumulative distribution, with its log-probability in float32.
+    """Draw a token for each completion by inverting the cumulative distribution; log-probabilities are float32.
 
     The sum runs in float64: in float32 its rounding, over a vocabulary of 150,000, outweighs rare tokens.
     """
@@ -191,17 +192,17 @@ def _draw(logits_BV: Tensor, temperature_B1: Tensor, uniform_B: Tensor) -> tuple
 
 def _by_group(
     prompts: Sequence[Prompt], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
-) -> list[list[SampledRow]]:
-    """Cut the batch's arrays to each row's length and hand them back prompt by prompt."""
+) -> list[list[SampledCompletion]]:
+    """Cut the batch's arrays to each completion's length, and return them prompt by prompt."""
     ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()
     lengths, stopped = length_B.tolist(), stopped_B.tolist()
-    groups, row = [], 0
+    groups, first = [], 0
     for prompt in prompts:
         groups.append(
             [
-                SampledRow(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
-                for b in range(row, row + prompt.n)
+                SampledCompletion(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
+                for b in range(first, first + prompt.n)
             ]
         )
-        row += prompt.n
+        first += prompt.n
     return groups

@@ -1,11 +1,11 @@
-"""The engine on vLLM: the one for real runs. New weights are loaded in flight, and each token says which it came from.
+"""The engine on vLLM is for real runs. New weights are loaded in flight, and each token names its version.
 
-In: prompts from the worker's tasks, as many at once as it holds; vLLM batches them itself. Out: their completions,
-with spans. For new weights generation pauses, keeps its requests, forgets its caches, loads, and goes on. vLLM's engine
-core is another process: when it dies or stops answering, every caller gets `EngineDied` and the generator ends with an
-error; when the generator dies, however that happens, so does the engine core (generators.engines.vllm.worker).
+In: prompts from the worker's tasks, as many at once as the worker holds; vLLM batches them itself. Out: their
+completions, with spans. For new weights generation pauses, keeps its requests, clears its caches, loads, and goes on.
+vLLM's engine core is another process. When it dies or stops answering, every caller gets `EngineDied` and the generator
+ends with an error. When the generator dies, however, so does the engine core (generators.engines.vllm.worker).
 
-vLLM is imported in `start`, after the environment that it reads has been set. CPU and GPU builds run this same file.
+vLLM is imported in `start`, after the environment that vLLM reads has been set. CPU and GPU builds run this same file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CPU_BLOCK_SIZE = 32  # tokens of a KV block; the smallest that vLLM's CPU kernel
 
 
 class VllmEngine:
-    """The engine seam over one AsyncLLM."""
+    """An `Engine` that holds one AsyncLLM."""
 
     def __init__(self, run: Run, config: VllmEngineConfig) -> None:
         self._run = run
@@ -109,7 +109,7 @@ class VllmEngine:
         """Sample a group; requests that come during a weight update start after it.
 
         Raises:
-            BadMessage: it does not fit, or vLLM refuses it for another reason.
+            BadMessage: the prompt does not fit, or vLLM refuses it for another reason.
             EngineDied: the engine core died or stalled.
         """
         if self._parts is None or self._version == NO_VERSION:
@@ -119,14 +119,14 @@ class VllmEngine:
         return await parts.line.get(self._generate(prompt, parts), what="sampling")
 
     async def load_weights(self, file: Path, version: int) -> None:
-        """Replace the weights between two tokens of whatever is being sampled.
+        """Replace the weights between two tokens of the groups that are being sampled.
 
-        The KV cache is recomputed with the new weights, so that each log-probability is of the version that its span
-        names, and of no mixture.
+        The KV cache is recomputed with the new weights, so that each log-probability belongs to the one version that
+        its span names.
 
         Raises:
             RunFailed: the file's names or shapes are not the model's; the old weights stay.
-            FileNotFoundError: there is no such file any more; the old weights stay.
+            FileNotFoundError: the file is gone; the old weights stay.
             EngineDied: the update failed half-way, or the engine core died or stalled.
         """
         from generators.engines.hf.model import check_weights
@@ -137,8 +137,8 @@ class VllmEngine:
         started = time.monotonic()
         with file.open("rb") as kept:
             await asyncio.to_thread(check_weights, parts.skeleton, file)
-            # The learner removes old versions at any time, and each worker opens the file when its turn comes: by this
-            # path of an open descriptor a worker finds the content even if the name is gone.
+            # The learner removes old versions at any time, and each worker opens the file when its turn comes. This
+            # path of an open descriptor leads a worker to the content even if the name is gone.
             held = Path(f"/proc/{os.getpid()}/fd/{kept.fileno()}")
             await self._update(parts, held, version)
         log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
@@ -176,7 +176,7 @@ class VllmEngine:
         gc.collect()  # AsyncLLM is part of a cycle
 
     def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
-        """Because vLLM would cut the answer short, or read behind the embedding, without a word."""
+        """Refuse a prompt for which vLLM would cut the answer short, or read behind the embedding, without a word."""
         tokens = len(prompt.token_ids)
         if tokens + prompt.max_tokens > self._max_model_len:
             raise BadMessage(
@@ -193,7 +193,7 @@ class VllmEngine:
         while not line.is_cut:
             await asyncio.sleep(PING_EVERY_S)
             async with self._control:
-                with suppress(EngineDied):  # whoever waits for the engine hears of it by the line
+                with suppress(EngineDied):  # callers that wait for the engine get the error from the lifeline
                     await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
 
     async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
@@ -202,8 +202,8 @@ class VllmEngine:
         from vllm.inputs import tokens_input
         from vllm.sampling_params import RequestOutputKind
 
-        # No seed of its own: vLLM rewinds a seeded request's generator when it recomputes the request, as after new
-        # weights, and a CPU generator can't be rewound (the engine dies); on a GPU seeds slow the sampler down.
+        # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
+        # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
         params = SamplingParams(
             n=prompt.n,
             temperature=prompt.temperature,
@@ -230,7 +230,7 @@ class VllmEngine:
 
 @dataclass
 class _Parts:
-    """What a started engine consists of."""
+    """The parts of an engine that has started."""
 
     engine: AsyncLLM
     line: Lifeline
@@ -241,10 +241,10 @@ class _Parts:
 
 
 def _import_vllm(config: VllmEngineConfig) -> None:
-    """Set the environment, then import what takes long.
+    """Set the environment, then import vLLM, which takes long.
 
-    Not in the keeper's thread: vLLM keeps the traceback of an optional import that failed, and with it every frame
-    below and what is in them. There that would be the engine, to be finalized when the interpreter is half gone.
+    This does not run in the keeper's thread. vLLM keeps the traceback of an optional import that failed, and with it
+    every frame below. In that thread the frames hold the engine, which the half-gone interpreter would finalize.
     """
     import torch
 
@@ -300,8 +300,8 @@ async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: 
     """Have every worker load `file`, while generation is paused.
 
     Raises:
-        FileNotFoundError: it is gone, and the only worker did not find it either; nothing has changed.
-        EngineDied: anything else went wrong, so that the model may hold parts of two versions.
+        FileNotFoundError: the file is gone, and the only worker did not find it either; nothing has changed.
+        EngineDied: something else went wrong, and the model may hold parts of two versions.
     """
     from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
 
@@ -327,7 +327,7 @@ def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Complet
     """Translate one finished completion.
 
     Raises:
-        Retryable: vLLM ended it for a reason of its own.
+        Retryable: vLLM ended the completion for a reason of its own.
     """
     from vllm.logprobs import FlatLogprobs
 

@@ -1,4 +1,4 @@
-"""What vLLM and its processes read at import. Called by `generators.engines.vllm.engine` before vLLM is imported."""
+"""This module sets what vLLM and its processes read at import. The vLLM engine calls it before it imports vLLM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
 
 
 def _find_libnuma(folder: Path) -> None:
-    """Where the system has no libnuma, vLLM's kernels need the one that `make setup` put into the environment."""
+    """Load the libnuma that `make setup` put into the environment: vLLM's kernels need it where the system has none."""
     library = folder / "libnuma.so.1"
     if library.exists():
         ctypes.CDLL(str(library))  # this process

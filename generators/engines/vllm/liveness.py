@@ -1,7 +1,7 @@
-"""Watching over an engine in other processes: they may die or hang, and nobody may wait for them for ever.
+"""This module watches over an engine in other processes: they may die or hang, and no caller waits for ever.
 
-In: what is awaited of the engine. Out: its result, or `EngineDied` for everybody who waits. Runs in the generator's
-process, for generators.engines.vllm.engine; it knows nothing of vLLM.
+In: a coroutine of the engine's library. Out: its result, or `EngineDied` for every caller that waits. Runs in the
+generator's process, for generators.engines.vllm.engine; knows nothing of vLLM.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ E = TypeVar("E")
 
 
 class EngineDied(Exception):
-    """The engine has died or no longer answers. Not the prompt's fault, and no retry in this process can help."""
+    """The engine has died or no longer answers. The prompt is not at fault, and no retry in this process can help."""
 
 
 class Lifeline:
-    """What is awaited of an engine: never beyond its death, nor beyond a limit. Belongs to one event loop.
+    """Awaits an engine's answers, never beyond the engine's death or a limit. Belongs to one event loop.
 
     Args:
         fatal: what the engine's library raises when the engine is gone.
@@ -42,7 +42,7 @@ class Lifeline:
         return self._death.done()
 
     def cut(self, reason: str) -> EngineDied:
-        """Tell everybody who waits; the first reason counts."""
+        """Declare the engine dead to every caller that waits; the first reason counts. Returns the error to raise."""
         if not self._death.done():
             self._death.set_result(reason)
         return EngineDied(f"the engine is gone: {self._death.result()}")
@@ -51,7 +51,7 @@ class Lifeline:
         """Await `work`.
 
         Raises:
-            EngineDied: the engine died, or the limit passed; everybody else who waits gets the same.
+            EngineDied: the engine died, or `limit_s` seconds passed; every other caller that waits gets the same.
         """
         task = asyncio.ensure_future(work)
         waited: set[asyncio.Future[Any]] = {task, self._death}
@@ -69,9 +69,9 @@ class Lifeline:
 class Keeper(threading.Thread, Generic[E]):
     """The thread that starts an engine's processes and outlives them.
 
-    Starting takes a minute, in which the event loop goes on; and the kernel ends a process that asked to die with its
-    parent when the *thread* that forked it ends, so this one stays. A daemon: a start that hangs does not keep the
-    generator from ending.
+    Starting takes a minute, in which the event loop goes on. The kernel ends a process that asked to die with its
+    parent when the *thread* that forked the process ends, so this thread stays. It is a daemon: a start that hangs
+    does not keep the generator from ending.
     """
 
     def __init__(self, launch: Callable[[], E], shut_down: Callable[[E], None]) -> None:
@@ -85,7 +85,7 @@ class Keeper(threading.Thread, Generic[E]):
         """Launch, wait for `end`, shut down."""
         try:
             engine = self._launch()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the engine has to hear of it
+        except BaseException as error:  # noqa: BLE001 - any: the caller that waits for the engine raises it
             self.engine.set_exception(error)
             return
         self.engine.set_result(engine)
@@ -93,7 +93,7 @@ class Keeper(threading.Thread, Generic[E]):
         self._shut_down(engine)
 
     def end(self) -> None:
-        """Shut the engine down and wait for it, but not for ever: what hangs ends with this process."""
+        """Shut the engine down and wait up to END_S seconds: processes that hang end with this one."""
         self._ending.set()
         self.join(END_S)
         if self.is_alive():

@@ -1,4 +1,4 @@
-"""The part of the vLLM engine that runs inside vLLM's own processes: taking over weights, and dying with the generator.
+"""This module runs inside vLLM's own processes: it loads new weights there, and ends them with the generator.
 
 In: the path of a safetensors file, while generation is paused. Out: a model that samples from it. vLLM imports this
 module in its engine core (whose executor is unpickled from here) and in every worker (`worker_extension_cls`). An error
@@ -30,39 +30,39 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from broker.processes import die_with_parent
 
-BACKEND = "file"  # our name in vLLM's registry of weight transfer engines
+BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
 GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # environment: the process that starts the engine core
 
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
-    """Nothing to agree on beforehand."""
+    """Carries nothing: both sides agree on nothing beforehand."""
 
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """One new version."""
+    """Names the file of a new version."""
 
     path: str = ""  # safetensors with Hugging Face names
 
 
 class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
-    """Weights from a file that the worker can read. The whole update is one call, `receive_weights`."""
+    """Loads weights from a file that the worker can read. The whole update is one call, `receive_weights`."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        """Nothing to set up."""
+        """There is nothing to set up."""
 
     def start_weight_update(self) -> None:
-        """Nothing yet: a file that can't be opened must not leave the layers without storage."""
+        """Change nothing yet: a file that can't be opened must not leave the layers without storage."""
 
     def receive_weights(self, update_info: FileUpdate) -> None:
         """Load every tensor of the file into the model, in place (captured CUDA graphs stay valid).
 
-        vLLM's layerwise reload puts each layer back into checkpoint form first. Loading without it fails where a kernel
-        has repacked a weight: every linear layer on a CPU in float32.
+        vLLM's layerwise reload puts each layer back into checkpoint form first. Loading without that step fails where a
+        kernel has repacked a weight: every linear layer on a CPU in float32.
         """
         model: Any = self.model
         with safe_open(update_info.path, framework="pt") as stored, torch.no_grad():
@@ -73,14 +73,14 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
             _repack_output_layer(model)
 
     def finish_weight_update(self) -> None:
-        """Nothing left to do."""
+        """There is nothing left to do."""
 
     def shutdown(self) -> None:
-        """Nothing to release."""
+        """There is nothing to release."""
 
 
 def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
-    """One at a time, in the order of the file: the whole model need not fit beside itself."""
+    """Read one tensor at a time, in the order of the file: two copies of the model need not fit in memory."""
     for name in stored.offset_keys():  # type: ignore[no-untyped-call]
         yield name, stored.get_tensor(name)  # type: ignore[no-untyped-call]
 
@@ -88,8 +88,8 @@ def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
 def _repack_output_layer(model: torch.nn.Module) -> None:
     """Make a tied output layer follow the embedding.
 
-    On a CPU its kernel has a packed copy of the shared weight. The reload repacks layers whose tensors were in the
-    file, and a tied one's are not: without this it goes on with the logits of the previous version, silently.
+    On a CPU the layer's kernel has a packed copy of the shared weight. The reload repacks layers whose tensors were in
+    the file; a tied layer has none there, and would silently go on with the logits of the previous version.
     """
     for module in model.modules():
         if isinstance(module, ParallelLMHead):
@@ -98,7 +98,7 @@ def _repack_output_layer(model: torch.nn.Module) -> None:
 
 
 class WorkerExtension:
-    """What `worker_extension_cls` names. It adds nothing: its use is that this module is imported in the worker."""
+    """The class that `worker_extension_cls` names. It adds nothing: naming it has the worker import this module."""
 
 
 class CoreProcessExecutor(UniProcExecutor):
@@ -106,11 +106,11 @@ class CoreProcessExecutor(UniProcExecutor):
 
 
 class WorkerProcessExecutor(MultiprocExecutor):
-    """The same of workers in processes of their own."""
+    """vLLM's executor of workers in processes of their own, which import this module, too."""
 
 
 def executor_for(base: type[Executor]) -> type[Executor]:
-    """The class here that stands for vLLM's `base`.
+    """Return the class of this module that takes the place of vLLM's `base`.
 
     Raises:
         RuntimeError: vLLM chose another executor (Ray, for example), whose processes nobody would end.
@@ -122,10 +122,10 @@ def executor_for(base: type[Executor]) -> type[Executor]:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it ends, however that happens.
+    """Have the kernel end this process when its parent ends, however that happens.
 
     The engine core imports this module while it still unpickles its arguments, and `multiprocessing` does not know its
-    parent then: the environment says who it is.
+    parent then: the environment names the parent.
     """
     parent = multiprocessing.parent_process()
     parent_pid = parent.pid if parent is not None else int(os.environ.get(GENERATOR_PID, os.getpid()))
@@ -137,5 +137,5 @@ def _die_with_parent() -> None:
 
 _die_with_parent()
 WeightTransferEngineFactory.register_engine(BACKEND, FileEngine)
-# It warns of tied and computed tensors at each update. What a file holds has been checked before it came here.
+# vLLM's reload warns of tied and computed tensors at each update. A file has been checked before this process gets it.
 logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)
