@@ -1,4 +1,4 @@
-"""Writes that outlive a power cut: bytes and names are on the disk when a function here returns."""
+"""This module writes so that a power cut loses nothing: bytes and names are on the disk when a function returns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sync(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder, and sync its name and the names of the folders above it.
 
-    The folders above may be as new: the run's own was made a moment ago, by the lock or by the logs. The walk ends at
+    The folders above may be as new: the lock or the logs made the run's own folder a moment ago. The walk ends at
     another file system, and at a folder that this user may not list: nothing of a run is made above those.
     """
     if path.is_dir():

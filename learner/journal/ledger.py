@@ -1,4 +1,4 @@
-"""The ledger of a run as it is read: what became of every group, and what every step trained on.
+"""This module reads the ledger of a run: what became of every group, and what every step trained on.
 
 In: the files that `learner.journal` writes. Out: a `Ledger`, and by `read_step` any step's groups. Read by the
 learner's recovery, the audit and the tools; needs no torch. Damage is an error, or a line of `Ledger.problems` where
@@ -40,7 +40,7 @@ ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: le
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a group ended."""
+    """The end of a group: how, and why."""
 
     kind: str  # trained | dropped | dead
     detail: str  # the step, or the reason
@@ -52,7 +52,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Ledger:
-    """The outcomes, steps and incarnations that the records of a journal tell of."""
+    """The outcomes, steps and incarnations in the records of a journal."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
@@ -112,7 +112,7 @@ class Ledger:
 
 
 def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
-    """The groups that a record tells of; a retry names the dead group and the new group."""
+    """Return the groups that a record names; a retry names the dead group and the new group."""
     match record["kind"]:
         case "step" | "evaluation":
             return list(record.get("ids", ()))
@@ -140,12 +140,12 @@ def read_ledger(folder: Path, *, before: int | None = None, strict: bool = True,
 
 
 def ledgers(folder: Path) -> list[Path]:
-    """The ledger files of all incarnations, the oldest first."""
+    """List the ledger files of all incarnations, the oldest first."""
     return sorted(folder.glob("ledger-*.log"), key=fence_of)
 
 
 def fence_of(path: Path) -> int:
-    """The fence of the incarnation that wrote a ledger file."""
+    """Return the fence of the incarnation that wrote a ledger file."""
     return int(path.stem.removeprefix("ledger-"))
 
 
@@ -182,7 +182,7 @@ class _Reader:
         self._ledger.problems.append(text)
 
     def _chain(self) -> list[tuple[Path, int | None]]:
-        """Ledgers from the newest incarnation to the first, each with the position where it ends for the next.
+        """Return the ledgers from the newest incarnation to the first, each with its end as the next one knows it.
 
         An incarnation that was killed before its first record was whole has written nothing, and no record names it:
         the incarnation before it is the newest.
@@ -207,7 +207,7 @@ class _Reader:
 
     @staticmethod
     def _newest(files: list[Path]) -> Path | None:
-        """The ledger of the newest incarnation that has written a record."""
+        """Return the ledger of the newest incarnation that has written a record."""
         for path in reversed(files):
             first = first_record(path)
             if isinstance(first, Broken) and first.is_tail:

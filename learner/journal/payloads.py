@@ -1,4 +1,4 @@
-"""What the steps trained on: the payloads beside the ledger, in files of a bounded size.
+"""This module writes and reads what the steps trained on: payloads beside the ledger, in files of bounded size.
 
 In: groups as they were scored, with their advantages. Out: msgpack of each step in a payload file,
 `payload-FENCE-NNN.bin`, and the same groups again. Written by `learner.journal`, read by recovery and the tools; needs
@@ -63,13 +63,13 @@ class PayloadFile:
 
 
 def payload_files(folder: Path) -> list[PayloadFile]:
-    """The payload files that are there, the oldest first."""
+    """List the payload files that are there, the oldest first."""
     found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("payload-*.bin"))
     return sorted(PayloadFile(int(match[1]), int(match[2]), path) for match, path in found if match)
 
 
 class StepEncoder:
-    """Makes payloads in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
+    """Encodes payloads in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
@@ -85,7 +85,7 @@ class StepEncoder:
             self._maps.pop(group_id, None)
 
     def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
-        """The payload of one step, the groups in the order of training. Its memory is reused by the next call.
+        """Encode the payload of one step, the groups in the order of training. The next call reuses its memory.
 
         The length of a msgpack map (u32), the map, all token ids (i32), all log-probabilities (f32); little-endian,
         one behind the other. In the map each group is msgpack of its own, and has the length of an array where that
@@ -103,7 +103,7 @@ class StepEncoder:
                 "step": step,
                 "ids_bytes": sizes[IDS],
                 "groups": [self._known_map(group) for group in groups],
-                "advantages": [list(row) for row in advantages],
+                "advantages": [list(of_group) for of_group in advantages],
             }
         )
         position = _HEAD_BYTES.size + len(head)
@@ -127,7 +127,7 @@ class StepEncoder:
 
 
 def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], list[list[float | None]]]:
-    """Groups and advantages of a step, in the order that they were trained in.
+    """Read groups and advantages of a step, in the order in which they were trained.
 
     Every completion's `text` is "": `generators.decoding` makes it of the token ids.
 
@@ -135,7 +135,7 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
         folder: the journal's.
         record: the step's, from `Ledger.steps`.
     Raises:
-        PayloadGone: its file is not there.
+        PayloadGone: the payload's file is not there.
         JournalError: the payload is not what was written, or can't be read.
     """
     where = f"{folder / record['file']}: the payload of step {record['step']}"
@@ -160,7 +160,7 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
 
 
 def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
-    """The bytes of a step's payload, checked against their checksum. Raises as `read_step` does."""
+    """Read the bytes of a step's payload, and compare their checksum. Raises as `read_step` does."""
     path = folder / record["file"]
     where = f"{path}: the payload of step {record['step']}"
     try:
@@ -229,7 +229,7 @@ _score = attrgetter(*SCORE)
 
 
 def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
-    """The arrays of token ids in the order in which `group_of` asks for them, the prompt's last."""
+    """Return the arrays of token ids in the order in which `group_of` asks for them, the prompt's last."""
     return [
         *(completion.token_ids for completion in group.rollout.completions),
         group.rollout.prompt.token_ids,
@@ -237,7 +237,7 @@ def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
 
 
 def pack_columns(group: ScoredGroup) -> bytes:
-    """The group's columns, in msgpack."""
+    """Return the group's columns, in msgpack."""
     rollout = group.rollout
     said = rollout.completions
     packed: bytes = msgpack.packb(
@@ -256,7 +256,7 @@ def pack_columns(group: ScoredGroup) -> bytes:
 
 
 def group_of(packed: bytes, get: Get) -> ScoredGroup:
-    """The inverse of `pack_columns`; every completion's text is "". Raises BadMessage.
+    """Read the group that `pack_columns` wrote; every completion's text is "". Raises BadMessage.
 
     Args:
         get: called for the arrays of each type in their order.
@@ -265,7 +265,7 @@ def group_of(packed: bytes, get: Get) -> ScoredGroup:
 
 
 def _versions(completion: Completion) -> list[int]:
-    """Version and token count of each span, flat: a span begins where the span before it ends."""
+    """Return version and token count of each span, flat: a span begins where the span before it ends."""
     numbers: list[int] = []
     for span in completion.policy_spans:
         numbers += span.version, span.count
@@ -273,7 +273,7 @@ def _versions(completion: Completion) -> list[int]:
 
 
 def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
-    """The wire's tree of the group, which `broker.trees` checks value by value.
+    """Make the wire's tree of the group, which `broker.trees` checks value by value.
 
     Each completion is the tree of its one segment, as in the wire's schema 1: the journal knows no other.
     """

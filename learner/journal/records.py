@@ -1,9 +1,9 @@
-"""Records of a ledger's file: how a record is framed, and which bytes of a file are whole records.
+"""This module frames the records of a ledger's file, and finds the whole records among a file's bytes.
 
 In: a record, or a file. Out: the bytes to append, or every whole record with its place, and the damage between them.
 Used by `learner.journal` to write and by `learner.journal.ledger` to read. A record that ends a file and is not whole
 was being written when its incarnation ended. A broken record that others follow was whole once, and something has
-changed it since.
+changed its bytes since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KIND = b"\xa4kind"  # the first key of every record, behind the one or three by
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole record."""
+    """A record that is whole, with its place."""
 
     record: Mapping[str, Any]
     start: int  # of its frame, in bytes from the beginning of the file
@@ -41,13 +41,13 @@ class Broken:
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """A record's bytes in the file. Its first key must be `kind`: by that a record is found behind damage."""
+    """Return a record's bytes in the file. Its first key must be `kind`, by which records behind damage are found."""
     body = msgpack.packb(record, use_bin_type=True)
     return FRAME.pack(len(body), zlib.crc32(body)) + bytes(body)
 
 
 def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
-    """Every record and every piece of damage in a ledger's file, in order.
+    """Yield every record and every piece of damage in a ledger's file, in order.
 
     Args:
         until: bytes that count; the bytes behind them are void. None: the whole file.
@@ -63,7 +63,7 @@ def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
 
 
 def first_record(path: Path) -> Whole | Broken | None:
-    """The first record (or damage) of a ledger's file; None for an empty file."""
+    """Read the first record (or damage) of a ledger's file; None for an empty file."""
     return next(scan(path), None)
 
 
@@ -83,7 +83,7 @@ def _record_at(stream: BinaryIO, position: int, limit: int) -> Whole | None:
 
 
 def _next_record(stream: BinaryIO, position: int, limit: int) -> Broken:
-    """The broken bytes at `position`, up to the next whole record.
+    """Return the broken bytes at `position`, up to the next whole record.
 
     The length of a broken record can't be trusted, so the rest is searched for the beginning of every record. Where
     none is found, but the length fits and bytes follow it, the next record is the torn one: an incarnation writes

@@ -1,4 +1,4 @@
-"""Which payload files are removed: those that the settings do not keep and recovery does not need.
+"""This module chooses the payload files to remove: the settings do not keep them, and recovery does not need them.
 
 In: the ledger, the files that are there, the steps that the checkpoints cover. Out: the files to remove. Called by
 `learner.journal` after each checkpoint. Records of groups and steps stay for ever.

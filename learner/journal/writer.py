@@ -1,4 +1,4 @@
-"""The journal: the ledger of the whole run, and what every step trained on.
+"""This module writes the journal: the ledger of the whole run, and what every step trained on.
 
 In: each batch before the optimizer sees it, and each group that ended without training. Out: files that say for ever
 what became of every group. Written by rank 0 of the learner, read by `learner.journal.ledger`; needs no torch.

@@ -1,1 +1,1 @@
-"""The start of the learner's processes: the checks before it, the ranks, and why a rank has failed."""
+"""The learner's processes start here: the checks before the start, the ranks, and why a rank has failed."""

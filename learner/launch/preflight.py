@@ -1,8 +1,8 @@
-"""Whether the files and folders that a configuration names are here; a mistyped path is named before anything starts.
+"""This module checks that configured files and folders are here: a mistyped path is named before anything starts.
 
 In: a resolved run, in the `millrace up`, `chaos` or `python -m learner` that starts it on this machine. Out: nothing,
-or a `ConfigError` with the key. Not part of loading: a process that joins from another machine, or reads an old run's
-configuration, needs no such file.
+or a `ConfigError` with the key. The check is no part of loading: a process that joins from another machine, or reads an
+old run's configuration, needs no such file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a learner of several ranks has ended, told where rank 0 could not tell, or knew only the echo of a death.
+"""This module reports why a learner of several ranks has ended, where rank 0 could not report the cause itself.
 
 In: how the ranks have ended. Out: the run's status in Redis and status.json. Run by the launcher of the ranks when all
 of them are gone. A status that can't be written is logged; the exit code is the same.
@@ -30,8 +30,8 @@ OUTAGE_S = 5.0  # for which the end waits for Redis
 def report_death(run: Run, ended: Ended) -> None:
     """Write why the ranks ended, unless rank 0 has given a reason of its own or another learner has the run.
 
-    After a signal a run that was on stays `running`, with the reason: the same command goes on with it, `millrace up`
-    gives it at once, and the other roles wait for that. Otherwise it has failed.
+    After a signal a run that was on stays `running`, with the reason: the same command goes on with the run. `millrace
+    up` gives that command at once, and the other roles wait. Otherwise the run has failed.
     """
     try:
         with (
@@ -64,7 +64,7 @@ def _tell(run: Run, link: RedisLink, ended: Ended) -> None:
 
 @contextlib.contextmanager
 def _redis_of(run: Run) -> Iterator[str]:
-    """The URL of the run's Redis. A private Redis is gone with rank 0, and is started again for this moment."""
+    """Give the URL of the run's Redis. A private Redis is gone with rank 0, and is started again for this moment."""
     if run.broker.url is not None:
         yield run.broker.url.get_secret_value()
         return

@@ -1,8 +1,8 @@
-"""Which of the learner's processes this is, and the start of the others.
+"""This module finds out which rank this process is, and starts the others.
 
 In: the run, the command line, and RANK from a launcher if there is one. Out: this process's `Ranks`, or the exit code
 of the ranks that it has started and waited for. Runs first in `python -m learner`, before torch is imported. When one
-rank dies the others are ended, its exit code is the code of all, and its number and its end are told on. When this
+rank dies the others are ended, its exit code is the code of all, and its number and its end are reported. When this
 process dies, the kernel ends the ranks.
 """
 
@@ -40,7 +40,7 @@ ECHO = re.compile("closed by peer|reset by peer|broken pipe|likely closed|remote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process's place among the learner's processes."""
+    """The place of this process among the learner's processes."""
 
     rank: int  # rank 0 has the run's Redis and journal to itself; the others follow its commands
     local_rank: int  # its number on this machine: which GPU
@@ -49,7 +49,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Why the ranks have ended, where rank 0 did not decide so."""
+    """The reason why the ranks have ended, where rank 0 did not decide to end."""
 
     why: str  # "rank 1 was killed by SIGKILL"
     by_signal: bool  # then the run may go on with the next start
@@ -61,8 +61,9 @@ def launch_or_join(
 ) -> Ranks | int:
     """Become one of the learner's ranks, or start them all and wait for them.
 
-    With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join those. With
-    `learner.ranks` = 1: be the only one, in this process. Else: start them and wait.
+    With RANK in the environment (torchrun, DeepSpeed's launcher, or this function in the parent): join the ranks that
+    were started. With
+    `learner.ranks` = 1: be the only rank, in this process. Otherwise: start the ranks and wait.
 
     Args:
         run: the resolved run.
@@ -149,7 +150,7 @@ def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None
 
 
 def _read(pipe: int) -> str:
-    """The last words of a rank that has ended; "" where it left none."""
+    """Read the last words of a rank that has ended; "" where the rank left none."""
     os.set_blocking(pipe, False)  # a process that outlives its rank may hold the other end
     try:
         return os.read(pipe, MOST_BYTES).decode(errors="replace")
@@ -158,7 +159,7 @@ def _read(pipe: int) -> str:
 
 
 def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) -> Ended | None:
-    """The rank that died first: by a signal, else with a reason of its own. None: rank 0 decided to end.
+    """Find the rank that died first: by a signal, else with a reason of its own. None: rank 0 decided to end.
 
     Args:
         codes: of all ranks, negative for a signal.
@@ -182,11 +183,13 @@ def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) ->
 
 
 def _wait(children: Sequence[subprocess.Popen[bytes]]) -> tuple[int, list[int]]:
-    """Until all have ended with 0, or one has not: its code, 128 + N where signal N ended it, and which were dead then.
+    """Wait until all ranks have ended with 0, or one with another code. Returns that code and the ranks dead by then.
+
+    The code is 128 + N where signal N ended the rank.
 
     No rank counts as dead that ended after rank 0 had ended well.
-    When rank 0 has ended well the others have a while to follow it; one that stays is ended, and that is a failure.
-    A code of rank 0 alone is its verdict, and no death: it decides how the whole ends, and has said why.
+    When rank 0 has ended well the others have a while to follow. A rank that stays is ended, which is a failure.
+    A code of rank 0 alone is no death: rank 0 decides how the run ends, and has given the reason.
     """
     deadline = math.inf
     while True:

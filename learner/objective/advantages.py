@@ -1,4 +1,4 @@
-"""Advantages: from the rewards of one group to one number for each of its completions.
+"""This module turns the rewards of one group into advantages, one number for each completion.
 
 In: the rewards of a `ScoredGroup`, None where unscorable. Out: one number for each completion, None where the
 completion must not train. Runs in the learner's rank 0, between the intake and the packing. Pure: only a wrong call
@@ -17,7 +17,7 @@ SAME_REWARD = 1e-9  # rewards closer than this are equal: 1 / std must not blow 
 
 
 def has_variance(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored completions of a group differ: without a difference there is nothing to learn from it.
+    """Whether the scored completions of a group differ: without a difference a step learns nothing.
 
     Args:
         rewards: [G], None where unscorable.

@@ -1,4 +1,4 @@
-"""The choice of the objective that the configuration names."""
+"""This module builds the objective that the configuration names."""
 
 from __future__ import annotations
 

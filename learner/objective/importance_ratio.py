@@ -1,4 +1,4 @@
-"""The importance ratio of a token, between the policy now and the policy that sampled the token.
+"""This module computes the importance ratio of a token: the policy now to the policy that sampled the token.
 
 In: log-probabilities of the learner and of the sampler, and the loss mask. Out: the logarithm of the ratio, and the
 divergence that is made of it. Pure; used by the losses and by the step's statistics.
@@ -15,7 +15,7 @@ LOG_RATIO_LIMIT = 20.0  # e^20 is far beyond any clip, and finite: one broken to
 
 
 def log_ratio(logprobs_BT: Tensor, sampled_logprobs_BT: Tensor, loss_mask_BT: Tensor) -> Tensor:
-    """Logarithm of the importance ratio, nats; 0 where the mask is False, limited to what `exp` keeps finite.
+    """Return the logarithm of the importance ratio, nats, so limited that `exp` is finite; 0 where the mask is False.
 
     The mask is applied first: an untrained place may hold inf or NaN, and inf * 0 is NaN.
     """

@@ -1,4 +1,4 @@
-"""The seam of the loss: what an objective is given for one micro-batch, and what it returns.
+"""The seam of the loss: an objective gets the tokens of one micro-batch, and returns a loss.
 
 In: the tokens of one micro-batch, with their log-probabilities now and when they were sampled. Out: a scalar with the
 gradient, and named sums for the metrics. Runs in every rank of the learner, once a micro-batch. An objective keeps no
@@ -32,7 +32,7 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Loss:
-    """The loss of one micro-batch, and what the metrics say of it.
+    """The loss of one micro-batch, and its part of the metrics.
 
     Attributes:
         value: scalar with the gradient: this micro-batch's share of the mean over the global batch.
@@ -50,5 +50,5 @@ class Objective(Protocol):
     """A loss on tokens. Names of sums and maxima are the same for every micro-batch, also for an empty one."""
 
     def loss(self, tokens: TokenBatch) -> Loss:
-        """The loss of one micro-batch, whose mask may be False everywhere."""
+        """Return the loss of one micro-batch, whose mask may be False everywhere."""
         ...

@@ -1,5 +1,5 @@
-"""What a run says of itself: metrics of a step, latencies, alarms, and the curves at its end.
+"""A run reports here: metrics of a step, latencies, alarms, and the curves at its end.
 
-`logger.py` is the seam of whatever receives the metrics; each logger is one file, and `build.py` chooses the ones that
-the configuration names.
+`logger.py` is the seam of the receivers of metrics. Each logger is one file, and `build.py` builds the loggers that the
+configuration names.
 """

@@ -1,4 +1,4 @@
-"""Alarms: what an operator should look at, from the metrics of a step.
+"""This module finds alarms in the metrics of a step: what an operator should look at.
 
 In: the object of one step. Out: sentences that say what to do. Used by `learner.reporting.metrics`; no alarm decides
 anything.
@@ -14,8 +14,8 @@ from config.run import Run
 MISMATCH = 0.02  # mean k3, nats, over tokens that learner and sampler see with the same weights
 TRUNCATED_SHARE = 0.2  # of the completions of a step
 LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
-LATE_AFTER_STEPS = 20  # steps of this incarnation, before which that share says little
-AGAIN_STEPS = 20  # until the same alarm is repeated
+LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE says little
+AGAIN_STEPS = 20  # steps until the same alarm is repeated
 
 
 class Alarms:
@@ -28,7 +28,7 @@ class Alarms:
         self._said: dict[str, int] = {}
 
     def of(self, record: Mapping[str, Any]) -> list[str]:
-        """The alarms of one step, in words."""
+        """Return the alarms of one step, in words."""
         self._steps += 1
         self._seconds += record["seconds"]
         found = {

@@ -1,4 +1,4 @@
-"""The choice of the loggers that the configuration names."""
+"""This module builds the loggers that the configuration names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _build(section: LoggerConfig, run: Run) -> Logger:
 
 
 class Guarded:
-    """A logger of one's own, whose failures do not end the run: the training goes on, and a warning says why."""
+    """Wraps a custom logger, whose failures do not end the run: the training goes on, and a warning says why."""
 
     def __init__(self, name: str, logger: Logger) -> None:
         self._name = name
@@ -48,11 +48,11 @@ class Guarded:
         self._said = ""
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Hand the record on."""
+        """Hand the record on to the custom logger."""
         self._try(lambda: self._logger.log(record))
 
     def sample(self, record: Mapping[str, Any]) -> None:
-        """Hand the sample on."""
+        """Hand the sample on to the custom logger."""
         self._try(lambda: self._logger.sample(record))
 
     def close(self) -> None:

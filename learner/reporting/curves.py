@@ -1,4 +1,4 @@
-"""The run in one picture: `curves.png`, drawn at the end from `metrics.jsonl`.
+"""This module draws a run in one picture, `curves.png`, at the end from `metrics.jsonl`.
 
 In: the objects of `metrics.jsonl`. Out: the picture, beside that file. Rank 0 draws the picture when the run ends,
 however it ends. A picture that can't be drawn is logged and fails nothing.
@@ -190,5 +190,5 @@ def _seconds(records: Records, part: str) -> list[float]:
 
 
 def _depths(records: list[dict[str, Any]], stream: str) -> list[float]:
-    """Depth of a stream at each step; 0 for a step that was trained again, when nothing was counted."""
+    """Return the depth of a stream at each step; 0 for a step that was trained again, when nothing was counted."""
     return [record.get("queues", {}).get(stream, 0) for record in records]

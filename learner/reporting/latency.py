@@ -1,4 +1,4 @@
-"""Latency of a step's groups, from their issue to the step: sampling, scoring, and the waits between them.
+"""This module measures the latency of a step's groups: sampling, scoring, and the waits between them.
 
 In: the groups of a step, with the times of their issue, sampling and scoring. Out: sums of seconds, for the learner's
 `WorkMeter` and the step's metrics. Used by `learner.trainer`. Each time is by the clock of the machine that wrote it:
@@ -13,7 +13,7 @@ from broker.messages import ScoredGroup
 
 
 def ages_of(groups: Sequence[ScoredGroup], *, now: float) -> dict[str, float]:
-    """Seconds of all groups together, up to `now` in Unix seconds.
+    """Add up the seconds of all groups, up to `now` in Unix seconds.
 
     Returns:
         `age_prompts_s`, waiting for a generator; `age_sampling_s`; `age_rollouts_s`, waiting for a scorer;

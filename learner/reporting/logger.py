@@ -1,7 +1,7 @@
-"""The seam of the loggers: whatever receives a run's metrics and sample answers.
+"""The seam of the loggers: a logger receives a run's metrics and sample answers.
 
-In: objects that JSON holds. Out: what the logger makes of them. Rank 0 calls it between two steps, so it should not
-wait long.
+In: objects that JSON holds. Out: what the logger makes of them. Rank 0 calls a logger between two steps, so it should
+not wait long.
 """
 
 from __future__ import annotations

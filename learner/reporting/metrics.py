@@ -1,4 +1,4 @@
-"""What people see of a run: an object and a console line for each step, sample answers, alarms.
+"""This module shows people the run: an object and a console line for each step, sample answers, alarms.
 
 In: what each step trained on and how long its parts took. Out: an object for each step and each sample, to the loggers
 of the configuration, and a console line. Runs in rank 0. What a kill takes from the metrics file, the learner's next
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Clock:
-    """Where one step's time went, by name, in seconds."""
+    """Measures where one step's time goes, by name, in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -36,7 +36,7 @@ class Clock:
         self._last = now
 
     def take(self) -> dict[str, float]:
-        """The laps so far; the next step begins with none."""
+        """Return the laps so far; the next step begins with none."""
         taken, self.seconds = self.seconds, {}
         return taken
 
@@ -178,7 +178,7 @@ class Metrics:
         self.flush()
         if (
             self._evaluations and self._last_step
-        ):  # before the first step, they go with it in the next incarnation
+        ):  # before the first step, the rounds go with that step in the next incarnation
             late: dict[str, Any] = {"step": self._last_step}
             add_rounds(late, self._evaluations)
             self._write(late)
@@ -198,7 +198,7 @@ class Metrics:
 
 
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What an object says of a round: its pass rate, or why a lost round has none."""
+    """Return the words for a round: its pass rate, or why a lost round has none."""
     return {
         "version": version,
         **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result},
@@ -206,13 +206,13 @@ def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reward_mean(groups: Sequence[ScoredGroup]) -> float:
-    """Mean reward of all completions that have a reward; 0 where none has."""
+    """Return the mean reward of all completions that have a reward; 0 where none has."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
     return sum(rewards) / len(rewards) if rewards else 0.0
 
 
 def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
-    """The metrics that a batch's groups give: lag in versions, lengths in tokens, the share that was truncated."""
+    """Return the metrics of a batch's groups: lag in versions, lengths in tokens, the share that was truncated."""
     lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
     lags = batch.lags[batch.loss_mask]
     cut = [

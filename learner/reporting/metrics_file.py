@@ -1,4 +1,4 @@
-"""The metrics file: the logger that writes `metrics.jsonl` and `samples.jsonl`, and the reader of the former.
+"""This logger writes `metrics.jsonl` and `samples.jsonl`; the module also reads `metrics.jsonl`.
 
 In: the object of each step. Out: one line for each, and the steps' objects again. An evaluation round may end when its
 step's line is written already and no step follows. It has a line of its own then (`step` and the round's keys, no
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 
 class MetricsFile:
-    """The two files in a run's folder. A `learner.reporting.logger.Logger`."""
+    """A `Logger` that writes the two files in a run's folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def _open(file: Path) -> TextIO:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Every step's object in a run's folder; none where there is no file. Torn lines are passed over."""
+    """Read every step's object in a run's folder; none where there is no file. Torn lines are passed over."""
     try:
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The seam of the training backend: what the learner's loop needs of whatever holds the model and its optimizer.
+"""The seam between the learner's loop and the training backend, which holds the model and its optimizer.
 
 In: packed batches, one for each optimizer step. Out: metrics, weights for the generators, checkpoints. Rank 0 calls
 the methods. The other ranks are in `follow`, and each method runs on all ranks at once.
@@ -17,7 +17,7 @@ SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and
 
 
 class HoldsState(Protocol):
-    """What a checkpoint needs of a backend."""
+    """The part of a backend that a checkpoint needs: its state, saved and loaded."""
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         """Write all that training goes on from; every rank needs to see the folder.
@@ -42,14 +42,14 @@ class TrainingBackend(WeightHandle, HoldsState, Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model has."""
+        """The number of tokens that the model's embedding has."""
         ...
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Take one optimizer step on a batch.
 
         The gradient is that of the mean over the trained tokens of the whole batch, however many ranks and
-        micro-batches they lie in. A batch in which nothing trains makes a step with a gradient of zero. A gradient that
+        micro-batches hold them. A batch in which nothing trains makes a step with a gradient of zero. A gradient that
         is not finite leaves weights and optimizer as they were, on all ranks, and the metrics say `skipped`: the same
         batch on the same weights is skipped again when a journal is replayed.
 

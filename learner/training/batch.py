@@ -1,8 +1,8 @@
 """This module packs scored groups into the micro-batches that one optimizer step trains on.
 
 In: groups with their advantages, in rank 0 alone. Out: a `Batch` of the whole step, and its shard for each rank, as
-arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies on
-it. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
+arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies
+on this. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
 """
 
 # N tokens of all micro-batches, M micro-batches, T tokens of one completion.
@@ -50,16 +50,16 @@ class Batch:
 
     @property
     def num_micro_batches(self) -> int:
-        """Number of micro-batches."""
+        """The number of micro-batches."""
         return len(self.micro_batch_starts) - 1
 
     def micro_batches(self) -> Iterator[slice]:
-        """The slice of the flat arrays that holds each micro-batch, in order."""
+        """Return the slice of the flat arrays that holds each micro-batch, in order."""
         for start, stop in zip(self.micro_batch_starts[:-1], self.micro_batch_starts[1:], strict=True):
             yield slice(int(start), int(stop))
 
     def to_bytes(self) -> bytes:
-        """The batch in msgpack, its arrays as raw little-endian bytes."""
+        """Return the batch in msgpack, its arrays as raw little-endian bytes."""
         arrays = {
             name: getattr(self, name).astype(dtype, copy=False).tobytes() for name, dtype in _ARRAYS.items()
         }
@@ -70,14 +70,14 @@ class Batch:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Batch:
-        """The inverse of `to_bytes`. The arrays are read-only views of the bytes."""
+        """Read what `to_bytes` returned. The arrays are read-only views of the bytes."""
         fields: dict[str, Any] = msgpack.unpackb(data)
         for name, dtype in _ARRAYS.items():
             fields[name] = np.frombuffer(fields[name], dtype=dtype)
         return cls(**fields)
 
     def shard(self, rank: int, world_size: int) -> Batch:
-        """The micro-batches of one rank: see `shards`.
+        """Return the micro-batches of one rank, as `shards` chooses them.
 
         Args:
             rank: rank of the shard, 0 <= rank < world_size.
@@ -86,12 +86,12 @@ class Batch:
         return self.shards(world_size)[rank]
 
     def shards(self, world_size: int) -> list[Batch]:
-        """The micro-batches of each rank: the same number for every rank, and about as many tokens.
+        """Return the micro-batches of each rank: the same number for every rank, and about as many tokens.
 
-        ZeRO's collectives run once a micro-batch, so a rank with one less would leave the others waiting for ever.
-        Micro-batches of one masked token fill the gaps. The longest micro-batch is placed first, on the rank with the
-        fewest tokens that has room. So the lengths fall within each rank, and micro-batches that run together are
-        alike in length.
+        ZeRO's collectives run once a micro-batch, so the other ranks would wait for ever for a rank with fewer
+        micro-batches. Micro-batches of one masked token fill the gaps. The longest micro-batch is placed first, on the
+        rank with the fewest tokens that has room. So the lengths fall within each rank, and micro-batches that run
+        together are alike in length.
 
         Args:
             world_size: number of ranks.
@@ -169,7 +169,7 @@ def pack(
 
 
 def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
-    """[T]: policy versions between the sampling of each token and now."""
+    """Return [T], the policy versions between the sampling of each token and now."""
     versions = [span.version for span in completion.policy_spans]
     if max(versions) > policy_version:
         raise ValueError(
@@ -183,7 +183,7 @@ def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDAr
 def _sequence(
     prompt_ids: NDArray[np.int32], completion: Completion, *, advantage: float, lags: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """One prompt with one completion, as the arrays of a batch."""
+    """Lay one prompt with one completion out as the arrays of a batch."""
     before, after = len(prompt_ids), len(completion.token_ids)
     return {
         "token_ids": np.concatenate([prompt_ids, completion.token_ids]).astype(np.int32),
@@ -198,7 +198,7 @@ def _sequence(
 
 
 def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of the sequences in each bin. Ties keep their order, so the arguments alone decide the result."""
+    """Return the indices of the sequences in each bin. Ties keep their order: the arguments alone decide the result."""
     bins: list[list[int]] = []
     room = np.zeros(len(lengths), dtype=np.int64)  # tokens left in each bin, 0 in bins not yet begun
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):

@@ -1,4 +1,4 @@
-"""The choice of the training backend that the configuration names."""
+"""This module builds the training backend that the configuration names."""
 
 from __future__ import annotations
 

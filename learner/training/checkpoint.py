@@ -1,4 +1,4 @@
-"""Checkpoints: all that training goes on from, written aside, sealed with checksums, renamed; the newest few stay.
+"""This module writes checkpoints aside, seals them with checksums and renames them; the newest few stay.
 
 In: the backend after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
 each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). An interrupted
@@ -40,7 +40,7 @@ HASHED_AT_ONCE = 8  # files: each rank has one, and a disk reads several faster 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where training stands, beside the weights."""
+    """The place where training stands, beside the weights."""
 
     version: int  # optimizer steps done
     first_row: int  # place in the data's order that a run from here begins with
@@ -63,7 +63,7 @@ class Checkpoints:
         return bool(self._config.every) and version % self._config.every == 0
 
     def save(self, policy: HoldsState, progress: Progress) -> Path:
-        """Write a checkpoint, and remove those that are too old. A whole one of this version stays as it is.
+        """Write a checkpoint, and remove those that are too old. A whole checkpoint of this version stays as it is.
 
         Raises:
             RunFailed: the disk refuses the checkpoint.
@@ -76,7 +76,8 @@ class Checkpoints:
             make_folder(self.folder)
             for leftover in self.folder.glob(f"*{ASIDE}"):
                 shutil.rmtree(leftover)
-            # To replace a whole one would leave a moment without any, and the journal may have removed older steps.
+            # To replace a whole checkpoint would leave a moment without any, and the journal may have removed older
+            # steps.
             if final.is_dir() and what_is_wrong(final) is None and _holds_the_same(final, progress):
                 return final
             policy.save_checkpoint(aside, asdict(progress))
@@ -98,7 +99,7 @@ class Checkpoints:
         return final
 
     def newest_good(self, *, at_most: int | None = None, ledger: Ledger | None = None) -> Path | None:
-        """The newest checkpoint whose files are what its manifest says; None if there is none.
+        """Find the newest checkpoint whose files are what its manifest says; None if there is none.
 
         Each broken checkpoint is named in a warning. Every byte is read.
 
@@ -125,24 +126,24 @@ class Checkpoints:
         return None
 
     def oldest_version(self) -> int | None:
-        """Steps that every kept checkpoint has done: the journal need not keep their payloads for recovery.
+        """Count the steps that every kept checkpoint has done: recovery needs no payload of these steps.
 
         None while fewer checkpoints are there than `checkpoint.keep`: then the run's beginning has to stand in for a
-        broken one, and from there every payload is needed. Missing and truncated files are noticed here, flipped bits
+        broken checkpoint, and every payload is needed. Missing and truncated files are noticed here, flipped bits
         are not: this is called after every save, and reads no checksums.
         """
         good = self._seemingly_good()
         return version_of(good[0]) if len(good) >= self._config.keep else None
 
     def _kept(self) -> list[Path]:
-        """All checkpoints that have a final name, the oldest first."""
+        """List the checkpoints that have a final name, the oldest first."""
         return sorted(
             (path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()),
             key=version_of,
         )
 
     def _seemingly_good(self) -> list[Path]:
-        """The checkpoints that count as kept, the oldest first."""
+        """List the checkpoints that count as kept, the oldest first."""
         return [
             folder
             for folder in self._kept()
@@ -175,7 +176,7 @@ def load(policy: HoldsState, folder: Path, *, is_checked: bool = False) -> Progr
 
 
 def read_progress(folder: Path) -> Progress:
-    """Where a checkpoint stands, without loading it. Raises RunFailed if the folder is no checkpoint."""
+    """Read where training stood in a checkpoint, and load nothing. Raises RunFailed if the folder is no checkpoint."""
     try:
         return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8"))["state"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -212,12 +213,12 @@ def read_state(folder: Path, *, fits: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(folder: Path) -> int:
-    """Optimizer steps done by a checkpoint, from its folder's name."""
+    """Read from its folder's name how many optimizer steps a checkpoint has done."""
     return int(folder.name.removeprefix("step-"))
 
 
 def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
-    """Why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte.
+    """Say why a checkpoint can't be used, for people; None if it is what its manifest says. Reads every byte.
 
     Args:
         folder: of the checkpoint.
@@ -239,7 +240,7 @@ def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
 
 
 def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
-    """Why a whole checkpoint does not hold the ledger's steps, for people; None if it does."""
+    """Say why a whole checkpoint does not hold the ledger's steps, for people; None if it does."""
     try:
         progress = read_progress(folder)
     except RunFailed as error:

@@ -1,4 +1,4 @@
-"""The training backend on DeepSpeed: its engine on all ranks, steered by rank 0.
+"""The training backend on DeepSpeed runs its engine on all ranks, steered by rank 0.
 
 In: packed batches, one for each optimizer step. Out: metrics, weights for the generators, checkpoints. The only
 importer of deepspeed. Rank 0 calls the methods; the other ranks are in `follow`, and each method runs on all of them at
@@ -50,7 +50,7 @@ _ENGINE = "engine"  # DeepSpeed's part of a checkpoint
 
 
 class DeepSpeedBackend:
-    """The model, its optimizer and its ranks. A `learner.training.backend.TrainingBackend`."""
+    """A `TrainingBackend` that holds the model, its optimizer and its ranks."""
 
     def __init__(self, run: Run, *, rank: int, world_size: int) -> None:
         """Load the model and build the engine; a collective.
@@ -90,7 +90,7 @@ class DeepSpeedBackend:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model has."""
+        """The number of tokens that the model's embedding has."""
         size: int = self._model.get_input_embeddings().num_embeddings
         return size
 
@@ -129,20 +129,20 @@ class DeepSpeedBackend:
         return state
 
     def keep_alive(self) -> None:
-        """Rank 0, every half minute while it waits: the others' wait does not time out, and a dead rank is noticed."""
+        """Rank 0: send a command that does nothing: the others' wait does not time out, and a dead rank shows."""
         self._on_all_ranks(commands.KeepAlive())
 
     def close(self) -> None:
         """Rank 0: free the engine everywhere, and end the others' `follow`.
 
         After a failure the other ranks can't be told: they may be waiting in the middle of a step. They end when this
-        process does, or by whoever launched them.
+        process does, or their launcher ends them.
         """
         if not self._has_failed:
             self._on_all_ranks(commands.Close())
 
     def follow(self) -> None:
-        """The other ranks: do what rank 0 does, until it closes."""
+        """The other ranks: do what rank 0 does, until rank 0 closes."""
         command: Command | None = None
         while not isinstance(command, commands.Close):
             command = self._channel.receive()
@@ -153,7 +153,7 @@ class DeepSpeedBackend:
 
     def _on_all_ranks(self, command: Command, shards: list[Batch] | None = None) -> Any:
         """Rank 0: send the command, and each rank its shard; then do the same here."""
-        self._has_failed = True  # unless the command comes to its end
+        self._has_failed = True  # until the command has come to its end
         self._channel.send(command)
         if shards is not None:
             self._channel.send_parts([shard.to_bytes() for shard in shards[1:]])
@@ -194,14 +194,15 @@ class DeepSpeedBackend:
         return result
 
     def _build(self) -> tuple[Any, Any]:
-        """The transformers model, and DeepSpeed's engine around it."""
+        """Load the transformers model, and build DeepSpeed's engine around the model."""
         run, on_cuda = self._run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
         attention = attention_implementation(
             run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
         )
-        # transformers asks this object, while it lives, whether to split the weights among ranks as it reads them.
+        # transformers asks this object, as long as it exists, whether to split the weights among ranks as it reads
+        # them.
         from transformers.integrations.deepspeed import HfDeepSpeedConfig
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
@@ -234,7 +235,7 @@ class DeepSpeedBackend:
             self._backward(part, objective, statistics, num_tokens=max(1, shard.num_tokens))
         norm, is_applied = self._apply_gradient()
         if not math.isfinite(norm):
-            self._say_skipped(shard.policy_version, norm, is_applied=is_applied)
+            self._warn_of_skipped(shard.policy_version, norm, is_applied=is_applied)
         metrics = statistics.means(self._channel) | {
             "grad_norm": norm,
             "lr": rate,
@@ -244,7 +245,7 @@ class DeepSpeedBackend:
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
-        """Give the next step these numbers, whatever a checkpoint or the step before has left. Returns the rate."""
+        """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
         rate = learning_rate(optimizer, version)
         for group in self._engine.optimizer.param_groups:
             group.update(adamw_arguments(optimizer) | {"lr": rate})
@@ -289,11 +290,11 @@ class DeepSpeedBackend:
         norm = float(torch.nn.utils.get_total_norm(gradients))  # DeepSpeed reports none here
         if not math.isfinite(norm):
             self._engine.zero_grad()
-            self._engine._config.gradient_clipping = 0.0  # noqa: SLF001 - of nothing; the next step sets it again
+            self._engine._config.gradient_clipping = 0.0  # noqa: SLF001 - no gradient is left to clip; the next step sets it again
         self._engine.step()
         return norm, math.isfinite(norm)
 
-    def _say_skipped(self, version: int, norm: float, *, is_applied: bool) -> None:
+    def _warn_of_skipped(self, version: int, norm: float, *, is_applied: bool) -> None:
         """Warn of a gradient that is not finite. Raises RunFailed where the engine has applied it."""
         if is_applied:
             raise RunFailed(
@@ -310,13 +311,13 @@ class DeepSpeedBackend:
         )
 
     def _weights(self) -> dict[str, Tensor]:
-        """Rank 0: every weight and saved buffer by name, on the CPU, ties once; nothing on the other ranks."""
+        """Gather every weight and saved buffer by name, on rank 0's CPU, ties once; nothing on the other ranks."""
         weights: dict[str, Tensor] = {}
         for names_to_parameters in in_parts(dict(self._model.named_parameters()), GATHERED_AT_ONCE):
             parameters = list(names_to_parameters.values())
             partitioned = self._run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
-                if self._rank == 0:  # under ZeRO-3 a copy: what was brought together goes away again
+                if self._rank == 0:  # under ZeRO-3 a copy: the gathered weights are freed again
                     weights |= {
                         name: parameter.detach().to("cpu", copy=partitioned)
                         for name, parameter in names_to_parameters.items()
@@ -336,7 +337,7 @@ class DeepSpeedBackend:
             write_model_folder(self._model, weights, folder, source=self._run.model)
 
     def _shape(self) -> dict[str, Any]:
-        """What a checkpoint fits."""
+        """Return the settings that a checkpoint has to fit."""
         return {
             "ranks": self._world_size,
             "zero_stage": self._run.learner.zero.stage,
@@ -358,7 +359,7 @@ class DeepSpeedBackend:
 
 
 class MicroBatch:
-    """One micro-batch on the device: slices of what was moved there at once for the whole step."""
+    """A micro-batch on the device: slices of the arrays that were moved there at once for the whole step."""
 
     def __init__(self, tensors: dict[str, Tensor], part: slice, places_K: Tensor) -> None:
         self.token_ids_T = tensors["token_ids"][part]
@@ -371,10 +372,10 @@ class MicroBatch:
 
 
 def _on_device(shard: Batch, device: torch.device) -> Iterator[MicroBatch]:
-    """The micro-batches of a shard on the device.
+    """Move the micro-batches of a shard to the device, by one transfer for each array.
 
-    One transfer for each array, and the places of the trained tokens are found on the host: the device is never waited
-    for. Asking a GPU where a mask is True would wait for all work that was given to it before.
+    The places of the trained tokens are found on the host, so that nothing waits for the device. To ask a GPU where a
+    mask is True would wait for all work that the GPU was given before.
     """
     tensors = {
         "token_ids": _moved(shard.token_ids.astype(np.int64), device),
@@ -399,7 +400,7 @@ def _moved(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 class Objectives:
-    """The objective of each step: the run's, or an earlier incarnation's when its steps are replayed."""
+    """Holds the objective of each step: the run's, or an earlier incarnation's when its steps are replayed."""
 
     def __init__(self) -> None:
         self._built: tuple[ObjectiveConfig, Objective] | None = None
@@ -419,7 +420,7 @@ class Objectives:
 
 
 def _import_deepspeed(device: torch.device) -> Any:
-    """DeepSpeed, set to this device, quiet, and without the operator that it would compile for minutes on a CPU."""
+    """Import DeepSpeed for this device, quiet, and without the operator that it would compile for minutes on a CPU."""
     os.environ["DS_ACCELERATOR"] = device.type  # read when it is imported
     os.environ.setdefault("LOCAL_RANK", "0")  # its engine insists
     import deepspeed
@@ -430,9 +431,9 @@ def _import_deepspeed(device: torch.device) -> Any:
 
 
 def learning_rate(optimizer: OptimizerConfig, version: int) -> float:
-    """The learning rate of the step that starts from this policy version: a line up to `lr`, then constant.
+    """Return the learning rate of the step that starts from a policy version: a line up to `lr`, then constant.
 
-    The rate depends on the version and on nothing else, so that a replayed step has the rate that it had.
+    The rate depends on the version alone, so that a replayed step has the rate of its first time.
     """
     return optimizer.lr * min(1.0, (version + 1) / max(1, optimizer.warmup_steps))
 
@@ -443,7 +444,7 @@ def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
 
 
 def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
-    """The run's configuration in DeepSpeed's terms.
+    """Return the run's configuration in DeepSpeed's terms.
 
     Accumulation is 1 as far as DeepSpeed knows. The backend sets the boundaries itself, since the number of
     micro-batches changes with every step, and divides by the tokens of the whole batch and by nothing else.
@@ -480,7 +481,7 @@ def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, A
 
 
 def adamw_arguments(optimizer: OptimizerConfig) -> dict[str, Any]:
-    """AdamW's arguments, as torch and DeepSpeed both name them."""
+    """Return AdamW's arguments, as torch and DeepSpeed both name them."""
     return {
         "lr": optimizer.lr,
         "betas": optimizer.betas,

@@ -1,4 +1,4 @@
-"""The policy's model from and to Hugging Face files.
+"""This module reads the policy's model from Hugging Face files, and writes such files.
 
 In: `run.model`, a name or a folder. Out: a transformers model to train, a safetensors file for the generators, and a
 folder that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on the disk when
@@ -49,10 +49,10 @@ def load_model(
 ) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
-    Dropout is set to 0, since the sampler has none: else the importance ratio would measure the dropout's noise.
+    Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.
 
     Raises:
-        OSError: no such model; the message is transformers'.
+        OSError: there is no such model; the message is that of transformers.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -80,7 +80,7 @@ def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: P
 
     Args:
         model: whose weights these are; it knows how its names on disk differ from those in memory (fused experts).
-        weights: by parameter name, on the CPU, each once, ties by their first name.
+        weights: by parameter name, on the CPU, each once, a tied weight by its first name.
         file: written in place; the caller renames it.
     """
     from transformers.core_model_loading import revert_weight_conversion
@@ -112,7 +112,7 @@ def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> SavedWeights
 
 
 def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
-    """The bytes of a safetensors file: the header's length, the header, and each tensor's bytes in the same order."""
+    """Yield the bytes of a safetensors file: the header's length, the header, each tensor's bytes in the same order."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in ordered:
@@ -159,12 +159,12 @@ def write_model_folder(
 
 
 def elements(parameter: Tensor) -> int:
-    """Number of a parameter's elements on all ranks: ZeRO-3 leaves an empty tensor where they lie elsewhere."""
+    """Count a parameter's elements on all ranks: ZeRO-3 leaves an empty tensor where they lie elsewhere."""
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str, Tensor]]:
-    """The parameters in order, in parts of at most `limit` elements; a larger one is a part of its own."""
+    """Yield the parameters in order, in parts of at most `limit` elements; a larger parameter is its own part."""
     part: dict[str, Tensor] = {}
     size = 0
     for name, parameter in parameters.items():
@@ -178,7 +178,7 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
 
 
 def _hub_arguments(model: ModelConfig) -> dict[str, Any]:
-    """The arguments of every `from_pretrained` of this model."""
+    """Return the arguments of every `from_pretrained` of this model."""
     return {
         "revision": model.revision or "main",
         "trust_remote_code": model.trust_remote_code,

@@ -1,4 +1,4 @@
-"""The learner's processes as one group, and how rank 0 tells the others what to do next.
+"""This module makes one group of the learner's processes, in which rank 0 commands the others.
 
 In: a command on rank 0, and for a step the shard of each rank. Out: the same command on every rank, at the same place
 among the collectives, and to each rank its own shard. Used by the backends. A rank that is gone makes the next command
@@ -67,7 +67,7 @@ class LoadCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepAlive:
-    """Do nothing, in time."""
+    """Do nothing, before the wait for a command times out."""
 
     name: ClassVar[str] = "keep_alive"
 
@@ -84,7 +84,7 @@ _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_a
 
 
 def device_of(run: Run) -> torch.device:
-    """The device that this rank trains on."""
+    """Return the device that this rank trains on."""
     if run.learner.device == "cuda" and not torch.cuda.is_available():
         raise RunFailed("learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto")
     if run.learner.device == "cpu" or not torch.cuda.is_available():
@@ -93,9 +93,9 @@ def device_of(run: Run) -> torch.device:
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:
-    """Make the process group: over MASTER_ADDR where there are several ranks, without any socket where there is one.
+    """Make the process group: over MASTER_ADDR for several ranks, without any socket for one.
 
-    The group lives as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
+    The group stays as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
     """
     if distributed.is_initialized():
         return
@@ -109,14 +109,14 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
 
 
 class CommandChannel:
-    """Commands over gloo, in a group of its own: waiting for a command never occupies an accelerator's stream."""
+    """Sends commands over gloo, in a group of its own: a wait for a command never occupies an accelerator's stream."""
 
     def __init__(self) -> None:
         self._group = distributed.new_group(backend="gloo", timeout=TIMEOUT)
         self._alone = distributed.get_world_size() == 1
 
     def send(self, command: Command) -> None:
-        """Rank 0: tell all ranks what they do next."""
+        """Rank 0: send a command to all ranks."""
         if self._alone:
             return
         payload = _tensor_of(encode(command))
@@ -147,11 +147,11 @@ class CommandChannel:
         return bytes(payload.numpy().tobytes())
 
     def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
-        """All ranks: the sum (or the largest) of each entry over all ranks, in place.
+        """All ranks: replace each entry by its sum (or its largest value) over all ranks.
 
         Args:
             values: on the CPU, of the same shape everywhere.
-            largest: the largest instead of the sum.
+            largest: take the largest value instead of the sum.
         """
         operation = distributed.ReduceOp.MAX if largest else distributed.ReduceOp.SUM
         distributed.all_reduce(values, op=operation, group=self._group)
@@ -159,12 +159,12 @@ class CommandChannel:
 
 
 def encode(command: Command) -> bytes:
-    """A command as bytes: its name and its fields, in msgpack."""
+    """Return a command as bytes: its name and its fields, in msgpack."""
     return bytes(msgpack.packb([command.name, asdict(command)]))
 
 
 def decode(data: bytes) -> Command:
-    """The inverse of `encode`."""
+    """Read the command that `encode` wrote."""
     name, fields = msgpack.unpackb(data)
     return _BY_NAME[name](**fields)
 

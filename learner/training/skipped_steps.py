@@ -1,7 +1,7 @@
-"""How many steps in a row have left the weights as they were, because their gradient was not finite.
+"""This module counts steps in a row whose gradient was not finite, so that the weights stayed as they were.
 
 In: the metrics of each step that was just committed. Out: nothing, or the end of the run with the reason. Used by the
-learner's loop in rank 0. Replayed steps are not counted: each start of a run that has ended so may try again.
+learner's loop in rank 0. Replayed steps are not counted: each start of a run that ended for this reason may try again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SkippedSteps:
         self._in_a_row = 0
 
     def count(self, version: int, metrics: Mapping[str, float]) -> None:
-        """Count one step.
+        """Count a step as skipped or applied.
 
         Args:
             version: optimizer steps done, this one included.

@@ -1,4 +1,4 @@
-"""What an optimizer step says of itself: sums over its micro-batches, then over the ranks, then means.
+"""This module makes the metrics of an optimizer step: sums over micro-batches and ranks, then means.
 
 In: each micro-batch's tokens, and the loss with its named sums. Out: the numbers of one line of `metrics.jsonl`. Used
 by the backend in every rank. Nothing here touches the gradient or waits for the device.
@@ -21,15 +21,15 @@ Sums = dict[str, Tensor]  # by name, float64 scalars on the device
 
 
 class Reduces(Protocol):
-    """What the statistics need of the ranks."""
+    """The part of the ranks' channel that the statistics need."""
 
     def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
-        """All ranks: the sum (or the largest) of each entry over all ranks."""
+        """All ranks: replace each entry by its sum (or its largest value) over all ranks."""
         ...
 
 
 class StepStatistics:
-    """Sums of one optimizer step, kept on the device: no micro-batch waits for a transfer."""
+    """Holds the sums of one optimizer step on the device: no micro-batch waits for a transfer."""
 
     def __init__(self) -> None:
         self._sums: Sums = {}
@@ -37,7 +37,7 @@ class StepStatistics:
         self._maxima: Sums = {}  # of the objective
 
     def add(self, tokens: TokenBatch, loss: Loss) -> None:
-        """Count one micro-batch."""
+        """Add the sums of one micro-batch."""
         k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
         is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
         _add(
@@ -57,7 +57,7 @@ class StepStatistics:
             self._maxima[name] = torch.maximum(self._maxima[name], own) if name in self._maxima else own
 
     def means(self, ranks: Reduces) -> dict[str, float]:
-        """The numbers of the global batch, alike on all ranks; a collective.
+        """Return the numbers of the global batch, alike on all ranks; a collective.
 
         Returns:
             `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens.
@@ -86,7 +86,7 @@ def _add(to: Sums, values: Mapping[str, Tensor]) -> None:
 
 
 def _reduced(values: Sums, ranks: Reduces, *, largest: bool = False) -> dict[str, float]:
-    """One transfer from the device and one collective for all of them."""
+    """Reduce all values by one transfer from the device and one collective."""
     if not values:
         return {}
     reduced = ranks.reduce(torch.stack(list(values.values())).cpu(), largest=largest)

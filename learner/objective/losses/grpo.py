@@ -23,7 +23,7 @@ class Grpo:
         self._config = config
 
     def loss(self, tokens: TokenBatch) -> Loss:
-        """The clipped policy gradient of one micro-batch."""
+        """Return the clipped policy gradient of one micro-batch."""
         return grpo_loss(
             tokens.logprobs_T,
             tokens.sampled_logprobs_T,
@@ -47,10 +47,10 @@ def grpo_loss(
     dual_clip: float | None,
     num_tokens: int,
 ) -> Loss:
-    """Clipped policy gradient, summed over this micro-batch and divided by the trained tokens of the global batch.
+    """Return the clipped policy gradient: this micro-batch's sum, divided by the trained tokens of the global batch.
 
-    The ratio is taken to the policy that sampled and not to a recomputed one. So it corrects both for lag and for the
-    numerical difference between the two engines.
+    The ratio is taken to the policy that sampled, and not to a recomputed one. So the ratio corrects both for lag and
+    for the numerical difference between the two engines.
 
     Args:
         logprobs_BT: log-probability of each token now, nats, float32, carries the gradient.
@@ -59,7 +59,8 @@ def grpo_loss(
         loss_mask_BT: True where a token trains.
         clip_low: no gain below a ratio of 1 - clip_low (for a negative advantage).
         clip_high: no gain beyond a ratio of 1 + clip_high (for a positive advantage).
-        dual_clip: bound on the loss of a token with a negative advantage, as a multiple of it; None: no bound.
+        dual_clip: bound on the loss of a token with a negative advantage, as a multiple of that advantage; None: no
+            bound.
         num_tokens: trained tokens over all ranks and micro-batches, so that accumulation equals one big batch.
     Returns:
         The loss, with the sums `ratio_mean`, `clip_fraction_low`, `clip_fraction_high` and `clip_fraction_dual`, and

@@ -80,7 +80,7 @@ def test_the_ledger_in_memory_is_the_one_on_disk(lives: Lives) -> None:
     journal = lives.write()
     journal.retry("0-dead", 1)
     on_disk = read_ledger(lives.folder)
-    for name in ("outcomes", "twice", "steps", "evaluations", "retries", "lives"):
+    for name in ("outcomes", "twice", "steps", "evaluations", "retries", "incarnations"):
         assert getattr(journal.ledger, name) == getattr(on_disk, name), name
 
 
