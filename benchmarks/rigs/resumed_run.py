@@ -41,7 +41,7 @@ POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"  # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
 ONCE_A_LIFE = "recovery.py:"  # lines that come by at a start alone
-NEW_FILE = "_begin_segment("  # and the one with which a life's first payload begins its file
+NEW_FILE = "_begin_file("  # and the one with which a life's first payload begins its file
 
 
 @dataclass(slots=True)
