@@ -4,11 +4,11 @@ In: the train split of the digit problems. Out: a Hugging Face folder, a tiny Qw
 the family's own class. A maintainer runs it when the problems or the model change, and then the demo's seeds again. A
 failure leaves no folder, or one without weights.
 
-The model is warm-started by supervised training on demonstrations that are mostly wrong: RIGHT_SHARE of them do what is
-asked, the others copy the number as it stands. So it knows both ways, answers in a box, stops, and leaves it to RL to
-find out which way pays. No held-out problem is among the demonstrations. One thread, fixed seeds and a fixed order make
-the result the same bit for bit on one kind of CPU with one build of torch; elsewhere the last bits of the weights
-differ. `cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
+The model is warm-started by supervised training on demonstrations that are mostly wrong. RIGHT_SHARE of them do what is
+asked, the others copy the number as it stands. So the model knows both ways, answers in a box, stops, and leaves it to
+RL to find out which way pays. No held-out problem is among the demonstrations. One thread, fixed seeds and a fixed
+order make the result the same bit for bit on one kind of CPU with one build of torch. Elsewhere the last bits of the
+weights differ. `cmp DIR/model.safetensors config/recipes/demo_model/model.safetensors` is the whole check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`millrace audit RUN`: what became of every group that was ever issued, and the proof that none is lost or doubled.
 
-In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. Reads only, and may be asked of
-a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is said. Exit
-code 0 means that nothing is lost or doubled and the journal is as it was written; else it is 1, also where Redis knows
-nothing of the run, so that nothing can be proved.
+In: the run's journal on disk, and its keys in Redis. Out: a table, or one JSON object. The verb reads only, and may be
+asked of a run that is going on. What seems lost, or was read while Redis went back, is looked at again before it is
+said. Exit code 0 means that nothing is lost or doubled and the journal is as it was written. The code is 1 else, also
+where Redis knows nothing of the run: nothing can be proved then.
 """
 
 from __future__ import annotations

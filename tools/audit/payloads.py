@@ -74,7 +74,7 @@ def check_payloads(
 def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
     """Steps below which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
 
-    0 where fewer are there than the run keeps: the run's beginning stands in for a broken one then, and from there
+    0 where fewer are there than the run keeps: the run's beginning stands in for a broken checkpoint then. From there
     every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have
     removed what is gone.
     """

@@ -1,8 +1,9 @@
 """`millrace chaos CONFIG --minutes N`: a run that is killed, stopped and cut off all the time, and the audit of it.
 
-In: a configuration, and `Orders`. Out: the run's folder, as `millrace up` leaves it, and in the end its audit, its
+In: a configuration, and `Orders`. Out: the run's folder, as `millrace up` leaves it. In the end come its audit, its
 learning curve, how often each role was killed and how long it took to be back. The run goes on until the minutes are
-over; then nothing is disturbed any more and the run is drained. Exit code 0 if it ended well and the audit is clean.
+over; then nothing is disturbed any more and the run is drained. Exit code 0 if the run ended well and the audit is
+clean.
 """
 
 from __future__ import annotations

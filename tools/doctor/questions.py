@@ -1,7 +1,7 @@
 """The doctor's questions that need a heavy library, or run programs: each is asked in a process of its own.
 
-In: names of questions that `tools.doctor.probe` answers. Out: what each process found, or why there is no answer: a
-library that hangs at its import costs its deadline, a library that crashes costs its own process. Two run at a time,
+In: names of questions that `tools.doctor.probe` answers. Out: what each process found, or why there is no answer. A
+library that hangs at its import costs its deadline; a library that crashes costs its own process. Two run at a time,
 since each takes a processor and a gigabyte.
 """
 

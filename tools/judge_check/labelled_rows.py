@@ -1,9 +1,9 @@
 r"""Responses whose worth is known: from a file to what a verifier is asked, for `millrace judge-check`.
 
-In: JSON lines, a JSON list, or parquet, each row of a shape that `tasks.route` knows with the response in
-`llm_output` and what it is worth in `label` or `human_score`; or HardVerify-Math's, where one row has a right answer in
-`fn_output` and a wrong one in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole
-file is read before any verifier is asked: what is wrong with the file is one ConfigError that names the lines.
+In: JSON lines, a JSON list, or parquet. A row has a shape that `tasks.route` knows, the response in `llm_output`, and
+what the response is worth in `label` or `human_score`. A row of HardVerify-Math has a right answer in `fn_output` and a
+wrong one in `tn_output`. Out: `Labelled`, with the line for a `scorers.child.row_worker`. The whole file is read before
+any verifier is asked: what is wrong with the file is one ConfigError that names the lines.
 """
 
 from __future__ import annotations

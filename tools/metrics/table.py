@@ -1,8 +1,8 @@
 """Every metric that `millrace metrics` serves: its name, its type, its labels, and where in a snapshot it stands.
 
 In: a `Snapshot`. Out: samples. docs/metrics.md lists the same names, and a test compares the two. A name is
-`millrace_{role}_{noun}_{unit}`; a counter ends with `_total` and begins at 0 with the process that `process` names, so
-that rates are taken of each series by itself.
+`millrace_{role}_{noun}_{unit}`. A counter ends with `_total` and begins at 0 with the process that `process` names:
+rates are taken of each series by itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`millrace replay RUN --steps A-B`: train the journal's steps again, offline, and compare the weights.
 
-In: a run's folder: its journal and checkpoints; no Redis. Out: a line a step, and exit code 0 if every one gave the
-weights that the run recorded, bit for bit; 1 if one differs, or its payload is gone or damaged. Nothing in the run's
-folder is touched, so a run may be asked that goes on. `python -m tools.main replay` is one of the ranks, where the
-run had several.
+In: a run's folder: its journal and checkpoints; no Redis. Out: a line a step. Exit code 0 if every step gave the
+weights that the run recorded, bit for bit; 1 if a step differs, or its payload is gone or damaged. Nothing in the run's
+folder is touched, so a run may be asked that goes on. `python -m tools.main replay` is one of the ranks, where the run
+had several.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`millrace rescore RUN --scorer X`: completions that a run trained on, through another scorer or another version.
 
 In: the run's journal, its `config.yaml`, and a task of its `scorers` section or of another one. Out: the confusion
-between the two scorings, in how many groups an advantage changes its sign, where they differ most; each completion's
-two scores in a file, if wanted. The verb reads only, needs no Redis, and may be asked of a run that goes on. Processes
-of its own score (`tools.score.row_workers`), as for `millrace score`. What can't be read or scored is named and
-counted, and stops nothing.
+between the two scorings, in how many groups an advantage changes its sign, and where the scorings differ most. `--out`
+keeps each completion's two scores in a file. The verb reads only, needs no Redis, and may be asked of a run that goes
+on. Processes of its own score (`tools.score.row_workers`), as for `millrace score`. What can't be read or scored is
+named and counted, and stops nothing.
 """
 
 from __future__ import annotations

@@ -7,16 +7,18 @@ The rules, with X groups a second going through all stages:
 
 - Utilisation law: a stage that works a share u of its time could do X / u. The stage with the largest u is the one that
   the others wait for.
-- Little's law for the budget: N groups are worked on at any moment, all that the stages have in hand, and the learner
-  keeps K while it waits for the rest of its step, or for older ones (max_lag). So of B slots B - K can be worked on;
-  u = N / (B - K) of them are, and the others wait in front of a stage.
-- One more of n workers takes its part of the stage's busy time: 1 / (1 - u / (n + 1)) times X, which is (n + 1) / n of
-  a stage that always works. One more step's room of S slots: (B + S) / B. Neither is more than what the stage with the
-  largest u of the others could do, X / u, or the budget: the groups of a step that more ranks share are in hand for a
-  shorter time, those of more generators or scorers are not.
+- Little's law for the budget: N groups are worked on at any moment, all that the stages have in hand. The learner keeps
+  K groups while it waits for the rest of its step, or for older ones (max_lag). So of B slots B - K can be worked on.
+  A share u = N / (B - K) of them is, and the other groups wait in front of a stage.
+- One more of n workers takes its part of the stage's busy time. The stage then does 1 / (1 - u / (n + 1)) times X. Of a
+  stage that always works that is (n + 1) / n.
+- One more step's room of S slots gives (B + S) / B.
+- Neither gives more than the other stages could do, X / u with the largest u of them, nor more than the budget lets in.
+  Where more ranks share a step, its groups are in hand for a shorter time; with more generators or scorers they are
+  not.
 
-The arithmetic takes for granted that workers do not slow each other down, on one machine's cores or at one served
-model; that ranks share a step's time evenly; and that a generator takes no longer for a group when it has more of them.
+The arithmetic takes three things for granted. Workers do not slow each other down, on one machine's cores or at one
+served model. Ranks share a step's time evenly. A generator takes no longer for a group when it has more of them.
 """
 
 from __future__ import annotations

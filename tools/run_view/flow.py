@@ -1,8 +1,9 @@
 """How a run flows: what changed between two looks at it.
 
-In: two `Snapshot`s some seconds apart. Out: a `Flow`: how much of the time each role worked, what it waited for with
-the rest, and how many groups a second came out of it; and where the trained groups' time went. Every process's sums are
-of its own clock (`broker.monitoring.work_meter`), so that looks and machines may be late. The module reads nothing.
+In: two `Snapshot`s some seconds apart. Out: a `Flow`. It says how much of the time each role worked, what it waited for
+with the rest, and how many groups a second came out of it. It also says where the time of trained groups went. Every
+process's sums are of its own clock (`broker.monitoring.work_meter`), so that looks and machines may be late. The module
+reads nothing.
 """
 
 from __future__ import annotations

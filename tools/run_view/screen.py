@@ -32,8 +32,8 @@ class RunScreen:
 
     Args:
         console: the terminal.
-        is_whole: it takes the whole terminal, as a pager does, and is cut where the terminal is low; else it stays
-            below the lines that are printed meanwhile.
+        is_whole: the drawing takes the whole terminal, as a pager does, and is cut where the terminal is low. Else it
+            stays below the lines that are printed meanwhile.
     """
 
     def __init__(self, console: Console, *, is_whole: bool = False) -> None:

@@ -1,8 +1,8 @@
 """Lines that a served model judges go to one process, which has the calls of many lines under way at once.
 
 In: lines as `scorers.child.row_worker` reads them. Out: a future of each line's result. For `millrace score`, whose
-other lines go one to a process. A call that fails is begun anew, as often as `scorers.retries` says: once all calls
-begun with it are done, and beside all others that failed. So they wait together for a judge that is away.
+other lines go one to a process. A call that fails is begun anew, as often as `scorers.retries` says. It begins once all
+calls begun with it are done, beside all others that failed. So they wait together for a judge that is away.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`millrace top RUN`: a live screen of a run, or one look at it.
 
-In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end; with `--once` one
-look, which takes two, some seconds apart, since one alone knows no rate; with `--json` objects, one a line, instead of
-a screen. It only reads. While Redis is away it shows what it saw last, and how old that is. Exit code: 0; 1 where there
-is no such run, or `--once` got no answer.
+In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end. With `--once` the
+verb looks twice, some seconds apart, since one look knows no rate, and prints the second look. With `--json` it prints
+objects, one a line. The verb reads only. While Redis is away it shows what it saw last, and how old that is. Exit code:
+0; 1 where there is no such run, or `--once` got no answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The screen of `millrace top`, for 80 columns and more.
 
-In: a `RunView`. Out: something that rich prints: the bottleneck, the roles, the streams with the budget, where a
+In: a `RunView`. Out: something that rich prints. It has the bottleneck, the roles, the streams with the budget, where a
 trained group's time went, and as many processes as there are lines for.
 """
 

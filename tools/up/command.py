@@ -2,8 +2,8 @@
 
 In: a configuration. Out: the run's folder, and the learner's exit code. The verb starts a private Redis where REDIS_URL
 names none, then the same commands that any other launcher would, one process each. It starts again what fails, and ends
-everything when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit, the second
-signal ends all at once, and a kill -9 takes every process along.
+everything when the learner ends. The first Ctrl-C or SIGTERM lets the learner finish its step and commit. The second
+signal ends all at once. A kill -9 takes every process along.
 """
 
 from __future__ import annotations
