@@ -23,9 +23,9 @@ from scorers.sandbox.walls.seccomp import Walls
 # Supervisors that do not take a user of their own for each run, as where the scorer is no root.
 UNMAPPED = 1 << 40
 SHARED = f"""import sys
-from scorers.sandbox.local import launch, supervisor
+from scorers.sandbox.local import launch, supervisor_process
 launch.FIRST_UID = {UNMAPPED}
-sys.exit(supervisor.main(sys.argv[1:]))
+sys.exit(supervisor_process.main(sys.argv[1:]))
 """
 ALL = b"""import os, time
 try:

@@ -138,9 +138,9 @@ def test_names_that_no_files_can_have_together_are_the_callers_mistake(
 IMPATIENT = """
 import sys
 from scorers.sandbox import program
-from scorers.sandbox.local import supervisor
+from scorers.sandbox.local import supervisor_process
 program.Limits.cpu_s = 1            # less than any machine's cores can use before the deadline
-sys.exit(supervisor.main(sys.argv[1:]))
+sys.exit(supervisor_process.main(sys.argv[1:]))
 """
 
 
