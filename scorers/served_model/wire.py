@@ -206,9 +206,14 @@ def _has_thought(message: Mapping[str, Any]) -> bool:
 def _trusted() -> ssl.SSLContext:
     """Return the trusted certificates, read once: reading takes longer than a call."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if file or not folder:
+    if folder and not file:
+        return ssl.create_default_context(capath=folder)
+    try:
         return ssl.create_default_context(cafile=file or certifi.where())
-    return ssl.create_default_context(capath=folder)
+    except OSError as error:
+        raise EndpointMisused(
+            f"SSL_CERT_FILE={file}: no certificates can be read from it ({error})"
+        ) from None
 
 
 def _proxy_of(url: str) -> str | None:

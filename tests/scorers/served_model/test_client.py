@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from pydantic import ValidationError
 
 from broker.errors import Permanent, Retryable
 from config.endpoint import EndpointConfig
 from config.scorers import ScorersConfig
-from scorers.served_model import admission, calls, servers
+from scorers.served_model import admission, calls, servers, wire
 from scorers.served_model.admission import NoCallFree
 from scorers.served_model.client import Endpoint, EndpointMisused, EndpointUnavailable, Reply, RequestRefused
 from scorers.served_model.wire import REPLY_BYTES, SAID_CHARS, HostAway, Wire
@@ -228,11 +230,11 @@ def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> 
 
 async def complete_alone(url: str) -> Reply:
     """One exchange, which nothing tries again."""
-    wire = Wire(None, timeout_s=PATIENCE_S)
+    alone = Wire(None, timeout_s=PATIENCE_S)
     try:
-        return await wire.complete(url, b"{}")
+        return await alone.complete(url, b"{}")
     finally:
-        await wire.close()
+        await alone.close()
 
 
 def test_a_server_that_is_about_to_start_is_waited_for(build: Build) -> None:
@@ -453,6 +455,17 @@ def test_half_a_character_is_a_reply_like_any_other(server: ScriptedEndpoint, bu
 def test_an_address_that_can_be_none_is_the_configurations_error(build: Build, url: str) -> None:
     assert isinstance(error := error_of(build(url)), EndpointMisused)
     assert "no address" in str(error)
+
+
+def test_certificates_that_can_not_be_read_are_the_configurations_error(
+    server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wire._trusted.cache_clear()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
+    assert isinstance(error := error_of(build(server)), EndpointMisused)
+    assert "nowhere.pem: no certificates can be read from it" in str(error)
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    assert said(build(server)) == "True"
 
 
 PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
