@@ -109,6 +109,7 @@ PROOFS = {
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_real_data.py::test_gsm8k_trains_three_steps_and_counts_what_is_too_long": "prove-suite",
     "tests/e2e/test_real_data.py::"
     "test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why": "prove-suite",
     "tests/e2e/test_real_data.py::"
@@ -118,6 +119,10 @@ PROOFS = {
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
+    "tests/generators/engines/vllm/test_engine.py::"
+    "test_whatever_a_judge_on_vllm_babbles_no_score_is_invented": "prove-suite",
+    "tests/generators/engines/vllm/test_engine.py::"
+    "test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented": "prove-suite",
     "tests/tools/run_view/test_bottleneck_of_runs.py::"
     "test_top_names_the_right_bottleneck_in_each_of_four_made_situations": "prove-suite",
 }
