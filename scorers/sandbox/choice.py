@@ -34,7 +34,7 @@ class LazySandbox:
         self._sandbox = given
 
     def get(self) -> Sandbox:
-        """The sandbox. Raises SandboxMissing and SandboxUnavailable as `build_sandbox`, at the first call."""
+        """Return the sandbox. Raises SandboxMissing and SandboxUnavailable as `build_sandbox`, at the first call."""
         if self._sandbox is None:
             self._sandbox = build_sandbox(self._config)
         return self._sandbox
@@ -96,7 +96,7 @@ def best_local() -> LocalSandbox:
 
 
 def obstacle(walls: Walls) -> str:
-    """The reason that rules these walls out without a trial; empty: there is none."""
+    """Return the reason that rules these walls out without a trial, or an empty text."""
     if walls is Walls.UNSAFE:
         return ""
     if not supported():
@@ -109,7 +109,7 @@ def obstacle(walls: Walls) -> str:
 
 
 def tried(walls: Walls) -> LocalSandbox:
-    """The sandbox with these walls, after its self-test. Raises SandboxMissing; NoRoom: they could not be tried now."""
+    """Return the sandbox with these walls, after its self-test. Raises SandboxMissing, and NoRoom: try later."""
     sandbox = LocalSandbox(walls)
     try:
         sandbox.self_test()

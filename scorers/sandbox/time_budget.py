@@ -20,7 +20,7 @@ class TimeBudget:
     """A clock that stands while nothing of the answer runs."""
 
     def __init__(self, seconds: float, *, of: TimeBudget | None = None) -> None:
-        """Nothing of the budget is used yet.
+        """Begin a budget of which nothing is used.
 
         Args:
             seconds: for all runs together.

@@ -110,7 +110,7 @@ class RunReply(BaseModel):
 
 
 def to_result(outcome: Outcome) -> CommandResult:
-    """What a run did, in SandboxFusion's words and in our own.
+    """Return what a run did, in SandboxFusion's words and in our own.
 
     Over its memory or its output is a program that was killed; over its time has a status of its own.
     """
@@ -133,7 +133,7 @@ def to_result(outcome: Outcome) -> CommandResult:
 
 
 def output_of(text: str | None, exact: str | None) -> bytes:
-    """The bytes of one stream. ValueError where a server sends what is not base64."""
+    """Return the bytes of one stream. Raises ValueError where a server sends what is not base64."""
     return (
         base64.b64decode(exact, validate=True) if exact is not None else (text or "").encode(errors="replace")
     )

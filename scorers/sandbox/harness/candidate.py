@@ -94,7 +94,7 @@ class Answer(Side):
             os._exit(0)
 
     def perform(self, operation: str, arguments: Any) -> Any:
-        """One operation of T's."""
+        """Perform one operation that T asks for."""
         if operation == "op":
             name, *operands = arguments
             return OPERATIONS[name](*operands)
@@ -112,13 +112,13 @@ class Answer(Side):
         exec(compile(source, f"{name}.py", "exec", dont_inherit=True), self.module.__dict__)
 
     def _limit(self, memory_bytes: int) -> None:
-        """Memory that this process may take: beyond it the answer sees MemoryError, and T lives."""
+        """Limit the memory of this process: beyond it the answer sees MemoryError, and T lives."""
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
     def _entry(self, name: str) -> Any:
-        """The function under test: a method of a fresh `Solution` where there is one, else the module's."""
+        """Return the function under test: a method of a fresh `Solution` where there is one, else the module's."""
         solution = vars(self.module).get("Solution")
         return getattr(solution(), name) if hasattr(solution, name) else self._global(name)
 
@@ -148,7 +148,7 @@ class Answer(Side):
         return self._reference(kind)
 
     def exception_class(self, lineage: Any) -> type[BaseException]:
-        """The class itself where it is of the answer, else the built-in base."""
+        """Return the class itself where it is the answer's own, else its built-in base."""
         reference = lineage[0][0]
         return (
             self._objects[reference] if reference is not None else EXCEPTIONS.get(lineage[-1][2], Exception)
@@ -162,7 +162,7 @@ class Answer(Side):
         return reference
 
     def refer(self, value: Any) -> list[Any]:
-        """A node for what is no data."""
+        """Return a node for an object that is no data."""
         if id(value) in self._callback_ids:
             return ["cb", self._callback_ids[id(value)]]
         if isinstance(value, MODULE):
@@ -175,7 +175,7 @@ class Answer(Side):
         return ["h", self._reference(value), callable(value), kinds]
 
     def resolve(self, node: list[Any]) -> Any:
-        """The value of such a node of T's."""
+        """Return the value that such a node of T's stands for."""
         tag, reference = node[0], node[1]
         if tag == "h":
             return self._objects[reference]
@@ -203,7 +203,7 @@ class _Records(dict):  # type: ignore[type-arg]
 
 
 def pulled(callback: Callback) -> Any:
-    """An iterator over what an iterator of the tests yields."""
+    """Yield what an iterator of the tests yields."""
     while True:
         more, item = callback()
         if not more:

@@ -103,7 +103,7 @@ class Run:
             self._judge(self.tests.link.broken)
 
     def _judge(self, error: BaseException) -> None:
-        """What an exception says of the case; returns where it says that it is finished."""
+        """Raise what an exception says of the case; return where it says that the case is finished."""
         if self.is_late:
             raise Stopped(f"{self.payload['case_s']:g} s of time", is_limit=True) from None
         if isinstance(error, Gone) or isinstance(self.tests.link.broken, Gone):
@@ -174,7 +174,7 @@ class Run:
             exec(compile(text, "tests.py", "exec", dont_inherit=True), self.namespace)
 
     def case(self, case: dict[str, Any]) -> None:
-        """One case. Raises Failed or Stopped."""
+        """Run one case. Raises Failed or Stopped."""
         self.checks, self.tests.calls = 0, 0
         if "entry" in case:
             self.timed(lambda: self._call(case))

@@ -21,7 +21,7 @@ _TREE = 0x400  # ast.PyCF_ONLY_AST; importing ast costs 6 ms
 
 
 def shown(value: Any) -> str:
-    """A value for people, in one short line."""
+    """Return a value for people, in one short line."""
     if isinstance(value, Remote):
         return "an object of the program"
     try:
@@ -32,7 +32,7 @@ def shown(value: Any) -> str:
 
 
 def told(error: BaseException) -> str:
-    """What an exception says, for people: only from data. An object of the answer is not asked, here or by `str`."""
+    """Say what an exception says, for people: only from data. No object of the answer is asked, here or by `str`."""
     parts = [
         part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
         for part in error.args[:4]
@@ -41,7 +41,7 @@ def told(error: BaseException) -> str:
 
 
 def same(got: Any, expected: Any) -> bool:  # noqa: PLR0911 - one a kind of value
-    """Whether a call returned what a row in JSON expects.
+    """Return whether a call returned what a row in JSON expects.
 
     Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. True is no 1. Where a float
     is expected a number within TOLERANCE is the same, and nothing else is infinite; whole numbers are exact.
@@ -70,7 +70,7 @@ def same(got: Any, expected: Any) -> bool:  # noqa: PLR0911 - one a kind of valu
 
 
 def _json_key(key: Any) -> str:
-    """A key as JSON writes it."""
+    """Return a key as JSON writes it."""
     return (
         {True: "true", False: "false", None: "null"}[key]
         if key is None or isinstance(key, bool)
@@ -79,7 +79,7 @@ def _json_key(key: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """The syntax tree of tests."""
+    """Return the syntax tree of tests."""
     return compile(text, "tests.py", "exec", _TREE, dont_inherit=True)
 
 
@@ -115,7 +115,7 @@ def _with_counts(statements: list[Any]) -> list[Any]:
 
 
 def sides(tree: Any) -> Any:
-    """Both sides of a lone `assert left == right` as code, or None: so that a reason can show them."""
+    """Return both sides of a lone `assert left == right` as code, for a reason to show, or None."""
     if len(tree.body) != 1 or not isinstance(tree.body[0], _ast.Assert):
         return None
     test = tree.body[0].test

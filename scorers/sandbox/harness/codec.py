@@ -47,11 +47,11 @@ class Extern:
     records: dict[str, type] = {}  # noqa: RUF012 - classes that both sides know: name and attributes travel
 
     def refer(self, value: Any) -> list[Any]:
-        """A node for a value that is no data."""
+        """Return a node for a value that is no data."""
         raise ProtocolError(f"an object of class {type(value).__name__} can't travel")
 
     def resolve(self, node: list[Any]) -> Any:
-        """The value of such a node."""
+        """Return the value that such a node stands for."""
         raise ProtocolError(f"unknown tag {node[0]!r}")
 
 
@@ -59,13 +59,13 @@ class Encoder:
     """One message's values to JSON, with their table."""
 
     def __init__(self, extern: Extern, known: list[Any] | None = None) -> None:
-        """`known`: containers that the other side already has, as the first entries of the table."""
+        """Take as `known` the containers that the other side already has: the first entries of the table."""
         self._extern = extern
         self.objects: list[Any] = list(known or ())
         self._index = {id(value): index for index, value in enumerate(self.objects)}
 
     def message(self, value: Any, received: list[Any] | None = None) -> list[Any]:
-        """The value's node, and the table: entries that are as they were `received` are None."""
+        """Return the value's node and the table, in which an entry that is as it was `received` is None."""
         root = self.node(value)
         before = received or []
         table: list[Any] = []
@@ -76,7 +76,7 @@ class Encoder:
         return [root, table]
 
     def node(self, value: Any) -> Any:  # noqa: PLR0911 - one line a type
-        """One value: a scalar, or a list with a tag."""
+        """Encode one value: as a scalar, or as a list with a tag."""
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
@@ -166,12 +166,12 @@ class Decoder:
     """JSON back to values. Mutable containers are made empty first and filled afterwards, so that cycles close."""
 
     def __init__(self, extern: Extern, known: list[Any] | None = None) -> None:
-        """`known`: this side's containers for the first entries of the table; what came back changed is written in."""
+        """Take as `known` this side's containers for the table's first entries: they receive what changed."""
         self._extern = extern
         self.objects: list[Any] = list(known or ())
 
     def message(self, root: Any, table: list[Any]) -> Any:
-        """The value. Raises ProtocolError for anything that no Encoder writes."""
+        """Return the value. Raises ProtocolError for anything that no Encoder writes."""
         try:
             known = len(self.objects)
             for index, entry in enumerate(table):
@@ -197,7 +197,7 @@ class Decoder:
             raise ProtocolError(f"malformed data: {error!r}") from None
 
     def value(self, node: Any) -> Any:  # noqa: PLR0911 - one line a tag
-        """One node's value."""
+        """Return the value of one node."""
         if type(node) is not list:
             return node
         tag = node[0]
@@ -281,7 +281,7 @@ def _natural(index: Any) -> int:
 
 
 def _family(value: Any) -> type:
-    """The class that a container's shell has: subclasses of the built-in ones are sent as those."""
+    """Return the class of a container's shell: a subclass of a built-in class is sent as that class."""
     for kind in (list, dict, set, bytearray):
         if isinstance(value, kind):
             return kind

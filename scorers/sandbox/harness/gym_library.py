@@ -84,16 +84,16 @@ class Loader:
 
     @staticmethod
     def create_module(spec: Any) -> Any:
-        """An absent package."""
+        """Return an absent package."""
         return Absent(spec.name)
 
     @staticmethod
     def exec_module(module: Any) -> None:
-        """Nothing is run."""
+        """Run nothing."""
 
 
 def scorer_of(module: str, dataset: str) -> Any:
-    """The data set's own `score_answer`. Raises whatever stands in its way."""
+    """Return the data set's own `score_answer`. Raises whatever stands in its way."""
     found = importlib.util.find_spec(LIBRARY)
     if found is None or not found.submodule_search_locations:
         raise ImportError(f"{LIBRARY} is not in the sandbox")
@@ -120,7 +120,7 @@ def scorer_of(module: str, dataset: str) -> Any:
 
 
 def whole(value: Any) -> int:
-    """A whole number, or the text of one, as an int. Raises ValueError for any other number."""
+    """Return a whole number, or the text of one, as an int. Raises ValueError for any other number."""
     number = int(value)
     if type(value) is not str and number != value:
         raise ValueError(f"{value} is not whole")
@@ -154,7 +154,7 @@ def _entry(job: Any) -> Any:
 
 
 def _apart(score: Any, entry: Any, answer: str, job: Any) -> dict[str, Any]:
-    """What becomes of one answer, in a child of its own."""
+    """Score one answer in a child of its own, and return what became of it."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
@@ -199,7 +199,7 @@ def _said(score: Any, entry: Any, answer: str) -> dict[str, Any]:
 
 
 def _heard(source: int, deadline: float) -> bytes | None:
-    """What a child says until it ends; None where it does not end in time."""
+    """Return what a child says until it ends; None where it does not end in time."""
     poll = select.poll()
     poll.register(source, select.POLLIN)
     text = b""

@@ -25,7 +25,7 @@ WORDS = {
 
 
 def run(payload: dict[str, Any], pipe: Pipe, child: int) -> bytes:
-    """The line, after C has been ended."""
+    """Return the line of results, after C has been ended."""
     said: list[Any] = []
     unfit = None
     try:

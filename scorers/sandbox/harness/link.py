@@ -33,11 +33,11 @@ class Side(Extern):
         raise NotImplementedError
 
     def class_id(self, kind: type) -> int | None:
-        """The reference to an exception class that is no built-in one."""
+        """Return the reference to an exception class that is not built in."""
         raise NotImplementedError
 
     def exception_class(self, lineage: Any) -> type[BaseException]:
-        """The class here that stands for one there."""
+        """Return the class of this side that stands for a class of the other side."""
         raise NotImplementedError
 
 
@@ -100,7 +100,7 @@ class Link:
 
 
 def lineage_of(side: Side, kind: type) -> list[Any]:
-    """An exception class as data: itself and its bases up to the first built-in one, each [reference, module, name]."""
+    """Describe an exception class with its bases up to the first built-in one, each [reference, module, name]."""
     lineage: list[Any] = []
     for base in kind.__mro__:
         if EXCEPTIONS.get(base.__name__) is base:
@@ -111,7 +111,7 @@ def lineage_of(side: Side, kind: type) -> list[Any]:
 
 
 def described(side: Side, error: BaseException) -> tuple[Any, ...]:
-    """An exception as data."""
+    """Describe an exception as data."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - the answer's own __str__
@@ -120,7 +120,7 @@ def described(side: Side, error: BaseException) -> tuple[Any, ...]:
 
 
 def restored(side: Side, described_error: Any) -> BaseException:
-    """The exception that such data describes. Raises ProtocolError."""
+    """Return the exception that such data describes. Raises ProtocolError."""
     try:
         lineage, text, arguments, attributes = described_error
         kind = side.exception_class(lineage)

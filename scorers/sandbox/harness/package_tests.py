@@ -51,7 +51,7 @@ class Finder:
         return ModuleSpec(name, loader, is_package=True)
 
     def create_module(self, spec: Any) -> Any:
-        """An empty module of the tests', or a stand-in."""
+        """Return an empty module for a module of the tests, else a stand-in."""
         return ModuleType(spec.name) if spec.name in self._tests else StandIn(spec.name)
 
     def exec_module(self, module: Any) -> None:
@@ -64,5 +64,5 @@ class Finder:
 
 
 def install(program: list[str], tests: dict[str, str], load_module: Any) -> None:
-    """From here on imports find the row's modules."""
+    """Let imports find the row's modules from here on."""
     sys.meta_path.insert(0, Finder(program, tests, load_module))

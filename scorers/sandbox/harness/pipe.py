@@ -30,12 +30,12 @@ class Gone(BaseException):
 
 
 def framed(body: bytes) -> bytes:
-    """The bytes of one frame: the length of `body`, then `body`."""
+    """Return the bytes of one frame: the length of `body`, then `body`."""
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 def length_of(prefix: bytes) -> int:
-    """The number of bytes that follow a frame's first `LENGTH_BYTES` bytes."""
+    """Return the number of bytes that follow a frame's first `LENGTH_BYTES` bytes."""
     return int.from_bytes(prefix, "big")
 
 
@@ -78,7 +78,7 @@ class _Syntax:
 
     @staticmethod
     def parse_int(digits: str) -> int:
-        """Those of C are below EXACT; those of a row may be longer, up to what the interpreter itself allows."""
+        """Read an integer: C's are below EXACT, a row's as long as the interpreter itself allows."""
         if len(digits) > 4300:
             raise ProtocolError("an integer that is too long")
         return int(digits)
@@ -104,7 +104,7 @@ def json_text(value: Any) -> str:
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON text. Raises ProtocolError."""
+    """Return the value of a JSON text. Raises ProtocolError."""
     try:
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as error:

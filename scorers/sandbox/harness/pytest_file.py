@@ -42,7 +42,7 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
             raise AttributeError(str(error)) from None
 
     def _is_free(self, name: Any) -> bool:
-        """Whether `from solution import *` may bring this name: no test, and not what the tests give a meaning."""
+        """Return whether `from solution import *` may bring this name: no test, and no name that the tests use."""
         return (
             isinstance(name, str)
             and not name.startswith("test")
@@ -63,7 +63,7 @@ class Plugin:
         self.stopped: Stopped | None = None
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
-        """The module, in place of the file that pytest was pointed at."""
+        """Return the module, in place of the file that pytest was pointed at."""
         import pytest
 
         plugin = self
@@ -78,11 +78,11 @@ class Plugin:
         return InMemory.from_parent(parent, path=file_path)
 
     def pytest_collection_modifyitems(self, items: Any) -> None:
-        """What has to run, before the first test does."""
+        """Note which tests have to run, before the first test runs."""
         self.unended = {item.nodeid for item in items}
 
     def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool:
-        """One test with its set-up and clean-up, within a case's time."""
+        """Run one test with its set-up and clean-up, within a case's time."""
         import pytest
         from _pytest.runner import runtestprotocol
 
@@ -97,7 +97,7 @@ class Plugin:
         return True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """A test has passed where each of its phases did, and something was not skipped."""
+        """Note a test as passed where each of its phases passed and its call was not skipped."""
         if report.failed:
             reason = " ".join(str(getattr(report.longrepr, "reprcrash", None) or report.longrepr).split())
             self.outcomes[report.nodeid] = [False, f"{report.nodeid.rpartition('::')[2]}: {reason[:160]}"]
@@ -105,13 +105,13 @@ class Plugin:
             self.outcomes.setdefault(report.nodeid, [True, ""])
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file that can't be imported, since the answer lacks a name, is one failed case."""
+        """Count a file that can't be imported, since the answer lacks a name, as one failed case."""
         if report.failed:
             self.outcomes[report.nodeid] = [False, " ".join(str(report.longrepr).split())[-160:]]
 
 
 def run_file(state: Run, text: str) -> list[list[Any]]:
-    """Every test of the file, [passed, reason]. Raises Stopped, Failed where there was none."""
+    """Run every test of the file; each gives [passed, reason]. Raises Stopped, and Failed where there was none."""
     import pytest
 
     name = state.payload["module"]

@@ -76,7 +76,7 @@ class Remote:
         object.__setattr__(self, "_kinds", kinds)
 
     def __getattr__(self, name: str) -> Any:
-        """Of the object; data, or another stand-in."""
+        """Return an attribute of the object, as data or as another stand-in."""
         return self._link.ask("op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -165,10 +165,10 @@ class Tests(Side):
         self._informed: set[int] = set()  # references of objects made from what a test compares with
 
     def weighed(self, result: Any, *operands: Any) -> Any:
-        """What an operator gave, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
+        """Return an operator's result, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
 
         An operator that joins an object of the answer with data of the tests may give another object, and no length or
-        size of that one counts. Raises TypeError.
+        size of that object counts. Raises TypeError.
         """
         if all(
             isinstance(operand, Remote) and operand._reference not in self._informed for operand in operands
@@ -187,7 +187,7 @@ class Tests(Side):
         return self._callbacks[reference](*positional, **named)
 
     def refer(self, value: Any) -> list[Any]:
-        """A node for what is no data; TypeError, an error of the test, for what can't travel."""
+        """Return a node for what is no data. Raises TypeError, an error of the test, for what can't travel."""
         if isinstance(value, Remote):
             return ["h", value._reference]
         if isinstance(value, type) and value.__dict__.get("_reference") is not None:
@@ -211,7 +211,7 @@ class Tests(Side):
         return self._callback_ids[id(value)]
 
     def resolve(self, node: list[Any]) -> Any:
-        """What C's reference stands for."""
+        """Return what C's reference stands for."""
         tag, reference = node[0], node[1]
         if tag == "h":
             if reference not in self._remotes:
@@ -238,7 +238,7 @@ class Tests(Side):
         return kind.__dict__.get("_reference")
 
     def exception_class(self, lineage: Any) -> type[BaseException]:
-        """A class of T's that stands for the answer's: built-in, of the standard library, or made here."""
+        """Return T's class for a class of the answer: built-in, of the standard library, or made here."""
         *own, (_, _, base_name) = lineage
         base = EXCEPTIONS.get(base_name, Exception)
         if not issubclass(base, Exception):  # SystemExit, KeyboardInterrupt: named, never raised
@@ -265,7 +265,7 @@ def _own_text(error: BaseException) -> str:
 
 
 def pulling(iterator: Any) -> Any:
-    """The function by which C draws from an iterator of the tests."""
+    """Return the function by which C draws from an iterator of the tests."""
 
     def pull() -> tuple[bool, Any]:
         try:
@@ -277,13 +277,13 @@ def pulling(iterator: Any) -> Any:
 
 
 def is_standard(module: Any) -> bool:
-    """Whether a module's name is one of the standard library's that a test may use."""
+    """Return whether a test may use this module as one of the standard library."""
     names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)  # Python 3.9 knows only the latter
     return isinstance(module, str) and module in names and module not in TEST_TOOLS
 
 
 def standard_exception(module: Any, name: Any) -> type[BaseException] | None:
-    """An exception class of the standard library, `json.JSONDecodeError`, where T has already imported it."""
+    """Return an exception class of the standard library, `json.JSONDecodeError`, if T has already imported it."""
     if not isinstance(module, str) or not isinstance(name, str) or not is_standard(module.partition(".")[0]):
         return None
     found = getattr(sys.modules.get(module), name, None)

@@ -46,7 +46,7 @@ def load(sources: dict[str, str], name: str) -> Any:
 
 
 def _call(name: str, *arguments: Any) -> int:
-    """A function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
+    """Call a function of the C library, without ctypes' Python module, which costs 3 ms. Raises Unfit."""
     try:
         import _ctypes
 
@@ -75,7 +75,7 @@ def hide() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Without them not even root may look into T; `no_new_privs` keeps what C starts from getting them back."""
+    """Drop all capabilities, so that not even root looks into T; `no_new_privs` keeps them dropped in what C starts."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
     header = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)  # capabilities of version 3, of this process
     if _call("capset", header, bytes(24)) != 0:
@@ -83,7 +83,7 @@ def _drop_capabilities() -> None:
 
 
 def _can_look_into(pid: int) -> bool:
-    """In C: whether it could read T's memory."""
+    """Return, in C, whether C could read T's memory."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
         return True
@@ -100,7 +100,7 @@ def _can_look_into(pid: int) -> bool:
 
 
 def _confine(keep: tuple[int, int]) -> None:
-    """In C: nothing of T's stays open, and where the walls let it, no signal to its group reaches T."""
+    """Confine C: nothing of T's stays open, and where the walls allow it, no signal to C's group reaches T."""
     parent = os.getppid()
     try:
         os.setsid()

@@ -25,7 +25,7 @@ NO_ROOM: Final = re.compile(
 
 
 def compiler_without_disk_space(stderr: bytes) -> bool:
-    """Whether a compiler failed for want of disk."""
+    """Return whether a compiler failed for want of disk."""
     return NO_ROOM.search(stderr) is not None
 
 

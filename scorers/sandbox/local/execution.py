@@ -40,7 +40,7 @@ class Execution:
     """One run, from the fork to the last process's end."""
 
     def __init__(self, order: Order, *, base: Path, identity: Identity, gone_fds: tuple[int, ...]) -> None:
-        """Where scratch folders are made, who the program is, and what becomes readable when the scorer is gone."""
+        """Take the folder for scratch folders, the program's user, and what is readable once the scorer is gone."""
         self._order = order
         self._base = base
         self._identity = identity
@@ -125,7 +125,7 @@ class Execution:
         return Ending.OUTPUT, f"more than {self._limits.output_bytes} bytes of output"
 
     def _greet(self) -> None:
-        """When the walls stand. Bwrap waits with its namespaces ready: limit the tasks in there, and let it go on."""
+        """Start the clock when the walls stand. Bwrap waits with its namespaces: limit its tasks, and let it go on."""
         if self._started is not None:
             return
         if self._order.walls is not Walls.BUBBLEWRAP:
@@ -153,7 +153,7 @@ class Execution:
             self._next_count = time.monotonic() + COUNT_EVERY_S
 
     def _look(self) -> None:
-        """At what no limit of the kernel's sees to: memory of all processes together, and the scratch folder's size."""
+        """Check what the kernel does not limit: the memory of all processes together, and the scratch folder's size."""
         if self._made.others is not None and time.monotonic() >= self._next_count:
             self._count(own=self._tree.tasks())
         held = self._tree.memory_bytes(self._limits.memory_bytes)
@@ -195,7 +195,7 @@ class Execution:
                 return status
 
     def _await_inner(self) -> None:
-        """Of bwrap's namespace it is the last process, and now it is our child."""
+        """Wait for the last process of bwrap's namespace, which is now our child."""
         if self._inner_fd is not None:
             poll = select.poll()
             poll.register(self._inner_fd, select.POLLIN)
@@ -204,7 +204,7 @@ class Execution:
             self._inner_fd = None
 
     def _add(self, usage: resource.struct_rusage) -> None:
-        """Of a process that has ended and of those that it waited for: with bwrap the program is one of the latter."""
+        """Add the usage of an ended process and of those it waited for; with bwrap the program is among the latter."""
         self._cpu_s += usage.ru_utime + usage.ru_stime
         self._peak_bytes = max(self._peak_bytes, usage.ru_maxrss * 1024)
 
@@ -235,7 +235,7 @@ class Execution:
         )
 
     def _verdict(self, code: int) -> tuple[int, str]:
-        """The exit code, negative for a signal, or what broke. Sets `_cause` where the kernel's limit was the end."""
+        """Return the exit code, negative for a signal, or what broke. Sets `_cause` where a kernel's limit ended it."""
         if self._cause is not None:
             return code, ""
         said = bytes(self._made.machinery.data).decode(errors="replace")

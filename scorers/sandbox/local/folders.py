@@ -35,7 +35,7 @@ def folder_bytes(folder: Path, enough: int) -> int:
 
 
 def _count(folder: int, enough: int, depth: int) -> int:
-    """By descriptors: a folder that becomes a link while it is looked at leads nowhere."""
+    """Count bytes by descriptors: a folder that becomes a link meanwhile leads nowhere."""
     if depth < 0:
         return TOO_MANY_BYTES
     total = 0

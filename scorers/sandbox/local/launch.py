@@ -32,17 +32,17 @@ class Identity:
 
     @property
     def number(self) -> int:
-        """The user's."""
+        """The number of the user."""
         return os.getuid() if self.uid is None else self.uid
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else is that user."""
+        """Whether no other process has this user."""
         return self.uid is not None and self.uid >= FIRST_UID
 
     @classmethod
     def choose(cls) -> Identity:
-        """A user that nobody else is, where we are root: this process has one run at a time, so its pid makes one.
+        """Choose, as root, a user that no other process has: this process has one run at a time, so its pid makes one.
 
         In a user namespace that does not map it, `nobody`.
         """
@@ -105,7 +105,7 @@ def become(launch: Launch) -> None:
 
 
 def set_limits(order: Order, tasks: int | None) -> None:
-    """What the kernel itself sees to, of each process."""
+    """Set the limits that the kernel itself enforces on each process."""
     limits = order.limits
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

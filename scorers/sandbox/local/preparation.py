@@ -53,7 +53,7 @@ class Pipe:
         return len(self.data) > self._limit
 
     def close_writer(self) -> None:
-        """In the parent, after the fork: then the end of the program is the end of the pipe."""
+        """Close the writer in the parent, after the fork: then the end of the program is the end of the pipe."""
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1
@@ -63,7 +63,7 @@ class Preparation:
     """Everything that can be made before the fork."""
 
     def __init__(self, order: Order, *, base: Path, identity: Identity, resources: ExitStack) -> None:
-        """Where folders are made, who the program will be, and where to note what has to be undone."""
+        """Take the folder for new folders, the program's user, and the stack that notes what has to be undone."""
         self._order = order
         self._base = base
         self._identity = identity
@@ -79,7 +79,7 @@ class Preparation:
         self.others: int | None = None  # tasks of the user's when the limit was set; None: has none
 
     def launch(self) -> Launch:
-        """What the child is told. The walls of bubblewrap bring a scratch of their own."""
+        """Return what the child is told. The walls of bubblewrap bring a scratch folder of their own."""
         order = self._order
         if order.walls is Walls.BUBBLEWRAP:
             return self._prepare_bubblewrap()
@@ -150,7 +150,7 @@ class Preparation:
         return (self.others or 0) + bwraps + self._order.limits.processes
 
     def _stdin_file(self) -> tuple[int, str]:
-        """A file with the standard input, open and by its name. Who has it open can empty it, in both places."""
+        """Return a file with the standard input, open and by its name. A program that has it open can empty it."""
         if not self._order.stdin:
             descriptor, path = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), os.devnull
         else:
@@ -163,14 +163,14 @@ class Preparation:
         return descriptor, path
 
     def _memory_file(self, content: bytes) -> int:
-        """A file in memory, to be read from its start."""
+        """Return a file in memory, to be read from its start."""
         descriptor = os.memfd_create("sandbox")
         self._resources.callback(os.close, descriptor)
         write_from_start(descriptor, content)
         return descriptor
 
     def _scratch(self) -> Path:
-        """A folder for this run alone, where the walls can't bring one of their own."""
+        """Make a folder for this run alone, where the walls bring none of their own."""
         scratch = Path(tempfile.mkdtemp(prefix="run-", dir=self._base))
         self._resources.callback(remove_folder, scratch)
         self.scratch = scratch

@@ -17,7 +17,7 @@ TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTAL
 
 
 def read(pid: int | str, name: str) -> bytes:
-    """A file of a process; empty where it has ended."""
+    """Read a file of a process; empty where the process has ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 -- fifty times a second
             return file.read(4096)
@@ -26,17 +26,17 @@ def read(pid: int | str, name: str) -> bytes:
 
 
 def stat_fields(pid: int | str) -> list[bytes]:
-    """Of /proc/PID/stat, from the state on: [0] state, [1] parent, [2] group, [3] session."""
+    """Return the fields of /proc/PID/stat from the state on: [0] state, [1] parent, [2] group, [3] session."""
     return read(pid, "stat").rpartition(b")")[2].split()
 
 
 def all_pids() -> set[str]:
-    """Every process of the machine."""
+    """Return the pid of every process of the machine."""
     return {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 -- as above
 
 
 def threads_of_user(uid: int) -> int:
-    """How many tasks a user has: what RLIMIT_NPROC compares with."""
+    """Count a user's tasks: the number that RLIMIT_NPROC compares with."""
     found = (TASKS.search(read(pid, "status")) for pid in all_pids())
     return sum(int(match[2]) for match in found if match and int(match[1]) == uid)
 
@@ -64,7 +64,7 @@ class Tree:
         self._others.discard(str(leader))
 
     def memory_bytes(self, allowed: int) -> int:
-        """The bytes that the run's processes hold: their own pages and shared memory. Exact where over `allowed`.
+        """Count the bytes that the run's processes hold: own pages and shared memory. Exact where over `allowed`.
 
         At first each page counts once a process. A fork shares its pages until they are written to, but the kernel
         takes long to say so: it walks through them all.
@@ -74,7 +74,7 @@ class Tree:
         return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
 
     def tasks(self) -> int:
-        """The number of threads of the run's processes."""
+        """Count the threads of the run's processes."""
         found = (TASKS.search(read(pid, "status")) for pid in self._members())
         return sum(int(match[2]) for match in found if match)
 
@@ -98,5 +98,5 @@ def held_bytes(pid: str) -> int:
 
 
 def share_bytes(pid: str) -> int:
-    """The bytes as `held_bytes`, where a page of n processes counts 1/n; 0 where the kernel does not tell us."""
+    """Return the bytes as `held_bytes` does, with a page of n processes as 1/n; 0 where the kernel does not say."""
     return sum(int(kilobytes) for kilobytes in SHARE.findall(read(pid, "smaps_rollup"))) * 1024

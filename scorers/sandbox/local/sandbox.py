@@ -91,7 +91,7 @@ class LocalSandbox:
 
     @contextmanager
     def prepare(self, program: Program) -> Iterator[Prepared]:
-        """A folder with the program in it, compiled where its language needs that."""
+        """Make a folder with the program in it, compiled where its language needs that."""
         tools = self._tools()
         if program.language not in tools:
             tool = toolchain.TOOL.get(program.language, "python3")
@@ -114,7 +114,7 @@ class LocalSandbox:
             remove_folder(folder)
 
     def self_test(self) -> None:
-        """A program whose answer is known, and one that tries to get out."""
+        """Run a program whose answer is known, and one that tries to get out."""
         self_test(self, self._walls)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class LocalSandbox:
         writable: tuple[Path, str] | None = None,
         interpreter: Interpreter | None = None,
     ) -> Outcome:
-        """One run of one command line. Raises SandboxUnavailable."""
+        """Run one command line once. Raises SandboxUnavailable."""
         interpreter = interpreter or self._interpreter
         if is_disk := self._walls is not Walls.BUBBLEWRAP:  # whose scratch is in memory
             require_disk_space(self._supervisors.base(), limits.scratch_bytes)
@@ -160,7 +160,7 @@ class LocalSandbox:
         return outcome
 
     def inside(self, what: str, folder: Path) -> str:
-        """Where a folder of ours is seen by a program."""
+        """Return where a program sees a folder of ours."""
         return INSIDE[what] if self._walls is Walls.BUBBLEWRAP else str(folder)
 
     @property
@@ -186,12 +186,12 @@ class LocalSandbox:
             return self._versions
 
     def _ask(self, argv: tuple[str, ...], language: Language, interpreter: Interpreter | None = None) -> str:
-        """What a tool says of itself inside; nothing where it does not run."""
+        """Return what a tool inside says of itself; an empty text where it does not run."""
         outcome = self.execute(argv, readable={}, language=language, limits=PROBE, interpreter=interpreter)
         return outcome.stdout.decode(errors="replace").strip() if outcome.exit_code == 0 else ""
 
     def _find_interpreter(self) -> str:
-        """The first Python that the programs' user can run. Its version. Raises SandboxMissing."""
+        """Find the first Python that the programs' user can run, and return its version. Raises SandboxMissing."""
         reasons = []
         for candidate in toolchain.interpreters():
             try:
@@ -208,7 +208,7 @@ class LocalSandbox:
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
     def _package_folder(self, names: tuple[str, ...], alone: tuple[str, ...]) -> Path:
-        """The folder with copies of the packages, made once for each set of packages."""
+        """Return the folder with copies of the packages, made once for each set of packages."""
         with self._lock:
             base = self._supervisors.base()
             folder = self._packages.get((names, alone))
@@ -224,7 +224,7 @@ class LocalSandbox:
             return folder
 
     def _write_bytecode(self, folder: Path) -> None:
-        """For a Python of another version than ours; without it each run would compile the packages again."""
+        """Compile the packages for a Python of another version than ours; else each run would compile them again."""
         folder.chmod(0o777)  # its parent lets nobody else in
         for path in folder.rglob("*"):
             if path.is_dir():

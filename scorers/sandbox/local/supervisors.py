@@ -95,7 +95,7 @@ class Supervisors:
         self._owner = 0
 
     def base(self) -> Path:
-        """The folder, reachable by us and by the user that programs run as; removed when we end, however we end.
+        """Return the folder, reachable by us and by the programs' user; it is removed when we end, however we end.
 
         Raises:
             SandboxUnavailable: no room for it, or for who watches over it.
@@ -151,7 +151,7 @@ class Supervisors:
 
 @contextmanager
 def unavailable(what: str) -> Iterator[None]:
-    """The machine's own failures, no room or no more processes, as SandboxUnavailable, or its NoRoom."""
+    """Raise the machine's own failures, no room or no more processes, as SandboxUnavailable or its NoRoom."""
     try:
         yield
     except OSError as error:
@@ -160,10 +160,10 @@ def unavailable(what: str) -> Iterator[None]:
 
 
 def source_root() -> Path:
-    """The folder that `scorers` is imported from: `-m` finds it there, whatever the scorer's working folder is."""
+    """Return the folder that `scorers` is imported from: `-m` finds it there from any working folder."""
     return Path(__file__).resolve().parents[3]
 
 
 def own_environment() -> dict[str, str]:
-    """The environment of a supervisor, which needs none of the scorer's secrets."""
+    """Return the environment of a supervisor, which needs none of the scorer's secrets."""
     return {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}

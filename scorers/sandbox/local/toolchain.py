@@ -60,7 +60,7 @@ class Interpreter:
 
 
 def interpreters() -> Iterator[Interpreter]:
-    """The interpreters in order of preference: the one that runs this process, then the system's."""
+    """Yield the interpreters in order of preference: the one that runs this process, then the system's."""
     ours = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     prefix = os.path.realpath(sys.base_prefix)
     in_system = any(prefix == root or ours.startswith(f"{root}/") for root in ("/usr", "/usr/local", *SYSTEM))
@@ -70,7 +70,7 @@ def interpreters() -> Iterator[Interpreter]:
 
 
 def find_tool(language: Language) -> str | None:
-    """The compiler, or the interpreter other than Python's, by its path inside."""
+    """Find the compiler, or the interpreter other than Python's, by its path inside."""
     return shutil.which(TOOL[language], path=PATH)
 
 
@@ -101,7 +101,7 @@ def copy_packages(names: tuple[str, ...], target: Path, alone: tuple[str, ...] =
 
 
 def _content(distribution: metadata.Distribution) -> Iterator[metadata.PackagePath]:
-    """The files of a package, without scripts and what only pip reads."""
+    """Yield the files of a package, without scripts and what only pip reads."""
     for file in distribution.files or ():
         if ".." not in file.parts and not file.parts[0].endswith((".dist-info", ".pth")):
             yield file
@@ -126,7 +126,7 @@ def _installed(name: str) -> metadata.Distribution:
 
 
 def required(names: tuple[str, ...]) -> list[metadata.Distribution]:
-    """The packages and, of their requirements, those that are installed; extras are not followed."""
+    """Return the packages and, of their requirements, the installed ones; extras are not followed."""
     found: dict[str, metadata.Distribution] = {}
     waiting = [(name, True) for name in names]
     while waiting:

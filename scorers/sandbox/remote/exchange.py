@@ -87,7 +87,7 @@ def post_run(
 
 
 def compile_failed(reply: RunReply) -> bool:
-    """Whether the compiler refused the program, so that it did not run."""
+    """Return whether the compiler refused the program, so that it did not run."""
     result = reply.compile_result
     return (
         reply.run_result is None
@@ -118,7 +118,7 @@ def _succeeded(result: CommandResult) -> bool:
 
 
 def _rest_s(header: str) -> float:
-    """The rest that a `Retry-After` asks for, in seconds, within `REST_S`; one second where it says nothing of use."""
+    """Return the rest that a `Retry-After` asks for, in seconds, within `REST_S`; 1.0 where it says nothing of use."""
     seconds = retry_after_s(header)
     shortest, longest = REST_S
     return 1.0 if seconds is None else min(max(seconds, shortest), longest)

@@ -86,7 +86,7 @@ class FusionSandbox:
 
     @property
     def version(self) -> str:
-        """What the servers run Python with: `python=3.11.2`; several where they differ, unknown until one answers."""
+        """The servers' version of Python: `python=3.11.2`; several where they differ, unknown until one answers."""
         if self._version is None:
             self._open().meet()
             versions = sorted({server.version for server in self._servers.all if server.version})
@@ -97,7 +97,7 @@ class FusionSandbox:
 
     @property
     def max_output_bytes(self) -> int:
-        """Of one stream: SandboxFusion carries less than our server. Raises SandboxUnavailable: none ever answered."""
+        """The most bytes of one stream: SandboxFusion carries less than ours. Raises SandboxUnavailable: none answered."""
         servers = self._open()
         if not any(server.version for server in servers.all):
             servers.probe_all()
@@ -211,7 +211,7 @@ class FusionSandbox:
         server.version = python_version(reply)
 
     def _open(self) -> ProbedServers:
-        """For a new use, closed or not.
+        """Open for a new use, closed or not.
 
         In a fork all is made anew: the connections are the parent's, as the replies on them are, and its threads, one
         of which may hold a lock, are not there.

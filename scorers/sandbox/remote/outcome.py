@@ -15,12 +15,12 @@ WHOLE_OUTPUT_BYTES: Final = 128 << 10  # what SandboxFusion surely carries of on
 
 
 def for_fusion(request: RunRequest) -> RunRequest:
-    """What SandboxFusion itself can be asked: node does not start under its memory limit."""
+    """Return what SandboxFusion itself can be asked: node does not start under its memory limit."""
     return request.model_copy(update={"memory_limit_MB": -1}) if request.language == "nodejs" else request
 
 
 def seconds_of(reply: RunReply, took_s: float) -> float:
-    """The seconds of the compiler and the program; those of the whole exchange where the server does not say."""
+    """Return the seconds of compiler and program; those of the whole exchange where the server does not say."""
     times = [
         result.execution_time for result in (reply.compile_result, reply.run_result) if result is not None
     ]
@@ -28,7 +28,7 @@ def seconds_of(reply: RunReply, took_s: float) -> float:
 
 
 def outcome_of(result: CommandResult, limits: Limits, *, is_ours: bool) -> Outcome:
-    """The outcome of a run by a server's words. Raises ValueError where the server says what can't be."""
+    """Return the outcome of a run by a server's words. Raises ValueError where the server says what can't be."""
     most = limits.output_bytes if is_ours else min(limits.output_bytes, WHOLE_OUTPUT_BYTES)
     stdout = output_of(result.stdout, result.stdout_base64)
     stderr = output_of(result.stderr, result.stderr_base64)

@@ -35,7 +35,7 @@ class Probe:
         )
 
     def trouble(self, reply: RunReply) -> str | None:
-        """What is wrong with the reply; None: nothing."""
+        """Return what is wrong with the reply; None: nothing."""
         result = reply.run_result
         if result is None:
             return f"no result of the probe's run: {reply.status} {(reply.message or '')[:200]}"
@@ -46,6 +46,6 @@ class Probe:
 
 
 def python_version(reply: RunReply) -> str:
-    """The version of the Python that ran the probe."""
+    """Return the version of the Python that ran the probe."""
     result = reply.run_result
     return ((result.stderr if result else None) or "").strip()[:20] or "unknown"

@@ -50,7 +50,7 @@ class ProbedServers:
     def __init__(
         self, urls: Sequence[str], probe: Callable[[SandboxServer], None], *, patience_s: float
     ) -> None:
-        """Nothing is contacted yet.
+        """Contact nothing yet.
 
         Args:
             urls: a URL, `host:port` or a host each; the port of a bare host is 8080.
@@ -72,7 +72,7 @@ class ProbedServers:
     def lend(
         self, *, without: Collection[SandboxServer] = (), rather_not: Collection[SandboxServer] = ()
     ) -> Iterator[SandboxServer]:
-        """A ready server for one call: the one with the fewest calls, in turn among equals.
+        """Lend a ready server for one call: the one with the fewest calls, in turn among equals.
 
         Args:
             without: never one of these.
@@ -98,7 +98,7 @@ class ProbedServers:
             server.trouble = trouble
 
     def trust(self, server: SandboxServer) -> None:
-        """The server did what it was asked: should it come into doubt, its next probe is at once."""
+        """Note that the server did what it was asked: should it come into doubt, its next probe is at once."""
         with self._changed:
             server.wait_s = 0.0
 
@@ -159,7 +159,7 @@ class ProbedServers:
 
     @staticmethod
     def _put_off(server: SandboxServer) -> None:
-        """The next probe, by what it waits now; the one after it twice as long. The lock is held."""
+        """Put off the next probe by the present wait, and double the wait. The lock is held."""
         server.next_probe = time.monotonic() + server.wait_s
         server.wait_s = doubled(server.wait_s, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
 
@@ -197,7 +197,7 @@ class ProbedServers:
 
 
 def normalised(address: str) -> str:
-    """`h` -> `http://h:8080`, `h:81` -> `http://h:81`; a URL stays what it is. SandboxMissing for what is neither."""
+    """Return `h` as `http://h:8080`, `h:81` as `http://h:81`, a URL as it is. Raises SandboxMissing for others."""
     text = address.strip()
     is_url = "://" in text
     try:

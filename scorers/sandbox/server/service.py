@@ -57,7 +57,7 @@ class Served:
 
     @classmethod
     def of(cls, sandbox: Sandbox) -> Served:
-        """What a sandbox says of itself."""
+        """Return what a sandbox says of itself."""
         return cls(name=sandbox.name, version=sandbox.version, languages=sandbox.languages)
 
 
@@ -179,7 +179,7 @@ class Service:
 
 
 async def _read(request: Request, model: type[_Model]) -> _Model | Response:
-    """The request's body, checked, or what is wrong with it."""
+    """Return the request's body, checked, or the response that says what is wrong with it."""
     body = await read_body(request, BODY_BYTES)
     if isinstance(body, Response):
         return body

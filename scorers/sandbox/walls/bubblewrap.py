@@ -23,7 +23,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 
 
 def find_bwrap() -> str | None:
-    """The one that `make setup` brought where the system's is missing or too old, else the system's."""
+    """Find the bwrap that `make setup` brought where the system's is missing or too old, else the system's."""
     own = Path(sys.prefix) / "bin" / "bwrap"
     return str(own) if own.exists() else shutil.which("bwrap")
 
@@ -31,7 +31,7 @@ def find_bwrap() -> str | None:
 def command_line(
     bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int, stdin_file: str
 ) -> list[str]:
-    """The arguments of bwrap.
+    """Return the arguments of bwrap.
 
     Args:
         block_fd: bwrap waits until something can be read from it, before it starts the program.

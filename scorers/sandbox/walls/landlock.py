@@ -38,7 +38,7 @@ class FilterProgram(ctypes.Structure):
 
 
 def fail(what: str) -> OSError:
-    """The error of the call that was just made."""
+    """Return the error of the call that was just made."""
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")
 
@@ -49,7 +49,7 @@ def abi_version() -> int:
 
 
 def make_ruleset(readable: Iterable[str], writable: Iterable[str]) -> int:
-    """A file descriptor of the rules: `readable` may be read and executed, below `writable` all may be done.
+    """Make a file descriptor of the rules: `readable` may be read and executed, below `writable` all may be done.
 
     What does not exist is left out. A device or a file among the writable ones may be read and written.
     """

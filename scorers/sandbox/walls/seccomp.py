@@ -82,12 +82,12 @@ class Rule:
 
 
 def denied(call: str, *tests: Where, error: int = errno.EPERM) -> Rule:
-    """A call that fails with this error."""
+    """Return the rule that a call fails with this error."""
     return Rule(call, ERRNO | error, tests)
 
 
 def common_rules() -> Iterator[Rule]:
-    """What no walls allow."""
+    """Yield the rules for what no walls allow."""
     yield from map(denied, [*FOREIGN, *LEAVING, *UNCOUNTED, "timer_create"])
     yield denied("clone3", error=errno.ENOSYS)  # its flags lie in memory; the C library falls back to clone
     yield denied("clone", Where(0, 0, NEW_NAMESPACES, equal=False))
@@ -110,7 +110,7 @@ def common_rules() -> Iterator[Rule]:
 
 
 def bubblewrap_rules() -> Iterator[Rule]:
-    """What bubblewrap's namespaces leave open. It has no network, so AF_UNIX reaches nobody else either."""
+    """Yield the rules for what bubblewrap's namespaces leave open. With no network, AF_UNIX reaches no one else."""
     yield denied("socket", Where(0, AF_UNIX, equal=False))
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
     for call in ("exit", "exit_group"):  # bubblewrap says 137 for a killed program: nobody else may
@@ -118,7 +118,7 @@ def bubblewrap_rules() -> Iterator[Rule]:
 
 
 def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
-    """What Landlock leaves open: sockets by name, attributes, and before its sixth version truncation and signals."""
+    """Yield rules for what Landlock leaves open: named sockets, attributes, before version 6 truncation and signals."""
     yield from map(denied, [*ATTRIBUTES, "socket", "connect"])
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
     yield denied("socketpair", Where(1, SOCK_DGRAM, 0xF))  # could be connected to a name
@@ -138,7 +138,7 @@ def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
 
 @cache
 def build_filter(walls: Walls, own_pid: int | None = None) -> bytes:
-    """The filter of these walls, for this machine.
+    """Build the filter of these walls, for this machine.
 
     Args:
         own_pid: the only process that may be sent a signal, where Landlock can't see to that itself.
@@ -150,17 +150,17 @@ def build_filter(walls: Walls, own_pid: int | None = None) -> bytes:
 
 
 def supported() -> bool:
-    """Whether this machine's calls are known."""
+    """Return whether this machine's calls are known."""
     return platform.machine() in ARCHITECTURES
 
 
 def instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One `struct sock_filter`."""
+    """Return one `struct sock_filter`."""
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
 def assemble(rules: Iterable[Rule], machine: str) -> bytes:
-    """The rules, one after the other, as BPF over `struct seccomp_data` {nr, arch, instruction pointer, args[6]}."""
+    """Assemble the rules, in turn, as BPF over `struct seccomp_data` {nr, arch, instruction pointer, args[6]}."""
     column = list(ARCHITECTURES).index(machine)
     program = [
         instruction(LOAD, 4),
@@ -179,7 +179,7 @@ def assemble(rules: Iterable[Rule], machine: str) -> bytes:
 
 
 def assemble_rule(rule: Rule, number: int) -> list[bytes]:
-    """One rule: falls through to the next one, with the call's number loaded, where it does not hold."""
+    """Assemble one rule: where it does not hold, it falls through to the next, with the call's number loaded."""
     lengths = [2 if test.mask == 0xFFFFFFFF else 3 for test in rule.tests]
     left = sum(lengths) + 1  # instructions from here to the reload of the number
     block = [instruction(EQUAL, number, 0, left + (1 if rule.tests else 0))]
