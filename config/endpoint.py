@@ -11,7 +11,7 @@ from config.section import Section
 
 
 def _address(url: str) -> str:
-    """A URL without a user's name or password in it: it travels with the run's configuration."""
+    """Return the URL without a user's name or password, since it travels with the run's configuration."""
     try:
         parts = urlsplit(url)
         is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
@@ -54,6 +54,6 @@ class EndpointConfig(Section):
 
 
 def base_url(address: str) -> str:
-    """`http://h:8000`, `http://h:8000/v1/` and `http://h:8000/v1/chat/completions` as `http://h:8000/v1`."""
+    """Return `http://h:8000`, `http://h:8000/v1/` and `http://h:8000/v1/chat/completions` as `http://h:8000/v1`."""
     url = address.rstrip("/").removesuffix("/chat/completions")
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"

@@ -31,7 +31,7 @@ class ConfigError(Exception):
 
 
 def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[Path, str]) -> str:
-    """One line on one of pydantic's errors.
+    """Explain one of pydantic's errors in one line.
 
     Args:
         item: an element of `ValidationError.errors()`.
@@ -60,7 +60,7 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
 
 
 def nearest(path: Path, merged: Mapping[str, Any]) -> str:
-    """What may have been meant by the unknown key `path`; empty where nothing is near."""
+    """Return what may have been meant by the unknown key `path`; empty where nothing is near."""
     section = _at(merged, path)
     if isinstance(section, dict) and (
         ours := [
@@ -85,7 +85,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _where(path: Path, origin: Mapping[Path, str]) -> str:
-    """The place of a leaf, of a section's choice of type, of anything in a section, of the list around an element."""
+    """Say where a leaf, a section's choice of type, a part of a section, or the list around an element was written."""
     places = [origin.get(path), origin.get((*path, "type"))]
     places += [place for key, place in origin.items() if key[: len(path)] == path]
     places += [origin.get(path[:end]) for end in range(len(path) - 1, 0, -1)]
@@ -94,7 +94,7 @@ def _where(path: Path, origin: Mapping[Path, str]) -> str:
 
 
 def _real_path(loc: Sequence[Any], merged: Any) -> Path:
-    """`loc` without the tags that pydantic puts in for the members of a union."""
+    """Return `loc` without the tags that pydantic puts in for the members of a union."""
     path: list[str] = []
     tree = merged
     for index, part in enumerate(loc):
@@ -120,7 +120,7 @@ def _types(path: Path) -> str:
 def _all_keys(
     section: type[BaseModel], path: Path, prefix: Path = ()
 ) -> Iterator[tuple[Path, type[BaseModel]]]:
-    """Every key with the section that it is in. Names that a run chooses itself (of tasks) are taken from `path`."""
+    """Yield every key with its section. Names that a run chooses itself (of tasks) are taken from `path`."""
     for name, field in section.model_fields.items():
         key = (*prefix, name)
         yield key, section

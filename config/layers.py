@@ -21,7 +21,7 @@ class Leaf(NamedTuple):
 
 
 def leaves_of(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Every value of a tree that was written at `where`, with its keys from the top down after `path`."""
+    """Yield every value of a tree that was written at `where`, with its keys from the top down after `path`."""
     if isinstance(tree, dict) and (tree or not path):
         for key, value in tree.items():
             yield from leaves_of(where, value, (*path, str(key)))

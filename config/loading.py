@@ -63,7 +63,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | None = None) -> Run:
-    """The run that `argv` describes.
+    """Return the run that `argv` describes.
 
     Args:
         argv: `--config FILE` (of several, the later one wins) and any number of `key=value`, dots between nested keys.
@@ -103,7 +103,7 @@ def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
 
 
 def read_yaml(path: Path) -> Tree:
-    """The mapping in the file `path`."""
+    """Return the mapping in the file `path`."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -112,7 +112,7 @@ def read_yaml(path: Path) -> Tree:
 
 
 def to_yaml(run: Run, *, mask: bool = False) -> str:
-    """The run as YAML that `from_yaml` reads. Secrets are left out, or shown as set with `mask`."""
+    """Return the run as YAML that `from_yaml` reads. Secrets are left out, or shown as set with `mask`."""
     tree = run.model_dump(mode="json")
     for section, key in SECRETS.values():
         secret = getattr(getattr(run, section), key)
@@ -123,7 +123,7 @@ def to_yaml(run: Run, *, mask: bool = False) -> str:
 
 
 def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> Run:
-    """The run that another process resolved and wrote to `where`, with this process's own secrets."""
+    """Return the run that another process resolved and wrote to `where`, with this process's own secrets."""
     return _resolve([list(leaves_of(where, _mapping(text, where))), _secrets()], may_be_reserved=True)
 
 
@@ -133,28 +133,28 @@ def redis_url() -> SecretStr | None:
 
 
 def sandbox_urls() -> tuple[str, ...]:
-    """The sandbox's servers by other systems' variables, see `config.aliases.sandbox_servers`. Raises ConfigError."""
+    """Return the sandbox's servers, see `config.aliases.sandbox_servers`. Raises ConfigError."""
     return sandbox_servers(os.environ)
 
 
 def api_key(variable: str) -> SecretStr | None:
-    """The key of a served model, if the variable that `config.endpoint` names is set. It stays in this process."""
+    """Return a served model's key, if the `variable` that `config.endpoint` names is set. It stays in this process."""
     return SecretStr(key) if (key := os.environ.get(variable, "").strip()) else None
 
 
 def judge_endpoint(variant: str = "default", url: str | None = None) -> EndpointConfig:
-    """The judge that the environment names as II-Thought and Reasoning360 do; `url` is stronger."""
+    """Return the judge that the environment names as II-Thought and Reasoning360 do; `url` is stronger."""
     said = {key: value for key, (value, _) in endpoint_settings(os.environ, variant).items()}
     return EndpointConfig.model_validate(said if url is None else said | {"urls": [url]})
 
 
 def state_folder() -> Path:
-    """Where this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
+    """Return the folder in which this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
     return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
 
 
 def _mapping(text: str | bytes, where: str) -> Tree:
-    """The keys and values of `text`, which stands in the file or place `where`."""
+    """Return the keys and values of `text`, which stands in the file or place `where`."""
     try:
         loader = _UniqueKeyLoader(text)
         loader.name = where  # for messages
@@ -167,7 +167,7 @@ def _mapping(text: str | bytes, where: str) -> Tree:
 
 
 def reward_token() -> SecretStr | None:
-    """What clients of the reward server have to show, if the environment says it."""
+    """Return the token that clients of the reward server have to show, if the environment sets it."""
     return SecretStr(token) if (token := os.environ.get(REWARD_VARIABLE, "").strip()) else None
 
 
@@ -188,7 +188,7 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
 
 
 def _renamed(leaf: Leaf) -> Leaf:
-    """The leaf under the present name of its key; an old name is warned about."""
+    """Return the leaf under the present name of its key; log a warning about an old name."""
     path = current_path(leaf.path)
     if path != leaf.path:
         log.warning(
@@ -210,7 +210,7 @@ def _from_word(word: str) -> Iterator[Leaf]:
 
 
 def _from_environment() -> list[Leaf]:
-    """What MILLRACE_… variables say; nested keys are separated by `__`. An empty one is as good as unset."""
+    """Return what MILLRACE_… variables say; nested keys are separated by `__`. An empty one counts as unset."""
     leaves: list[Leaf] = []
     for variable, text in os.environ.items():
         if not variable.startswith(ENV_PREFIX) or variable == REWARD_VARIABLE or not text:

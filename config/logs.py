@@ -13,7 +13,7 @@ SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})  # other variables th
 
 
 def mask(text: str) -> str:
-    """`text` with every secret of this process's environment replaced."""
+    """Return `text` with every secret of this process's environment replaced."""
     for secret in _secrets():
         text = text.replace(secret, MASK)
     return text

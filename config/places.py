@@ -8,10 +8,10 @@ from config.run import ModelConfig
 
 
 def is_path(text: str) -> bool:
-    """Whether it can't be a name on the hub."""
+    """Return whether `text` can't be a name on the hub."""
     return text.startswith(("/", ".")) or text.count("/") > 1
 
 
 def lacks_model(model: ModelConfig) -> bool:
-    """Whether the model can only be a folder, and that folder is not here."""
+    """Return whether the model can only be a folder, and that folder is not here."""
     return is_path(model.path) and not Path(model.path).is_dir()

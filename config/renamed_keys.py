@@ -22,7 +22,7 @@ RENAMED: Final[Mapping[Path, Path]] = {
 
 
 def current_path(path: Path) -> Path:
-    """The present path of a key, which may be written under an old name; most paths stay as they are."""
+    """Return the present path of a key, which may be written under an old name; most paths stay as they are."""
     for old, new in RENAMED.items():
         if len(path) >= len(old) and all(part in (ANY, key) for part, key in zip(old, path, strict=False)):
             renamed = (key if part == ANY else part for part, key in zip(new, path, strict=False))
@@ -31,7 +31,7 @@ def current_path(path: Path) -> Path:
 
 
 def with_current_names(tree: Mapping[str, Any]) -> Tree:
-    """A copy of a stored configuration in which every key has its present name."""
+    """Return a copy of a stored configuration in which every key has its present name."""
     renamed: Tree = {}
     for leaf in leaves_of("", dict(tree)):
         put(renamed, current_path(leaf.path), leaf.value)

@@ -9,12 +9,12 @@ NAME = r"[A-Za-z0-9_-]+"
 
 
 def is_run_name(text: str) -> bool:
-    """Whether `text` may name a run: its keys, its folder and its address are found by exactly these letters."""
+    """Return whether `text` may name a run: its keys, its folder and its address are found by exactly these letters."""
     return re.fullmatch(NAME, text) is not None
 
 
 def run_name(text: str) -> str:
-    """An argument's RUN: a run's name, also with the one `/` that a shell appends to a folder's.
+    """Return an argument's RUN, a run's name, without the one `/` that a shell appends to a folder's.
 
     Raises:
         ArgumentTypeError: it is no name; another one would name other keys than those of the run that is meant.

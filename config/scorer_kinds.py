@@ -262,6 +262,6 @@ SECTIONS: Final[Mapping[str, type[ScorerSection]]] = {
 
 
 def reads(kind: str, of: str) -> bool:
-    """Whether a scorer of type `kind` can judge the rows of the kind `of`."""
+    """Return whether a scorer of type `kind` can judge the rows of the kind `of`."""
     readable = SECTIONS[kind].reads
     return kind == of or readable is None or of in readable

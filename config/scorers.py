@@ -105,7 +105,7 @@ class ScorersConfig(Section):
 
     @model_validator(mode="after")
     def _one_limit(self) -> ScorersConfig:
-        """Who asks the same servers is counted together, so nobody can have limits of its own there."""
+        """Check that sections with the same servers agree on the limits, since their calls are counted together."""
         agreed: dict[frozenset[str], tuple[str, int, int | None]] = {}
         for name, task in self.tasks.items():
             for where, scorer in (

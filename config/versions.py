@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def versions() -> str:
-    """A line a package."""
+    """Return one line for each package."""
     lines = [f"python {platform.python_version()}"]
     for name in PACKAGES:
         try:

@@ -92,7 +92,7 @@ def _check_places(run: Run) -> None:
 
 
 def _is_finished(run: Run) -> bool:
-    """Whether the run's folder says so; logs it then."""
+    """Return whether the run's folder says that the run has finished; log it then."""
     from learner.status import read_status
 
     status = read_status(run.folder)
@@ -159,7 +159,7 @@ def _lead(run: Run, world_size: int) -> int:
 
 
 def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
-    """What is heavy, on purpose after the name is known to be free. The policy last: nothing fails once it is there."""
+    """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
     from learner.data.prompts import load_tokenizer
     from learner.training.build import build_backend
 

@@ -199,7 +199,7 @@ class Session:
         return self.history.version or int(read_status(self.run.folder).get("version", 0))
 
     def _say_changes(self) -> None:
-        """Of the configuration, since the incarnation before. Raises RunFailed where the run can't go on with one."""
+        """Log what changed in the configuration since the last incarnation. Raises RunFailed for a forbidden change."""
         if before := self.history.ledger.incarnations[-1].get("config"):
             for change in check_changes(before, self.run):
                 log.info("config_changed %s", change)
@@ -412,5 +412,5 @@ class Session:
 
 
 def _is_asked_for(error: PipelineError, stop: threading.Event) -> bool:
-    """Whether the learner was asked to stop, and `error` is only that Redis was away then: the journal has it all."""
+    """Return whether `error` is only that Redis was away when the learner was to stop: the journal has it all."""
     return stop.is_set() and isinstance(error, BrokerUnavailable)

@@ -43,23 +43,23 @@ class Status:
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
     def go_on(self) -> None:
-        """The run has begun in an earlier incarnation: its name stays taken, however early this incarnation ends."""
+        """Take the run as begun before: its name stays taken, however early this incarnation ends."""
         self._begun = "yes"
 
     def refuse(self, reason: str) -> None:
-        """A run that has begun can't go on, for `reason`: nothing of it has changed, and its name stays taken."""
+        """Say that the begun run can't go on, for `reason`: the run has not changed, and its name stays taken."""
         self.go_on()
         self.end("failed", reason, int(read_status(self.run.folder).get("version", 0)))
 
     def restore(self) -> None:
-        """Of a finished run whose folder has lost its status.json, write that again: the other ranks read it, too."""
+        """Write status.json again where a finished run's folder has lost it: the other ranks read it, too."""
         if not read_status(self.run.folder):
             self._begun = "yes"
             newest = RunReader(self._link, self._keys).version()
             self._write_file("finished", "", self.run.learner.steps if newest is None else newest)
 
     def begin(self, version: int) -> None:
-        """The run is on: the other roles may read its configuration now, and its name is taken from here on.
+        """Say that the run is on: the other roles may read its configuration now, and its name is taken from here on.
 
         Raises:
             Fenced: a newer learner has the run.
@@ -76,7 +76,7 @@ class Status:
             raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
     def advise(self, text: str) -> None:
-        """What the operator might change. No step waits for it: where Redis does not take it now, it is not told."""
+        """Say what the operator might change. No step waits for that: a Redis that does not take it now is not told."""
         self._advice = text
         self._write_file("running", "", self._version)
         try:
@@ -87,10 +87,10 @@ class Status:
             log.debug("advice_not_told error=%s", error)
 
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
-        """The run is `finished`, `stopped` or `failed`.
+        """Say that the run is `finished`, `stopped` or `failed`.
 
-        Where a signal stopped it, and whoever sent that has said why, the run has failed for that reason. status.json
-        says so, whatever becomes of Redis.
+        Where a signal stopped the run and its sender has said why, the run has failed for that reason. status.json says
+        so, whatever becomes of Redis.
 
         Args:
             wanted: what the operator asked for becomes this at the same moment, where it was done.
@@ -102,7 +102,7 @@ class Status:
             log.warning("status_not_told status=%s: a newer learner has run %s", status, self.run.name)
 
     def _explanation(self) -> str:
-        """Why the signal was sent; "" where nobody said, or Redis does not."""
+        """Return why the signal was sent; "" where nobody said why, or Redis does not answer."""
         try:
             return explanation(self._link, self._keys)
         except PipelineError:
@@ -110,7 +110,7 @@ class Status:
 
     @property
     def _fence(self) -> int:
-        """0 before the claim."""
+        """The run owner's fence; 0 before the claim."""
         return self._run_owner.fence if self._run_owner else 0
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
@@ -121,7 +121,7 @@ class Status:
         return bool(self._link.script("publish_status", self._keys.scripts(), self._fence, *flat))
 
     def _write_file(self, status: str, reason: str, version: int) -> None:
-        """For people and tools without Redis."""
+        """Write status.json, for people and tools without Redis."""
         self._version = version
         aside = self._file.with_suffix(".tmp")
         content = {
@@ -143,7 +143,7 @@ class Status:
 
 
 def read_status(folder: Path) -> dict[str, str]:
-    """What status.json in a run's folder says; empty where there is none."""
+    """Return what status.json in a run's folder says; empty where there is none."""
     try:
         return dict(json.loads((folder / "status.json").read_text()))
     except (OSError, ValueError):

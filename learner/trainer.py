@@ -102,7 +102,7 @@ class TrainingLoop:
         return self._surviving(self._finish)
 
     def _step(self, groups: list[ScoredGroup]) -> None:
-        """One optimizer step on `groups`."""
+        """Take one optimizer step on `groups`."""
         self._clock.lap("wait")
         ages = ages_of(groups, now=time.time())
         learner = self.run.learner
@@ -169,7 +169,7 @@ class TrainingLoop:
         self._clock.lap("other")
 
     def _finish(self) -> str:
-        """The last evaluation, checkpoint and model; rounds that have not ended are given up, saying so.
+        """Make the last evaluation, checkpoint and model; give up the rounds that have not ended, and say so.
 
         Where a signal comes first nothing is given up: what is out stays in Redis, and the next learner goes on.
         """
@@ -194,14 +194,14 @@ class TrainingLoop:
         self.evaluation.give_up()
 
     def _save(self) -> None:
-        """A checkpoint; what all checkpoints cover the journal may let go."""
+        """Save a checkpoint; the journal may let go what all checkpoints cover."""
         self.journal.check_fence()  # an older learner that wakes touches no checkpoint of the newer one
         self.metrics.flush()
         self.checkpoints.save(self.policy, self.progress())
         self.journal.retain(self.checkpoints.oldest_version() or 0)
 
     def progress(self) -> Progress:
-        """Where a run from here would begin: with the oldest group that has no outcome."""
+        """Return where a run from here would begin: with the oldest group that has no outcome."""
         oldest = min(
             (ordinal_of(group_id) for group_id in self.run_owner.slots() if retry_of(group_id) == 0),
             default=self.feeder.position,
@@ -215,7 +215,7 @@ class TrainingLoop:
         )
 
     def _evaluate_what_is_due(self) -> None:
-        """The first version, for whose round training waits, and then every so many."""
+        """Evaluate the first version, for whose round training waits, and then each version that is due."""
         if self.evaluation.is_due(self.version):
             self._evaluate(wait=self.version == 0)
 
@@ -238,7 +238,7 @@ class TrainingLoop:
     def _report(
         self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float], ages: dict[str, float]
     ) -> None:
-        """One line for the step that was just committed."""
+        """Report the step that was just committed, in one line."""
         seconds = self._clock.take()
         arrived, dropped = self.intake.take_arrivals()
         trained = reward_mean(groups)

@@ -22,7 +22,7 @@ class LastRow(Generic[T]):
         self._last: tuple[Mapping[str, Any], T] | None = None
 
     def of(self, verification_info: Mapping[str, Any]) -> T:
-        """What was read from this row: anew, unless it is the very object of the call before."""
+        """Return what was read from this row; read anew, unless the row is the very object of the call before."""
         if self._last is None or self._last[0] is not verification_info:
             self._last = (verification_info, self._read(verification_info))
         return self._last[1]

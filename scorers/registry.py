@@ -60,7 +60,7 @@ class Scorers:
     """This keeps the scorers of one process: each is built when it is first asked for, one for equal sections."""
 
     def __init__(self, config: ScorersConfig, shared: Shared | None = None) -> None:
-        """`shared` is the run whose workers share an endpoint; None: there is no run."""
+        """Build nothing yet; `shared` is the run whose workers share an endpoint, None where there is no run."""
         self._config = config
         self._shared = shared
         self._built: dict[str, Scorer] = {}  # by their section's JSON

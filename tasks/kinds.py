@@ -339,7 +339,7 @@ DATA_SOURCES: Final[tuple[tuple[str, str | None], ...]] = tuple(
 
 
 def kind_of(row_type: str) -> TaskKind:
-    """The kind that scores rows of a known type."""
+    """Return the kind that scores rows of a known type."""
     return BY_NAME[TASK_OF_TYPE[row_type]]
 
 
@@ -360,12 +360,12 @@ def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
 
 
 def needs(row_type: str) -> str:
-    """What the answer of a row of that type must hold, in words."""
+    """Say in words what the answer of a row of that type must hold."""
     return ", or ".join(" and ".join(names) for names in kind_of(row_type).answers)
 
 
 def as_table() -> list[str]:
-    """The kinds as lines of Markdown, for docs/scorers.md."""
+    """Return the kinds as lines of Markdown, for docs/scorers.md."""
     lines = ["| task | judges | row types | answer | data sources of verl |", "|---|---|---|---|---|"]
     for kind in KINDS:
         types = ", ".join(f"`{row.name}`" for row in kind.rows) or "the task's name"

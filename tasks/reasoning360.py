@@ -27,7 +27,7 @@ _ANY_OUTPUT: Final = ") == ??"
 
 
 def codeio(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a CodeI/O row: the reference's text and, for an input, the program and the output where known."""
+    """Return a CodeI/O row's answer: the reference's text and, for an input, the program and the output where known."""
     answer: dict[str, Any] = {"value": truth}
     if not isinstance(truth, str) or not truth.startswith('"input"'):
         return answer
@@ -46,7 +46,7 @@ def codeio(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cruxeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a CRUXEval row. Raises BadMessage."""
+    """Return the answer of a CRUXEval row. Raises BadMessage."""
     answer = to_object(truth, "reward_model.ground_truth")
     reference = extra.get("reference")
     asked = _prompt(extra).rpartition("\nassert f(")[2].partition("\n```")[0].strip()
@@ -67,7 +67,7 @@ def _prompt(extra: Mapping[str, Any]) -> str:
 
 
 def _between(text: str, after: str, before: str) -> str:
-    """What stands between the last `after` and the last `before` behind it; "" where they do not stand so."""
+    """Return what stands between the last `after` and the last `before` behind it; "" without both."""
     _, found, rest = text.rpartition(after)
     inside, closed, _ = rest.rpartition(before)
     return inside if found and closed else ""

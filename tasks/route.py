@@ -33,11 +33,11 @@ _BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "file
 def route(
     record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The task that scores `record`, and its canonical verification_info.
+    """Return the task that scores `record`, and its canonical verification_info.
 
     Args:
-        record: one row; keys other than those above are not looked at, but for the chat in `messages` or `prompt`,
-            which a judge or a rubric model is told as the question.
+        record: one row; keys other than those above are not looked at. Only the chat in `messages` or `prompt` is:
+            a judge or a rubric model is told its question.
         tasks: the run's `scorers.tasks`. A type or a data source that is the name of a task belongs to that task, and
             one that a custom scorer judges keeps its answer as it is. None: the types of this version alone.
     Raises:
@@ -69,12 +69,12 @@ def route(
 
 
 def _judges(task: TaskConfig) -> list[str | None]:
-    """The types of all that judge a task's rows, its own scorer's first."""
+    """Return the types of all scorers that judge a task's rows, its own scorer's first."""
     return [task.scorer.type, *(part.scorer.type for part in task.extra_scorers.values())]
 
 
 def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
-    """The row's verification_info, of JSON's types, whatever its shape."""
+    """Return the row's verification_info, of JSON's types, whatever its shape."""
     if record.get("verification_info") is not None:
         return to_object(record["verification_info"], "verification_info")
     if record.get("data_source") is not None or record.get("reward_model") is not None:
@@ -87,7 +87,7 @@ def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[st
 
 
 def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> str:
-    """The key of scorers.tasks; checked against `tasks` where there are any."""
+    """Return the row's key of scorers.tasks, checked against `tasks` where there are any."""
     if given is not None and not isinstance(given, str):
         raise BadMessage(f"task must be a name, got {shown(given)}")
     task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
@@ -108,7 +108,7 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
 
 
 def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
-    """The verification_info whose shape a row of type `format` asks for, of any type that is scored somewhere."""
+    """Return the verification_info whose shape a row of type `format` asks for, of any type that has a scorer."""
     info = to_object(value, "`of` of a row of type 'format', the verification_info whose shape is wanted,")
     row_type = info.get("type")
     if row_type == "format":
@@ -118,7 +118,7 @@ def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
 
 
 def _answer(answer: Any, row_type: str) -> dict[str, Any]:
-    """The row's answer with all that its task needs."""
+    """Return the row's answer with all that its task needs."""
     if not isinstance(answer, dict) and ("value",) in kind_of(row_type).answers:
         answer = {"value": answer}
     if not isinstance(answer, dict):
@@ -134,7 +134,7 @@ def _answer(answer: Any, row_type: str) -> dict[str, Any]:
 
 
 def _question(record: Mapping[str, Any]) -> str:
-    """What the last user of the row's chat asks, for a scorer that gets no prompt; "" where the row has no chat."""
+    """Return what the chat's last user turn asks, for a scorer that gets no prompt; "" where the row has no chat."""
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
     if isinstance(chat, str):
         return chat

@@ -29,7 +29,7 @@ class UnknownType(BadMessage):
 
 
 def to_object(value: Any, name: str) -> dict[str, Any]:
-    """A mapping, or the JSON text of one, as a dict of JSON's types."""
+    """Return a mapping, or the JSON text of one, as a dict of JSON's types."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -41,7 +41,7 @@ def to_object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _plain(value: Any, name: str, depth: int = 1) -> Any:
-    """`value` in JSON's types: what parquet gives as arrays and tuples become lists."""
+    """Return `value` in JSON's types: what parquet gives as arrays and tuples become lists."""
     if depth > _MAX_DEPTH:
         raise BadMessage(f"{name} is nested more than {_MAX_DEPTH} deep")
     if isinstance(value, np.ndarray | np.generic):
@@ -72,7 +72,7 @@ def _text(text: Any, name: str) -> str:
 
 
 def hint(name: str, known: Collection[str]) -> str:
-    """What was probably meant, as the end of a message; "" where nothing is near."""
+    """Return what was probably meant, as the end of a message; "" where nothing is near."""
     if len(name) > _NAME_CHARS:
         return ""
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.5)
@@ -87,7 +87,7 @@ def listed(names: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut where it is long; of what Python can't write, its type."""
+    """Write a value for a message, cut where it is long; of a value that Python can't write, name the type."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of more digits than Python writes; nested too deep

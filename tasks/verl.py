@@ -27,7 +27,7 @@ _SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their setti
 
 
 def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
-    """The verification_info of a row of verl.
+    """Return the verification_info of a row of verl.
 
     Args:
         record: the row.
@@ -56,7 +56,7 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
 
 
 def _prompt(record: Mapping[str, Any]) -> str:
-    """The last message of a row's prompt, or Reasoning360's `raw_prompt`; "" where it has neither."""
+    """Return the last message of a row's prompt, or Reasoning360's `raw_prompt`; "" where it has neither."""
     messages = record.get("prompt")
     last = messages[-1] if isinstance(messages, list | tuple | np.ndarray) and len(messages) else None
     text = last.get("content") if isinstance(last, Mapping) else record.get("raw_prompt")
@@ -86,7 +86,7 @@ def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
 
 
 def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> str:
-    """Whom a row is for: a rubric model where it has criteria, else TinyV's judge; in a run with one of them, that."""
+    """Return whom a row is for: a rubric model where the row has criteria, else TinyV; in a run with one, that one."""
     criteria = extra["criteria"]
     if criteria is not None and not isinstance(criteria, str):
         raise BadMessage(f"criteria must be text, got {shown(criteria)}")
@@ -102,7 +102,7 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
 
 
 def _check_setup(model: Mapping[str, Any], row_type: str, tasks: Mapping[str, TaskConfig]) -> None:
-    """How rule and verifier meet is a setting of the run, there and here; a row that says it has to say the same."""
+    """Check that a row that says how rule and verifier meet says the same as the run, whose setting that is."""
     section = tasks[row_type].scorer if row_type in tasks else None
     for key, ours in _SETUP.items():
         said, has = model.get(key), getattr(section, ours, None)

@@ -41,7 +41,7 @@ class Row:
 
 
 def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
-    """Every row of `source`, checked, and the data's fingerprint."""
+    """Return every row of `source`, checked, and the data's fingerprint."""
     match source:
         case ProceduralSource():
             from learner.data.digits import digit_problems, fingerprint
@@ -100,7 +100,7 @@ def _open(run: Run, source: DatasetSource) -> Any:
 
 
 def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
-    """The columns that are read, whether or not they are there."""
+    """Return the names of the columns that are read, whether or not the data has them."""
     columns = {"data_source"} & set(present)
     columns |= (
         set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
@@ -117,7 +117,7 @@ def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
 
 
 def _data_source(record: Mapping[str, Any]) -> str:
-    """Where the row says that it comes from; "" where it has no such text."""
+    """Return the source that the row names; "" where it has no such text."""
     value = record.get("data_source")
     return value if isinstance(value, str) else ""
 
@@ -127,7 +127,7 @@ def _is_verl(present: Collection[str]) -> bool:
 
 
 def _prompt_column(source: DatasetSource, present: Collection[str]) -> str:
-    """The one that is set; verl's own where that is not there and the rows are verl's."""
+    """Return the configured prompt column; verl's own where the data lacks it and the rows are verl's."""
     return "prompt" if source.prompt_column not in present and _is_verl(present) else source.prompt_column
 
 
@@ -159,7 +159,7 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
 
 
 def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
-    """A row of a column map as `route` reads it; `name` is that of a task, or of a type of rows that one takes."""
+    """Return a row of a column map as `route` reads it; `name` is a task's, or that of a type of rows."""
     task = run.scorers.tasks.get(name)
     row_type = (
         name if task is None or task.scorer.type == "custom" or name in TASK_OF_TYPE else task.scorer.type
@@ -199,7 +199,7 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
 
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
-    """A row from its chat and from what `route` reads, all checked."""
+    """Make a row of its chat and of what `route` reads, all checked."""
     if (
         not isinstance(turns, list)
         or not turns

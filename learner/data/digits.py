@@ -46,7 +46,7 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """What the user says."""
+        """The user's question."""
         ways = PHRASINGS[self.operation]
         return (
             ways[_hash("phrasing", self.operation, self.digits) % len(ways)].format(digits=self.digits)
@@ -54,7 +54,7 @@ class Problem:
         )
 
     def row(self) -> dict[str, object]:
-        """The problem as a row of a data set: `messages` and `verification_info`."""
+        """Return the problem as a row of a data set: `messages`, and `verification_info` of type `math`."""
         return {
             "messages": [{"role": "user", "content": self.question}],
             "verification_info": {"type": "math", "answer": {"value": self.answer}},
@@ -62,7 +62,7 @@ class Problem:
 
 
 def problems(split: Split, size: int) -> list[Problem]:
-    """The first `size` problems of `split`, in an order that never changes.
+    """Return the first `size` problems of `split`, in an order that never changes.
 
     The splits are disjoint by construction: the set of a number's digits decides which one it belongs to. So no number
     of the one split occurs in the other, in whatever order of its digits, and hence not as an answer either.
@@ -77,25 +77,25 @@ def problems(split: Split, size: int) -> list[Problem]:
 
 
 def digit_problems(split: Split, size: int) -> list[dict[str, object]]:
-    """`problems` as rows: {"messages": [...], "verification_info": {"type": "math", "answer": {"value": ...}}}."""
+    """Return the first `size` problems of `split` as rows, each as `Problem.row` makes it."""
     return [problem.row() for problem in problems(split, size)]
 
 
 def fingerprint(split: Split, size: int) -> str:
-    """16 hex digits that change with any problem among the first `size` of `split`, with its wording or its answer."""
+    """Return 16 hex digits that change with the wording or answer of any of the first `size` problems of `split`."""
     rows = json.dumps([split, digit_problems(split, size)], sort_keys=True)
     return hashlib.sha256(rows.encode()).hexdigest()[:16]
 
 
 @cache
 def _pool(split: Split) -> tuple[Problem, ...]:
-    """Every problem of `split`, in its order."""
+    """Return every problem of `split`, in its order."""
     mine = (problem for problem in _every_problem() if _is_held_out(problem.digits) == (split == "eval"))
     return tuple(sorted(mine, key=lambda problem: _hash("order", problem.operation, problem.digits)))
 
 
 def _every_problem() -> Iterator[Problem]:
-    """All operations on all numbers."""
+    """Yield every operation on every number."""
     for length in LENGTHS:
         for digits in itertools.permutations("123456789", length):
             for operation in PHRASINGS:
@@ -103,10 +103,10 @@ def _every_problem() -> Iterator[Problem]:
 
 
 def _is_held_out(digits: str) -> bool:
-    """Whether numbers of these digits, in whatever order, belong to the eval split."""
+    """Return whether numbers of these digits, in whatever order, belong to the eval split."""
     return _hash("split", "".join(sorted(digits))) < HELD_OUT * 2**64
 
 
 def _hash(*words: str) -> int:
-    """A number in [0, 2^64) that is the same on every machine and in every version of Python."""
+    """Return a number in [0, 2^64) that is the same on every machine and in every version of Python."""
     return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8], "big")

@@ -68,7 +68,7 @@ class PromptSource:
         return len(self._rows)
 
     def place(self, draw: int) -> tuple[Place, Row]:
-        """The row that the `draw`-th draw of the run's order is."""
+        """Return the place and the row of the `draw`-th draw in the run's order."""
         epoch, offset = divmod(draw, len(self._rows))
         if self._order[0] != epoch:
             size = len(self._rows)
@@ -78,7 +78,7 @@ class PromptSource:
         return Place(epoch, index), row
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
-        """A training group, whose ordinal says which draw of the data it is. Its floor is set when it is issued.
+        """Return a training group's prompt, the draw that its ordinal names. The floor is set when the group is issued.
 
         Args:
             first_row: the draw that ordinal 0 of this run is.
@@ -129,7 +129,7 @@ class PromptSource:
 
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
-    """The policy's tokenizer, with its chat template. Raises RunFailed if it can't be loaded or has no template."""
+    """Load the policy's tokenizer with its chat template. Raises RunFailed if loading fails or there is no template."""
     from transformers import AutoTokenizer
 
     model = run.model
@@ -146,7 +146,7 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, messages: tuple[Mapping[str, str], ...]) -> list[int]:
-    """Ids of the chat, up to where the model's turn begins."""
+    """Return the chat's token ids, up to where the model's turn begins."""
     ids: Any = tokenizer.apply_chat_template(
         [dict(turn) for turn in messages], add_generation_prompt=True, tokenize=True, return_dict=False
     )
@@ -189,5 +189,5 @@ def open_source(
 
 
 def source_name(source: SourceConfig) -> str:
-    """The source as people call it."""
+    """Return the source's name for people."""
     return source.path if source.type == "dataset" else f"procedural {source.problem} {source.split}"

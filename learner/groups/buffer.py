@@ -53,7 +53,7 @@ class GroupBuffer:
         self._groups.clear()
 
     def oldest(self, count: int) -> list[ScoredGroup]:
-        """Up to `count` groups without an outcome, lowest floor first. The journal is asked again at each call."""
+        """Return up to `count` groups without an outcome, lowest floor first. Each call asks the journal again."""
         self.discard([group_id for group_id in self._groups if self._journal.has(group_id)])
         ready = sorted(
             self._groups.values(), key=lambda group: (group.rollout.prompt.floor, *order_of(group.group_id))

@@ -19,12 +19,12 @@ Message = Prompt | SampledGroup | ScoredGroup
 
 
 def dropped(group: ScoredGroup, reason: str) -> Outcome:
-    """Of a group that came back, and has nothing to learn from or is too old."""
+    """Return the outcome of a group that came back, and has nothing to learn from or is too old."""
     return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group))
 
 
 def given_up(entry: Entry) -> Outcome:
-    """Of a group whose letter lies in the stream `dead`, as that entry. A payload that can't be read tells nothing."""
+    """Return the outcome of a group whose letter is `entry` in the stream `dead`. An unreadable payloadadds no fact."""
     letter = codec.decode_dead(entry.raw)
     facts: dict[str, Any] = {
         "died_at": int(entry.entry_id.partition("-")[0]) / 1000,
@@ -41,7 +41,7 @@ def given_up(entry: Entry) -> Outcome:
 
 
 def message_in(raw: codec.Raw) -> Message | None:
-    """What a letter's original bytes say, as far as its group had come; None where they can't be read."""
+    """Return what a letter's original bytes say, as far as its group had come; None where they can't be read."""
     letter = codec.decode_dead(raw)
     try:
         match letter.stage:
@@ -57,7 +57,7 @@ def message_in(raw: codec.Raw) -> Message | None:
 
 
 def facts_of(message: Message) -> dict[str, Any]:
-    """Who worked on a group, when, and with which policy versions; times in Unix seconds, 0 where nobody said."""
+    """Return who worked on a group, when, and with which policy versions; times are Unix seconds, 0 where unknown."""
     match message:
         case ScoredGroup():
             return {

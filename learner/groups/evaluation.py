@@ -49,7 +49,7 @@ class Round:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether nothing more of the round will come."""
         return self.is_given_up or bool(self.lost) or not self.missing
 
     def excuse(self, seconds: float) -> None:
@@ -100,7 +100,7 @@ class Rounds:
             self.open[version].lose(reason)
 
     def wants(self, version: int) -> bool:
-        """Whether somebody waits for groups of this round."""
+        """Return whether somebody waits for groups of this round."""
         current = self.open.get(version)
         return current is not None and not current.has_ended
 
@@ -179,12 +179,12 @@ class Evaluation:
     # ------------------------------------------------------------------------------------------- for the learner's loop
 
     def is_due(self, version: int) -> bool:
-        """Whether a round of `version` belongs to the run."""
+        """Return whether a round of `version` belongs to the run."""
         every = self._run.evaluation.every
         return bool(every) and version % every == 0
 
     def is_recorded(self, version: int) -> bool:
-        """Whether the journal has the round of `version`."""
+        """Return whether the journal has the round of `version`."""
         return version in self._journal.ledger.evaluations
 
     def request(self, version: int) -> None:
@@ -248,7 +248,7 @@ class Evaluation:
                 current.begin_again()
 
     def is_over(self, group_id: str) -> bool:
-        """Whether an evaluation group is of a round that the journal has, or that the run no longer asks for."""
+        """Return whether an evaluation group is of a round that the journal has, or that the run no longer asks for."""
         version = version_of(group_id)
         return self.is_recorded(version) or group_id not in self.ids(version)
 
@@ -277,7 +277,7 @@ class Evaluation:
 
 
 def asked_for(ledger: Ledger, run: Run) -> set[int]:
-    """Versions whose round was requested: each is requested before the step from its version is trained.
+    """Return the versions whose round was requested: each is requested before the step from its version is trained.
 
     Args:
         run: as it is now; counts for an incarnation that does not say how it was configured.
@@ -293,18 +293,18 @@ def asked_for(ledger: Ledger, run: Run) -> set[int]:
 
 @lru_cache(maxsize=8)
 def _every(config: str) -> int:
-    """`evaluation.every` of an incarnation, from its configuration in YAML."""
+    """Return `evaluation.every` of an incarnation, from its configuration in YAML."""
     return int(yaml.safe_load(config)["evaluation"]["every"])
 
 
 def version_of(group_id: str) -> int:
-    """The version of an id such as `eval-40-7`; -1 for any other id."""
+    """Return the version of an id such as `eval-40-7`; -1 for any other id."""
     found = _EVALUATION.fullmatch(group_id)
     return int(found[1]) if found else -1
 
 
 def result_of(current: Round) -> dict[str, Any]:
-    """What is written down of a round.
+    """Return the facts of a round that are written down.
 
     `pass_rate` is the share of samples with the full score, of those that could be scored; None if there were none.
     `reason` is there only where the round was lost.

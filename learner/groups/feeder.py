@@ -83,7 +83,7 @@ class Feeder:
 
     @property
     def has_died(self) -> bool:
-        """Whether its thread has ended unasked."""
+        """Return whether the feeder's thread has ended unasked."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
 
     def raise_failure(self) -> None:
@@ -96,7 +96,7 @@ class Feeder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is issued meanwhile, but by whoever holds it."""
+        """Hold the feeder still: meanwhile only the holder issues groups."""
         with self._turning:
             yield
 
@@ -208,12 +208,12 @@ class Feeder:
         return not issued.full
 
     def _budget(self) -> int:
-        """Groups that may be in flight; towards the end, what the last steps will take."""
+        """Return how many groups may be in flight; towards the end, what the last steps will take."""
         remaining = (self.run.learner.steps - self.version.announced) * self.run.learner.groups_per_step
         return min(self.run.budget, remaining)
 
     def _memory_is_short(self) -> bool:
-        """Whether Redis has too little room for the groups in flight: what is to be sampled yet will take room, too."""
+        """Return whether Redis has too little room for the groups in flight, those yet to be sampled included."""
         now = time.monotonic()
         if not self._has_tried and now - self._memory_looked < MEMORY_EVERY_S:
             return self._short_of_memory

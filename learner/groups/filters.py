@@ -12,7 +12,7 @@ from learner.objective.advantages import has_variance
 
 
 def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> str | None:
-    """Why this policy can't have sampled a group; None if it can. A step on it would fail, at each replay too.
+    """Return why this policy can't have sampled a group; None if it can. A step on such a group would fail.
 
     Args:
         version: the learner's policy.
@@ -38,7 +38,7 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
 
 
 def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
-    """Why there is nothing to learn from a group; None if there is something."""
+    """Return why there is nothing to learn from a group; None if there is something."""
     scored = [reward for reward in group.rewards if reward is not None]
     if not scored:  # the scorers bury such a group, and one of too few scores: scorers.min_scored
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
@@ -48,7 +48,7 @@ def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
 
 
 def why_late(group: ScoredGroup, learner: LearnerConfig, version: int) -> str | None:
-    """Why a group is too old for policy version `version`, where `late_groups` says to drop such; None if it is not."""
+    """Return why a group is too old for policy `version`, where `late_groups` says to drop such; None if it is not."""
     lag = version - group.rollout.min_version
     if learner.late_groups != "drop" or lag <= learner.max_lag:
         return None

@@ -65,7 +65,7 @@ class WorkingTime:
         self._was_idle = False
 
     def now(self) -> float:
-        """The clock's seconds, less those that were lost."""
+        """Return the clock's seconds, less those that were lost."""
         return self._clock() - self.lost_s
 
     def look(self, *, is_paused: bool, group_bytes: float) -> float:
@@ -149,7 +149,7 @@ class Intake:
         return len(entries)
 
     def look_around(self, *, is_paused: bool = False) -> None:
-        """Where everything is: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
+        """Look where groups are: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         sightings = self.run_owner.survey(self._to_look_at())
         now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
@@ -179,14 +179,14 @@ class Intake:
         self._fetch_evaluation()
 
     def _to_look_at(self) -> list[str]:
-        """A few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
+        """Return a few ids for the survey: those of which nothing was found, the new ones, and the others in turn."""
         ids = self.run_owner.slots()
         self._since = {group_id: since for group_id, since in self._since.items() if group_id in ids}
         new = (group_id for group_id in ids if group_id not in self._since)
         return list(dict.fromkeys([*sorted(self._nowhere), *new, *self._since]))[:LOOK_COUNT]
 
     def _age(self, group_id: str, issued_at: str, *, now: float) -> float:
-        """Seconds of working time since a group's issue, whatever the machine's clock has done meanwhile.
+        """Return the seconds of working time since a group's issue, whatever the machine's clock has done meanwhile.
 
         The header's time counts at the first look alone, and only if it is plausible: after a jump of the clock every
         group in flight would be past its deadline, or none for as long as the jump. What was lost before that look may
@@ -203,7 +203,7 @@ class Intake:
         return now - since
 
     def _fetch_evaluation(self) -> None:
-        """What a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
+        """Fetch what a lost reply hid of the open rounds: evaluation holds no slot, so the survey does not see it."""
         missing = [
             group_id for current in self.evaluation.rounds.open.values() for group_id in current.missing
         ]
@@ -223,7 +223,7 @@ class Intake:
         return (sum(rewards) / len(rewards) if rewards else None), dropped
 
     def mean_bytes(self) -> float:
-        """What a group takes in Redis once it is sampled, as the scored ones that came back say; 0 before the first."""
+        """Return the bytes that a sampled group takes in Redis, the mean of those scored so far; 0 before the first."""
         return self._bytes / self._sizes if self._sizes else 0.0
 
     def settle(self, ends: dict[str, Outcome]) -> None:

@@ -67,16 +67,16 @@ class Selection:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal asked for the end."""
+        """Return whether a signal asked for the end."""
         return self._stop.is_set()
 
     def has_drained(self) -> bool:
-        """Whether a drain has come to its end: an operator wants it, nothing is out, and no signal came first."""
+        """Return whether a drain has ended: an operator wants it, no group is in flight, and no signal came first."""
         return not self.is_stopped and self._is_the_rest(())
 
     @property
     def is_paused(self) -> bool:
-        """Whether the operator wants the run paused."""
+        """Return whether the operator wants the run paused."""
         return self._wanted() == PAUSE
 
     def poll_operator(self) -> None:
@@ -84,10 +84,10 @@ class Selection:
         self._while_waiting()
 
     def take(self, version: int) -> list[ScoredGroup] | None:
-        """`groups_per_step` groups that policy version `version` may train on.
+        """Return `groups_per_step` groups that policy version `version` may train on.
 
-        While the run is drained the last ones, however few. None once stop was asked for, or nothing is left of a run
-        that is drained.
+        While the run is drained, the last groups are returned, however few. The result is None once stop was asked for,
+        or once nothing is left of a run that is drained.
         """
         since = said = time.monotonic()
         while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
@@ -118,7 +118,7 @@ class Selection:
         return None
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
-        """Whether the run is drained, and nothing is out but what is chosen."""
+        """Return whether the run is being drained, and no group but the chosen ones is in flight."""
         if self._wanted() != DRAIN:
             return False
         return self.intake.run_owner.slot_count() == len(chosen)
@@ -165,7 +165,7 @@ class Selection:
             self.intake.look_around(is_paused=self.is_paused)
 
     def _oldest(self) -> list[ScoredGroup]:
-        """Up to a step's groups with the oldest floors."""
+        """Return up to a step's groups with the oldest floors."""
         return self.buffer.oldest(self.run.learner.groups_per_step)
 
     def _rest_can_make_it(self, version: int, chosen: Sequence[ScoredGroup]) -> bool:
@@ -209,14 +209,14 @@ class Selection:
         )
 
     def _memory(self) -> str:
-        """What waits because Redis is full."""
+        """Say what waits because Redis is full; "" where nothing does."""
         missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
         return (
             f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
         )
 
     def _who_is_missing(self) -> str:
-        """Which role has work and nobody to do it, and how one is started."""
+        """Say which role has work and nobody to do it, and how one is started."""
         if time.monotonic() - self._asked >= ALIVE_EVERY_S:
             self._asked = time.monotonic()
             run_owner = self.intake.run_owner
@@ -232,7 +232,7 @@ class Selection:
 def rest_can_make_it(
     version: int, slots: Sequence[int], chosen: Sequence[int], *, groups_per_step: int, max_lag: int
 ) -> bool:
-    """Whether every group that a step at `version` leaves behind can still be trained within its lag.
+    """Return whether every group that a step at `version` leaves behind can still be trained within its lag.
 
     A floor f is a deadline, version f + max_lag, and a step has room for `groups_per_step`: up to each deadline, no
     more may be due than the steps until then can take.

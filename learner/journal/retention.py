@@ -50,5 +50,5 @@ def removable(
 
 
 def _last_steps(ledger: Ledger) -> Mapping[str, int]:
-    """The newest step of each payload file, by the file's name."""
+    """Return the newest step of each payload file, by the file's name."""
     return {record["file"]: record["step"] for record in ledger.steps}

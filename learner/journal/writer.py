@@ -97,7 +97,7 @@ class Journal:
             raise
 
     def has(self, group_id: str) -> bool:
-        """Whether the group has an outcome."""
+        """Return whether the group has an outcome."""
         return group_id in self.ledger.outcomes
 
     def prepare(self, group: ScoredGroup) -> None:

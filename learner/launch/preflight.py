@@ -44,6 +44,6 @@ def _missing(run: Run) -> Iterator[str]:
 
 
 def _has_begun(run: Run) -> bool:
-    """Whether this run goes on: then it no longer needs the checkpoint that it began from."""
+    """Return whether this run goes on, and so no longer needs the checkpoint that it began from."""
     found = read_status(run.folder)
     return found.get("begun") != "no" and found.get("status", "") not in {"", "finished"}

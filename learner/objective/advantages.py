@@ -17,7 +17,7 @@ SAME_REWARD = 1e-9  # rewards closer than this are equal: 1 / std must not blow 
 
 
 def has_variance(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored completions of a group differ: without a difference a step learns nothing.
+    """Return whether the scored completions of a group differ: without a difference a step learns nothing.
 
     Args:
         rewards: [G], None where unscorable.

@@ -65,7 +65,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_step(record: Mapping[str, Any]) -> bool:
-    """Whether a line is a step's; the other lines bring rounds that ended after the step."""
+    """Return whether a line is a step's; the other lines bring rounds that ended after the step."""
     return "reward_mean" in record
 
 

@@ -38,7 +38,7 @@ UNSET = object()
 
 
 def check_changes(old_yaml: str, new: Run) -> list[str]:
-    """Lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
+    """Return lines `key: old -> new`, one for each key that changes and takes effect; none if nothing does.
 
     What other roles read has a remark: for them it takes effect with their next start. A key that the incarnation
     before did not know and that has its default now has not changed: a newer version of this program has brought it.
@@ -72,7 +72,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 
 
 def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
-    """What these keys are where nobody sets them; those that have to be set are left out."""
+    """Return the defaults of these keys; keys that have to be set are left out."""
     tree = yaml.safe_load(to_yaml(new))
     for key in without:
         *sections, last = key.split(".")
@@ -96,7 +96,7 @@ def _remark(key: str) -> str:
 
 
 def _reason(key: str, new: Run) -> str | None:
-    """Why this key can't change, or None."""
+    """Return why this key can't change; None if it can."""
     if key == RANKS and new.learner.zero.stage != 0:
         return (
             f"with learner.zero.stage={new.learner.zero.stage} the optimizer's state is split among them, and "
@@ -110,7 +110,7 @@ def _reason(key: str, new: Run) -> str | None:
 
 
 def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every value of nested sections by its dotted key; a list is one value."""
+    """Yield every value of nested sections by its dotted key; a list is one value."""
     if isinstance(tree, dict) and (tree or not path):
         for key, value in tree.items():
             yield from _leaves(value, (*path, str(key)))

@@ -50,7 +50,7 @@ class History:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a learner got as far as to let groups in. One that failed before, over a typo say, left nothing."""
+        """Return whether a learner got as far as to let groups in. A learner that failed before that left nothing."""
         return bool(self.ledger.incarnations)
 
     @property
@@ -65,7 +65,7 @@ class History:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether the run in `folder` has begun, though its journal be damaged: asked where `look` was not reached."""
+    """Return whether the run in `folder` has begun, though its journal be damaged; for where `look` was not reached."""
     try:
         ledger = read_ledger(folder / "journal", strict=False)
     except (JournalError, OSError):
@@ -190,7 +190,7 @@ def check_start(run: Run, folder: Path) -> None:
 
 
 def first_row_of(folder: Path, fingerprint: str) -> int:
-    """Where in the data with this fingerprint a run begins that starts from the checkpoint `folder`."""
+    """Return where in the data with this fingerprint a run begins that starts from the checkpoint `folder`."""
     there = read_progress(folder)
     if there.fingerprint == fingerprint:
         return there.first_row
@@ -222,7 +222,7 @@ def _heartbeats(link: RedisLink, keys: Keys) -> list[str]:
 
 
 def _has_died_here(name: str) -> bool:
-    """Whether HOST-PID was a process of this machine that is no more: its key outlives it by some seconds."""
+    """Return whether HOST-PID was a process of this machine that is no more: a key outlives its process by seconds."""
     host, _, pid = name.rpartition("-")
     if host != socket.gethostname() or not pid.isdecimal():
         return False

@@ -83,7 +83,7 @@ class Recovery:
         )
 
     def _restore_cursor(self) -> None:
-        """What has a slot was issued, and so were retries that have ended; the others are let in by `Retries`.
+        """Restore the cursor: what has a slot was issued, and so were ended retries; `Retries` lets in the others.
 
         A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
         """
@@ -95,7 +95,7 @@ class Recovery:
         self._run_owner.restore_cursor(passed, {base: number for base, number in numbers.items() if number})
 
     def _issue_again(self) -> None:
-        """What has a slot and no outcome, and is in no stream."""
+        """Issue again each group that has a slot and no outcome, and is in no stream."""
         again: list[str] = []
         for some in _chunks(sorted(self._nowhere(), key=order_of), ENTRIES):
             again += self._run_owner.reissue(self._feeder.entries(some))
@@ -162,7 +162,7 @@ class Recovery:
 
 
 def too_many_of(floors: Sequence[int], version: int, *, groups_per_step: int, max_lag: int) -> int:
-    """How many of the oldest groups have to go so that all others can be trained within their lag from `version` on.
+    """Return how many of the oldest groups have to go so that all others can be trained within their lag.
 
     Args:
         floors: of the groups without an outcome, ascending.

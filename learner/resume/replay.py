@@ -107,7 +107,7 @@ def catch_up(
 
 
 def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
-    """The step records from `version` on, in order.
+    """Return the step records from `version` on, in order.
 
     Raises:
         RunFailed: one is missing, or the ledger ends before `version`.
@@ -140,7 +140,7 @@ class IncarnationSettings:
         self._parsed: dict[int, LearnerConfig] = {}
 
     def of(self, record: Mapping[str, Any]) -> LearnerConfig:
-        """The settings that a step was trained with. Raises RunFailed if this version can't read them."""
+        """Return the settings that a step was trained with. Raises RunFailed if this version can't read them."""
         fence = record["fence"]
         if fence not in self._parsed:
             text = self._incarnations.get(fence, {}).get("config")
@@ -165,7 +165,7 @@ class IncarnationSettings:
 
 
 def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
-    """What a step trained on, packed as it was.
+    """Return what a step trained on, packed as it was.
 
     Args:
         folder: of the journal.

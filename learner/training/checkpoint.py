@@ -59,7 +59,7 @@ class Checkpoints:
         self._broken: set[str] = set()  # names that `newest_good` has warned of
 
     def is_due(self, version: int) -> bool:
-        """Whether a checkpoint is written after step `version`."""
+        """Return whether a checkpoint is written after step `version`."""
         return bool(self._config.every) and version % self._config.every == 0
 
     def save(self, policy: HoldsState, progress: Progress) -> Path:
@@ -260,7 +260,7 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
 
 
 def _holds_the_same(folder: Path, progress: Progress) -> bool:
-    """Whether a whole checkpoint of the same version holds the same steps: an incarnation writes each step once."""
+    """Return whether the whole checkpoint in `folder` holds the same steps: an incarnation writes each step once."""
     try:
         return read_progress(folder).fence == progress.fence
     except RunFailed:

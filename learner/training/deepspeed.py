@@ -439,7 +439,7 @@ def learning_rate(optimizer: OptimizerConfig, version: int) -> float:
 
 
 def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
-    """Whether the optimizer's state is kept in the host's memory. On a CPU nothing is offloaded: all is there."""
+    """Return whether the optimizer's state is kept in the host's memory. On a CPU nothing is offloaded."""
     return run.learner.zero.offload_optimizer and on_cuda
 
 

@@ -34,7 +34,7 @@ _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale
 def attention_implementation(
     choice: Literal["auto", "flash", "sdpa"], *, device: torch.device, dtype: torch.dtype
 ) -> Literal["flash_attention_2", "sdpa"]:
-    """The name of transformers' attention for `learner.attention`.
+    """Return the name of transformers' attention for `learner.attention`.
 
     Both keep the sequences of a micro-batch apart by their restarting position ids. flash-attn's varlen kernels need
     no mask; for SDPA transformers makes a block-diagonal mask, whose size is the micro-batch's length squared.
@@ -96,7 +96,7 @@ class TokenLogprobs(nn.Module):
     def _chunk(
         self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_C: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The same for a few tokens. The backward pass makes their logits again instead of keeping them."""
+        """Compute a few tokens' log-probabilities and entropies. The backward pass makes their logits again."""
         logits_CV = functional.linear(hidden_CD.float(), weight_VD, bias_V) / self.temperature
         normalizer_C = logits_CV.logsumexp(-1)
         logprobs_C = logits_CV.gather(-1, targets_C[:, None]).squeeze(-1) - normalizer_C
@@ -227,7 +227,7 @@ class _MadeUp(tuple[Tensor]):
 
 
 def _agree(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same but for a cast to bfloat16 on the way."""
+    """Return whether two tensors are the same but for a cast to bfloat16 on the way."""
     return one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-2, atol=1e-3)
 
 

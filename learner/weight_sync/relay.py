@@ -194,7 +194,7 @@ class Relay:
             weight_chunks.extend(self._client, self._keys, refused)
 
     def _lack_of_room(self, more_bytes: int) -> str:
-        """Why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has."""
+        """Return why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has."""
         with self._client.pipeline(transaction=False) as pipe:
             pipe.info("memory")
             pipe.xlen(self._keys.stream(PROMPTS))
@@ -211,7 +211,7 @@ class Relay:
         )
 
     def _held_by_those_who_ask(self) -> list[int]:
-        """The version that each asking generator holds.
+        """Return the version that each asking generator holds.
 
         No clock of a generator is read: its question has to change from look to look. A question that is there at the
         first look may be left from a generator that has gone.

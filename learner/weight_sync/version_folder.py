@@ -25,7 +25,7 @@ def published(run: Run) -> Path:
 
 
 def folder_of(versions: Path, version: int) -> Path:
-    """The folder of one version."""
+    """Return the folder of one version."""
     return versions / f"v{version:06d}"
 
 

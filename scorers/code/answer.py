@@ -29,12 +29,12 @@ ALIASES: Final[Mapping[str, Language]] = {
 
 
 def tags_of(language: Language) -> set[str]:
-    """The tags of a code block in that language."""
+    """Return the tags of a code block in that language."""
     return {alias for alias, named in ALIASES.items() if named is language}
 
 
 def program_of(text: str, language: Language) -> str:
-    """The last closed code block in that language, else the last without one. Raises Unanswered."""
+    """Return the last closed code block in that language, else the last without one. Raises Unanswered."""
     block = last_block(answering_part(text), tags_of(language))
     if block is None:
         raise Unanswered("no closed code block after the thinking")

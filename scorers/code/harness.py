@@ -36,13 +36,13 @@ class HarnessReport:
 
 @functools.cache
 def harness(packages: tuple[str, ...] = ()) -> Program:
-    """The harness as a program."""
+    """Return the harness as a program."""
     source = harness_source({name: name for name in MODULES})
     return Program(language=Language.PYTHON, packages=packages, source=source)
 
 
 def harness_source(files: Mapping[str, str]) -> bytes:
-    """The one source file of a harness: its start, which carries the other modules as text.
+    """Return the one source file of a harness: its start, which carries the other modules as text.
 
     Args:
         files: the name under which the start loads each module -> the file's name in `scorers.sandbox.harness`.
@@ -52,7 +52,7 @@ def harness_source(files: Mapping[str, str]) -> bytes:
 
 
 def harness_text(module: str) -> str:
-    """The text of one of the modules in `scorers.sandbox.harness`, to be sent."""
+    """Return the text of one of the modules in `scorers.sandbox.harness`, to be sent."""
     return (Path(scorers.sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
 
 
@@ -69,7 +69,7 @@ class Job:
     stop: bool  # at the first case that fails
 
     def payload(self, nonce: str) -> bytes:
-        """What the harness reads."""
+        """Return what the harness reads."""
         tests = self.tests
         fields = {
             "nonce": nonce,
@@ -98,7 +98,7 @@ def new_nonce() -> str:
 
 
 def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
-    """What a run proved.
+    """Return what a run proved.
 
     Args:
         outcome: of the sandbox.
@@ -116,7 +116,7 @@ def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessRepo
 
 
 def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> dict[str, Any] | None:
-    """What the harness says of a run in its last line, which carries the run's nonce; None without such a line.
+    """Return what the harness says of a run in its last line, which carries the run's nonce; None without such a line.
 
     Args:
         outcome: of the sandbox.
@@ -160,5 +160,5 @@ def _proven(said: dict[str, Any], expected: int | None) -> HarnessReport:
 
 
 def _utf8(reason: str) -> str:
-    """A reason without lone surrogates, which an answer may have put there and no message can carry."""
+    """Return a reason without lone surrogates, which an answer may have put there and no message can carry."""
     return reason.encode("utf-8", "replace").decode("utf-8")

@@ -24,7 +24,7 @@ _MAX_NUMBER_CHARS: Final = 400  # longer ones are compared as text
 
 
 def difference(printed: str, expected: str, *, compatible: bool = False) -> str | None:
-    """Why the output is wrong; None where it is right."""
+    """Return why the output is wrong; None where it is right."""
     got, wanted = _lines(printed, compatible), _lines(expected, compatible)
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=False), start=1):
         if mine != theirs and not _same_line(mine, theirs, compatible):

@@ -77,7 +77,7 @@ class Harnessed:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Those that the sandbox has to bring, since the machine's Python may not have them."""
+        """The packages that the sandbox has to bring, since the machine's Python may not have them."""
         return (
             ("pytest",)
             if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports)
@@ -95,7 +95,7 @@ class Suite:
 
 
 def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: int | None = None) -> Suite:
-    """The row's tests.
+    """Return the row's tests.
 
     Args:
         verification_info: `{"type", "answer"}`.
@@ -266,7 +266,7 @@ def _asserts(tests: list[Any], setup: str) -> Harnessed:
 
 
 def _has_asserts(tree: ast.Module) -> bool:
-    """Whether a right answer gets to an assert: `try: f(-1); assert False` has none that it does."""
+    """Return whether a right answer gets to an assert; it gets to none in `try: f(-1); assert False`."""
     return any(
         isinstance(node, ast.Assert) and not (isinstance(node.test, ast.Constant) and not node.test.value)
         for node in ast.walk(tree)
@@ -293,7 +293,7 @@ def _pytest(text: str, module: str) -> Harnessed:
 
 
 def _reaching_tool(tree: ast.Module) -> str | None:
-    """The name of a tool that can't work here: the answer runs in another process than its tests; None: it uses none.
+    """Return the tool that can't work here, since answer and tests run in two processes; None: the file uses none.
 
     Such a tool looks at the answer's output or replaces its objects: with it every answer would be wrong.
     """
@@ -318,7 +318,7 @@ def _reaching_tool(tree: ast.Module) -> str | None:
 
 
 def _fixtures_of(node: ast.AST) -> Iterator[str]:
-    """The fixtures that a function asks for by its parameters, or a mark by name."""
+    """Yield the fixtures that a function asks for by its parameters, or a mark by name."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             yield argument.arg
@@ -350,7 +350,7 @@ def _imports(tree: ast.Module) -> list[str]:
 
 
 def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
-    """What the tests use and do not define: of the answer, of the standard library, of JSON.
+    """Return what the tests use and do not define: of the answer, of the standard library, of JSON.
 
     A built-in name is the answer's only where the tests use nothing else of it (`assert sum(10, 15) == 6`): else an
     answer could redefine the `sorted` or `all` that judges it.
@@ -416,7 +416,7 @@ def _free(text: str) -> set[str]:
 
 
 def _capped(tests: tuple[StdioCase, ...] | Harnessed, most: int | None) -> tuple[StdioCase, ...] | Harnessed:
-    """At most so many cases, drawn with a fixed seed and in their order: the same ones on every worker."""
+    """Return at most so many cases, drawn with a fixed seed and in their order: each worker draws the same."""
     cases = tests.cases if isinstance(tests, Harnessed) else tests
     if most is None or len(cases) <= most:
         return tests

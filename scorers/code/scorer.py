@@ -65,7 +65,7 @@ class CaseTally:
     is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
 
     def add(self, reason: str | None, *, is_limit: bool = False) -> None:
-        """The next case: None where it passed, else why not."""
+        """Add the next case: None where it passed, else why not."""
         self.results.append(reason is None)
         if reason is not None and not self.first_failure:
             self.first_failure = f"case {len(self.results)}: {reason}"
@@ -73,17 +73,17 @@ class CaseTally:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing that is still open can change the score."""
+        """Return whether nothing that is still open can change the score."""
         return len(self.results) == self.total or (self.is_all and not all(self.results))
 
     def fail_rest(self, reason: str, *, is_limit: bool = False) -> None:
-        """No further case can pass."""
+        """Fail all cases that are still open."""
         self.total = self.total or len(self.results) + 1
         while len(self.results) < self.total:
             self.add(reason, is_limit=is_limit)
 
     def score(self) -> tuple[float, float, str]:
-        """Value, share of passed cases, reason."""
+        """Return value, share of passed cases and reason."""
         total, passed = self.total or len(self.results), sum(self.results)
         if passed == total > 0:
             return 1.0, 1.0, f"all {total} cases passed" if total > 1 else "the case passed"
@@ -98,7 +98,7 @@ class CodeTests:
     name = "code"
 
     def __init__(self, config: CodeConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
-        """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
+        """Start nothing: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
@@ -106,7 +106,7 @@ class CodeTests:
 
     @property
     def version(self) -> str:
-        """The rules, and the sandbox with its interpreters."""
+        """The versions of the rules, and of the sandbox with its interpreters."""
         return f"{RULES} {self._sandbox.get().version}"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class CodeTests:
         return self._scored(verification_info, lambda language: program_of(text, language))
 
     def score_program(self, program: str, verification_info: Mapping[str, Any]) -> Score:
-        """The same of a program by itself, whatever stands in it. Raises as `score`."""
+        """Score a program by itself, whatever stands in it. Raises as `score`."""
         return self._scored(verification_info, lambda _: program)
 
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
@@ -193,7 +193,7 @@ class CodeTests:
         return make_score(self, value, reason, started=started, components=components)
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
-        """Every case, as far as the deadline and the first failure allow."""
+        """Judge every case, as far as the deadline and the first failure allow."""
         budget = TimeBudget(self._config.deadline_s)
         is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
         if isinstance(suite.tests, Harnessed):
@@ -299,7 +299,7 @@ class CodeTests:
     def _run_pytest(
         self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
-        """A whole file: how many tests it has is known when it has run."""
+        """Run a whole pytest file: how many tests the file has is known when it has run."""
         report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
         if report.is_limit:
             report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)

@@ -74,7 +74,7 @@ class Row:
 
 
 def row_of(verification_info: Mapping[str, Any]) -> Row:
-    """The row's entry and data set.
+    """Return the row's entry and data set.
 
     Raises:
         BadMessage: naming what the row lacks, or the data sets whose names are nearest.
@@ -116,7 +116,7 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
 
 
 def version() -> str:
-    """Of the installed library. Raises LibraryMissing."""
+    """Return the installed library's version. Raises LibraryMissing."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -127,7 +127,7 @@ def version() -> str:
 
 @functools.cache
 def data_sets() -> Mapping[str, DataSet]:
-    """By name, as the library's files register them. Raises LibraryMissing."""
+    """Return the data sets by name, as the library's files register them. Raises LibraryMissing."""
     version()
     spec = util.find_spec(LIBRARY)
     if spec is None or not spec.submodule_search_locations:

@@ -68,7 +68,7 @@ _EMPTY: Final = ('""', "''")  # polynomial_equations wants this where nothing so
 
 
 def refusal(answer: str, row: Row) -> str | None:
-    """Why the answer is wrong whatever the library says of it; None where that decides."""
+    """Return why the answer is wrong whatever the library says of it; None where that decides."""
     name = row.dataset.name
     if not answer:
         return "it is empty"
@@ -85,7 +85,7 @@ def refusal(answer: str, row: Row) -> str | None:
 
 
 def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
-    """What of the library's value counts, in [0, 1]: all or nothing, or with its partial values above FLOOR.
+    """Return what of the library's value counts, in [0, 1]: all or nothing, or with its partial values above FLOOR.
 
     A text that only holds the right one somewhere gets nothing either way: "I don't know" holds "no", and a list of all
     options holds each.
@@ -98,7 +98,7 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
 
 
 def _is_mention(value: float, answer: str, gold: str) -> bool:
-    """Whether that is what the library pays for a text with the right one in it: the share of its length."""
+    """Return whether the library paid `value` for a text with the right one in it: the share of its length."""
     bare = (answer.replace(",", ""), gold.replace(",", ""))
     return any(
         right and right in text and abs(value * len(text) - len(right)) < 1e-6
@@ -107,7 +107,7 @@ def _is_mention(value: float, answer: str, gold: str) -> bool:
 
 
 def _other_word(answer: str) -> str | None:
-    """What no expression of numbers, letters and the usual functions holds."""
+    """Return the first part that no expression of numbers, letters and the usual functions holds; None without one."""
     position = 0
     for token in _TOKEN.finditer(answer):
         if token.start() != position:
@@ -122,12 +122,12 @@ def _other_word(answer: str) -> str | None:
 
 
 def _halting(answer: str, row: Row) -> str | None:
-    """The library compares whether both texts have any characters."""
+    """Refuse any other text: the library only compares whether both texts have any characters."""
     return None if answer.lower() == row.gold.strip().lower() else "it is not what the game does"
 
 
 def _numbers(answer: str, row: Row) -> str | None:
-    """The library takes any four numbers for 24, and digits apart that stand together in a power."""
+    """Refuse other numbers: the library takes any four for 24, and digits apart that stand together in a power."""
     given = row.metadata.get("numbers")
     used = [int(digits) for digits in re.findall(r"\d{1,9}", answer)]
     if "**" in answer or "//" in answer:
@@ -140,7 +140,7 @@ def _numbers(answer: str, row: Row) -> str | None:
 
 
 def _probability(answer: str, row: Row) -> str | None:
-    """The library pays in full for the beginning of the right number, and is content with 0 for what is small."""
+    """Refuse another number: the library pays for the right one's beginning, and for 0 where the right one is small."""
     try:
         top, _, bottom = answer.partition("/")
         value, right = float(top) / float(bottom or 1), float(row.gold)
@@ -150,7 +150,7 @@ def _probability(answer: str, row: Row) -> str | None:
 
 
 def _one_number(answer: str, row: Row) -> str | None:
-    """The library takes the first of several, and does not see its sign."""
+    """Refuse several numbers and a wrong sign: the library takes the first number and does not see its sign."""
     found = _NUMBER.findall(answer)
     if len(found) != 1:
         return "it does not have one number"
@@ -158,13 +158,13 @@ def _one_number(answer: str, row: Row) -> str | None:
 
 
 def _one_fraction(answer: str, row: Row) -> str | None:
-    """The library is content with the beginning of a text in LaTeX."""
+    """Refuse what is not one fraction: the library is content with the beginning of a text in LaTeX."""
     del row
     return None if len(_NUMBER.findall(answer)) == 2 else "it does not have one fraction"
 
 
 def _decimal(answer: str, row: Row) -> str | None:
-    """Twelve digits are asked for, and the library is content with a thousandth: 0 is as good as whatever is small."""
+    """Refuse a number too far off: the library is content with a thousandth, so 0 is as good as whatever is small."""
     try:
         value, right = float(answer), float(row.gold)
     except (ValueError, OverflowError):
@@ -173,19 +173,19 @@ def _decimal(answer: str, row: Row) -> str | None:
 
 
 def _no_longer(answer: str, row: Row) -> str | None:
-    """The library pays for the right beginning, whatever follows it."""
+    """Refuse a longer text: the library pays for the right beginning, whatever follows it."""
     given, right = answer.lower(), row.gold.strip().lower()
     return "it goes on after the right one" if given != right and given.startswith(right) else None
 
 
 def _moves(answer: str, row: Row) -> str | None:
-    """The library writes a move out as often as the number after it says."""
+    """Refuse what is no sequence of moves: the library repeats a move as often as the number after it says."""
     del row
     return None if all(map(_MOVE.fullmatch, answer.split())) else "it is no sequence of moves"
 
 
 def _conclusion(answer: str, row: Row) -> str | None:
-    """A premise follows from itself; as a conclusion it is an echo."""
+    """Refuse a premise as the conclusion: it follows from itself, and is an echo."""
     given = row.metadata["premises"]
     return "it repeats a premise" if _bare(answer) in {_bare(str(premise)) for premise in given} else None
 

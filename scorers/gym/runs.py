@@ -56,14 +56,14 @@ class Said:
 
 @functools.cache
 def program(packages: tuple[str, ...]) -> Program:
-    """The harness with the library and the packages that a data set needs."""
+    """Return the harness, with the library and the packages that a data set needs."""
     return Program(language=Language.PYTHON, alone=(DISTRIBUTION, *packages), source=harness_source(_SIDES))
 
 
 def ask(
     sandbox: Sandbox, row: Row, answers: Sequence[str], *, answer_s: float, memory_bytes: int
 ) -> list[Said]:
-    """What the library says of each answer.
+    """Return what the library says of each answer.
 
     Args:
         sandbox: where it runs.
@@ -105,7 +105,7 @@ def _payload(nonce: str, row: Row, answers: Sequence[str], answer_s: float, memo
 
 
 def _proven(outcome: Outcome, nonce: str, number: int) -> list[Said]:
-    """What the run's line says, of the first answers or of all; nothing without it. Raises as `ask`."""
+    """Return what the run's line says, of the first answers or of all; nothing without a line. Raises as `ask`."""
     if (proof := proof_of(outcome, nonce, of=" of reasoning-gym")) is None:
         return []
     if proof["unfit"] is not None:
@@ -131,6 +131,6 @@ def _said(one: Mapping[str, Any]) -> Said:
 
 
 def _unproven(outcome: Outcome) -> Said:
-    """Of a run with one answer."""
+    """Say why a run with one answer proved nothing."""
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return Said(value=None, reason=f"the run ended without its proof: {outcome.detail}", is_limit=is_limit)

@@ -44,7 +44,7 @@ class _Group:
 
     @classmethod
     def of(cls, row: Row) -> _Group:
-        """Nothing is known yet, but of a row whose own answer is none."""
+        """Return a group of which nothing is known yet, except that its row's own answer may be refused."""
         gold = _gold(row)
         reason = None if gold is None else refusal(gold, row)
         return cls(row, broken=reason and f"the row's own answer {_shown(gold or '')} is refused: {reason}")
@@ -56,7 +56,7 @@ class GymAnswer:
     name = "gym"
 
     def __init__(self, config: GymConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
-        """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
+        """Start nothing: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
@@ -64,7 +64,7 @@ class GymAnswer:
 
     @property
     def version(self) -> str:
-        """The rules, the library, and the sandbox with its interpreter."""
+        """The versions of the rules, the library, and the sandbox with its interpreter."""
         return f"{RULES} reasoning-gym={version()} {self._sandbox.get().version}"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ class GymAnswer:
         self._sandbox.close()
 
     def _answer(self, text: str) -> tuple[str | None, str]:
-        """The answer of a completion, or why there is none."""
+        """Return the answer of a completion, or why there is none."""
         try:
             response = answering_part(text)
         except Unanswered as error:
@@ -203,13 +203,13 @@ class GymAnswer:
 
 
 def _gold(row: Row) -> str | None:
-    """The row's own answer as a completion would give it; None where it has none."""
+    """Return the row's own answer as a completion would give it; None where it has none."""
     if row.example is None:
         return None
     return row.example.strip() or '""'  # of an equation without a solution
 
 
 def _shown(answer: str) -> str:
-    """An answer for people, in one short line."""
+    """Return an answer for people, in one short line."""
     text = " ".join(answer.split())
     return repr(text if len(text) <= 60 else f"{text[:60]}...")

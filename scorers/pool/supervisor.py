@@ -91,7 +91,7 @@ class PoolSupervisor:
     """The supervisor keeps the dispatcher and the workers of one `python -m scorers` alive."""
 
     def __init__(self, joined: Joined, arguments: Sequence[str], workers: int | None = None) -> None:
-        """Nothing is started yet.
+        """Set the parts up; start nothing yet.
 
         Args:
             joined: the run.

@@ -35,7 +35,7 @@ class RequestScorer(GroupScorer):
         tally: Tally | None = None,
         shared: Shared | None = None,
     ) -> None:
-        """Nothing is built here."""
+        """Build no scorer yet."""
         super().__init__(_without_tokens(config), queues, tally, shared)
 
     def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:

@@ -53,7 +53,7 @@ class Calls:
         *,
         count: Callable[[str], None],
     ) -> None:
-        """`count` is told of HITS and MISSES of the cache."""
+        """Take over what the questions share; `count` is told of HITS and MISSES of the cache."""
         self._model = config.model  # once it is known
         self._config = config
         self._wire = wire

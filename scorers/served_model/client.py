@@ -57,7 +57,7 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig, shared: Shared | None = None) -> None:
-        """Nothing is contacted here."""
+        """Contact nothing yet."""
         self._config = config
         self._limits: ConcurrencyLimits = (
             ProcessConcurrencyLimits() if shared is None else RunConcurrencyLimits(shared)

@@ -88,7 +88,7 @@ class Wire:
     """A wire makes exchanges, which share its connections, its key and its time limit. One loop uses it."""
 
     def __init__(self, key: SecretStr | None, *, timeout_s: float) -> None:
-        """Nothing is contacted here."""
+        """Contact nothing yet."""
         self._key = "" if key is None else key.get_secret_value()
         self._timeout_s = timeout_s
         self._opened: aiohttp.ClientSession | None = None
