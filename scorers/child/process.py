@@ -184,7 +184,7 @@ class KillableChild:
         return False
 
     def _cpu_s(self) -> float:
-        """Processor time of the child so far; 0 where it is gone."""
+        """Return the child's processor time so far, in seconds; 0 where it is gone."""
         try:
             stat = Path(f"/proc/{self._pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
@@ -275,7 +275,7 @@ def _receive(link: socket.socket, deadline: float | None) -> dict[str, Any]:
 
 
 def _remaining(deadline: float | None) -> float | None:
-    """The seconds left until `deadline`; None: no limit. Raises TimeoutError where none are left."""
+    """Return the seconds left until `deadline`; None: no limit. Raises TimeoutError where none are left."""
     if deadline is None:
         return None
     remaining = deadline - time.monotonic()

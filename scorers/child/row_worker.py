@@ -94,13 +94,13 @@ class RowScorer:
 
 
 def parse_line(line: bytes) -> tuple[str, dict[str, Any]]:
-    """A response and its row. Raises BadMessage that names what is wrong with the line."""
+    """Return a response and its row. Raises BadMessage that names what is wrong with the line."""
     record = parse_object(line)
     return response_of(record), record
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
-    """The JSON object that a line is. Raises BadMessage that names what else it is."""
+    """Return the JSON object that a line is. Raises BadMessage that names what else it is."""
     try:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -118,7 +118,7 @@ def parse_object(line: bytes) -> dict[str, Any]:
 
 
 def response_of(record: Mapping[str, Any]) -> str:
-    """The response that stands beside a row. Raises BadMessage where there is none."""
+    """Return the response that stands beside a row. Raises BadMessage where there is none."""
     if TEXT_KEY not in record:
         raise BadMessage(
             f"no key {TEXT_KEY!r} with the response among {', '.join(record) or 'no keys at all'}"
@@ -131,7 +131,7 @@ def response_of(record: Mapping[str, Any]) -> str:
 
 
 def result_of(score: Score, task: str) -> Result:
-    """The JSON object of a score."""
+    """Return the JSON object of a score."""
     return {
         "status": score.status.value,
         "value": score.value,
@@ -145,7 +145,7 @@ def result_of(score: Score, task: str) -> Result:
 
 
 def failure(reason: str, task: str | None = None, *, status: str = "error", fault: str) -> Result:
-    """The result of a line without a score."""
+    """Return the result of a line without a score."""
     return {
         "status": status,
         "value": None,

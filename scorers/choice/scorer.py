@@ -48,7 +48,7 @@ class Choice:
     texts: tuple[str, ...]  # of the options, in normal form; () where the row has none
 
     def letter_of(self, text: str) -> str | None:
-        """The letter of the one option with this text; None where there is none, or there are several."""
+        """Return the letter of the one option with this text; None where there is none, or there are several."""
         normal = _normal(text)
         return chr(ord("A") + self.texts.index(normal)) if self.texts.count(normal) == 1 else None
 
@@ -67,11 +67,11 @@ class ChoiceAnswer(ShortAnswer[Choice]):
     )
 
     def __init__(self, config: ChoiceConfig) -> None:
-        """It has no options yet."""
+        """Build the scorer, which has no options yet."""
         del config
 
     def reference(self, answer: Mapping[str, Any], row_type: str) -> Choice:
-        """The right letter and the options. Raises BadMessage where the letter is none, or none of theirs."""
+        """Return the right letter and the options. Raises BadMessage where the letter is none, or none of theirs."""
         value, options = answer["value"], answer.get("options")
         found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
         if found is None:
@@ -94,7 +94,7 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         return Choice(letter, count, texts)
 
     def judge(self, response: str, reference: Choice) -> Decision:
-        """Whether the letter that the response states is the right one. Raises Unanswered where it states none."""
+        """Return whether the letter that the response states is the right one. Raises Unanswered for none."""
         letters = _letters(response, reference)
         if len(set(letters.values())) > 1:
             raise Unanswered(
@@ -112,7 +112,7 @@ class ChoiceAnswer(ShortAnswer[Choice]):
 
 
 def _letters(response: str, choice: Choice) -> dict[str, str]:
-    """The letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
+    """Return the letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
     stating: dict[str, str | None] = {}
     if "\\boxed" in response:
         stating["box"] = last_box(response)
@@ -136,13 +136,13 @@ def _letters(response: str, choice: Choice) -> dict[str, str]:
 
 
 def _after_label(text: str) -> str | None:
-    """What follows the last `Answer:` or the like; None where there is none, or nothing follows it."""
+    """Return what follows the last `Answer:` or the like; None where there is none, or nothing follows it."""
     labels = list(_LABEL.finditer(text))
     return text[labels[-1].end() :].strip(_MARKS) or None if labels else None
 
 
 def _letter(text: str, choice: Choice) -> str:
-    """The one letter that a text states, by itself or by the text of its option. Raises Unanswered."""
+    """Return the one letter that a text states, by itself or by the text of its option. Raises Unanswered."""
     plain = words(text).strip(_MARKS)
     by_text = choice.letter_of(plain)
     plain = _after_label(plain) or plain

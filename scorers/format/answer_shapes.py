@@ -55,7 +55,7 @@ def _box_or_block(response: str, info: Mapping[str, Any]) -> str | None:
 
 
 def _letter(response: str, info: Mapping[str, Any]) -> str | None:
-    """One letter in a box, in a tag or in the last line; whether it is one of the options is its content."""
+    """Ask for one letter in a box, in a tag or in the last line; whether it is one of the options is its content."""
     last = (response.strip().splitlines() or [""])[-1]
     stated = (
         _box(response, info) is None
@@ -76,7 +76,7 @@ def _total(response: str, _: Mapping[str, Any]) -> str | None:
 
 
 def _program(response: str, info: Mapping[str, Any]) -> str | None:
-    """A block in the row's own language; one that nobody knows is the scorer's to refuse."""
+    """Return a block in the row's own language; one that nobody knows is the scorer's to refuse."""
     answer = info.get("answer")
     name = answer.get("language") if isinstance(answer, Mapping) else None
     language = ALIASES.get(str(name or "python").strip().lower(), Language.PYTHON)
@@ -88,7 +88,7 @@ def _program(response: str, info: Mapping[str, Any]) -> str | None:
 
 
 def _edit(response: str, info: Mapping[str, Any]) -> str | None:
-    """An edit that can be read; whether it can be made is its content."""
+    """Return an edit that can be read; whether it can be made is its content."""
     answer = info.get("answer")
     keys = answer.keys() if isinstance(answer, Mapping) else ()
     try:

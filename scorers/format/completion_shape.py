@@ -80,7 +80,7 @@ class CompletionShape:
 
 
 def _thought(text: str, min_words: int) -> str | None:
-    """What is wrong with the thinking span, whose opening tag may stand in the prompt."""
+    """Return what is wrong with the thinking span, whose opening tag may stand in the prompt."""
     thought, closing, _ = text.rpartition(THINK_CLOSE)
     if not closing:
         return f"no closed thinking span ({THINK_CLOSE})"

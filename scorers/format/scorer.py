@@ -29,7 +29,7 @@ class FormatAnswer(SimpleScorer):
     version = VERSION
 
     def __init__(self, config: FormatTaskConfig) -> None:
-        """Nothing is started here."""
+        """Start nothing yet."""
         self._format = CompletionShape(config)
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ _LATIN_WORD: Final = re.compile(r"[A-Za-z\u00c0-\u024f]{2,}")
 
 
 def foreign_script(text: str, language: Language) -> str | None:
-    """What shows that `text` is written in the script of another language; None where nothing does."""
+    """Return what shows that `text` is written in the script of another language; None where nothing does."""
     scripts = _SCRIPTS[language]
     strange = {
         letter for letter in set(text) if letter.isalpha() and script_of(letter) not in scripts | _EVERYWHERE
@@ -69,7 +69,7 @@ def foreign_script(text: str, language: Language) -> str | None:
 
 @lru_cache(maxsize=65536)
 def script_of(letter: str) -> str:
-    """The first word of the letter's Unicode name, in its ordinary form; SIGN for letter-like signs of mathematics."""
+    """Return the first word of the letter's Unicode name, in its ordinary form; SIGN for letter-like signs."""
     name = unicodedata.name(letter, "UNKNOWN")
     if _SIGNS.match(name):
         return "SIGN"

@@ -29,7 +29,7 @@ class GradeAnswer(SimpleScorer):
     version = str(RULES)
 
     def __init__(self, config: GradeConfig) -> None:
-        """Nothing is started here."""
+        """Start nothing yet."""
         self._config = config
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ class GradeAnswer(SimpleScorer):
         self._gold(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """How near; the component `stated` is the grade given, from 0 to 1. Raises BadMessage as `check_row`."""
+        """Return how near; the component `stated` is the grade given, from 0 to 1. Raises BadMessage as `check_row`."""
         gold = self._gold(verification_info)
         total = total_of(text)
         if total.points is None:
@@ -59,7 +59,7 @@ class GradeAnswer(SimpleScorer):
                 )
 
     def _gold(self, verification_info: Mapping[str, Any]) -> float:
-        """The right grade, from 0 to 1."""
+        """Return the right grade, from 0 to 1."""
         answer = verification_info.get("answer")
         value = answer.get("value") if isinstance(answer, Mapping) else None
         try:

@@ -27,7 +27,7 @@ class Amount:
     relation: str  # AT_LEAST or LESS_THAN
 
     def fault(self, found: int, what: str) -> str | None:
-        """None where `found` fits; else both numbers."""
+        """Return None where `found` fits, else a fault that names both numbers."""
         fits = found >= self.count if self.relation == AT_LEAST else found < self.count
         return None if fits else f"{found} {what}, not {self.relation} {self.count}"
 
@@ -40,7 +40,7 @@ class Arguments:
     values: Mapping[str, Any]  # without those that are null
 
     def count(self, name: str, *, least: int = 0) -> int:
-        """A whole number; parquet makes floats of a column with gaps."""
+        """Return a whole number; parquet makes floats of a column with gaps."""
         value = self._value(name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or value % 1 != 0 or value < least:  # nan and infinity are no whole numbers
@@ -48,11 +48,11 @@ class Arguments:
         return int(value)
 
     def text(self, name: str) -> str:
-        """A text that is not empty, stripped; a list of one stands for its text."""
+        """Return a text that is not empty, stripped; a list of one stands for its text."""
         return self.whole_text(name).strip()
 
     def whole_text(self, name: str) -> str:
-        """The same with the space around it."""
+        """Return a text that is not empty, with the space around it."""
         value = self._value(name)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
@@ -61,7 +61,7 @@ class Arguments:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of such texts."""
+        """Return a list of texts that are not empty."""
         value = self._value(name)
         if (
             not isinstance(value, list)
@@ -72,7 +72,7 @@ class Arguments:
         return tuple(text.strip() for text in value)
 
     def amount(self, count: str, relation: str) -> Amount:
-        """A number with its relation."""
+        """Return a number with its relation."""
         value = self._value(relation)
         if value not in (AT_LEAST, LESS_THAN):
             raise self.wrong(relation, f"{AT_LEAST!r} or {LESS_THAN!r}")
@@ -87,7 +87,7 @@ class Arguments:
         return self.values[name]
 
     def wrong(self, name: str, wanted: str) -> BadMessage:
-        """What to raise where the argument `name` is not what is `wanted`."""
+        """Return what to raise where the argument `name` is not what is `wanted`."""
         return BadMessage(
             f"instruction {self.instruction} needs {wanted} for {name}, got {shown(self.values[name])}"
         )

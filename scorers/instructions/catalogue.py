@@ -76,7 +76,7 @@ INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], Check]]] = {
 
 
 def checks_of(ids: Sequence[Any], kwargs: Sequence[Any]) -> dict[str, Check]:
-    """A check for each instruction, by its id; of one that is there again, by its id with `#2`, `#3`.
+    """Return a check for each instruction, by its id; of one that is there again, by its id with `#2`, `#3`.
 
     Args:
         ids: names of INSTRUCTIONS.

@@ -15,7 +15,7 @@ _SEPARATOR: Final = "******"
 
 
 def repeat_prompt(args: Arguments) -> Check:
-    """`prompt_to_repeat` comes first, and an answer after it."""
+    """Ask for `prompt_to_repeat` first, and an answer after it."""
     prompt = squeezed(args.text("prompt_to_repeat"))
 
     def check(response: str) -> str | None:
@@ -28,7 +28,7 @@ def repeat_prompt(args: Arguments) -> Check:
 
 
 def copy(args: Arguments) -> Check:
-    """`prompt_to_repeat` and nothing else."""
+    """Ask for `prompt_to_repeat` and nothing else."""
     prompt = squeezed(args.text("prompt_to_repeat"))
     return lambda response: (
         None if squeezed(response) == prompt else "it is not the request, word for word and alone"
@@ -36,7 +36,7 @@ def copy(args: Arguments) -> Check:
 
 
 def copy_times(args: Arguments) -> Check:
-    """`prompt_to_repeat`, `N` times, with six asterisks between, and nothing else."""
+    """Ask for `prompt_to_repeat`, `N` times, with six asterisks between, and nothing else."""
     prompt, times = squeezed(args.text("prompt_to_repeat")), args.count("N", least=1)
 
     def check(response: str) -> str | None:
@@ -52,7 +52,7 @@ def copy_times(args: Arguments) -> Check:
 
 
 def copy_span(args: Arguments) -> Check:
-    """The characters of `prompt_to_repeat` from `n_start` to `n_end`.
+    """Ask for the characters of `prompt_to_repeat` from `n_start` to `n_end`.
 
     With the last of them, as the instruction says, or without it, as IFBench's own scorer has it.
     """
@@ -68,7 +68,7 @@ def copy_span(args: Arguments) -> Check:
 
 
 def repeat_phrase(args: Arguments) -> Check:
-    """`phrase` exactly `small_n` times, each time with exactly one of its inner words replaced."""
+    """Ask for `phrase` exactly `small_n` times, each time with exactly one of its inner words replaced."""
     phrase, wanted = [word.casefold() for word in words(args.text("phrase"))], args.count("small_n", least=1)
     if len(phrase) < 3:
         raise args.wrong("phrase", "three words or more")
@@ -95,7 +95,7 @@ def repeat_phrase(args: Arguments) -> Check:
 
 
 def two_responses(_: Arguments) -> Check:
-    """Two different responses, with six asterisks between them."""
+    """Ask for two different responses, with six asterisks between them."""
 
     def check(response: str) -> str | None:
         parts = response.split(_SEPARATOR)

@@ -18,13 +18,13 @@ _DIVIDER: Final = re.compile(r"\*\*\*|\* \* \*")
 
 
 def number_words(args: Arguments) -> Check:
-    """At least, or less than, `num_words` words, by `relation`."""
+    """Ask for at least, or less than, `num_words` words, by `relation`."""
     amount = args.amount("num_words", "relation")
     return lambda response: amount.fault(len(_RUN.findall(response)), "words")
 
 
 def number_sentences(args: Arguments) -> Check:
-    """At least, or less than, `num_sentences` sentences, by `relation`."""
+    """Ask for at least, or less than, `num_sentences` sentences, by `relation`."""
     amount = args.amount("num_sentences", "relation")
     return lambda response: amount.fault(len(sentences(response)), "sentences")
 
@@ -51,7 +51,7 @@ def two_paragraphs(_: Arguments) -> Check:
 
 
 def nth_paragraph(args: Arguments) -> Check:
-    """`num_paragraphs` paragraphs divided by blank lines, of which the `nth_paragraph` begins with `first_word`."""
+    """Ask for `num_paragraphs` divided by blank lines, of which the `nth_paragraph` begins with `first_word`."""
     wanted, place = args.count("num_paragraphs", least=1), args.count("nth_paragraph", least=1)
     first = args.text("first_word")
     if place > wanted:
@@ -71,7 +71,7 @@ def nth_paragraph(args: Arguments) -> Check:
 
 
 def composition(args: Arguments) -> Check:
-    """Three paragraphs divided by `***`, each of `n_sent` sentences, each of `n_words` words."""
+    """Ask for three paragraphs divided by `***`, each of `n_sent` sentences, each of `n_words` words."""
     wanted_sentences, wanted_words = args.count("n_sent", least=1), args.count("n_words", least=1)
 
     def check(response: str) -> str | None:
@@ -91,7 +91,7 @@ def composition(args: Arguments) -> Check:
 
 
 def letter_frequency(args: Arguments) -> Check:
-    """`letter`, in any case, at least or less than `let_frequency` times, by `let_relation`. Any one mark will do."""
+    """Ask for `letter`, in any case and any mark, at least or less than `let_frequency` times, by `let_relation`."""
     letter, amount = args.text("letter").lower(), args.amount("let_frequency", "let_relation")
     if len(letter) != 1:
         raise args.wrong("letter", "one letter")
@@ -99,13 +99,13 @@ def letter_frequency(args: Arguments) -> Check:
 
 
 def letter_count(args: Arguments) -> Check:
-    """At least, or less than, `N` letters, by `relation`."""
+    """Ask for at least, or less than, `N` letters, by `relation`."""
     amount = args.amount("N", "relation")
     return lambda response: amount.fault(sum(map(str.isalpha, response)), "letters")
 
 
 def lowercase_words(args: Arguments) -> Check:
-    """At most `N` words in lower case."""
+    """Ask for at most `N` words in lower case."""
     most = args.count("N")
 
     def check(response: str) -> str | None:
@@ -116,13 +116,13 @@ def lowercase_words(args: Arguments) -> Check:
 
 
 def capital_words(args: Arguments) -> Check:
-    """At least, or less than, `capital_frequency` words all in capitals, by `capital_relation`."""
+    """Ask for at least, or less than, `capital_frequency` words all in capitals, by `capital_relation`."""
     amount = args.amount("capital_frequency", "capital_relation")
     return lambda response: amount.fault(sum(map(str.isupper, words(response))), "words in capitals")
 
 
 def unique_words(_: Arguments) -> Check:
-    """No word twice, in any case."""
+    """Forbid a word that stands there twice, in any case."""
 
     def check(response: str) -> str | None:
         seen: set[str] = set()
@@ -136,7 +136,7 @@ def unique_words(_: Arguments) -> Check:
 
 
 def _divided(response: str, wanted: int) -> tuple[list[str], str | None]:
-    """The paragraphs between dividers, and what is wrong where they are not `wanted`, or one is empty."""
+    """Return the paragraphs between dividers, and what is wrong where they are not `wanted`, or one is empty."""
     parts = _DIVIDER.split(response)
     if not parts[-1].strip():
         parts.pop()

@@ -20,7 +20,7 @@ _LEAST_PALINDROME: Final = 3  # letters: `a` and `I` read backwards too, and sta
 
 
 def end_phrase(args: Arguments) -> Check:
-    """`end_phrase` ends it, in any case, but for quotes around the response; something comes before it."""
+    """Ask for `end_phrase` at the end, in any case, quotes around the response aside; something comes before it."""
     phrase = args.text("end_phrase")
     known = squeezed(phrase).strip(_AROUND)
 
@@ -64,19 +64,19 @@ def postscript(args: Arguments) -> Check:
 
 
 def first_word(args: Arguments) -> Check:
-    """It begins with the word `first_word`."""
+    """Ask for the word `first_word` at the start."""
     word = args.text("first_word")
     return lambda response: None if begins_with(response, word) else f"it does not begin with {word!r}"
 
 
 def last_word(args: Arguments) -> Check:
-    """It ends with the word `last_word`; marks may follow."""
+    """Ask for the word `last_word` at the end; marks may follow."""
     word = args.text("last_word")
     return lambda response: None if ends_with(response, word) else f"it does not end with {word!r}"
 
 
 def first_word_of_sentences(args: Arguments) -> Check:
-    """Each sentence begins with the word `first_word`."""
+    """Ask for the word `first_word` at the start of each sentence."""
     word = args.text("first_word")
 
     def check(response: str) -> str | None:
@@ -87,7 +87,7 @@ def first_word_of_sentences(args: Arguments) -> Check:
 
 
 def last_word_of_sentences(args: Arguments) -> Check:
-    """Each sentence ends with the word `last_word`; marks may follow."""
+    """Ask for the word `last_word` at the end of each sentence; marks may follow."""
     word = args.text("last_word")
 
     def check(response: str) -> str | None:
@@ -98,7 +98,7 @@ def last_word_of_sentences(args: Arguments) -> Check:
 
 
 def same_start_and_end(_: Arguments) -> Check:
-    """The first word is the last one too, in any case, with nothing after it."""
+    """Ask for a first word that is the last one too, in any case, with nothing after it."""
 
     def check(response: str) -> str | None:
         found = words(response)
@@ -113,7 +113,7 @@ def same_start_and_end(_: Arguments) -> Check:
 
 
 def no_consecutive_initials(_: Arguments) -> Check:
-    """No word that begins with a letter of a to z is followed by one that begins with the next letter."""
+    """Forbid a word that begins with the letter after the first letter, a to z, of the word before."""
 
     def check(response: str) -> str | None:
         found = words(response)
@@ -127,7 +127,7 @@ def no_consecutive_initials(_: Arguments) -> Check:
 
 
 def palindrome(_: Arguments) -> Check:
-    """A word, a quotation or a sentence that reads the same backwards: three letters or more, two of them different."""
+    """Ask for a word, quotation or sentence that reads the same backwards: three letters or more, two different."""
 
     def check(response: str) -> str | None:
         parts = [*words(response), *_QUOTED.findall(response), *sentences(response)]

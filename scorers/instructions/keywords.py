@@ -14,7 +14,7 @@ from scorers.instructions.texts import sentences, words
 
 
 def existence(args: Arguments) -> Check:
-    """`keywords`: each of them is there."""
+    """Ask for each of `keywords`."""
     wanted = args.texts("keywords")
 
     def check(response: str) -> str | None:
@@ -25,35 +25,35 @@ def existence(args: Arguments) -> Check:
 
 
 def frequency(args: Arguments) -> Check:
-    """`keyword` is there at least, or less than, `frequency` times, by `relation`."""
+    """Ask for `keyword` at least, or less than, `frequency` times, by `relation`."""
     keyword, amount = args.text("keyword"), args.amount("frequency", "relation")
     return lambda response: amount.fault(_occurrences(response, keyword), f"times {keyword!r}")
 
 
 def forbidden_words(args: Arguments) -> Check:
-    """None of `forbidden_words` is there as a word."""
+    """Forbid each of `forbidden_words` as a word."""
     return _without(args.texts("forbidden_words"))
 
 
 def exclude_word(args: Arguments) -> Check:
-    """`keyword` is not there as a word, whatever marks are next to it."""
+    """Forbid `keyword` as a word, whatever marks are next to it."""
     return _without((args.text("keyword"),))
 
 
 def once(args: Arguments) -> Check:
-    """`keyword` is there exactly once."""
+    """Ask for `keyword` exactly once."""
     keyword = args.text("keyword")
     return lambda response: _not_exactly(response, (keyword, 1))
 
 
 def once_and_twice(args: Arguments) -> Check:
-    """`keyword1` is there exactly once, `keyword2` exactly twice."""
+    """Ask for `keyword1` exactly once and `keyword2` exactly twice."""
     first, second = args.text("keyword1"), args.text("keyword2")
     return lambda response: _not_exactly(response, (first, 1), (second, 2))
 
 
 def at_position(args: Arguments) -> Check:
-    """`keyword` is word `m` of sentence `n`, both counted from 1."""
+    """Ask for `keyword` as word `m` of sentence `n`, both counted from 1."""
     keyword, sentence, place = args.text("keyword"), args.count("n", least=1), args.count("m", least=1)
 
     def check(response: str) -> str | None:

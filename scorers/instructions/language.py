@@ -30,7 +30,7 @@ _EXCLAMATIONS: Final = "!\uff01"
 
 
 def response_language(args: Arguments) -> Check:
-    """All of it is in `language`, a code of two letters."""
+    """Ask for a response that is all in `language`, a code of two letters."""
     language = args.text("language").lower()
     if language not in LANGUAGES:
         raise args.wrong("language", f"one of {', '.join(sorted(LANGUAGES))}")
@@ -48,17 +48,17 @@ def english_lowercase(_: Arguments) -> Check:
 
 
 def no_comma(_: Arguments) -> Check:
-    """No comma of any script."""
+    """Forbid a comma of any script."""
     return _without(_COMMAS, "a comma")
 
 
 def no_dot(_: Arguments) -> Check:
-    """No dot, and no three of them in one character."""
+    """Forbid a dot, and three of them in one character."""
     return _without(_DOTS, "a dot")
 
 
 def no_exclamation(_: Arguments) -> Check:
-    """No exclamation mark."""
+    """Forbid an exclamation mark."""
     return _without(_EXCLAMATIONS, "an exclamation mark")
 
 
@@ -69,7 +69,7 @@ def _without(characters: str, what: str) -> Check:
 
 
 def _not_in(language: str, response: str) -> str | None:
-    """What is wrong where a piece of the response is in another language."""
+    """Return what is wrong where a piece of the response is in another language."""
     if len(response) > _MOST_CHARS:
         return f"{len(response)} characters; the language of at most {_MOST_CHARS} is told"
     text = "".join(map(_plain, response.casefold())).strip()
@@ -83,13 +83,13 @@ def _not_in(language: str, response: str) -> str | None:
 
 
 def _plain(character: str) -> str:
-    """A space for what is no writing: an emoji weighs as much as a letter of another script does."""
+    """Return a space for what is no writing: an emoji weighs as much as a letter of another script does."""
     is_writing = character.isascii() or character.isalpha() or unicodedata.category(character)[0] in "MP"
     return character if is_writing else " "
 
 
 def _language_of(text: str) -> str:
-    """A code of LANGUAGES; "" where there is nothing to tell it by."""
+    """Return a code of LANGUAGES; "" where there is nothing to tell it by."""
     from langdetect import LangDetectException
 
     detector = _detectors().create()

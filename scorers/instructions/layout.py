@@ -36,7 +36,7 @@ def bullets(args: Arguments) -> Check:
 
 
 def highlights(args: Arguments) -> Check:
-    """At least `num_highlights` spans of text between asterisks, one to three of them."""
+    """Ask for at least `num_highlights` spans of text between asterisks, one to three of them."""
     wanted = args.count("num_highlights", least=1)
 
     def check(response: str) -> str | None:
@@ -47,7 +47,7 @@ def highlights(args: Arguments) -> Check:
 
 
 def sections(args: Arguments) -> Check:
-    """At least `num_sections` sections with content, each begun by a line with `section_spliter` and its own number."""
+    """Ask for at least `num_sections` sections with content, each begun by `section_spliter` and its own number."""
     wanted, mark = args.count("num_sections", least=1), args.text("section_spliter")
     opening = re.compile(rf"^[^\w\n]*{re.escape(mark)}[ \t]*([0-9]+)[^\w\n]*", re.MULTILINE)
 
@@ -71,7 +71,7 @@ def sections(args: Arguments) -> Check:
 
 
 def json_only(_: Arguments) -> Check:
-    """Nothing but one JSON object or array with something in it, in a fence or not."""
+    """Ask for one JSON object or array with something in it, in a fence or not, and nothing else."""
 
     def check(response: str) -> str | None:
         text = response.strip()
@@ -93,12 +93,12 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def title(_: Arguments) -> Check:
-    """A title, `<<like this>>`."""
+    """Ask for a title, `<<like this>>`."""
     return lambda response: None if any(map(has_content, _TITLE.findall(response))) else "no title in <<>>"
 
 
 def placeholders(args: Arguments) -> Check:
-    """At least `num_placeholders` placeholders, `[like this]`."""
+    """Ask for at least `num_placeholders` placeholders, `[like this]`."""
     wanted = args.count("num_placeholders", least=1)
 
     def check(response: str) -> str | None:
@@ -109,7 +109,7 @@ def placeholders(args: Arguments) -> Check:
 
 
 def constrained_response(_: Arguments) -> Check:
-    """One of three answers, and no other of them beside it."""
+    """Ask for one of three answers, and no other of them beside it."""
 
     def check(response: str) -> str | None:
         found = [option for option in OPTIONS if option in response]
@@ -121,7 +121,7 @@ def constrained_response(_: Arguments) -> Check:
 
 
 def square_brackets(_: Arguments) -> Check:
-    """Every word in square brackets, `[each] [by] [itself]`; punctuation may follow."""
+    """Ask for every word in square brackets, `[each] [by] [itself]`; punctuation may follow."""
 
     def check(response: str) -> str | None:
         for word in response.split():
@@ -134,7 +134,7 @@ def square_brackets(_: Arguments) -> Check:
 
 
 def bigrams(_: Arguments) -> Check:
-    """Every two words in double angular brackets, `<<like this>> <<one here>>`; a last odd word may be without."""
+    """Ask for every two words in double angular brackets, `<<like this>> <<one here>>`; a last odd word may be bare."""
 
     def check(response: str) -> str | None:
         found = [word.rstrip(_AFTER_WORDS) for word in response.split()]

@@ -50,7 +50,7 @@ class InstructionFollowing:
     name = "instructions"
 
     def __init__(self, config: InstructionsConfig, scorers: ScorersConfig) -> None:
-        """`scorers.credit` says whether a part of the instructions is worth a part of the score."""
+        """Read from `scorers.credit` whether a part of the instructions is worth a part of the score."""
         del config  # it has a queue, and that is the dispatcher's
         self._is_fraction = scorers.credit == "fraction"
         self.version = f"{RULES} langdetect {metadata.version('langdetect')}"
@@ -100,11 +100,11 @@ class InstructionFollowing:
                     )
 
     def close(self) -> None:
-        """Nothing is started here."""
+        """Close nothing: nothing is started here."""
 
 
 def checks_of_row(verification_info: Mapping[str, Any]) -> dict[str, Check]:
-    """The checks of a row by name. Raises BadMessage."""
+    """Return the checks of a row by name. Raises BadMessage."""
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a row of instructions needs an object for answer, got {shown(answer)}")
@@ -156,7 +156,7 @@ def _asks_for_a_copy(instruction: str) -> bool:
 
 
 def _response(text: str, prompt: Any) -> str:
-    """What a completion says. Raises Unanswered where that is nothing."""
+    """Return what a completion says. Raises Unanswered where that is nothing."""
     response = answering_part(text)
     if is_contentless(response):
         raise Unanswered("nothing is said in it")

@@ -44,27 +44,27 @@ _LIST_NUMBER: Final = re.compile(r"[(\[]?(?:\d{1,3}|[A-Za-z])")
 
 
 def words(text: str) -> list[str]:
-    """Every word, as it is written; with hyphens and apostrophes in it, it is one."""
+    """Return every word, as it is written; with hyphens and apostrophes in it, it is one."""
     return [word for word in _WORD.findall(text) if has_content(word)]
 
 
 def has_content(text: str) -> bool:
-    """Whether there is a letter or a digit in it."""
+    """Return whether a letter or a digit is in the text."""
     return any(character.isalnum() for character in text)
 
 
 def squeezed(text: str) -> str:
-    """For comparisons word for word: upper and lower case the same, any space as one."""
+    """Return the text for a comparison word for word: in one case, any space as one."""
     return " ".join(text.split()).casefold()
 
 
 def paragraphs(text: str) -> list[str]:
-    """What blank lines separate, without what is empty."""
+    """Return what blank lines separate, without what is empty."""
     return [part.strip() for part in _BLANK_LINE.split(text) if part.strip()]
 
 
 def begins_with(text: str, phrase: str) -> bool:
-    """Whether its first word is `phrase`, or its first words are, whatever marks stand before and after them."""
+    """Return whether the text's first word, or its first words, are `phrase`, whatever marks stand around them."""
     start = next((place for place, character in enumerate(text) if character.isalnum()), len(text))
     return any(
         _is_word_at(found, phrase.casefold()) for found in (text[start:].casefold(), text.strip().casefold())
@@ -72,7 +72,7 @@ def begins_with(text: str, phrase: str) -> bool:
 
 
 def ends_with(text: str, phrase: str) -> bool:
-    """Whether its last word is `phrase`, or its last words are, whatever marks follow."""
+    """Return whether the text's last word, or its last words, are `phrase`, whatever marks follow."""
     return begins_with(text.casefold()[::-1], phrase.casefold()[::-1])
 
 
@@ -83,7 +83,7 @@ def _is_word_at(text: str, phrase: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """Every sentence, stripped. Marks end them, line breaks do not; what follows the last mark is one too."""
+    """Return every sentence, stripped. Marks end them, line breaks do not; what follows the last mark is one too."""
     found, start = [], 0
     for end in _END.finditer(text):
         if _ends_sentence(text, end):
@@ -115,7 +115,7 @@ def _ends_sentence(text: str, end: re.Match[str]) -> bool:
 
 
 def _is_full_stop(text: str, place: int, following: str) -> bool:
-    """Whether the period at `place`, before the word `following`, is more than an abbreviation's or a list item's."""
+    """Return whether the period at `place`, before the word `following`, is no abbreviation's and no list item's."""
     before = text[max(0, place - _LOOK_BACK) : place]
     word = before.split()[-1] if before.strip() and not before[-1].isspace() else ""
     if _LIST_NUMBER.fullmatch(word) and _begins_line(text, place - len(word)):
@@ -129,7 +129,7 @@ def _is_full_stop(text: str, place: int, following: str) -> bool:
 
 
 def _begins_line(text: str, place: int) -> bool:
-    """Whether only space and marks stand before it on its line, and not many."""
+    """Return whether only space and a few marks stand before `place` on its line."""
     before = text[max(0, place - _LOOK_BACK) : place]
     _, line_break, rest = before.rpartition("\n")
     return not rest.strip(" \t*_#>-+") and bool(line_break or place <= _LOOK_BACK)

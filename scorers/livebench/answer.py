@@ -51,7 +51,7 @@ class _Bold(NamedTuple):
 
 
 def marked(response: str) -> str:
-    """The words that the response marks as its answer, without markup and lead (`The answer is`).
+    """Return the words that the response marks as its answer, without markup and lead (`The answer is`).
 
     Raises:
         Unanswered: nothing is marked; the last mark is empty, never closed, or longer than an answer can be.
@@ -63,7 +63,7 @@ def marked(response: str) -> str:
 
 
 def last_line(response: str) -> str:
-    """What a response says that was to be nothing but its answer: a `<solution>`, a box, else its last line."""
+    """Return what a response says that was to be nothing but its answer: a `<solution>`, a box, else its last line."""
     text = last_answer(response, "solution")
     if text is None and _BOX in response:
         text = _box(response)
@@ -71,7 +71,7 @@ def last_line(response: str) -> str:
 
 
 def whole(response: str, tags: tuple[str, ...]) -> str:
-    """The text of a response that was to be nothing but a text, without a line that leads to it (`Here it is:`).
+    """Return the text of a response that was to be nothing but a text, without a line that leads to it (`Here it is:`).
 
     Args:
         response: at most `scorers.text.extract.MAX_RESPONSE_CHARS`.
@@ -94,7 +94,7 @@ def whole(response: str, tags: tuple[str, ...]) -> str:
 
 
 def words_of(text: str) -> str:
-    """For comparison: lower case, single spaces, no full stop at the end."""
+    """Return the text for a comparison: lower case, single spaces, no full stop at the end."""
     return " ".join(text.casefold().split()).strip(_AROUND)
 
 
@@ -124,7 +124,7 @@ def _box(response: str) -> str:
 
 
 def _last_bold(response: str) -> _Bold | None:
-    """The last bold words, those beside them that only commas part taken in; None where there are none.
+    """Return the last bold words, those beside them that only commas part taken in; None where there are none.
 
     A heading (`**Step 2:**`) is no answer; that of an answer (`**Answer:** yes`) stands for the rest of its line.
     """
@@ -146,7 +146,7 @@ def _last_bold(response: str) -> _Bold | None:
 
 
 def _bolds(response: str) -> list[_Bold]:
-    """What stands between two or more asterisks on each side, within one paragraph, as Markdown pairs them."""
+    """Return what stands between two or more asterisks on each side, within one paragraph, as Markdown pairs them."""
     bolds = []
     opening: re.Match[str] | None = None
     for run in _ASTERISKS.finditer(response):

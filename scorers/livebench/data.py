@@ -33,14 +33,14 @@ _NAMED: Final = re.compile(r"\A\w+\s*=\s*(?=\{)")
 
 
 def format_asked(prompt: str) -> str | None:
-    """The format of the table that the prompt asks for, in lower case; None where it names none that is known."""
+    """Return the table's format that the prompt asks for, in lower case; None where it names no known one."""
     sentence = _SENTENCE.search(prompt)
     names = [sentence[1]] if sentence is not None else _LINE.findall(prompt)
     return names[-1].lower() if names and names[-1].lower() in READERS else None
 
 
 def table_reformat(response: str, question: Question) -> tuple[float, str]:
-    """1.0 where the response is the reference's table, in the format that the prompt asks for.
+    """Return 1.0 where the response is the reference's table, in the format that the prompt asks for.
 
     Raises:
         Unanswered: it is no such table.
@@ -82,7 +82,7 @@ def table_join(response: str, question: Question) -> tuple[float, str]:
 
 
 def _join(response: str) -> str:
-    """The last solution, block or box, in this order of precedence; else all of the response."""
+    """Return the last solution, block or box, in this order of precedence; else all of the response."""
     box = None if last_answer(response, "solution") is not None else last_box(response)
     if box is not None and last_block(response, _MAPPING_TAGS) is None:
         return box.replace("\\", "")
@@ -90,7 +90,7 @@ def _join(response: str) -> str:
 
 
 def _mapping(text: str) -> dict[str, str]:
-    """The pairs of a flat object as Python or JSON writes it, which has to be all of the text; {} where it is none.
+    """Return the pairs of a flat object as Python or JSON writes it, which must be all of the text; else {}.
 
     A name may be given to it, `join_map = {...}`.
     """

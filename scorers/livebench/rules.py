@@ -89,17 +89,17 @@ Rule = Callable[[str, Question], tuple[float, str]]
 
 
 def web_of_lies(response: str, question: Question) -> tuple[float, str]:
-    """`web_of_lies_v2`: the words yes, no and unknown, all of them right or none."""
+    """Score `web_of_lies_v2`: the words yes, no and unknown, all of them right or none."""
     return _all(_verdicts(marked(response)), _verdicts(question.reference))
 
 
 def web_of_lies_v3(response: str, question: Question) -> tuple[float, str]:
-    """The same with half of the value for the share that is right, half for all."""
+    """Return the same with half of the value for the share that is right, half for all."""
     return _partly(_verdicts(marked(response)), _verdicts(question.reference))
 
 
 def zebra_puzzle(response: str, question: Question) -> tuple[float, str]:
-    """One word, or a list of them with half of the value for the share that is right, half for all."""
+    """Score one word, or a list of words: half of the value for the share that is right, half for all."""
     return _partly(
         [_attribute(word) for word in marked(response).split(",")],
         [_attribute(word) for word in question.reference.split(",")],
@@ -107,13 +107,13 @@ def zebra_puzzle(response: str, question: Question) -> tuple[float, str]:
 
 
 def house_traversal(response: str, question: Question) -> tuple[float, str]:
-    """The names in their order; the reference parts them by spaces, an answer by what it likes."""
+    """Return the names in their order; the reference parts them by spaces, an answer by what it likes."""
     names = [name for name in _WORD.findall(marked(response).casefold()) if name not in {"and", "then"}]
     return _all(names, _WORD.findall(question.reference.casefold()))
 
 
 def spatial(response: str, question: Question) -> tuple[float, str]:
-    """A number, in figures or words, or a phrase; a shape may be described, `an equilateral triangle`."""
+    """Return a number, in figures or words, or a phrase; a shape may be described, `an equilateral triangle`."""
     answer, reference = _counted(marked(response)), _counted(question.reference)
     *before, last = answer.split()
     is_right = answer == reference or (last == reference and last.isalpha() and _OF_SHAPES.issuperset(before))
@@ -121,14 +121,14 @@ def spatial(response: str, question: Question) -> tuple[float, str]:
 
 
 def column_class(response: str, question: Question) -> tuple[float, str]:
-    """`cta`: the name of the class and nothing else; neither case nor punctuation matters."""
+    """Score `cta`: the name of the class and nothing else; neither case nor punctuation matters."""
     answer, reference = last_line(response), question.reference
     is_right = _letters(answer) == _letters(reference)
     return float(is_right), _compared(answer, reference, is_right=is_right)
 
 
 def typos(response: str, question: Question) -> tuple[float, str]:
-    """The text to the letter, but for line breaks and how many spaces part its words."""
+    """Return the text to the letter, but for line breaks and how many spaces part its words."""
     answer, reference = (" ".join(text.split()) for text in (whole(response, _TEXT_TAGS), question.reference))
     if answer == reference:
         return 1.0, f"the text of {len(reference)} characters is right"
@@ -146,7 +146,7 @@ def typos(response: str, question: Question) -> tuple[float, str]:
 
 
 def connections(response: str, question: Question) -> tuple[float, str]:
-    """The share of the groups of four that are right, in any order; another number of words is no answer."""
+    """Return the share of the groups of four that are right, in any order; another number of words is no answer."""
     words, expected = (
         [words_of(word) for word in text.split(",")] for text in (marked(response), question.reference)
     )
@@ -158,7 +158,7 @@ def connections(response: str, question: Question) -> tuple[float, str]:
 
 
 def plot_unscrambling(response: str, question: Question) -> tuple[float, str]:
-    """1 - (edits between the two orders of sentences) / (sentences of the reference), at least 0.
+    """Score 1 - (edits between the two orders of sentences) / (sentences of the reference), at least 0.
 
     An edit inserts, leaves out or replaces a sentence. One that is in no reference is in no place, and the order that
     the prompt has is no answer.
@@ -183,7 +183,7 @@ def plot_unscrambling(response: str, question: Question) -> tuple[float, str]:
 
 
 def shown(text: str) -> str:
-    """One line of it, for people."""
+    """Return one line of the answer, for people."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}..."
 
@@ -230,12 +230,12 @@ def _groups(words: list[str]) -> list[frozenset[str]]:
 
 
 def _sentences(text: str) -> list[str]:
-    """What full stops part, as LiveBench parts it, abbreviations too; for comparison."""
+    """Return what full stops part, as LiveBench parts it, abbreviations too; for comparison."""
     return [words for part in text.split(".") if (words := words_of(part))]
 
 
 def _order(sentences: list[str], expected: list[str]) -> list[int | None]:
-    """For each sentence the place of the one like it among the expected ones, None where there is none.
+    """Return for each sentence the place of the expected one like it, None where there is none.
 
     Equal ones first; else that with the most words in common. Sentences of very different length are not compared, so
     that the whole is linear in the length of the text for each expected one.

@@ -63,7 +63,7 @@ class Livebench(SimpleScorer):
     version = str(RULE_SET)
 
     def __init__(self, config: LivebenchConfig) -> None:
-        """Nothing is started here; `config` has no option but the queue."""
+        """Start nothing yet; `config` has no option but the queue."""
         self._config = config
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -71,7 +71,7 @@ class Livebench(SimpleScorer):
         _question(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """What the task's rule says; 0 where there is no answer, or one that is too long.
+        """Return what the task's rule says; 0 where there is no answer, or one that is too long.
 
         Raises:
             BadMessage: as `check_row`.
@@ -101,7 +101,7 @@ class Livebench(SimpleScorer):
 
 
 def _question(verification_info: Mapping[str, Any]) -> tuple[str, Question]:
-    """The task of a row and what its rule needs. Raises BadMessage that names what the row lacks."""
+    """Return the task of a row and what its rule needs. Raises BadMessage that names what the row lacks."""
     answer = verification_info.get("answer")
     if verification_info.get("type") != "livebench" or not isinstance(answer, Mapping):
         raise BadMessage(

@@ -42,7 +42,7 @@ class Table(NamedTuple):
 
 
 def read_table(text: str, name: str) -> Table:
-    """The table that `text` is, all of it but for HTML around one.
+    """Return the table that `text` is, all of it but for HTML around one.
 
     Args:
         text: of the table.
@@ -56,7 +56,7 @@ def read_table(text: str, name: str) -> Table:
 
 
 def difference(answer: Table, reference: Table) -> str:
-    """What makes them two tables; "" where nothing does.
+    """Return what makes them two tables; "" where nothing does.
 
     The same are those with the same columns in any order and the same rows in the same order; numbers within 1e-6, all
     else as text. Of columns of one name, the first is compared to the first.
@@ -114,7 +114,7 @@ def _markdown(text: str) -> Table:
 
 
 def _html(text: str) -> Table:
-    """The one table of the text. Tags within cells are left out; what spans several cells is refused."""
+    """Return the one table of the text. Tags within cells are left out; what spans several cells is refused."""
     text = _OTHER_TAG.sub("", _LINE_BREAK.sub(" ", text))
     tags = list(_CELL_TAG.finditer(text))
     rows: list[list[str]] = []
@@ -161,7 +161,7 @@ READERS: Final[Mapping[str, Callable[[str], Table]]] = {
 
 
 def _table(lines: Iterable[list[str]]) -> Table:
-    """Of a header and rows; cells that a row lacks at its end are empty."""
+    """Read a header and rows; cells that a row lacks at its end are empty."""
     tidied = [[" ".join(cell.split()) for cell in line] for line in lines]
     if not tidied:
         raise NoTable("it is empty")
@@ -196,7 +196,7 @@ def _loaded(text: str) -> Any:
 
 
 def _without_labels(table: Table) -> Table:
-    """Without the numbers of the rows: the column `index`, or one without a name.
+    """Return the table without the rows' numbers: the column `index`, or one without a name.
 
     Raises:
         NoTable: nothing is left, or there are no rows.

@@ -51,7 +51,7 @@ class Ordering:
         return cls(names)
 
     def judge(self, answer: str) -> PuzzleResult:
-        """1 for the same names in the same order; upper and lower case are the same, quotes may be missing."""
+        """Score 1 for the same names in the same order; upper and lower case are the same, quotes may be missing."""
         try:
             names = _cells(read_literal(unfenced(answer), bare_words=True))
         except NotALiteral as error:
@@ -83,7 +83,7 @@ class Graph:
         return cls(word)
 
     def judge(self, answer: str) -> PuzzleResult:
-        r"""1 for the word and nothing beside it but quotes, emphasis, `\text{}` or a full stop, in any case."""
+        r"""Score 1 for the word and nothing beside it but quotes, emphasis, `\text{}` or a full stop, in any case."""
         word = words(unfenced(answer)).strip(_AROUND_A_WORD)
         if not word.isalpha():
             return PuzzleResult(0.0, f"the answer is not one word: {shown(answer)}")
@@ -109,7 +109,7 @@ class Arc:
         return cls(rows)
 
     def judge(self, answer: str) -> PuzzleResult:
-        """1 for the same grid; one cell more, less or otherwise is 0."""
+        """Score 1 for the same grid; one cell more, less or otherwise is 0."""
         try:
             rows = _grid(read_literal(unfenced(answer)))
         except NotALiteral as error:
@@ -136,7 +136,7 @@ class Arc:
 
 
 def structure(value: Any, row_type: str) -> Any:
-    """A reference as lists and objects: its text is read, anything else is as it is. Raises BadMessage."""
+    """Return a reference as lists and objects: its text is read, anything else is as it is. Raises BadMessage."""
     if not isinstance(value, str):
         return value
     try:
@@ -148,7 +148,7 @@ def structure(value: Any, row_type: str) -> Any:
 
 
 def _cells(value: Any) -> tuple[str, ...] | None:
-    """A list of texts and numbers in one spelling, none of them empty; None for anything else."""
+    """Return a list of texts and numbers in one spelling, none of them empty; None for anything else."""
     cells = [cell_text(cell) for cell in value] if isinstance(value, list) else [None]
     return None if not all(cells) else tuple(cell for cell in cells if cell)
 
@@ -164,7 +164,7 @@ def _grid(value: Any) -> tuple[tuple[int, ...], ...] | None:
 
 
 def _whole(cell: Any) -> int | None:
-    """A whole number, or its text: `2`, `2.0`, `"2"`."""
+    """Return a whole number, or its text: `2`, `2.0`, `"2"`."""
     if isinstance(cell, str) and cell.isascii() and cell.isdigit() and len(cell) < 18:
         return int(cell)
     if isinstance(cell, float) and cell.is_integer():

@@ -52,7 +52,7 @@ class LogicAnswer(SimpleScorer):
     version = str(RULES)
 
     def __init__(self, config: LogicConfig, scorers: ScorersConfig) -> None:
-        """`scorers.credit` decides what a part of a zebra puzzle is worth; the scorer has no option of its own."""
+        """Read from `scorers.credit` what a part of a zebra puzzle is worth; the scorer has no option of its own."""
         del config
         self._credit = scorers.credit
 
@@ -61,7 +61,7 @@ class LogicAnswer(SimpleScorer):
         puzzle_of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """1.0 for the right answer, 0.0 for none or a wrong one; of a zebra puzzle, the share of its cells.
+        """Score 1.0 for the right answer, 0.0 for none or a wrong one; of a zebra puzzle, the share of its cells.
 
         With `scorers.credit: all` a zebra puzzle, too, is right or wrong as a whole; its component `cells` keeps the
         share. Raises BadMessage as `check_row`.
@@ -83,7 +83,7 @@ class LogicAnswer(SimpleScorer):
 
 
 def puzzle_of(verification_info: Mapping[str, Any]) -> Puzzle:
-    """The reference of a row. Raises BadMessage naming what it lacks."""
+    """Return the reference of a row. Raises BadMessage naming what it lacks."""
     row_type, answer = verification_info.get("type"), verification_info.get("answer")
     if not isinstance(row_type, str) or row_type not in PUZZLES:
         raise BadMessage(f"the logic scorer takes rows of type {listed(PUZZLES)}; got {shown(row_type)}")

@@ -66,7 +66,7 @@ class Zebra:
         return cls(tuple(header), rows, free)
 
     def judge(self, answer: str) -> PuzzleResult:
-        """The share of the cells, without those of the free column, that are right."""
+        """Return the share of the cells, without those of the free column, that are right."""
         try:
             rows = self._aligned(*_table(read_literal(unfenced(answer))))
         except NotALiteral as error:
@@ -96,7 +96,7 @@ class Zebra:
         return [column for column in range(len(self.header)) if column != self.free]
 
     def _aligned(self, header: list[str], rows: Rows) -> Rows:
-        """An answer's rows with their columns and themselves in the reference's order. Raises _WrongShape.
+        """Return an answer's rows with their columns and themselves in the reference's order. Raises _WrongShape.
 
         Columns go by their names where the names are the reference's, else by their order: what a column is called is
         not what the puzzle asks. Rows go by their positions.
@@ -136,7 +136,7 @@ def _table(value: Any) -> tuple[list[str], Rows]:
 
 
 def _free_column(header: list[str], rows: tuple[tuple[str, ...], ...]) -> int | None:
-    """The column called position; else the first one, if it counts the rows from 1."""
+    """Return the column called position; else the first one, if it counts the rows from 1."""
     names = [_name(text) for text in header]
     if _POSITION in names:
         return names.index(_POSITION)
@@ -148,5 +148,5 @@ def _has_twins(rows: Rows | tuple[tuple[str, ...], ...], columns: list[int]) -> 
 
 
 def _name(text: str) -> str:
-    """What a column is called, without case, space and punctuation."""
+    """Return what a column is called, without case, space and punctuation."""
     return _NOT_A_NAME.sub("", text).casefold()

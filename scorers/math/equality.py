@@ -125,7 +125,7 @@ def _examination(gold: list[Any]) -> Reply:
 
 
 def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
-    """What math_verify makes of it: a sympy expression where it is mathematics, and the normalised text itself."""
+    """Return what math_verify makes of it: a sympy expression where it is mathematics, and the normalised text."""
     if is_boxed:
         boxed: list[Any] = parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None)
         return boxed
@@ -137,7 +137,7 @@ def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
 
 @lru_cache(maxsize=8)
 def _gold(reference: str) -> list[Any]:
-    """A reference's expressions, parsed once for all answers of its group. Nobody changes them."""
+    """Return a reference's expressions, parsed once for all answers of its group. Nobody changes them."""
     return _expressions(reference, is_boxed=True)
 
 
@@ -149,7 +149,7 @@ def _equal(reference: str, target: list[Any]) -> bool:
 
 
 def _holds(check: Callable[[], bool]) -> bool:
-    """What a look at an expression of a model's says. One that sympy can't look at is nobody's answer."""
+    """Return what a look at an expression of a model's says. One that sympy can't look at is nobody's answer."""
     try:
         return check()
     except MemoryError:
@@ -159,7 +159,7 @@ def _holds(check: Callable[[], bool]) -> bool:
 
 
 def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> bool:
-    """Whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding.
+    """Return whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding.
 
     A percentage, too, stands for a number of percents or for the share that it is, to the digit: 50 or 0.5 for 50%.
     """
@@ -184,7 +184,7 @@ def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> boo
 
 
 def _sides(expression: Any) -> list[Any]:
-    """The sides of an equation or of a chain of them, from left to right; none of anything else."""
+    """Return the sides of an equation or of a chain of them, from left to right; none of anything else."""
     if isinstance(expression, sympy.Eq):
         return [expression.lhs, expression.rhs]
     relations = getattr(expression, "_unsorted_args", ())
@@ -195,7 +195,7 @@ def _sides(expression: Any) -> list[Any]:
 
 
 def _sides_of_text(targets: list[Any]) -> list[Any]:
-    """The sides of a chain that math_verify could not read, so that it took the last one alone; none of other texts.
+    """Return the sides of a chain of which math_verify could read only the last one; none of other texts.
 
     `6 = 5 = 6` is one: it says the same equation twice.
     """
@@ -214,7 +214,7 @@ def _is_number(expression: Any) -> bool:
 
 
 def _value(number: Any) -> Any:
-    """The number with its percentages (`50*(1/100)`) computed, which sympy leaves as they are."""
+    """Return the number with its percentages (`50*(1/100)`) computed, which sympy leaves as they are."""
     return number.replace(sympy.UnevaluatedExpr, lambda value: value)
 
 
@@ -223,7 +223,7 @@ def _is_whole(number: Any) -> bool:
 
 
 def _near(given: Any, wanted: Any, tolerance: float) -> bool:
-    """Whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
+    """Return whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
     if given == wanted:
         return True
     return bool(
@@ -234,7 +234,7 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
 
 
 def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:
-    """As prime's grader: of tuples the brackets, the number of parts and each part, in order."""
+    """Compare as prime's grader does: of tuples the brackets, the number of parts and each part, in order."""
     wanted, given = elements(reference), elements(answer)
     return (wanted.opening, wanted.closing, len(wanted.parts)) == (
         given.opening,
@@ -255,7 +255,7 @@ def _prime_part(reference: str, answer: str) -> bool:
 
 
 def _prime_part_compatibly(reference: str, answer: str) -> bool:
-    """With what prime's graders let pass: a hundredth and a hundredfold, a tolerance of 1e-4, a base, 3.14 for pi."""
+    """Compare as prime's graders do: they let pass a hundredth, a hundredfold, 1e-4, a base, and 3.14 for pi."""
     reference, answer = without_base(normalised(reference)), without_base(normalised(answer))
     if not reference or not answer:
         return False

@@ -47,7 +47,7 @@ class MathAnswer:
     version = VERSION
 
     def __init__(self, config: MathConfig) -> None:
-        """Nothing is started here: the child is forked by the first comparison."""
+        """Start nothing yet: the first comparison forks the child."""
         self._config = config
         self._child = KillableChild(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
         self._checked: tuple[tuple[str, str], str | None] | None = (
@@ -65,7 +65,7 @@ class MathAnswer:
         reference_of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """1.0 where the answer equals the reference; see the module for what becomes of everything else.
+        """Score 1.0 where the answer equals the reference; see the module for what becomes of everything else.
 
         Raises:
             Retryable: the child was killed from outside.
@@ -74,7 +74,7 @@ class MathAnswer:
         return self.score_text(text, reference_of(verification_info), verification_info["type"])
 
     def score_text(self, text: str, reference: str, row_type: str = "math") -> Score:
-        """The same from a completion's text, the reference's value and the row's type."""
+        """Return the same from a completion's text, the reference's value and the row's type."""
         started = time.monotonic()
         components: dict[str, float] = {}
         value: float | None
@@ -113,7 +113,7 @@ class MathAnswer:
         self._child.close()
 
     def _verdict(self, text: str, reference: str, variant: Variant) -> tuple[float | None, str]:
-        """Value, None where unscorable, and reason. The reference first: against a broken one no answer is wrong."""
+        """Return value, None where unscorable, and reason. The reference comes first: against a broken one none is wrong."""
         if (problem := self._reference_problem(reference, variant)) is not None:
             return None, problem
         try:
@@ -126,7 +126,7 @@ class MathAnswer:
         return 0.0, because or f"answer {_shown(answer.text)}, expected {_shown(reference)}"
 
     def _answer(self, text: str, variant: Variant) -> Answer:
-        """What the completion states. Raises Unanswered."""
+        """Return what the completion states. Raises Unanswered."""
         answer = variant.answer(closed_part(text), self._config)
         if not answer.text:
             raise Unanswered(
@@ -136,7 +136,7 @@ class MathAnswer:
         return answer
 
     def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:
-        """Whether they are equal, and why not where there is more to say than that they are not."""
+        """Return whether they are equal, and why not where there is more to say than that they are not."""
         is_compatible = self._config.compatible
         if variant.same is not None:
             return variant.same(answer.text, reference, is_compatible), ""
@@ -162,7 +162,7 @@ class MathAnswer:
             ) from limit
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:
-        """Why no answer could ever equal this reference; None where one could. Asked of the child once a group."""
+        """Return why no answer could ever equal this reference; None where one could. The child says so once."""
         if len(reference) > MAX_CHARS:
             return f"the reference has {len(reference)} characters; {MAX_CHARS} is the limit"
         if variant.rule is None or is_integer(reference):
@@ -183,12 +183,12 @@ class MathAnswer:
         return None if reply["equal"] else f"the reference {_shown(reference)} does not equal itself"
 
     def _ask(self, request: Request) -> Reply:
-        """The child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better."""
+        """Return the child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better."""
         return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
 
 
 def reference_of(verification_info: Mapping[str, Any]) -> str:
-    """The reference's value as text. Raises BadMessage that names what the row lacks."""
+    """Return the reference's value as text. Raises BadMessage that names what the row lacks."""
     row_type = verification_info.get("type")
     if not isinstance(row_type, str) or row_type not in VARIANTS:
         raise BadMessage(
@@ -213,6 +213,6 @@ def reference_of(verification_info: Mapping[str, Any]) -> str:
 
 
 def _shown(text: str) -> str:
-    """One line of it, for people."""
+    """Return one line of the text, for people."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}..."

@@ -34,7 +34,7 @@ _ASIDE: Final = re.compile(
 
 
 def tidy(answer: str) -> str:
-    r"""The text without the space around it and the full stop of its sentence (`72.`, and not that of `\right.`)."""
+    r"""Return the text without space around it and its sentence's full stop (`72.`, and not that of `\right.`)."""
     answer = answer.strip()
     sentence = answer.removesuffix(".").rstrip()
     is_ended = (
@@ -44,17 +44,17 @@ def tidy(answer: str) -> str:
 
 
 def is_integer(text: str) -> bool:
-    """Whether the text is a plain integer of no more than a thousand digits: two of these are equal as texts are."""
+    """Return whether the text is a plain integer of at most a thousand digits: two are equal as texts are."""
     return _INTEGER.fullmatch(text) is not None
 
 
 def has_percent(text: str) -> bool:
-    """Whether the text is a percentage."""
+    """Return whether the text is a percentage."""
     return _PERCENT.search(text) is not None
 
 
 def difference(answer: str, reference: str) -> str | None:
-    r"""What makes the answer another one than the reference before any of the two is computed; None: nothing.
+    r"""Return what makes the answer another one than the reference before any of the two is computed; None: nothing.
 
     math_verify drops all of these. A percentage answers a reference that is one, and no other: `50\%` would equal both
     50 and 0.5. A number of another base is another number, and one without its base is unfinished (base ten is none). A
@@ -72,7 +72,7 @@ def difference(answer: str, reference: str) -> str | None:
 
 
 def names_number(text: str) -> bool:
-    """Whether a number stands in it that may be meant as an answer: `/ 6` and `or six`, and not `cm^2`."""
+    """Return whether a number stands in it that may be meant as an answer: `/ 6` and `or six`, and not `cm^2`."""
     return bool(_numerals(text))
 
 
@@ -81,7 +81,7 @@ def _numerals(text: str) -> list[str]:
 
 
 def _left_out(text: str) -> list[str]:
-    r"""The numbers and the `or` in what math_verify and Hendrycks' grader take for the unit of a value and leave out.
+    r"""Return the numbers and the `or` in what math_verify and Hendrycks' grader leave out as the unit of a value.
 
     That is all from the first remark on where the text ends with a brace, or the remark begins with a space:
     `\text{ / 6}` in `5\text{ / 6}`, and `\mathbf{i} + 9\mathbf{j}` in `4\mathbf{i} + 9\mathbf{j}`.
@@ -96,7 +96,7 @@ def _left_out(text: str) -> list[str]:
 
 
 def _base(text: str) -> str:
-    """Digits and base of a number that names its base, whatever its layout; "" for all else and for base ten."""
+    """Return digits and base of a number that names its base, whatever its layout; "" for all else and for base ten."""
     if not _SUBSCRIPTED.search(text):
         return ""
     bare = "".join(text.split()).strip("$")
@@ -107,7 +107,7 @@ def _base(text: str) -> str:
 
 
 def without_base(text: str) -> str:
-    """The digits alone of a number that names its base."""
+    """Return the digits alone of a number that names its base."""
     based = _BASED.fullmatch(text)
     return text if based is None else _digits(based)
 
@@ -117,7 +117,7 @@ def _digits(based: re.Match[str]) -> str:
 
 
 def plain_number(text: str) -> Decimal | None:
-    r"""The value of a decimal number, `$` and thousands' commas allowed; None where the text is anything else."""
+    r"""Return the value of a decimal number, `$` and thousands' commas allowed; None for any other text."""
     bare = text.replace("\\$", "").replace("$", "").replace(" ", "")
     found = _NUMBER.fullmatch(bare)
     return None if found is None else Decimal(found[1] + found[2].replace(",", ""))
@@ -135,7 +135,7 @@ _SLASHED: Final = re.compile(r"(-?[0-9]+)/(-?[0-9]+)")
 
 
 def normalised(text: str) -> str:
-    r"""The spelling that Hendrycks' grader of MATH compares: `\frac12`, `1/2` and `0.5` are one, `0.50` is another.
+    r"""Return the spelling that Hendrycks' grader compares: `\frac12`, `1/2` and `0.5` are one, `0.50` is another.
 
     Source: its published behaviour (arXiv:2103.03874, the authors' `is_equiv`), written anew.
     """
@@ -188,7 +188,7 @@ def elements(text: str) -> Elements:
 
 
 def split_outside(text: str, separator: str) -> list[str] | None:
-    """The parts between the separators outside all brackets; None where a bracket closes that was never opened."""
+    """Return the parts between separators outside all brackets; None where a bracket closes that never opened."""
     parts, start, depth = [], 0, 0
     for position, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")

@@ -57,7 +57,7 @@ _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
 def _of_gsm8k(response: str, config: MathConfig) -> Answer:
-    """The number after the last `####`, with no other in its line. Compatibly: after the first, whatever follows it."""
+    """Return the number after the last `####`, alone in its line. Compatibly: after the first, whatever follows."""
     if config.compatible:
         found = _FIRST_NUMBER.search(response)
         if found is None:
@@ -81,7 +81,7 @@ _BARE_END: Final = re.compile(r"[$\n]")
 
 
 def _of_hendrycks(response: str, config: MathConfig) -> Answer:
-    r"""The last box, also in its form without braces, `$\boxed 5$`."""
+    r"""Return the last box, also in its form without braces, `$\boxed 5$`."""
     _, opening, bare = response.rpartition("\\boxed")
     if opening and bare[:1] == " " and not bare.lstrip().startswith("{"):
         return Answer(tidy(_BARE_END.split(bare, maxsplit=1)[0]))
@@ -100,7 +100,7 @@ _STATES: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)
 
 
 def _of_prime(response: str, config: MathConfig) -> Answer:
-    """The last box, or, without any, what the last sentence says that the answer is."""
+    """Return the last box, or, without any, what the last sentence says that the answer is."""
     if "\\boxed" in response or "\\fbox" in response:
         box = last_box(response)
         if box is not None:
@@ -117,7 +117,7 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
 
 
 def _last_clause(text: str) -> str:
-    r"""What the last sentence says that something is; a period within a number ends none."""
+    r"""Return what the last sentence says that something is; a period within a number ends none."""
     text = text.strip()
     return _after_last(_STATES, text.rpartition(". ")[0] or text)
 

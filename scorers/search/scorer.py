@@ -36,11 +36,11 @@ class SearchAnswer(ShortAnswer[tuple[str, ...]]):
     )
 
     def __init__(self, config: SearchConfig) -> None:
-        """It has no options yet."""
+        """Build the scorer, which has no options yet."""
         del config
 
     def reference(self, answer: Mapping[str, Any], row_type: str) -> tuple[str, ...]:
-        """The spellings that count. Raises BadMessage where there is none."""
+        """Return the spellings that count. Raises BadMessage where there is none."""
         value = answer["value"]
         if isinstance(value, Mapping):
             value = value.get("target")
@@ -54,7 +54,7 @@ class SearchAnswer(ShortAnswer[tuple[str, ...]]):
         return tuple(map(str, targets))
 
     def judge(self, response: str, reference: tuple[str, ...]) -> Decision:
-        """Whether the last `<answer>` is one of the spellings."""
+        """Return whether the last `<answer>` is one of the spellings."""
         expected = set(map(normalised, reference)) - {""}
         if not expected:
             return Decision(
@@ -70,5 +70,5 @@ class SearchAnswer(ShortAnswer[tuple[str, ...]]):
 
 
 def normalised(text: str) -> str:
-    """The text as SQuAD's metric compares it; "" where nothing is left of it."""
+    """Return the text as SQuAD's metric compares it; "" where nothing is left of it."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())

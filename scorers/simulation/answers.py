@@ -40,7 +40,7 @@ class Assertion:
 
 
 def answered_value(response: str, predicted: Predicted) -> Any:
-    """The value that stands under `predicted`, of JSON's types, in the last box or block of JSON.
+    """Return the value that stands under `predicted`, of JSON's types, in the last box or block of JSON.
 
     As `"output": 5` or `{"output": 5}`; an object without that key is itself the value. What is no JSON may be a
     literal of Python, with its quotes and tuples. Raises Unanswered.
@@ -61,7 +61,7 @@ def answered_value(response: str, predicted: Predicted) -> Any:
 
 
 def read_assertion(response: str, entry: str, own: Collection[str]) -> Assertion:
-    """The one assertion of the last block of Python. Raises Unanswered.
+    """Return the one assertion of the last block of Python. Raises Unanswered.
 
     Args:
         response: the text.
@@ -90,7 +90,7 @@ def read_assertion(response: str, entry: str, own: Collection[str]) -> Assertion
 
 
 def literal(node: ast.expr) -> Any:
-    """The value of a literal. Raises Unanswered for anything that would have to be run."""
+    """Return the value of a literal. Raises Unanswered for anything that would have to be run."""
     try:
         value = ast.literal_eval(node)
     except _UNREADABLE:
@@ -110,7 +110,7 @@ def arguments(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _last_json(response: str) -> str:
-    r"""What the answer is read from: the last block of JSON or the last box, whichever ends later; else a bare block.
+    r"""Return what the answer is read from: the last block of JSON or box, whichever ends later; else a bare block.
 
     The prompts ask for both, a box and a block, and some answers have one in the other.
     """
@@ -131,7 +131,7 @@ def _last_json(response: str) -> str:
 
 
 def _whole_object(response: str, start: int) -> str | None:
-    r"""The object that begins with the brace of the `\boxed` at `start`, or right after it; None where none does.
+    r"""Return the object that begins with the brace of the `\boxed` at `start`, or right after it, or None.
 
     Unlike a box, it is not cut short by a brace in one of its texts. An empty one is an empty box.
     """
@@ -148,7 +148,7 @@ def _whole_object(response: str, start: int) -> str | None:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a text in JSON is, or a dictionary of Python's in JSON's types; None where it is neither."""
+    """Return the object of a text in JSON, or a dictionary of Python's in JSON's types; None where it is neither."""
     try:
         value: Any = json.loads(text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError):
@@ -160,7 +160,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _literal_of(text: str) -> Any:
-    """A literal of Python whose dictionaries have each key once. Raises one of _UNREADABLE."""
+    """Return a literal of Python whose dictionaries have each key once. Raises one of _UNREADABLE."""
     tree = _parsed(text, "eval")
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
@@ -171,13 +171,13 @@ def _literal_of(text: str) -> Any:
 
 
 def _parsed(text: str, mode: str) -> Any:
-    """What Python reads in a text, without the warnings of its own that it would print. Raises one of _UNREADABLE."""
+    """Return what Python reads in a text, without the warnings that it would print. Raises one of _UNREADABLE."""
     with warnings.catch_warnings(action="ignore"):
         return ast.parse(text.strip(), mode=mode)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys occur once: with one twice, an answer would say two things. Raises ValueError."""
+    """Return an object whose keys occur once: with one twice, an answer would say two things. Raises ValueError."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key twice")
@@ -185,7 +185,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """A literal in JSON's types. Raises ValueError for sets, bytes and the like."""
+    """Return a literal in JSON's types. Raises ValueError for sets, bytes and the like."""
     if isinstance(value, dict):
         found = {
             key if isinstance(key, str) else json.dumps(key): _as_json(item) for key, item in value.items()
@@ -201,7 +201,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _assertion(statement: ast.Assert, entry: str) -> Assertion:
-    """Its call and its value, on whichever side they stand. Raises Unanswered."""
+    """Return the assertion's call and its value, on whichever side they stand. Raises Unanswered."""
     test = statement.test
     if not (
         isinstance(test, ast.Compare)

@@ -60,7 +60,7 @@ class Question(Protocol):
         ...
 
     def finding(self, response: str) -> Finding:
-        """What an answer comes to. Raises Unanswered."""
+        """Return what an answer comes to. Raises Unanswered."""
         ...
 
 
@@ -137,7 +137,7 @@ class CruxEvalInput:
 
 
 def question_of(verification_info: Mapping[str, Any]) -> Question:
-    """What the row asks. Raises BadMessage naming what the row lacks."""
+    """Return what the row asks. Raises BadMessage naming what the row lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
         raise BadMessage(
@@ -167,7 +167,7 @@ def _codeio(answer: Mapping[str, Any]) -> CodeIO:
 
 
 def _reference_value(answer: Mapping[str, Any]) -> tuple[Predicted, Any]:
-    """What is asked for, and the reference: apart, or as Reasoning360's text `"input": ...` or `"output": ...`."""
+    """Return what is asked for, and the reference: apart, or as Reasoning360's `"input": ...` or `"output": ...`."""
     if "value" not in answer:
         raise BadMessage("""a codeio row needs {"predict", "value"}, or a value like '"output": null'""")
     value = answer["value"]
@@ -229,7 +229,7 @@ def _cruxeval(answer: Mapping[str, Any]) -> CruxEvalOutput | CruxEvalInput:
 
 
 def _program(answer: Mapping[str, Any], key: str, default_entry: str) -> tuple[str, str, frozenset[str]]:
-    """The row's program, its function, and the dumps of its statements. Raises BadMessage."""
+    """Return the row's program, its function, and the dumps of its statements. Raises BadMessage."""
     code, entry = answer.get(key), answer.get("entry") or default_entry
     if not isinstance(code, str) or not code.strip():
         raise BadMessage(f"{key!r} must be the text of a program in Python, got {shown(code)}")
@@ -247,7 +247,7 @@ def _program(answer: Mapping[str, Any], key: str, default_entry: str) -> tuple[s
 
 
 def _given_call(text: Any, entry: str) -> ast.Call:
-    """The call that a row's input, the arguments as text, makes. Raises BadMessage."""
+    """Return the call that a row's input, the arguments as text, makes. Raises BadMessage."""
     try:
         node = ast.parse(f"{entry}({text})", mode="eval").body if isinstance(text, str) else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -260,7 +260,7 @@ def _given_call(text: Any, entry: str) -> ast.Call:
 
 
 def _given_output(text: Any) -> Any:
-    """The value that a row's output, a literal as text, has. Raises BadMessage."""
+    """Return the value that a row's output, a literal as text, has. Raises BadMessage."""
     try:
         return literal(ast.parse(text.strip(), mode="eval").body)
     except (Unanswered, AttributeError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -271,7 +271,7 @@ def _given_output(text: Any) -> Any:
 
 
 def _is_same_call(call: ast.Call, other: ast.Call) -> bool:
-    """Whether two calls are written alike, or have the same literals as arguments."""
+    """Return whether two calls are written alike, or have the same literals as arguments."""
     try:
         if ast.dump(call) == ast.dump(other):
             return True
@@ -290,7 +290,7 @@ def _compared(answered: Any, expected: Any, *, is_json: bool) -> Finding:
 
 
 def _written(value: Any) -> str:
-    """An answer's data as an expression. Raises Unanswered for an integer of more digits than Python writes."""
+    """Return an answer's data as an expression. Raises Unanswered for an integer of more digits than Python writes."""
     try:
         return repr(value)
     except ValueError as error:
@@ -298,7 +298,7 @@ def _written(value: Any) -> str:
 
 
 def _row_text(value: Any) -> str:
-    """A row's data as an expression. Raises BadMessage."""
+    """Return a row's data as an expression. Raises BadMessage."""
     try:
         return _written(value)
     except Unanswered as error:

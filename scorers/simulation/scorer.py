@@ -40,7 +40,7 @@ class Simulation:
     def __init__(
         self, config: SimulationConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None
     ) -> None:
-        """Nothing is started here: the sandbox, unless it is given, is built when it is first needed."""
+        """Start nothing yet: the sandbox, unless it is given, is built when it is first needed."""
         self._config = config
         self._programs = CodeTests(
             CodeConfig(
@@ -122,13 +122,13 @@ class Simulation:
         return question
 
     def _trial_of(self, reference: Reference) -> Score:
-        """What becomes of the program's own test. One that could not be told is asked again with the next answer."""
+        """Return what becomes of the program's own test. A test without an outcome runs again with the next answer."""
         if self._trial is None or self._trial[0] != reference:
             self._trial = (reference, self._run(reference, reference.gold))
         return self._trial[1]
 
     def _run(self, reference: Reference, test: str) -> Score:
-        """Whether the row's program passes a test. Raises Retryable."""
+        """Return whether the row's program passes a test. Raises Retryable."""
         return self._programs.score_program(reference.code, _tests_row(reference, test))
 
     def _score(
@@ -138,10 +138,10 @@ class Simulation:
 
 
 def _finding(text: str, question: Question) -> Finding:
-    """What a completion comes to. Raises Unanswered."""
+    """Return what a completion comes to. Raises Unanswered."""
     return question.finding(answering_part(text))
 
 
 def _tests_row(reference: Reference, test: str) -> dict[str, Any]:
-    """A row of the scorer of programs: one test, with what it compares by."""
+    """Return a row of the scorer of programs: one test, with what it compares by."""
     return {"type": "code", "answer": {"tests": [test], "setup": data_source() + reference.setup}}

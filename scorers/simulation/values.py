@@ -12,7 +12,7 @@ import inspect
 
 
 def same(got: object, expected: object, is_json: bool) -> bool:
-    """Whether two values are the same data.
+    """Return whether two values are the same data.
 
     Numbers are the same by their value, 1 and 1.0 too, and truth values are no numbers. An object that is no data is
     the same as nothing.
@@ -62,7 +62,7 @@ def _same_number(got: object, expected: complex, is_json: bool) -> bool:
 
 
 def _key(key: object, is_json: bool) -> object:
-    """A key or a member with its kind, since True and 1 are one key in Python; in JSON its text."""
+    """Return a key or a member with its kind, since True and 1 are one key in Python; in JSON its text."""
     if is_json:
         return (
             {True: "true", False: "false", None: "null"}[key]
@@ -93,6 +93,6 @@ class Data:
 
 @functools.cache
 def data_source() -> str:
-    """All of this as a program's text, with names for the floats whose `repr` is a name."""
+    """Return all of this as a program's text, with names for the floats whose `repr` is a name."""
     parts = [inspect.getsource(part) for part in (same, _same_number, _key, Data)]
     return "\n".join([*parts, 'inf = float("inf")', 'nan = float("nan")', ""])

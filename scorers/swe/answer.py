@@ -18,7 +18,7 @@ DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
 
 
 def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]:
-    """By path, the new content of each file that the answer writes; of a unified diff the change of each file.
+    """Return, by path, the new content of each file that the answer writes; of a unified diff the change of each file.
 
     The one file of a `WholeFile` has the path "". Raises Unanswered; NoEdit where the answer is no such edit.
     """
@@ -37,13 +37,13 @@ def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]
 
 
 def has_thought(text: str) -> bool:
-    """Whether something stands in a closed thinking span; its opening tag may be in the prompt."""
+    """Return whether something stands in a closed thinking span; its opening tag may be in the prompt."""
     thought, closing, _ = text.rpartition(THINK_CLOSE)
     return bool(closing) and bool(thought.replace(THINK_OPEN, "").replace(THINK_CLOSE, "").strip())
 
 
 def whole_file(response: str) -> str:
-    """The last fenced block with a language, stripped. Raises NoEdit."""
+    """Return the last fenced block with a language, stripped. Raises NoEdit."""
     blocks = [block for block in fenced_blocks(response) if block.tag]
     if not blocks:
         raise NoEdit("no closed fenced block with a language")
@@ -53,7 +53,7 @@ def whole_file(response: str) -> str:
 
 
 def patch_of(response: str) -> dict[str, str]:
-    """The change of each file in all blocks tagged as diffs; else in those without a tag; else in the text itself.
+    """Return the change of each file in all blocks tagged as diffs, else in those without a tag, else in the text.
 
     Of two patches of one file the last counts. Raises NoEdit.
     """

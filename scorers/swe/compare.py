@@ -65,7 +65,7 @@ def compare(request: Request) -> Reply:
 
 
 def similarity(mine: str, wanted: str) -> float:
-    """The ratio of two changes; 0 where one of them is empty, both too: nothing done is worth nothing."""
+    """Return the ratio of two changes; 0 where one of them is empty, both too: nothing done is worth nothing."""
     return ratio(mine, wanted) if mine and wanted else 0.0
 
 
@@ -78,7 +78,7 @@ def _mean(values: list[float]) -> float:
 
 
 def _breakage(path: str, before: str | None, after: str | None, wanted: str | None) -> str | None:
-    """Why Python can't parse what it could parse before; None where it can, or never could.
+    """Return why Python can't parse what it could parse before; None where it can, or never could.
 
     A file without a name is Python's where both its versions in the row are.
     """

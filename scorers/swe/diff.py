@@ -40,7 +40,7 @@ class _File:
         return self.is_git and not self.hunks
 
     def take(self, line: str) -> None:
-        """A line that is neither a name nor a hunk."""
+        """Take a line that is neither a name nor a hunk."""
         if not self.is_header:
             self.is_over = self.is_over or (line != "" and not line.startswith("\\"))
         elif line.startswith("new file mode "):
@@ -60,7 +60,7 @@ class _File:
 
 
 def changes_of(patch: str) -> dict[str, str]:
-    """The change of each file, by its path before the patch, or after it where the file is new.
+    """Return the change of each file, by its path before the patch, or after it where the file is new.
 
     Args:
         patch: a unified diff of any number of files, as `git diff` or `diff -u` write it; other text around it is
@@ -91,7 +91,7 @@ def changes_of(patch: str) -> dict[str, str]:
 
 
 def no_op(change: str) -> str:
-    """The change that touches the same lines and does nothing: one space at the end of each, and no line added.
+    """Return the change that touches the same lines and does nothing: one space at the end of each, and no line added.
 
     Of a line that is only added, the line before it is touched, or the one after it where there is none. "" where there
     is no line to touch: a new file.
@@ -120,7 +120,7 @@ def no_op(change: str) -> str:
 
 
 def _open(current: _File | None, line: str) -> _File:
-    """The file that a hunk belongs to."""
+    """Return the file that a hunk belongs to."""
     if current is None:
         raise BadPatch(f"{line[:80]!r} before any file is named")
     if current.is_over:
@@ -129,7 +129,7 @@ def _open(current: _File | None, line: str) -> _File:
 
 
 def _hunk(header: re.Match[str], lines: Iterator[str]) -> str:
-    """The hunk of this header, read from the lines after it."""
+    """Return the hunk of this header, read from the lines after it."""
     start, length, new_start, new_length, section = header.groups()
     source_left = wanted_source = int(length or 1)
     target_left = wanted_target = int(new_length or 1)
@@ -154,7 +154,7 @@ def _hunk(header: re.Match[str], lines: Iterator[str]) -> str:
 
 
 def _path(name: str) -> str:
-    """A file's name without what `git` and `diff` put around it."""
+    """Return a file's name without what `git` and `diff` put around it."""
     name = name.partition("\t")[0].strip()
     if len(name) > 1 and name[0] == name[-1] == '"':
         name = name[1:-1]

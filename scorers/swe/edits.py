@@ -48,7 +48,7 @@ class Edit:
 
 
 def solution_of(response: str) -> str:
-    """What stands between the one pair of `<solution>` tags. Raises NoEdit."""
+    """Return what stands between the one pair of `<solution>` tags. Raises NoEdit."""
     for tag in ("<solution>", "</solution>"):
         if (count := response.count(tag)) != 1:
             raise NoEdit(f"{count} times {tag} after the thinking, where one is wanted")
@@ -59,7 +59,7 @@ def solution_of(response: str) -> str:
 
 
 def edits_of(solution: str) -> list[Edit]:
-    """Every edit in order. Raises NoEdit where there is none, or one has no file or no end."""
+    """Return every edit in order. Raises NoEdit where there is none, or one has no file or no end."""
     edits: list[Edit] = []
     fence = path = ""
     lines = iter(solution.replace("\r\n", "\n").split("\n"))
@@ -81,7 +81,7 @@ def edits_of(solution: str) -> list[Edit]:
 
 
 def _edit(path: str, lines: Iterator[str]) -> Edit:
-    """The edit whose first line was just read."""
+    """Return the edit whose first line was just read."""
     if not path:
         raise NoEdit(f"an edit whose block does not begin with '{PATH}path'")
     search = list(takewhile(lambda line: line.rstrip() != DIVIDER, lines))
@@ -96,7 +96,7 @@ def _edit(path: str, lines: Iterator[str]) -> Edit:
 def apply_edits(
     files: Mapping[str, str], edits: Sequence[Edit], *, compatible: bool = False
 ) -> dict[str, str]:
-    r"""The new content of each file that is edited, line breaks as "\n".
+    r"""Return the new content of each file that is edited, line breaks as "\n".
 
     As in SWE-RL, an edit begins at the start of a line, replaces every place where its lines stand, and sees what the
     edits before it have made. An empty SEARCH creates a file; of one that exists it is refused.
@@ -135,7 +135,7 @@ def apply_edits(
 
 
 def _without(content: str, lines: str) -> str:
-    r"""The text without these lines wherever they stand as a whole. Both begin with "\n", and each line in them."""
+    r"""Return the text without these lines wherever they stand as a whole. Each line begins with "\n"."""
     text, searched = f"{content}\n", f"{lines}\n"
     kept, start = [], 0
     while (place := text.find(searched, start)) >= 0:
@@ -145,7 +145,7 @@ def _without(content: str, lines: str) -> str:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path stays in the folder that it is relative to."""
+    """Return whether a path stays in the folder that it is relative to."""
     parts = PurePosixPath(path).parts
     return bool(parts) and not path.startswith("/") and ".." not in parts and not set(path) & set("\\\0\n\r")
 
@@ -157,7 +157,7 @@ def _normal(path: str) -> str:
 
 
 def _fence(line: str) -> str:
-    """The backticks that a line begins with, three or more; "" where it does not."""
+    """Return the backticks that a line begins with, three or more; "" where it does not."""
     text = line.lstrip(" ")
     run = text[: len(text) - len(text.lstrip("`"))]
     return run if len(run) >= 3 else ""

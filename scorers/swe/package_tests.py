@@ -61,7 +61,7 @@ class Result:
 
 
 def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
-    """The row's tests. Raises BadMessage naming what can't be run, and what can."""
+    """Return the row's tests. Raises BadMessage naming what can't be run, and what can."""
     if not isinstance(command, str):
         raise BadMessage(f"`test_command` of a swe row must be text: {COMMANDS}")
     test_files = tuple(_targets(command, files))
@@ -134,13 +134,13 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], bu
 
 
 def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> Result:
-    """The count; a run that failed as a whole has at least one test that did not pass."""
+    """Return the count; a run that failed as a whole has at least one test that did not pass."""
     passed = sum(is_passed for is_passed, _ in cases)
     return Result(passed, max(len(cases), passed + bool(failure)), failure, is_limit)
 
 
 def _failure(report: HarnessReport) -> str | None:
-    """Why the file's other tests can't pass; None where it ran to its end."""
+    """Return why the file's other tests can't pass; None where it ran to its end."""
     return report.broken or report.stopped or (None if report.cases else "no test ran")
 
 
@@ -177,12 +177,12 @@ def _belongs_to_tests(path: str) -> bool:
 
 
 def _roots(files: Mapping[str, str]) -> list[str]:
-    """The folders that modules are imported from."""
+    """Return the folders that modules are imported from."""
     return ["src", "."] if any(path.startswith("src/") for path in files) else ["."]
 
 
 def _modules(path: str) -> list[str]:
-    """The name by which a file is imported; none where it can't be."""
+    """Return the name by which a file is imported; none where it can't be."""
     pure = PurePosixPath(path)
     parts = [*pure.parts[pure.parts[0] == "src" : -1], *([] if pure.name == "__init__.py" else [pure.stem])]
     return (
@@ -193,6 +193,6 @@ def _modules(path: str) -> list[str]:
 
 
 def _packages(path: str) -> list[str]:
-    """The name by which a file is imported, and those of the packages above it."""
+    """Return the name by which a file is imported, and those of the packages above it."""
     parts = [part for name in _modules(path) for part in name.split(".")]
     return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

@@ -56,7 +56,7 @@ class Row:
 
 
 def read_row(verification_info: Mapping[str, Any]) -> Row:
-    """The row. Raises BadMessage that names what it lacks."""
+    """Return the row. Raises BadMessage that names what it lacks."""
     row_type = verification_info.get("type")
     if row_type not in ROW_TYPES:
         raise BadMessage(
@@ -95,7 +95,7 @@ def _reference(answer: Mapping[str, Any]) -> Reference:
 
 
 def _path_of(before: str, files: Mapping[str, str], path: Any) -> str:
-    """Which of the files `input` is: the one that the row names, else the only one with its text."""
+    """Return which of the files `input` is: the one that the row names, else the only one with its text."""
     if path is None:
         same = [name for name, text in files.items() if text.strip() == before]
         if len(same) == 1:

@@ -44,7 +44,7 @@ class SwePatch:
     version = VERSION
 
     def __init__(self, config: SweConfig, scorers: ScorersConfig) -> None:
-        """Nothing is started here: the child is forked by the first comparison."""
+        """Start nothing yet: the first comparison forks the child."""
         self._config = config
         self._child = KillableChild(compare)
         self._trial = Trial(scorers)
@@ -60,7 +60,7 @@ class SwePatch:
         self._rows.of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """The similarity, or what the tests say; see the module for what becomes of everything else.
+        """Return the similarity, or what the tests say; see the module for what becomes of everything else.
 
         Raises:
             Retryable: the child was killed from outside, or the sandbox failed.
@@ -108,7 +108,7 @@ class SwePatch:
         return self._judged(reply)
 
     def _request(self, written: dict[str, str], reference: Reference) -> Request:
-        """What the child is to compare."""
+        """Return what the child is to compare."""
         match reference:
             case WholeFile():
                 request: Request = {"files": [["", reference.before, written[""], reference.after]]}
@@ -128,7 +128,7 @@ class SwePatch:
         return {**request, "floor": self._config.subtract_floor, "syntax": self._config.syntax_gate}
 
     def _judged(self, reply: Reply) -> Score:
-        """The score that the child's reply makes."""
+        """Return the score that the child's reply makes."""
         if reply["reference_size"] > MAX_DIFF_CHARS:
             return self._scored(
                 None,

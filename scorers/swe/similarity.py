@@ -44,7 +44,7 @@ class FastMatcher(difflib.SequenceMatcher[str]):
     matching_blocks: list[difflib.Match] | None
 
     def get_matching_blocks(self) -> list[difflib.Match]:
-        """As `difflib.SequenceMatcher.get_matching_blocks`."""
+        """Return what `difflib.SequenceMatcher.get_matching_blocks` would."""
         if self.matching_blocks is None:
             blocks = _joined(_Search(self.a, self.b, self.bpopular).blocks())
             self.matching_blocks = [
@@ -54,12 +54,12 @@ class FastMatcher(difflib.SequenceMatcher[str]):
 
 
 def ratio(first: str, second: str) -> float:
-    """`SequenceMatcher(None, first, second, autojunk=False).ratio()`, character by character."""
+    """Return `SequenceMatcher(None, first, second, autojunk=False).ratio()`, character by character."""
     return FastMatcher(None, first, second, autojunk=False).ratio()
 
 
 def unified_diff(before: str, after: str) -> str:
-    """The unified diff of two texts with three lines around each change, without the two header lines; "" if equal.
+    """Return the unified diff of two texts, three lines around each change, without header lines; "" if equal.
 
     Lines end as `str.splitlines` has it, so neither the kind of line break nor a missing last one is a change.
     """
@@ -79,7 +79,7 @@ def unified_diff(before: str, after: str) -> str:
 
 
 def _extent(start: int, end: int) -> str:
-    """Lines start to end, counted from 0, as a hunk's header names them."""
+    """Return lines start to end, counted from 0, as a hunk's header names them."""
     length = end - start
     if length == 1:
         return str(start + 1)
@@ -87,7 +87,7 @@ def _extent(start: int, end: int) -> str:
 
 
 def _joined(blocks: list[Block]) -> list[Block]:
-    """The blocks in order, adjacent ones made one."""
+    """Return the blocks in order, adjacent ones made one."""
     joined: list[Block] = []
     for first, second, size in sorted(blocks):
         if joined and joined[-1][0] + joined[-1][2] == first and joined[-1][1] + joined[-1][2] == second:
@@ -124,7 +124,7 @@ class _Search:
         self._ranks = _ranks(np.array(first, np.int64), np.array(second, np.int64))
 
     def blocks(self) -> list[Block]:
-        """Every block, in no order; adjacent ones may come apart."""
+        """Return every block, in no order; adjacent ones may come apart."""
         found: list[Block] = []
         stretches = [_Stretch(0, len(self._a), 0, len(self._b), (1 << len(self._ranks)) - 1)]
         while stretches:
@@ -157,7 +157,7 @@ class _Search:
             stretches.append(stretch)
 
     def _prolonged(self, block: Block, within: _Stretch) -> Block:
-        """The run with the equal elements beside it: where there are popular ones, a run need not be maximal.
+        """Return the run with the equal elements beside it: where there are popular ones, a run need not be maximal.
 
         So it is with an empty one at the start of a stretch: difflib takes that where it finds none.
         """
@@ -177,7 +177,7 @@ class _Search:
         return first, second, size
 
     def _runs(self, stretch: _Stretch) -> tuple[int, Iterator[Run]]:
-        """The greatest length of a common run, and all runs of that length, by their start in `a`."""
+        """Return the greatest length of a common run, and all runs of that length, by their start in `a`."""
         a_start, a_end, b_start, b_end, most = stretch
         most = min(most, a_end - a_start, b_end - b_start)
         if a_end - a_start + b_end - b_start <= SMALL:
@@ -233,12 +233,12 @@ class _Search:
 
 
 def _slices(text: str, start: int, end: int, length: int) -> Iterable[str]:
-    """Every window of this length that lies in text[start:end]."""
+    """Return every window of this length that lies in text[start:end]."""
     return (text[position : position + length] for position in range(start, end - length + 1))
 
 
 def _greatest(most: int, occurs: Callable[[int], bool]) -> int:
-    """The greatest length of at most `most` that occurs; what occurs in one length does in every smaller one."""
+    """Return the greatest length of at most `most` that occurs; what occurs in one length does in every smaller one."""
     low, high = 0, 1
     while high <= most and occurs(high):
         low, high = high, high * 2
@@ -253,7 +253,7 @@ def _greatest(most: int, occurs: Callable[[int], bool]) -> int:
 
 
 def _ranks(a: Numbers, b: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """For 1, 2, 4, ... elements the rank of each window among those of both sides, while the sides have one in common.
+    """Return for 1, 2, 4, ... elements the rank of each window among both sides', while they share one.
 
     Windows begin at every element that has enough after it.
     """

@@ -26,7 +26,7 @@ class Trial:
     """Runs the tests of one row after the other."""
 
     def __init__(self, scorers: ScorersConfig) -> None:
-        """Nothing is started here: the sandbox is built when it is first needed."""
+        """Start nothing yet: the sandbox is built when it is first needed."""
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers)
         self._tried: tuple[Row, str | None] | None = None  # the last row, and what is wrong with it
@@ -39,7 +39,7 @@ class Trial:
     def verdict(
         self, row: Row, tests: RepoTests, written: Mapping[str, str], end: float
     ) -> tuple[float | None, str]:
-        """Value, None where the row is unscorable, and reason.
+        """Return the value, None where the row is unscorable, and the reason.
 
         Args:
             row, tests: the row, and its tests.
@@ -76,7 +76,7 @@ class Trial:
         self._sandbox.close()
 
     def _problem(self, row: Row, tests: RepoTests, whole: TimeBudget) -> str | None:
-        """Why the row's tests can't judge an edit; None where they can."""
+        """Return why the row's tests can't judge an edit; None where they can."""
         share_s = ROW_SHARE * whole.left_s
         match row.reference:
             case WholeFile(after=after):
@@ -94,10 +94,10 @@ class Trial:
 
 
 def _by_path(row: Row, written: Mapping[str, str]) -> dict[str, str]:
-    """Files with the path of the row in place of the empty one."""
+    """Return the files with the path of the row in place of the empty one."""
     return {path or row.path: text if path else f"{text}\n" for path, text in written.items()}
 
 
 def _same(before: str, after: str) -> bool:
-    """Whether nothing but line breaks at the ends and their kind differs."""
+    """Return whether nothing but line breaks at the ends and their kind differs."""
     return before.replace("\r\n", "\n").strip("\n") == after.replace("\r\n", "\n").strip("\n")

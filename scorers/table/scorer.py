@@ -59,11 +59,11 @@ class TableAnswer(ShortAnswer[Cells]):
     )
 
     def __init__(self, config: TableConfig) -> None:
-        """It has no options yet."""
+        """Build the scorer, which has no options yet."""
         del config
 
     def reference(self, answer: Mapping[str, Any], row_type: str) -> Cells:
-        """The values of a row. Raises BadMessage where there are none, or one is empty."""
+        """Return the values of a row. Raises BadMessage where there are none, or one is empty."""
         value = answer["value"]
         several = value if isinstance(value, list) else [value]
         if row_type == "hitab" and isinstance(value, str):
@@ -82,7 +82,7 @@ class TableAnswer(ShortAnswer[Cells]):
         )
 
     def judge(self, response: str, reference: Cells) -> Decision:
-        """Whether the last box holds the reference's values, each once, and no other."""
+        """Return whether the last box holds the reference's values, each once, and no other."""
         box = stated(last_box(response), "\\boxed{}")
         parts = [read(part) for part in _BETWEEN.split(box)]
         if len(parts) != len(reference.values):
@@ -100,7 +100,7 @@ class TableAnswer(ShortAnswer[Cells]):
 
 
 def _reference(value: Any) -> Value:
-    """One value of a row."""
+    """Return one value of a row."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadMessage(f"no answer: a value of a table is text or a number; got {shown(value)}")
     text = value if isinstance(value, str) else f"{Decimal(repr(round(value, 10))):f}"
@@ -115,7 +115,7 @@ def _in_order(parts: list[Value], reference: Cells) -> bool:
 
 
 def _in_any_order(parts: list[Value], reference: Cells) -> bool:
-    """Each value of the reference takes the first part that is it and that no other has taken."""
+    """Return each value of the reference takes the first part that is it and that no other has taken."""
     left = list(parts)
     for value in reference.values:
         found = next((number for number, part in enumerate(left) if _same(part, value, reference)), None)

@@ -57,7 +57,7 @@ class Value:
 
 
 def read(text: str, *, is_reference: bool = False) -> Value:
-    """A value as text, with its number where it is one.
+    """Return a value as text, with its number where it is one.
 
     An answer may have a unit in words (`5 years`) and be a fraction (`3/4`); in a reference those make it words, since
     `2nd` and `2013/14` are.
@@ -74,7 +74,7 @@ def read(text: str, *, is_reference: bool = False) -> Value:
 
 
 def _number(text: str, *, is_reference: bool) -> tuple[Decimal | None, bool]:
-    """The number in a text that is one, and whether it is a percentage."""
+    """Return the number in a text that is one, and whether it is a percentage."""
     if len(text) > _MAX_NUMBER_CHARS or (found := _NUMBER.fullmatch(text)) is None:
         return None, False
     sign, above, below, exponent, unit = found.groups(default="")
@@ -95,7 +95,7 @@ def _number(text: str, *, is_reference: bool) -> tuple[Decimal | None, bool]:
 
 
 def same(answer: Value, reference: Value, *, percent: bool, most: Decimal | None = None) -> bool:
-    """Whether the answer is the reference: the same words, or numbers that are near enough.
+    """Return whether the answer is the reference: the same words, or numbers that are near enough.
 
     Args:
         answer, reference: as `read`.
@@ -112,7 +112,7 @@ def same(answer: Value, reference: Value, *, percent: bool, most: Decimal | None
 
 
 def _readings(answer: Value, *, percent: bool) -> Iterator[Decimal]:
-    """What the answer's number may be meant as."""
+    """Yield what the answer's number may be meant as."""
     if answer.number is None or answer.as_number is None:
         return
     yield answer.as_number
@@ -150,6 +150,6 @@ def _is_whole(number: Decimal) -> bool:
 
 
 def _places(number: Decimal) -> int:
-    """Digits after the point, as written."""
+    """Count the digits after the point, as written."""
     exponent = number.as_tuple().exponent
     return max(-exponent, 0) if isinstance(exponent, int) else 0

@@ -62,12 +62,12 @@ class Unanswered(Exception):
 
 
 def answering_part(text: str) -> str:
-    """What follows the thinking, as `response_part`. Raises Unanswered: there is none, or it is too long."""
+    """Return what follows the thinking, as `response_part`. Raises Unanswered: there is none, or it is too long."""
     return within(closed_part(text), MAX_RESPONSE_CHARS, "a response")
 
 
 def closed_part(text: str) -> str:
-    """The same, however long it is. Raises Unanswered."""
+    """Return the same, however long it is. Raises Unanswered."""
     response = response_part(text)
     if response is None:
         raise Unanswered("the thinking was never closed")
@@ -75,14 +75,14 @@ def closed_part(text: str) -> str:
 
 
 def within(text: str, max_chars: int, what: str = "an answer") -> str:
-    """`text`, called `what` in the message. Raises Unanswered where it has more characters."""
+    """Return `text`, called `what` in the message. Raises Unanswered where it has more characters."""
     if len(text) > max_chars:
         raise Unanswered(f"{what} of {len(text)} characters; {max_chars} is the limit")
     return text
 
 
 def response_part(text: str) -> str | None:
-    """What follows the last closed thinking span, without the marks of the turn's end; all where there is no span.
+    """Return what follows the last closed thinking span, or all, without the marks of the turn's end.
 
     The opening tag may be missing: some chat templates put it at the end of the prompt. None where a span is opened and
     never closed: such a completion is still thinking and has not answered.
@@ -97,7 +97,7 @@ def visible(text: str) -> str:
 
 
 def last_box(response: str) -> str | None:
-    r"""The content of the last `\boxed{...}`, braces balanced, over any number of lines; None where there is none.
+    r"""Return the content of the last `\boxed{...}`, braces balanced, over any number of lines, or None.
 
     A last box that is never closed is no answer, and an earlier one does not stand in for it: the text was cut off
     while it stated its result. Escaped braces (`\{`) are content, not structure. Of boxes in boxes it is the innermost.
@@ -116,7 +116,7 @@ def last_box(response: str) -> str | None:
 
 
 def last_answer(response: str, tag: str = "answer") -> str | None:
-    """The content of the last `<answer>...</answer>`, over any number of lines, stripped; None where there is none.
+    """Return the content of the last `<answer>...</answer>`, over any number of lines, stripped, or None.
 
     A tag that is opened and never closed is a mention. Of tags in tags it is the innermost. `tag` is the name of both;
     LiveBench's is `solution`.
@@ -130,7 +130,7 @@ def last_answer(response: str, tag: str = "answer") -> str | None:
 
 
 def last_block(response: str, tags: Collection[str]) -> str | None:
-    """The text of the last block with one of these tags, in any case; else of the last without a tag; else None."""
+    """Return the text of the last block with one of these tags, in any case, else without a tag, else None."""
     blocks = fenced_blocks(response)
     for accepted in ({tag.lower() for tag in tags}, {""}):
         for block in reversed(blocks):
@@ -140,7 +140,7 @@ def last_block(response: str, tags: Collection[str]) -> str | None:
 
 
 def fenced_blocks(response: str) -> list[Block]:
-    r"""Every closed fenced block, in order.
+    r"""Return every closed fenced block, in order.
 
     A fence is three or more backticks or tildes at the start of a line, indented or not. It ends at a line of at least
     as many of the same and nothing else, so a longer fence may hold shorter ones; not four columns further to the right
@@ -209,7 +209,7 @@ class _Fence:
         return self.mark == "`" and self.length == 3
 
     def ends(self, opening: _Fence) -> bool:
-        """Whether it ends that block: as its closing fence, or, with an info string, as the beginning of another."""
+        """Return whether this fence ends the block of `opening`: as its close, or, with an info string, as another's start."""
         return (
             self.mark == opening.mark
             and self.length >= opening.length
@@ -218,7 +218,7 @@ class _Fence:
 
 
 def _outlook(fences: list[_Fence]) -> list[tuple[bool, int | None]]:
-    """For each line whether a later one ends its block, and the number of the next line with a glued fence.
+    """Return for each line whether a later one ends its block, and the next line with a glued fence.
 
     Known beforehand, so that thousands of fences that never end are not searched for one by one.
     """

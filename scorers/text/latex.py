@@ -21,7 +21,7 @@ _FRACTION: Final = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 
 
 def words(text: str) -> str:
-    r"""`text` without what only sets it, `\frac{a}{b}` as ` a/b`, `$` and `\$` left out, spaces squeezed."""
+    r"""Return `text` without what only sets it, `\frac{a}{b}` as ` a/b`, `$` and `\$` left out, spaces squeezed."""
     text = _COMMAND.sub(_set, _FRACTION.sub(r" \1/\2", text))
     return " ".join(text.split())
 

@@ -38,7 +38,7 @@ class NotALiteral(ValueError):
 
 
 def read_literal(text: str, *, bare_words: bool = False) -> Any:
-    """The one value that `text` is: dict, list (a tuple too), str, int, float, bool or None.
+    """Return the one value that `text` is: dict, list (a tuple too), str, int, float, bool or None.
 
     Args:
         text: JSON, a Python literal, or any mixture: single quotes, `None` and trailing commas are all understood.
@@ -53,7 +53,7 @@ def read_literal(text: str, *, bare_words: bool = False) -> Any:
 
 
 def unfenced(answer: str) -> str:
-    """An answer without the code fence, or the emphasis and full stop, around it, where there is one."""
+    """Return an answer without the code fence, or the emphasis and full stop, around it, where there is one."""
     if not answer.startswith("```"):
         return answer.strip(_AROUND)
     if len(answer) < 6 or not answer.endswith("```"):
@@ -81,7 +81,7 @@ class _Reader:
         self._token = self._scan()
 
     def value(self, depth: int) -> Any:
-        """The value that begins here. Raises NotALiteral."""
+        """Return the value that begins here. Raises NotALiteral."""
         if depth > MAX_DEPTH:
             raise NotALiteral(f"nested more than {MAX_DEPTH} deep")
         token = self._take()
@@ -154,7 +154,7 @@ class _Reader:
         return token
 
     def _scan(self) -> re.Match[str] | None:
-        """The next token; None at the end."""
+        """Return the next token; None at the end."""
         space = _SPACE.match(self._text, self._at)
         start = self._at if space is None else space.end()
         if start == len(self._text):

@@ -66,7 +66,7 @@ class Total:
 
 
 def total_of(text: str) -> Total:
-    """The last total that a line of `text` begins with, of what follows its thinking.
+    """Return the last total that a line of `text` begins with, of what follows its thinking.
 
     `Total Score`, in any case, is enough of a label; `Final`, `Overall` and `Total` need the ten as well (`7/10`): a
     part of the grading may have a total too. Without any label, the first line has to be a total and nothing else.
@@ -87,7 +87,7 @@ def total_of(text: str) -> Total:
 
 
 def _labelled(lines: list[str], number: int, kind: str) -> Total | None:
-    """What a line says after its label; None where it has none of that kind, or only mentions it."""
+    """Return what a line says after its label; None where it has none of that kind, or only mentions it."""
     line = _TYPOGRAPHY.sub("", lines[number])
     if key := _QUOTED_KEY.match(line):
         line = key[2] + line[key.end() :]
@@ -107,7 +107,7 @@ def _labelled(lines: list[str], number: int, kind: str) -> Total | None:
 
 
 def _bare(lines: list[str]) -> Total:
-    """The total of a text that has no label: its first line, where that is a total and nothing else."""
+    """Return the total of a text that has no label: its first line, where that is a total and nothing else."""
     nothing = Total(None, "no line begins with a total score")
     if not lines or any(_ANOTHER.search(line) for line in lines[1:]):
         return nothing
@@ -122,7 +122,7 @@ def _bare(lines: list[str]) -> Total:
 
 
 def _valued(said: str, line: str, *, needs_scale: bool) -> Total:
-    """The points that `said` begins with, where nothing after them takes them back."""
+    """Return the points that `said` begins with, where nothing after them takes them back."""
     value = tail = None
     if len(said) <= _MOST_CHARS:
         opening = said[:1] in _OPENING

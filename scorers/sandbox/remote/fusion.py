@@ -97,7 +97,7 @@ class FusionSandbox:
 
     @property
     def max_output_bytes(self) -> int:
-        """The most bytes of one stream: SandboxFusion carries less than ours. Raises SandboxUnavailable: none answered."""
+        """The most bytes of one stream: SandboxFusion carries less. Raises SandboxUnavailable: none answered."""
         servers = self._open()
         if not any(server.version for server in servers.all):
             servers.probe_all()
