@@ -113,7 +113,7 @@ class MathAnswer:
         self._child.close()
 
     def _verdict(self, text: str, reference: str, variant: Variant) -> tuple[float | None, str]:
-        """Return value, None where unscorable, and reason. The reference comes first: against a broken one none is wrong."""
+        """Return value, None where unscorable, and reason. A broken reference comes first: no answer is wrong there."""
         if (problem := self._reference_problem(reference, variant)) is not None:
             return None, problem
         try:

@@ -209,7 +209,7 @@ class _Fence:
         return self.mark == "`" and self.length == 3
 
     def ends(self, opening: _Fence) -> bool:
-        """Return whether this fence ends the block of `opening`: as its close, or, with an info string, as another's start."""
+        """Return whether this fence ends the block of `opening`: as its close, or, with an info string, as a start."""
         return (
             self.mark == opening.mark
             and self.length >= opening.length
