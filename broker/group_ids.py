@@ -1,7 +1,7 @@
 """This module reads and makes the ids of groups. An id has one outcome, for ever.
 
-`17` is an ordinal of the run, `17-r1` that group again, on an operator's word, after it died, and `eval-40-7` is prompt
-7 of the evaluation round of version 40.
+`17` is an ordinal of the run. `17-r1` is group 17 again, issued on an operator's word after that group died.
+`eval-40-7` is prompt 7 of the evaluation round of version 40.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ def has_learner(link: RedisLink, keys: Keys) -> bool:
 def let_the_learner_go_first(link: RedisLink, keys: Keys, stop: threading.Event) -> None:
     """Wait until the learner of a run that has ended is gone, for LEARNER_GONE_S at most or until `stop` is set.
 
-    The first process that ends may take all others with it (`docker compose up --exit-code-from learner`), so none
-    may end while the learner still writes its model.
+    The first process that ends may take all others with it (`docker compose up --exit-code-from learner`). So none may
+    end while the learner still writes its model.
     """
     deadline = time.monotonic() + LEARNER_GONE_S
     while not stop.is_set() and has_learner(link, keys):

@@ -1,9 +1,9 @@
 """Any program scores single rows by this module: `from scorers import score`, and `millrace score`.
 
 In: a response and a row of any known shape. Out: its score. A process of its own does the work
-(`scorers.child.row_worker`), so that the caller's process is never forked, needs no sympy, and may have threads,
-signals and a GPU. A worker that is killed is started again and gets its row again; a row that kills the worker at every
-try is unscorable. The worker ends with its caller, however the caller ends, also in the middle of a row.
+(`scorers.child.row_worker`). So the caller's process is never forked, needs no sympy, and may have threads, signals and
+a GPU. A worker that is killed is started again and gets its row again; a row that kills the worker at every try is
+unscorable. The worker ends with its caller, however the caller ends, also in the middle of a row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every task kind, declared once: its section, its scorer, its row types, what their answers hold, their data sources.
 
-In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl
-(`tasks.verl`), the scorers' registry (`scorers.registry`), the shapes of answers (`scorers.format.answer_shapes`), the
-defaults of `score` (`scorers.api`) and the table of docs/scorers.md read them. To add a scorer: its folder in
-`scorers/`, its section in `config/scorer_kinds.py`, and one entry here.
+In: nothing. Out: `KINDS`, and the tables that are derived from it. Routing (`tasks.route`), rows of verl (`tasks.verl`)
+and the scorers' registry (`scorers.registry`) read them. So do the shapes of answers (`scorers.format.answer_shapes`),
+the defaults of `score` (`scorers.api`) and the table of docs/scorers.md. To add a scorer: its folder in `scorers/`, its
+section in `config/scorer_kinds.py`, and one entry here.
 """
 
 from __future__ import annotations

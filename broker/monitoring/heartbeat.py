@@ -29,10 +29,10 @@ LOOK_S = 1.0  # what was said reaches Redis within about this
 
 
 class Heartbeat:
-    """Keeps `alive:ROLE:ID` fresh from a thread of its own.
+    """A heartbeat keeps `alive:ROLE:ID` fresh from a thread of its own.
 
-    Fields: pid, host, state (what the process does or waits for, in words), since (Unix seconds when it came to that
-    state), version (of the policy, where it holds one), whatever else `set_state` is given, and the sums of `meter`.
+    Fields: pid; host; state (what the process does or waits for, in words); since (Unix seconds when it came to that
+    state); version (of the policy, where it holds one); whatever else `set_state` is given; the sums of `meter`.
 
     Args:
         role: generator | dispatcher | scorer | learner.

@@ -1,10 +1,10 @@
 """This module starts the private Redis of a run: a real redis-server on loopback, where REDIS_URL is not set.
 
-In: a run's folder. Out: a server with a random password whose data are in `FOLDER/redis/`, its log in
-`FOLDER/logs/redis.log`, and its URL in a file of mode 600 in the user's state folder, keyed by the run's name and
-folder. Started by `millrace up`, by `python -m learner` where none runs yet, and by tools that want to read a stopped
-server. The server ends with the process that started it, by SIGTERM, so that it flushes its append-only file first. The
-next start finds the data again.
+In: a run's folder. Out: a server with a random password, its data in `FOLDER/redis/` and its log in
+`FOLDER/logs/redis.log`. The server's URL is in a file of mode 600 in the user's state folder, keyed by the run's name
+and folder. Started by `millrace up`, by `python -m learner` where none runs yet, and by tools that want to read a
+stopped server. The server ends with the process that started it, by SIGTERM, so that it flushes its append-only file
+first. The next start finds the data again.
 
 A folder has one server: the server itself inherits the lock on `FOLDER/redis/server.lock` and holds it until it ends.
 """

@@ -1,10 +1,10 @@
 """From a file, a `datasets` name or a generator of problems to rows: a chat, and what its answer is checked against.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
-`reward_model`, `extra_info`) are read as they are, `tasks.route` says which task they belong to; others by a
+`reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Others are read by a
 column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are
-looked at when the data are read: what is wrong with one is said then, by file, row and column, and not after an hour of
-training.
+looked at when the data are read. What is wrong with a row is said then, by file, row and column, and not after an hour
+of training.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ In: a split and a size. Out: rows of the shape that a data set's rows have, so t
 The learner's prompt source calls it with `data.train` or `data.held_out`, and `tools.make_demo_model` draws its
 demonstrations from the train split. It reads nothing but its arguments, and fails only for a size that does not exist.
 
-Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs
-the reward to find out which one pays. A number's digits are 1 to 9, so that no answer has a leading zero, and all
-different, so that no number is its own answer and the wrong way never scores.
+Each problem has an easy wrong answer, the number as it stands, and a right one. A policy that knows both ways needs the
+reward to find out which one pays. A number's digits are 1 to 9, so that no answer has a leading zero. All digits of a
+number are different, so that no number is its own answer and the wrong way never scores.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Keep the budget full: one thread of rank 0 that issues prompts.
 
 In: the prompt source and how much room there is. Out: entries of `prompts`. A slot is freed only by the learner's
-commit, a drop or a death, so the number of groups in flight, and with the floor their lag, is bounded by admission.
-Consumes: free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`.
-Where that is a Redis that went back, the feeder stands still until the trainer has recovered and calls `rebase`.
+commit, a drop or a death. So admission bounds the number of groups in flight, and with the floor their lag. Consumes:
+free slots. Waits for: the learner's commits. An error here ends the run: the trainer looks at `failure`. Where that is
+a Redis that went back, the feeder stands still until the trainer has recovered and calls `rebase`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What rank 0 does while it waits for groups or for Redis: its thread has nothing else that looks around.
 
-In: the feeder, what an operator asked for in Redis, the other ranks. Out: what ended the feeder is raised, an
-operator's request takes effect, dead groups that an operator wants again are issued, and no rank's wait times out.
+In: the feeder, what an operator asked for in Redis, the other ranks. Out: what ended the feeder is raised, and an
+operator's request takes effect. Dead groups that an operator wants again are issued, and no rank's wait times out.
 Called by `learner.groups.selection` about once a second.
 """
 

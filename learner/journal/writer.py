@@ -8,10 +8,10 @@ Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own 
 (its first record is of kind `life`):
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order
-Records are numbered within their incarnation (`n`), which shows a missing or a doubled record, and dated for people
-(`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older learner
-that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl` beside them
-is what operators did, and decides nothing.
+Records are numbered within their incarnation (`n`), which shows a missing or a doubled record. They are dated for
+people (`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older
+learner that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl`
+beside them is what operators did, and decides nothing.
 """
 
 from __future__ import annotations

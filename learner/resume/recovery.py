@@ -1,10 +1,10 @@
 """Bring Redis and the ledger together again: at every start of a learner, and when Redis went back.
 
-In: the ledger, which is the last word, and whatever Redis still knows. Out: a Redis from which the run goes on: the
-newest version announced, what has ended retired, what is nowhere issued again, open evaluation rounds asked for again
-or, where only later weights could sample them, ended without a figure.
-Runs in the trainer's thread while the feeder stands still. Each part may be repeated, so a kill in the middle, or a
-Redis that goes back once more, costs another recovery and nothing else.
+In: the ledger, which is the last word, and whatever Redis still knows. Out: a Redis from which the run goes on. The
+newest version is announced, what has ended is retired, and what is nowhere is issued again. Open evaluation rounds are
+asked for again or, where only later weights could sample them, ended without a figure. Runs in the trainer's thread
+while the feeder stands still. Each part may be repeated, so a kill in the middle, or a Redis that goes back once more,
+costs another recovery and nothing else.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 In: the backend after a step. Out: `checkpoints/step-000050/` with every rank's parts and `manifest.json`, which names
 each file with its size and sha256 and is written last. Runs in rank 0 (all ranks write their parts). An interrupted
 save leaves a `.tmp` that is never read, and the next save removes it. A checkpoint that is not what its manifest says,
-or that holds other steps than the journal, is named in a warning, and the checkpoint before it is used. Finding a good
-checkpoint needs no torch.
+or that holds other steps than the journal, is named in a warning. The learner then uses the checkpoint before. Finding
+a good checkpoint needs no torch.
 """
 
 from __future__ import annotations

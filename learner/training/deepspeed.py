@@ -447,7 +447,7 @@ def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, A
     """Return the run's configuration in DeepSpeed's terms.
 
     Accumulation is 1 as far as DeepSpeed knows. The backend sets the boundaries itself, since the number of
-    micro-batches changes with every step, and divides by the tokens of the whole batch and by nothing else.
+    micro-batches changes with every step. It divides by the tokens of the whole batch and by nothing else.
 
     Raises:
         RunFailed: settings that DeepSpeed or arithmetic has no good answer to.

@@ -3,10 +3,11 @@
 In: expected and printed standard output. Out: None where they are the same, else a short reason. Called by
 `scorers.code.scorer` outside the sandbox: the expected text never enters it.
 
-Strict, the default: the same lines, where white space at the end of a line and empty lines at the end do not count, and
-a token that the case writes as a float (`0.5`, `1e-3`) is matched by a number within 1e-6, relative, or absolute below
-1. All else to the letter: upper and lower case, whole numbers, the space between tokens. Compatible, II-Thought's and
-SandboxFusion's rule: lines stripped on both sides, upper and lower case the same, floats within 1e-5, relative.
+Strict, the default: the lines are the same, where white space at the end of a line and empty lines at the end do not
+count. A token that the case writes as a float (`0.5`, `1e-3`) is matched by a number within 1e-6, relative, or absolute
+below 1. All else is compared to the letter: upper and lower case, whole numbers, the space between tokens. Compatible,
+II-Thought's and SandboxFusion's rule: lines stripped on both sides, upper and lower case the same, floats within 1e-5,
+relative.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@ In: the text of a completion and a row (`scorers.code.rows` has its shapes). Out
 or nothing. Called in a scorer's process by `scorers.group`, one completion at a time. The program is taken out of the
 text here (the last closed code block in the row's language) and runs in the sandbox only.
 
-A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. Everything else is
-judged by the harness (`scorers.sandbox.harness`) in a process of its own beside the answer's, and counts only where its
-line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and then is
-wrong with that reason; a deadline that the answer itself has used up fails what is left. What the sandbox itself could
-not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program too large for
-it make the completion unscorable, saying so. Never a zero.
+A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. The harness
+(`scorers.sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
+where its line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and
+then is wrong with that reason; a deadline that the answer itself has used up fails what is left. What the sandbox
+itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program
+too large for it make the completion unscorable, saying so. Never a zero.
 """
 
 from __future__ import annotations

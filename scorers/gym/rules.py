@@ -1,10 +1,10 @@
 """What an answer must be before reasoning-gym's scorer is asked, and what of its value counts.
 
 In: an answer, and its row. Out: why it is refused, or the value that counts. Called by `scorers.gym.scorer`. The
-library's scorers are made for texts that mean well: some pay in full for what is no answer (any text where a game of
-life halts, NaN for a complex number, `0` for a probability, any four numbers that make 24), some parse their text as
-Python. What they would pay for without need is refused here, and so is every text that their parser could do more with
-than arithmetic. Everything is linear in the length of the answer.
+library's scorers are made for texts that mean well: some parse their text as Python, and some pay in full for what is
+no answer. Examples are any text where a game of life halts, NaN for a complex number, `0` for a probability, and any
+four numbers that make 24. What these scorers would pay for without need is refused here, and so is every text that
+their parser could do more with than arithmetic. Everything is linear in the length of the answer.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In: the reply, and the case that the judge was asked about. Out: a `Ruling`; a ruling without a value leaves the answer
 unscorable, and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but
-one word in whatever dress (`**True**`, `'yes'`, a code block), after a label or not (`Final Decision: Yes`). Words in
-the judge's reasoning count for nothing, and two verdicts that differ are none.
+one word in whatever dress (`**True**`, `'yes'`, a code block). A label may precede the word (`Final Decision: Yes`).
+Words in the judge's reasoning count for nothing, and two verdicts that differ are none.
 
 A judge may quote what it was given, or do as it is told there. So a verdict counts without question only where it
 carries the call's nonce, which no answer holds. A verdict without the nonce that calls the answer right does not count

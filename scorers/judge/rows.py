@@ -1,10 +1,10 @@
 r"""Rows that a judge scores, and the part of a response that it gets to see.
 
 In: a row's `verification_info`, and the text of a completion. Out: reference and question of the row; the answer to
-judge, or why there is none. The config says how the judge is asked about rows of type `judge` and `llm_judge`, and of
-`math` and `tinyv` where a task gives those to a judge. About `stem_llm_judge` and `math_llm_judge` the judge is asked
-as Reasoning360 does. A scorer gets no prompt, so a row without a `question` in its answer is judged without a question;
-`tasks.route` puts the prompt there where a row has one.
+judge, or why there is none. The config says how the judge is asked about rows of type `judge` and `llm_judge`. The same
+holds for `math` and `tinyv` where a task gives those to a judge. About `stem_llm_judge` and `math_llm_judge` the judge
+is asked as Reasoning360 does. A scorer gets no prompt, so a row without a `question` in its answer is judged without a
+question; `tasks.route` puts the prompt there where a row has one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """This module asks a served model on behalf of scorers: judges and rubric models.
 
-In: messages, from a scorer's one thread. Out: a future of the reply, at once. Calls run side by side on a loop in a
-thread of its own, so that one worker keeps dozens of calls under way while it scores. The limits of a run's workers
-are counted in Redis (`Shared`); without a run, in this process. A failure of the machinery is the future's
-exception, never a reply: `Retryable`, or `Permanent` where a person has to act.
+In: messages, from a scorer's one thread. Out: a future of the reply, at once. Calls run side by side on a loop in its
+own thread, so that one worker keeps dozens of calls under way while it scores. The limits of a run's workers are
+counted in Redis (`Shared`); without a run, in this process. A failure of the machinery is the future's exception, never
+a reply: `Retryable`, or `Permanent` where a person has to act.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """One scorer asks a served model about answers, by any protocol: judge, rubric, TinyV.
 
-In: the text of a completion and a row. Out: a score, as the protocol's ruling says. Run by the workers of the queue
-`judge`: `prefetch` starts a call and returns, so that one worker has the calls of a whole job under way before it waits
-for the first (`scorers.served_model.client`).
+In: the text of a completion and a row. Out: a score, as the protocol's ruling says. The workers of the queue `judge`
+run it. `prefetch` starts a call and returns, so that a worker has all calls of a job under way before it waits for the
+first (`scorers.served_model.client`).
 
-Who needs no model asks none: the protocol then rules at once. An endpoint that fails raises `Retryable`, a key or a
-model that it does not know `Permanent`. A question that the server refuses, and a reply without a clear verdict, leave
-the answer unscorable. No failure is ever a 0.
+Where no model is needed, none is asked: the protocol then rules at once. An endpoint that fails raises `Retryable`, a
+key or a model that it does not know `Permanent`. A question that the server refuses, and a reply without a clear
+verdict, leave the answer unscorable. No failure is ever a 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """This module builds the policy in transformers, and loads weights from a safetensors file: all of them or none.
 
 In: the run's model section; files with Hugging Face names. Called by the hf engine between two batches, and by the vLLM
-engine to check a file before it goes to vLLM, which would only warn of a missing tensor. A file that does not fit is
-refused by name before anything changes, so that no model ever holds parts of two versions.
+engine to check a file first: vLLM would only warn of a missing tensor. A file that does not fit is refused by name
+before anything changes, so that no model ever holds parts of two versions.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def sample_groups(
 ) -> list[list[SampledCompletion]]:
     """Sample `prompt.n` completions of every prompt.
 
-    A completion's randomness comes from its prompt's seed alone, so the same weights, prompt and seed give the same
+    A completion's randomness comes from its prompt's seed alone. So the same weights, prompt and seed give the same
     completions in any batch (but for the last bit of floating point).
 
     Args:

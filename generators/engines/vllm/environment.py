@@ -13,7 +13,7 @@ from config.generators import VllmEngineConfig
 def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
     """Set what vLLM and its processes read at import; what the operator has set stays.
 
-    On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator, and
+    On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator. And
     torch.compile would build a kernel with g++ at the first token even in eager mode.
     """
     settings = {
