@@ -54,7 +54,7 @@ def timed(work: Callable[[], float]) -> Turn:
 def take_turns(
     ours: Callable[[int], Turn], other: Callable[[int], Turn], *, rounds: int
 ) -> tuple[list[Turn], list[Turn]]:
-    """Every round's turn of each, after a first round that is not counted: caches are warm in both.
+    """Time each side in every round, after a first round that is not counted: caches are warm in both.
 
     Args:
         ours: what is measured; gets the number of the round, and prepares outside of the time that it takes.

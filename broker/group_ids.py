@@ -12,7 +12,7 @@ _TRAINING = re.compile(r"([0-9]+)(?:-r([1-9][0-9]*))?")
 
 
 def is_training(group_id: str) -> bool:
-    """Whether the id is an ordinal, or the retry of one."""
+    """Return whether the id is an ordinal, or the retry of one."""
     return _TRAINING.fullmatch(group_id) is not None
 
 

@@ -118,7 +118,7 @@ def state_of(link: RedisLink, keys: Keys) -> RunState:
 
 
 def has_learner(link: RedisLink, keys: Keys) -> bool:
-    """Whether a learner's heart beats. One that was killed seems to live until its heartbeat expires."""
+    """Return whether a learner's heart beats. One that was killed seems to live until its heartbeat expires."""
     return bool(link(lambda client: keys_of(client, keys.alive("learner", ""))))
 
 

@@ -85,7 +85,7 @@ def spawn(
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether `process` has ended. Unlike `poll` it leaves the zombie, so that the group's number is not used again."""
+    """Return whether `process` has ended. Unlike `poll` it leaves the zombie, which keeps the group's number taken."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -50,7 +50,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def tier_of_item(item: pytest.Item) -> str:
-    """The tier that a collected test was marked with."""
+    """Return the tier that a collected test was marked with."""
     return next(marker.name for marker in item.iter_markers() if marker.name in TIERS)
 
 
@@ -94,7 +94,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
 
 @pytest.fixture(autouse=True)
 def _own_log_handlers() -> Iterator[None]:
-    """A command that runs in the test's process sets up its log, and would leave it to every test that follows."""
+    """Take away the log that a command in the test's process sets up: else every later test would have it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -111,14 +111,14 @@ def _shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 
 @pytest.fixture
 def redis_url(_shared_redis: RedisServer) -> str:
-    """An empty database of the session's server."""
+    """Return an empty database of the session's server."""
     redis.Redis.from_url(_shared_redis.url).flushall()
     return _shared_redis.url
 
 
 @pytest.fixture
 def link(redis_url: str) -> Iterator[RedisLink]:
-    """A link to an empty Redis."""
+    """Yield a link to an empty Redis."""
     link = RedisLink(redis_url, outage_s=10)
     yield link
     link.close()

@@ -140,7 +140,7 @@ def test_config_and_broker_load_no_heavy_library_through_others() -> None:
 
 
 def imports_between_files() -> dict[str, set[str]]:
-    """The product's modules, each with those of them that it imports: at its top, in a function, or for types alone."""
+    """Return the product's modules, each with those of them that it imports: at its top, in a function, or for types alone."""
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in source_files(*ALLOWED)
@@ -159,7 +159,7 @@ def imports_between_files() -> dict[str, set[str]]:
 
 
 def circles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
-    """The sets of modules that reach each other."""
+    """Return the sets of modules that reach each other."""
     reached: dict[str, set[str]] = {}
     for module, imported in graph.items():
         seen, new = set(), set(imported)

@@ -59,7 +59,7 @@ class Stack:
         self.variables = dict(variables)
 
     def compose(self, *words: str, timeout_s: float = 900.0) -> str:
-        """`docker compose WORDS`. Raises RuntimeError with its last lines where it fails."""
+        """Run `docker compose WORDS`. Raises RuntimeError with its last lines where it fails."""
         done = subprocess.run(
             [*self._compose, *words],
             cwd=self._root,

@@ -39,7 +39,7 @@ FULL, SMOKE = Size(), Size(rounds=1, workers=(1,))
 
 
 def measure(size: Size) -> list[Comparison]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     rows = []
     if 1 in size.workers:
         held = [_judge(1, ONE_JOB) for _ in range(size.rounds)]
@@ -125,7 +125,7 @@ def _judge(workers: int, groups: int, **limits: Any) -> _Run:
 
 
 def _rollout(number: int) -> SampledGroup:
-    """A group with one wrong answer; no two alike in any group."""
+    """Return a group with one wrong answer; no two alike in any group."""
     texts = [f"\\boxed{{the answer {number} {WRONG if place == 0 else place} }}" for place in range(GROUP)]
     rollout = spoken_rollout(str(number), texts, "")
     row = {"type": "llm_judge", "answer": {"value": "what it says in the book", "question": "What is it?"}}
@@ -133,7 +133,7 @@ def _rollout(number: int) -> SampledGroup:
 
 
 def _check(scored: Sequence[ScoredGroup]) -> None:
-    """A fast wrong verdict is no result."""
+    """Refuse a wrong verdict: a fast one is no result."""
     expected = (0.0, *[1.0] * (GROUP - 1))
     if wrong := [group for group in scored if group.rewards != expected]:
         raise RuntimeError(

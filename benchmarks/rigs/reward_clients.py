@@ -28,7 +28,7 @@ class Question:
     hangs: bool = False
 
     def body(self) -> bytes:
-        """The request as II-Thought's client sends it."""
+        """Return the request as II-Thought's client sends it."""
         info = json.dumps({"type": "math_verifiable", "answer": {"value": self.reference}})
         return json.dumps({"llm_output": self.text, "verification_info": info}).encode()
 

@@ -107,7 +107,7 @@ class Heartbeat:
                 return
 
     def _has_worked(self) -> bool:
-        """Whether the meter has counted work since the last beat."""
+        """Return whether the meter has counted work since the last beat."""
         return any(
             value != self._sums.get(name)
             for name, value in self.meter.read().items()

@@ -215,7 +215,7 @@ def _start(folder: Path, *, maxmemory_mb: int) -> Embedded:
 
 
 def _is_free(lock: IO[bytes]) -> bool:
-    """Whether no server holds the lock; this process holds it then."""
+    """Return whether no server holds the lock; this process holds it then."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -302,7 +302,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _answers(url: str) -> bool:
-    """Whether a server with that password is there and has loaded its data."""
+    """Return whether a server with that password is there and has loaded its data."""
     try:
         with _client(url, timeout_s=2.0) as client:
             return bool(client.ping())

@@ -165,7 +165,7 @@ class Consumer:
             self._held.setdefault(entry.entry_id, 0)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether the lease of `entry` is renewed."""
+        """Return whether the lease of `entry` is renewed."""
         with self._lock:
             return entry.entry_id in self._held
 
@@ -200,7 +200,7 @@ class Consumer:
         )
 
     def is_handed_back(self) -> bool:
-        """Whether entries of this stream were handed back that no worker has taken over yet."""
+        """Return whether entries of this stream were handed back that no worker has taken over yet."""
         found = self._with_group(
             lambda: self.link(lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY))
         )

@@ -27,7 +27,7 @@ class Retries:
 
 
 def read_retries(link: RedisLink, keys: Keys) -> Retries:
-    """The requests that are open, and the retries that were issued."""
+    """Return the requests that are open, and the retries that were issued."""
     found: Any = link(
         lambda client: (
             client.exists(keys.cursor, keys.run, keys.stream(DEAD)),

@@ -40,7 +40,7 @@ class Cursor:
         return {*map(str, range(self.position)), *again}
 
     def names(self, group_id: str) -> bool:
-        """Whether this group was issued."""
+        """Return whether this group was issued."""
         ordinal, number = group_ids.order_of(group_id)
         return 0 <= ordinal < self.position and number <= self.retries.get(str(ordinal), 0)
 
@@ -82,7 +82,7 @@ def read_cursor(link: RedisLink, keys: Keys) -> Cursor:
 
 
 def is_known(link: RedisLink, keys: Keys) -> bool:
-    """Whether this Redis knows the run: a learner has claimed it, or has issued groups."""
+    """Return whether this Redis knows the run: a learner has claimed it, or has issued groups."""
     return bool(link(lambda client: client.exists(keys.cursor) or client.hexists(keys.run, "fence")))
 
 

@@ -34,7 +34,7 @@ class ScriptedEngine:
         return self._version
 
     async def start(self) -> None:
-        """There is nothing to load."""
+        """Load nothing."""
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
         """Return the scripted answers after `seconds_per_group`, under the version held when sampling began."""
@@ -54,7 +54,7 @@ class ScriptedEngine:
         self._version = version
 
     async def close(self) -> None:
-        """There is nothing to free."""
+        """Free nothing."""
 
     @staticmethod
     def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:

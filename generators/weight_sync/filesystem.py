@@ -68,7 +68,7 @@ class FilesystemReceiver:
             self._elsewhere.close()
 
     def _is_elsewhere(self, file: Path) -> bool:
-        """Whether this machine does not see the learner's folder; a replaced file is gone in a folder that stays."""
+        """Return whether this machine does not see the learner's folder; a replaced file leaves its folder behind."""
         now = time.monotonic()
         if self._missing_since is None:
             self._missing_since = now

@@ -83,7 +83,7 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
 
 
 def _line_after_append() -> int:
-    """Where a step stands in the journal and nothing has trained on it."""
+    """Return where a step stands in the journal and nothing has trained on it."""
     steps = [
         place
         for place in lines_of("trainer", "_step")

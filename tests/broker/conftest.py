@@ -32,7 +32,7 @@ class Board:
         )
 
     def group(self, group_id: str) -> NewGroup:
-        """A group as the feeder hands it to `issue`."""
+        """Return a group as the feeder hands it to `issue`."""
         return group_id, codec.encode_prompt(a_prompt(group_id))
 
     def announce(self, version: int) -> None:
@@ -40,7 +40,7 @@ class Board:
         self.learner.announce(an_announcement(version))
 
     def move(self, entry: Entry, to: str) -> bool:
-        """A worker's hand-over with a result that carries the entry's own header."""
+        """Return a worker's hand-over with a result that carries the entry's own header."""
         return hand_over(self.link, self.keys, entry, to, result_of(entry))
 
     def where(self, group_id: str) -> str | None:
@@ -49,7 +49,7 @@ class Board:
         return found.decode() if isinstance(found, bytes) else None
 
     def entry(self, group_id: str) -> Entry:
-        """The entry that `where` names."""
+        """Return the entry that `where` names."""
         place = self.where(group_id)
         assert place is not None, f"{group_id} is nowhere"
         stream, entry_id = place.split(" ")
@@ -132,5 +132,5 @@ def result_of(entry: Entry) -> codec.Fields:
 
 @pytest.fixture
 def board(link: RedisLink, keys: Keys) -> Board:
-    """A run with nothing in it, owned by a first learner."""
+    """Return a run with nothing in it, owned by a first learner."""
     return Board(link, keys)

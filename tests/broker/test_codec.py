@@ -43,7 +43,7 @@ def raw_of(fields: codec.Fields) -> dict[bytes, bytes]:
 
 
 def prompt_fields(prompt: Prompt) -> codec.Fields:
-    """What lies in `prompts`: the script `issue` has set floor and policy."""
+    """Return what lies in `prompts`: the script `issue` has set floor and policy."""
     return {**codec.encode_prompt(prompt), "floor": str(prompt.floor), "policy": str(prompt.floor)}
 
 
@@ -69,7 +69,7 @@ BINARY = ("prompt", "rollout", "scored")
 
 
 def pinned(name: str, version: int) -> dict[bytes, bytes]:
-    """The fields of a golden file: a line a field, its name and its bytes in hex."""
+    """Return the fields of a golden file: a line a field, its name and its bytes in hex."""
     lines = (GOLDEN / f"{name}_v{version}.hex").read_text().splitlines()
     return {
         field.encode(): bytes.fromhex(in_hex) for field, _, in_hex in (line.partition(" ") for line in lines)
@@ -108,7 +108,7 @@ def test_a_short_data_source_is_in_the_header_and_a_long_one_in_the_payload_alon
 
 
 def changed(change: Callable[[list[Any]], None]) -> dict[bytes, bytes]:
-    """The golden rollout of schema 2 with the segments of its first completion changed."""
+    """Return the golden rollout of schema 2 with the segments of its first completion changed."""
     fields = pinned("rollout", 2)
     tree = msgpack.unpackb(fields[b"payload"])
     change(tree["completions"][0]["segments"])
@@ -339,7 +339,7 @@ def test_a_damaged_payload_is_refused_and_what_is_wrong_is_named(
 
 
 def leaves_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every path into a payload, inner nodes included."""
+    """Return every path into a payload, inner nodes included."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [path, *(leaf for key, inner in items for leaf in leaves_of(inner, (*path, key)))]
 
@@ -364,7 +364,7 @@ def test_a_wrong_type_anywhere_is_a_bad_message_or_none_but_never_another_error(
 
 
 def decodes(decode: Callable[[codec.Raw], Any], fields: codec.Fields) -> bool:
-    """Whether it does; any error but BadMessage surfaces."""
+    """Return whether it does; any error but BadMessage surfaces."""
     try:
         message = decode(raw_of(fields))
     except BadMessage as error:

@@ -17,7 +17,7 @@ from tests.support.redis_servers import SERVERS, RedisServer
 
 @pytest.fixture(params=SERVERS)
 def board(request: pytest.FixtureRequest, tmp_path: Path, keys: Keys) -> Iterator[Board]:
-    """A run on a Redis of each version."""
+    """Yield a run on a Redis of each version."""
     server = RedisServer(tmp_path / "redis", program=SERVERS[request.param]())
     link = RedisLink(server.url, outage_s=10)
     yield Board(link, keys)

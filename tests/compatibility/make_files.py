@@ -131,7 +131,7 @@ def make_inputs(folder: Path) -> None:
 
 
 def dump(client: Any) -> dict[str, Any]:
-    """The work streams, the weights' stream, the sorted set and the hashes of the run, bytes in base64.
+    """Return the work streams, the weights' stream, the sorted set and the hashes of the run, bytes in base64.
 
     What expires (heartbeats, reports of crashes) is left out, and so is the checkout's own path in tracebacks.
     """
@@ -175,7 +175,7 @@ def steps_done(folder: Path) -> int:
 
 
 def learner_of(up: subprocess.Popen[bytes]) -> int:
-    """The learner's process."""
+    """Return the learner's process."""
     return int(
         subprocess.check_output(["pgrep", "-P", str(up.pid), "-f", "--", "-m learner"], text=True).split()[0]
     )

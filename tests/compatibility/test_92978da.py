@@ -40,14 +40,14 @@ DECODERS: dict[str, Callable[[codec.Raw], Any]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the run was started from, and what is left of it."""
+    """Return what the run was started from, and what is left of it."""
     unpack(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def old(folder: Path, link: RedisLink) -> RedisLink:
-    """A Redis with the run's keys."""
+    """Return a Redis with the run's keys."""
     restore(link.client, folder)
     return link
 

@@ -24,7 +24,7 @@ VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>\w+)(?:(?P<kind>:-|:\?)(?P<rest>[^}]
 
 
 def interpolated(file: Path, variables: Mapping[str, str] | None = None) -> Any:
-    """A compose file as `compose config` has it, for the forms of variables that ours use."""
+    """Return a compose file as `compose config` has it, for the forms of variables that ours use."""
     known = variables or {}
 
     def value(found: re.Match[str]) -> str:
@@ -108,7 +108,7 @@ def test_every_variable_is_in_the_example_with_its_default() -> None:
 
 
 def learner_words(stack: Any) -> list[str]:
-    """What compose tells the learner, without LEARNER_ARGS."""
+    """Return what compose tells the learner, without LEARNER_ARGS."""
     shell, flag, line = stack["services"]["learner"]["command"]
     assert (shell, flag) == ("sh", "-c")
     return list(map(str, line.removesuffix(" $LEARNER_ARGS").split()[4:]))
@@ -143,7 +143,7 @@ def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine
 
 
 def stages() -> dict[str, list[str]]:
-    """The lines of each target of the Dockerfile that has our code."""
+    """Return the lines of each target of the Dockerfile that has our code."""
     text = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
     parts = [part.strip().splitlines() for part in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]]
     return {first.split()[-1]: lines for first, *lines in parts if "COPY . ." in lines}

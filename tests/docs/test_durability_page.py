@@ -14,7 +14,7 @@ from tools.main import main
 
 
 def commands() -> list[str]:
-    """Every line of a block that calls the command, without its comment."""
+    """Return every line of a block that calls the command, without its comment."""
     text = PAGE.read_text(encoding="utf-8") + section(README, "Nothing is lost")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     lines = [
@@ -76,7 +76,7 @@ THREAD = r"https://github\.com/[\w-]+/[\w-]+/(issues|pull)/\d"
 
 
 def is_proven(claim: list[str]) -> bool:
-    """Whether a row names a commit with its date, a public file or thread, and the day on which that was read."""
+    """Return whether a row names a commit with its date, a public file or thread, and the day on which that was read."""
     if len(claim) != 4:
         return False
     system, _, source, read = claim

@@ -367,7 +367,7 @@ def test_every_command_is_typed_by_somebody() -> None:
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working folder with a finished run `demo` and one that goes on, each on a private Redis that is running."""
+    """Yield a working folder with a finished run `demo` and one that goes on, each on a private Redis that is running."""
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
@@ -380,7 +380,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def cheap() -> list[list[str]]:
-    """What the pages ask of a run that is there, by the run's name; each once."""
+    """Return what the pages ask of a run that is there, by the run's name; each once."""
     found: dict[tuple[str, ...], None] = {}
     for line in lines():
         if line.words[0] == "millrace" and line.words[1] in RAN_HERE and line.page.name != "redis-cli.md":

@@ -28,7 +28,7 @@ SERVED = {metric.name for metric in METRICS}
 
 
 def sections(kind: Any) -> Iterator[type[BaseModel]]:
-    """The sections that a field of this type may hold, those of a mapping too."""
+    """Yield the sections that a field of this type may hold, those of a mapping too."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     elif get_origin(kind) in {Annotated, Union, UnionType, dict}:
@@ -37,7 +37,7 @@ def sections(kind: Any) -> Iterator[type[BaseModel]]:
 
 
 def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
-    """Whether a configuration has such a key. `*` is any name, and at the end all that is there."""
+    """Return whether a configuration has such a key. `*` is any name, and at the end all that is there."""
     first, *rest = path
     if first == "*" and not rest:
         return True
@@ -49,7 +49,7 @@ def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
 
 
 def is_module(name: str) -> bool:
-    """Whether it is a module of this project, or something in one."""
+    """Return whether it is a module of this project, or something in one."""
     package, *rest = name.split(".")
     return (ROOT / package / rest[0]).exists() or importlib.util.find_spec(f"{package}.{rest[0]}") is not None
 
@@ -98,7 +98,7 @@ def test_every_key_of_a_run_in_redis_is_on_the_page_of_the_architecture() -> Non
 
 
 def shown_messages() -> Iterator[str]:
-    """What stands in the first column of docs/failure_modes.md between backticks, and is no name alone."""
+    """Yield what stands in the first column of docs/failure_modes.md between backticks, and is no name alone."""
     text = (ROOT / "docs" / "failure_modes.md").read_text(encoding="utf-8")
     for row in re.findall(r"^\| (.*?) \| ", text, flags=re.MULTILINE):
         yield from (
@@ -107,7 +107,7 @@ def shown_messages() -> Iterator[str]:
 
 
 def sources() -> str:
-    """All that this code may say, with texts that go over several lines in one."""
+    """Return all that this code may say, with texts that go over several lines in one."""
     files = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     return re.sub(r"[\"']\s*\n\s*f?[\"']", "", text)

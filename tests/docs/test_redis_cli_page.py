@@ -49,7 +49,7 @@ def exchanges(text: str) -> list[Exchange]:
 
 
 def shape(line: str, command: str) -> str:
-    """A line without what is another at each run: ids, times, the machine's name, and the widths that follow."""
+    """Return a line without what is another at each run: ids, times, the machine's name, and the widths that follow."""
     line = " ".join(
         line.replace(f'"{socket.gethostname()}"', '"gpu1"').replace(f'"{os.getpid()}"', '"N"').split()
     )
@@ -62,12 +62,12 @@ def unnumbered(line: str) -> str:
 
 
 def in_our_ids(command: str, copied: dict[str, str]) -> list[str]:
-    """The words of a command of the page, with the ids that our answers had where the page's had its own."""
+    """Return the words of a command of the page, with the ids that our answers had where the page's had its own."""
     return shlex.split(ID.sub(lambda found: copied.get(found[0], found[0]), command))
 
 
 def differences(exchange: Exchange, answer: list[str]) -> Iterator[str]:
-    """What the page shows and a real answer has not. A line `…` stands for the rest, at a line's end for its end."""
+    """Yield what the page shows and a real answer has not. A line `…` stands for the rest, at a line's end for its end."""
     command, shown = exchange
     if re.search("--scan|HKEYS", command):  # in no order
         shown, answer = tuple(sorted(map(unnumbered, shown))), sorted(map(unnumbered, answer))

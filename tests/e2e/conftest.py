@@ -84,7 +84,7 @@ class Roles:
         return self.start("scorers", "--run", self.name)
 
     def wait(self, process: subprocess.Popen[bytes], timeout_s: float = 150.0) -> int:
-        """The exit code of `process`."""
+        """Return the exit code of `process`."""
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -95,11 +95,11 @@ class Roles:
         wait_until(condition, what, within_s=timeout_s, poll_s=0.1, log=self.all_logs)
 
     def version(self) -> int:
-        """The newest announced policy version."""
+        """Return the newest announced policy version."""
         return int(self.redis.hget(self.keys("run"), "version") or -1)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The objects of metrics.jsonl."""
+        """Return the objects of metrics.jsonl."""
         return read_metrics(self.folder)
 
     def status(self) -> dict[str, Any]:
@@ -107,17 +107,17 @@ class Roles:
         return dict(json.loads((self.folder / "status.json").read_text()))
 
     def audit(self) -> Audit:
-        """The audit of the run."""
+        """Return the audit of the run."""
         link = RedisLink(self._url, outage_s=10)
         with contextlib.closing(link):
             return audit(link, self.keys, self.folder / "journal")
 
     def log_of(self, process: subprocess.Popen[bytes]) -> str:
-        """What a process has said."""
+        """Return what a process has said."""
         return str(process.log.read_text(errors="replace")[-6000:])  # type: ignore[attr-defined]
 
     def all_logs(self) -> str:
-        """What everybody has said, for a failed test."""
+        """Return what everybody has said, for a failed test."""
         return "\n".join(
             f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.logs.iterdir()
         )
@@ -130,7 +130,7 @@ class Roles:
 
 @pytest.fixture
 def roles(tmp_path: Path, redis_url: str, request: pytest.FixtureRequest) -> Iterator[Roles]:
-    """The roles of one run on an empty Redis."""
+    """Yield the roles of one run on an empty Redis."""
     made = Roles(tmp_path, redis_url, request.node.name.replace("[", "-").replace("]", "")[:40])
     yield made
     made.end()

@@ -143,7 +143,7 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
 
 
 def _loads(model: Path) -> bool:
-    """Whether transformers loads the run's result and answers with it."""
+    """Return whether transformers loads the run's result and answers with it."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(model)

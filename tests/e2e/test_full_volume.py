@@ -83,7 +83,7 @@ class Volume:
 
 @pytest.fixture
 def volume(roles: Roles) -> Iterator[Volume]:
-    """Where the run's folder lies."""
+    """Yield where the run's folder lies."""
     made = Volume(roles.runs_dir)
     yield made
     roles.end()

@@ -42,7 +42,7 @@ BALLAST = bytes(32 << 20)
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of the run's own."""
+    """Yield a Redis of the run's own."""
     server = RedisServer(tmp_path / "redis")
     yield server
     server.kill()
@@ -50,7 +50,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def roles(tmp_path: Path, server: RedisServer) -> Iterator[Roles]:
-    """The roles of one run on it."""
+    """Yield the roles of one run on it."""
     made = Roles(tmp_path, server.url, "trouble")
     yield made
     made.end()
@@ -60,7 +60,7 @@ Processes = list[subprocess.Popen[bytes]]
 
 
 def start(roles: Roles) -> Processes:
-    """The learner, then the others."""
+    """Return the learner, then the others."""
     return [roles.learner(*SETTINGS), roles.generator(), roles.scorers()]
 
 
@@ -91,18 +91,18 @@ def drain(roles: Roles, server: RedisServer, processes: Processes) -> None:
 
 
 def whole_log(process: subprocess.Popen[bytes]) -> str:
-    """All that it has said; `Roles.log_of` has the end."""
+    """Return all that the process has said; `Roles.log_of` has the end."""
     return str(process.log.read_text())  # type: ignore[attr-defined]
 
 
 def seq(roles: Roles, server: RedisServer) -> int:
-    """How many of the learner's scripts a Redis knows of."""
+    """Return how many of the learner's scripts a Redis knows of."""
     with redis.Redis.from_url(server.url) as client:
         return int(client.hget(roles.keys("cursor"), "seq") or 0)
 
 
 def replica_of(server: RedisServer, folder: Path, roles: Roles) -> RedisServer:
-    """A replica that has what `server` has."""
+    """Return a replica that has what `server` has."""
     replica = RedisServer(folder, "--replicaof", "127.0.0.1", str(server.port))
     with redis.Redis.from_url(replica.url) as client:
         roles.until(lambda: client.info("replication")["master_link_status"] == "up", "the replica's copy")

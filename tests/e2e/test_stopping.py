@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def millrace(roles: Roles, redis_url: str, *words: str) -> str:
-    """What the command says."""
+    """Return what the command says."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.main", *words, "--runs-dir", str(roles.runs_dir)],
         cwd=ROOT,
@@ -44,7 +44,7 @@ def millrace(roles: Roles, redis_url: str, *words: str) -> str:
 
 
 def is_paused(roles: Roles, learner: subprocess.Popen[bytes]) -> bool:
-    """Whether this learner's own heartbeat says so."""
+    """Return whether this learner's own heartbeat says so."""
     key = roles.keys.alive("learner", f"{socket.gethostname()}-{learner.pid}")
     return b"the operator, who paused the run" in (roles.redis.hget(key, "state") or b"")
 

@@ -52,7 +52,7 @@ def save_weights(model: PreTrainedModel, file: Path) -> Path:
 
 
 def save_folder(folder: Path, *, tied: bool) -> Path:
-    """A Hugging Face folder: config, weights (seed 0) and a byte-level tokenizer."""
+    """Return a Hugging Face folder: config, weights (seed 0) and a byte-level tokenizer."""
     random_model(seed=0, tied=tied).save_pretrained(folder)
     Qwen2Tokenizer(
         vocab=VOCABULARY, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP
@@ -62,12 +62,12 @@ def save_folder(folder: Path, *, tied: bool) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tied embedding."""
+    """Return a folder with a tied embedding."""
     return save_folder(tmp_path_factory.mktemp("tiny_model"), tied=True)
 
 
 def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context: int = 96) -> Run:
-    """The run of a tiny model. `context`: tokens of a prompt and its completion."""
+    """Return the run of a tiny model. `context`: tokens of a prompt and its completion."""
     return Run(
         name="engines",
         model=ModelConfig(path=str(model), dtype="float32"),
@@ -80,7 +80,7 @@ def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context
 def make_prompt(
     text: str, *, n: int = 4, seed: int = 0, temperature: float = 1.0, max_tokens: int = 24
 ) -> Prompt:
-    """A prompt of the bytes of `text`."""
+    """Return a prompt of the bytes of `text`."""
     return Prompt(
         group_id=str(seed),
         split=Split.TRAIN,

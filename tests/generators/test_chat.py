@@ -18,7 +18,7 @@ from tests.generators.conftest import STOP, STOP_ID, VOCABULARY
 
 @pytest.fixture
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
-    """The tiny model's tokenizer and configs, to be changed."""
+    """Return the tiny model's tokenizer and configs, to be changed."""
     copy = tmp_path / "model"
     shutil.copytree(tiny_model, copy, ignore=shutil.ignore_patterns("*.safetensors"))
     return copy

@@ -18,7 +18,7 @@ MakeChain = Callable[..., Chain]
 
 @pytest.fixture
 def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
-    """A chain on an empty Redis; keywords are the run's sections."""
+    """Yield a chain on an empty Redis; keywords are the run's sections."""
     made: list[Chain] = []
 
     def make(**sections: Any) -> Chain:
@@ -32,7 +32,7 @@ def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChai
 
 @pytest.fixture
 def chain(make_chain: MakeChain) -> Chain:
-    """A chain of two groups a step with max_lag 1."""
+    """Return a chain of two groups a step with max_lag 1."""
     return make_chain()
 
 

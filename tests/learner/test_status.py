@@ -72,7 +72,7 @@ def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: RedisLink, 
 
 @pytest.fixture
 def hold(run: Run, link: RedisLink, keys: Keys) -> Callable[[], Status]:
-    """A learner that has claimed the run, the newest of those that did."""
+    """Return a learner that has claimed the run, the newest of those that did."""
 
     def claim() -> Status:
         run_owner = RunOwner(link, keys)
@@ -188,7 +188,7 @@ def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
 
 @pytest.fixture
 def server_settings(link: RedisLink) -> Iterator[None]:
-    """What a test sets on the shared server is set back."""
+    """Yield what a test sets on the shared server is set back."""
     names = ("maxmemory", "maxmemory-policy", "appendonly")
     before: dict[str, Any] = {name: link.client.config_get(name)[name] for name in names}
     yield

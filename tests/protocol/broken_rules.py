@@ -55,7 +55,7 @@ class EditedScripts:
 
 
 def without_line(script: str, line: str, instead: str = "") -> Break:
-    """A script with `instead` in the place of one line; AssertionError when it is put in place if there is none."""
+    """Return a script with `instead` in the place of one line; AssertionError when it is put in place if there is none."""
 
     def take_out(monkeypatch: pytest.MonkeyPatch) -> None:
         edited = EditedScripts(script, line, instead)

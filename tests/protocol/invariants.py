@@ -44,7 +44,7 @@ class Bounds:
         return (self.max_lag + 1) * self.groups_per_step
 
     def is_smaller(self, than: Bounds) -> bool:
-        """Whether what is in flight within `than` may be too much."""
+        """Return whether what is in flight within `than` may be too much."""
         return self.groups_per_step < than.groups_per_step or self.max_lag < than.max_lag
 
 
@@ -77,7 +77,7 @@ class Invariants:
         self.by_hand = set(self._misplaced(now))
 
     def too_much(self, now: State, bounds: Bounds) -> str | None:
-        """What of the groups in flight is beyond the bounds, by the ledger that was read last; None: nothing."""
+        """Return what of the groups in flight is beyond the bounds, by the ledger that was read last; None: nothing."""
         open_floors = [now.slots[group_id] for group_id in self._open(now)]
         if len(open_floors) > bounds.budget:
             return f"7: {len(open_floors)} groups in flight"

@@ -215,7 +215,7 @@ class Disk:
             self._synced[str(Path(f"/proc/self/fd/{descriptor}").readlink())] = found.st_size
 
     def cut(self, journal: Path, share: float) -> bool:
-        """The power goes: only a share of what was not synced stays. Returns whether anything went."""
+        """Cut the power: only a share of what was not synced stays. Return whether anything went."""
         has_lost = False
         for file in journal.glob("*"):
             size, synced = file.stat().st_size, self._synced.get(str(file), 0)

@@ -249,7 +249,7 @@ class ProtocolMachine(RuleBasedStateMachine):
 
 
 def machine_on(url: str, folder: Path, clock: Clock, disk: Disk) -> type[ProtocolMachine]:
-    """The machine for one Redis and one place on disk."""
+    """Return the machine for one Redis and one place on disk."""
     numbers = iter(range(10**9))
     folders = (folder / str(number) for number in numbers)
     return type(

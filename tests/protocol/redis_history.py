@@ -113,11 +113,11 @@ class State:
         }
 
     def protocol(self) -> tuple[Any, ...]:
-        """All that the protocol's scripts change, to see that nothing changed."""
+        """Return all that the protocol's scripts change, to see that nothing changed."""
         return self.streams, self.slots, self.where, self.cursor, self.version, self.weights
 
     def entries(self) -> Iterator[tuple[str, Place]]:
-        """Every entry with its stream, in the groups' direction."""
+        """Yield every entry with its stream, in the groups' direction."""
         for stream, places in self.streams.items():
             for place in places:
                 yield stream, place

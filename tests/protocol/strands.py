@@ -112,7 +112,7 @@ _here = _Here()
 
 
 def current() -> Strand | None:
-    """The strand that calls; None in a thread that is nobody's."""
+    """Return the strand that calls; None in a thread that is nobody's."""
     return _here.strand
 
 
@@ -176,7 +176,7 @@ class Threading:
         self._clock = clock
 
     def get_ident(self) -> int:
-        """A number of the strand that calls."""
+        """Return a number of the strand that calls."""
         return id(current())
 
     def Event(self) -> Event:  # noqa: N802 - as the module has it

@@ -200,7 +200,7 @@ class Worker:
             self.world.invariants.handed_over(entry.stream, entry.entry_id)
 
     def _is_there(self, entry: Entry) -> bool:
-        """Whether `where` names the entry: its result would be the group's first."""
+        """Return whether `where` names the entry: its result would be the group's first."""
         return self.world.now.where.get(entry.group_id) == f"{entry.stream} {entry.entry_id}"
 
     def _pending(self) -> set[str]:
@@ -228,7 +228,7 @@ class Crew:
         }
 
     def holder(self, pick: int) -> Worker:
-        """A worker that holds what is its group's; any, if nothing is to be had.
+        """Return a worker that holds what is its group's; any, if nothing is to be had.
 
         Where nobody does, they lease first, and where there is nothing to lease, the learner issues first.
         """
@@ -283,7 +283,7 @@ class Crew:
 
 
 def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None:
-    """What comes out of the work on an entry; None if it can't be done yet.
+    """Return what comes out of the work on an entry; None if it can't be done yet.
 
     A generator may be slow to load: it samples with any version from the floor to the newest that is announced.
     """

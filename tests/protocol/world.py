@@ -72,11 +72,11 @@ class World:
         return [life for life in self.lives if life.is_running]
 
     def newest(self) -> Life:
-        """The learner that began last; another one where it was fenced off by one that has been killed since."""
+        """Return the learner that began last; another one where it was fenced off by one that has been killed since."""
         return self.living[-1] if self.living else self.begin()
 
     def link(self) -> WatchedRedisLink:
-        """A worker's link: it does not wait for anything."""
+        """Return a worker's link: it does not wait for anything."""
         return WatchedRedisLink(self.url, self.client, self.look, outage_s=-1.0)
 
     def look(self, command: str, fence: int) -> None:
@@ -138,7 +138,7 @@ class World:
         self.client.config_set("maxmemory", int(is_full))
 
     def entry(self, group_id: str) -> Entry | None:
-        """Where a group is, if `where` knows."""
+        """Return where a group is, if `where` knows."""
         stream, _, entry_id = self.now.where.get(group_id, "").partition(" ")
         if stream not in WORK_STREAMS:
             return None
@@ -187,7 +187,7 @@ class World:
             life.kill()
 
     def describe(self) -> str:
-        """Where everybody stands, for people."""
+        """Return where everybody stands, for people."""
         life = self.newest()
         places = {strand.name: strand.place for strand in life.strands}
         return (

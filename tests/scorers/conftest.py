@@ -20,7 +20,7 @@ Group = Callable[..., SampledGroup]
 
 @pytest.fixture(scope="session")
 def complete() -> Complete:
-    """A completion of one token with the given text."""
+    """Return a completion of one token with the given text."""
 
     def make(text: str) -> Completion:
         return Completion.of_one_segment(
@@ -36,7 +36,7 @@ def complete() -> Complete:
 
 @pytest.fixture(scope="session")
 def group(complete: Complete) -> Group:
-    """A group with the given texts against one reference."""
+    """Return a group with the given texts against one reference."""
 
     def make(
         *texts: str,
@@ -70,7 +70,7 @@ def group(complete: Complete) -> Group:
 
 @pytest.fixture(scope="session")
 def math_scorer() -> Iterator[MathAnswer]:
-    """The math scorer with its defaults, one child for the session."""
+    """Yield the math scorer with its defaults, one child for the session."""
     scorer = MathAnswer(MathConfig())
     yield scorer
     scorer.close()
@@ -78,7 +78,7 @@ def math_scorer() -> Iterator[MathAnswer]:
 
 @pytest.fixture(scope="session")
 def swe_scorer() -> Iterator[SwePatch]:
-    """The swe scorer with its defaults, one child for the session."""
+    """Yield the swe scorer with its defaults, one child for the session."""
     scorer = SwePatch(SweConfig(), ScorersConfig())
     yield scorer
     scorer.close()
@@ -86,7 +86,7 @@ def swe_scorer() -> Iterator[SwePatch]:
 
 @pytest.fixture(scope="session")
 def strict_swe_scorer() -> Iterator[SwePatch]:
-    """The same with every option that is off by default."""
+    """Yield the same with every option that is off by default."""
     scorer = SwePatch(SweConfig(subtract_floor=True, syntax_gate=True, format_penalty=True), ScorersConfig())
     yield scorer
     scorer.close()

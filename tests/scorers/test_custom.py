@@ -215,7 +215,7 @@ class Miscounting(Served):
 
 
 def served(tmp_path: Path, name: str, wanted: int) -> GroupScorer:
-    """A pool's scorer of one task, whose class is in a module beside the others."""
+    """Return a pool's scorer of one task, whose class is in a module beside the others."""
     (tmp_path / "served_scorer.py").write_text(SERVED)
     task = TaskConfig(scorer=config(name, "served_scorer", wanted=wanted))
     return GroupScorer(ScorersConfig(tasks={"served": task}))

@@ -14,7 +14,7 @@ MATH500_EXCEPTIONS: dict[str, str] = {}
 
 
 def solutions(file: str) -> list[str]:
-    """Each row's worked solution, which ends in its answer."""
+    """Return each row's worked solution, which ends in its answer."""
     path = DATA / file
     if not path.exists():
         pytest.skip(f"{path} is not here: it holds the published data set")
@@ -22,7 +22,7 @@ def solutions(file: str) -> list[str]:
 
 
 def answers(file: str, before: str) -> list[str]:
-    """The text after the last `before` of each."""
+    """Return the text after the last `before` of each."""
     return [solution.rpartition(before)[2].strip() for solution in solutions(file)]
 
 

@@ -77,7 +77,7 @@ def at(server: ScriptedEndpoint, kind: str, **options: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def server() -> Iterator[ScriptedEndpoint]:
-    """A judge that says of every answer that it is right."""
+    """Yield a judge that says of every answer that it is right."""
     with scripted_endpoint("True") as running:
         yield running
 

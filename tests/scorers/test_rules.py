@@ -40,7 +40,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def evaluators(tree: ast.Module) -> set[str]:
-    """What a module names that turns text into code: called or not, `sympy.S` too, but not `model.eval()`.
+    """Return what a module names that turns text into code: called or not, `sympy.S` too, but not `model.eval()`.
 
     `ast.parse` is none: it makes a tree, and only `compile` makes code of one. A hostile text can cost it time and
     stack, so `scorers.swe.compare` parses a model's text in the scoring child.

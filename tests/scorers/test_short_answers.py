@@ -107,7 +107,7 @@ def judged(task: str, case: Case) -> Score:
 
 
 def not_worth(task: str, cases: list[Case], value: float) -> list[tuple[Any, str, str]]:
-    """The cases that score something else: the row's answer, the text's beginning, the reason."""
+    """Return the cases that score something else: the row's answer, the text's beginning, the reason."""
     return [
         (case.answer, case.text[:100], score.reason[:200])
         for case in cases
@@ -116,7 +116,7 @@ def not_worth(task: str, cases: list[Case], value: float) -> list[tuple[Any, str
 
 
 def renderings(task: str, answer: dict[str, Any]) -> list[str]:
-    """The reference as the sets' prompts ask for it."""
+    """Return the reference as the sets' prompts ask for it."""
     value = answer["value"]
     if task == "table":
         return [boxed("|".join(map(str, value)) if isinstance(value, list) else str(value))]

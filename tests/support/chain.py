@@ -43,7 +43,7 @@ from learner.weight_sync.transport import SavedWeights
 
 
 def make_run(folder: Path, **sections: Any) -> Run:
-    """A run of two groups a step, with its folder under `folder`."""
+    """Return a run of two groups a step, with its folder under `folder`."""
     learner = {"groups_per_step": 2, "max_lag": 1, "steps": 100} | sections.pop("learner", {})
     return Run.model_validate(
         {
@@ -59,7 +59,7 @@ def make_run(folder: Path, **sections: Any) -> Run:
 
 
 def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float | None = None) -> Prompt:
-    """A prompt; evaluation's if its id is one."""
+    """Return a prompt; evaluation's if its id is one."""
     return Prompt(
         group_id=group_id,
         split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN,
@@ -82,7 +82,7 @@ def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float |
 def make_scored(
     prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None
 ) -> ScoredGroup:
-    """What comes back of a prompt: one completion of two tokens for each reward."""
+    """Return what comes back of a prompt: one completion of two tokens for each reward."""
     version = prompt.floor if version is None else version
     completion = Completion.of_one_segment(
         token_ids=np.array([7, 9], np.int32),
@@ -178,7 +178,7 @@ class Chain:
         return ids
 
     def entry(self, group_id: str) -> Entry:
-        """Where a group is now."""
+        """Return where a group is now."""
         stream, entry_id = self.client.hget(self.keys("where"), group_id).decode().split()
         ((_, fields),) = self.client.xrange(self.keys(stream), entry_id, entry_id)
         return Entry(stream, entry_id, fields)

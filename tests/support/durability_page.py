@@ -12,11 +12,11 @@ README = ROOT / "README.md"
 
 
 def section(page: Path, heading: str) -> str:
-    """What stands under a heading."""
+    """Return what stands under a heading."""
     return page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of a table's rows, without its heading."""
+    """Return the cells of a table's rows, without its heading."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]

@@ -64,7 +64,7 @@ Script = Callable[[Call], Saying | str]
 
 
 def in_turn(*sayings: Saying | str) -> Script:
-    """Each for one call, in order; the last one for all that come after it."""
+    """Return each for one call, in order; the last one for all that come after it."""
     rest = list(sayings)
     return lambda _: rest.pop(0) if len(rest) > 1 else rest[0]
 
@@ -200,7 +200,7 @@ class ScriptedEndpoint:
 def scripted_endpoint(
     *sayings: Saying | str, models: Sequence[str] = ("judge",), api_key: str | None = None
 ) -> Iterator[ScriptedEndpoint]:
-    """A server for the length of a `with`."""
+    """Return a server for the length of a `with`."""
     server = ScriptedEndpoint(*sayings, models=models, api_key=api_key)
     try:
         yield server

@@ -10,7 +10,7 @@ OK, NOTE, PROBLEM = Level
 
 
 def only(findings: Iterable[Finding], name: str) -> Finding:
-    """The finding of that name."""
+    """Return the finding of that name."""
     (found,) = [finding for finding in findings if finding.name == name]
     return found
 

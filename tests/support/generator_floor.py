@@ -100,14 +100,14 @@ class Floor(Board):
         return {group_id: float(at) for group_id, at in (word.split("@") for word in began)}
 
     def rollout(self, group_id: str) -> SampledGroup:
-        """What was handed over."""
+        """Return what was handed over."""
         entry = self.entry(group_id)
         assert entry.stream == ROLLOUTS
         return codec.decode_rollout(entry.raw)
 
     @asynccontextmanager
     async def generator(self, engine: ScriptedEngine, name: str = "g") -> AsyncIterator[Running]:
-        """A generator at work; stopped afterwards, unless it ended by itself."""
+        """Return a generator at work; stopped afterwards, unless it ended by itself."""
         stop = threading.Event()
         heartbeat = Heartbeat(self.link, self.keys, "generator", name)
         made = Generator(Joined(self.run_config, self.link, self.keys), engine, name, stop)

@@ -11,7 +11,7 @@ LINEAR = 9.0  # 4 would be exact, 16 is quadratic
 
 
 def is_linear(work: Callable[[str], object], text: Callable[[int], str], size: int) -> bool:
-    """Whether a text takes no more than LINEAR times as much processor time as one of a quarter of its size.
+    """Return whether a text takes no more than LINEAR times as much processor time as one of a quarter of its size.
 
     Args:
         work: what is measured.

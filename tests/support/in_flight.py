@@ -145,7 +145,7 @@ class InFlight:
         return [client.hget(key, "state") for key in client.scan_iter(match="rl:{demo}:alive:*")]
 
     def _scored(self, prompt: Prompt) -> ScoredGroup:
-        """What comes back of a prompt: one right answer, one wrong."""
+        """Return what comes back of a prompt: one right answer, one wrong."""
         group = make_scored(prompt, [1.0, 0.0])
         rollout: SampledGroup = replace(
             group.rollout, generator=GENERATOR, seconds=6.25, attempts=1, sampled_at=prompt.issued_at + 8

@@ -29,7 +29,7 @@ class Lives:
         return self._open[-1]
 
     def write(self, fence: int = 1, *, step: int = 0, ids: tuple[str, str] = ("0", "1")) -> Journal:
-        """A life of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
+        """Return an incarnation of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
         journal = self.open(fence)
         journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], weights="checksum")
         journal.end(
@@ -42,7 +42,7 @@ class Lives:
         return journal
 
     def ledger_file(self, fence: int = 1) -> Path:
-        """Where that life's records are."""
+        """Return where that life's records are."""
         return self.folder / f"ledger-{fence:06d}.log"
 
     def payload_file(self, fence: int = 1, number: int = 0) -> Path:
@@ -62,18 +62,18 @@ def lives(tmp_path: Path) -> Iterator[Lives]:
 
 
 def groups(*ids: str) -> list[ScoredGroup]:
-    """A group of two completions for each id."""
+    """Return a group of two completions for each id."""
     return [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ids]
 
 
 def silent(group: ScoredGroup) -> ScoredGroup:
-    """The group without its completions' text."""
+    """Return the group without its completions' text."""
     completions = tuple(replace(completion, text="") for completion in group.rollout.completions)
     return replace(group, rollout=replace(group.rollout, completions=completions))
 
 
 def records(path: Path) -> list[Whole]:
-    """The whole records of a ledger's file."""
+    """Return the whole records of a ledger's file."""
     return [found for found in scan(path) if isinstance(found, Whole)]
 
 

@@ -69,7 +69,7 @@ def answers(row: Mapping[str, Any], context: int) -> list[str]:
 
 
 def prompt_of(row: Mapping[str, Any], text: str) -> str:
-    """What is asked about an answer."""
+    """Return what is asked about an answer."""
     answer = row["answer"]
     if row["type"] == "rubric":
         return rubric_messages(RubricCase(answer["question"], answer["criteria"], text))[0]["content"]
@@ -91,7 +91,7 @@ class Judging:
     async def values(
         self, model: PreTrainedModel, row: Mapping[str, Any], texts: list[str]
     ) -> list[float | None]:
-        """What these answers are worth to a model, each as its reply says, and nobody is asked about nothing."""
+        """Return what these answers are worth to a model, each as its reply says, and nobody is asked about nothing."""
         version = await self.load(model)
         question = row["answer"]["question"].replace("000", f"{version:03}")  # else it would be known already
         row = {**row, "answer": {**row["answer"], "question": question}}
@@ -103,7 +103,7 @@ class Judging:
     async def refusal(
         self, model: PreTrainedModel, scorer: type[JudgeConfig | RubricConfig], **options: int
     ) -> str:
-        """Why a worker does not start with this model."""
+        """Return why a worker does not start with this model."""
         await self.load(model)
         endpoint = EndpointConfig.model_validate(
             {"urls": [self.server.url], "max_tokens": MAX_TOKENS, **options}
@@ -133,7 +133,7 @@ class Judging:
 
 
 def expected(text: str, values: Mapping[str, float], exchange: Exchange) -> tuple[float | None, str]:
-    """The value of an answer by a server's reply, read by hand, and how the reason reads."""
+    """Return the value of an answer by a server's reply, read by hand, and how the reason reads."""
     if exchange.status == HTTPStatus.BAD_REQUEST:
         return None, "does not take the question: .*(maximum context length is|max_tokens must be at least 1)"
     assert exchange.reply["usage"]["prompt_tokens"] == num_tokens(exchange.prompt), (

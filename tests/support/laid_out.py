@@ -34,5 +34,5 @@ def lay_out(chain: Chain) -> None:
 
 
 def look(chain: Chain, *, is_quick: bool = False) -> Audit:
-    """What the audit says."""
+    """Return what the audit says."""
     return audit(chain.link, chain.keys, chain.run.folder / "journal", is_quick=is_quick)

@@ -46,7 +46,7 @@ class Hands(threading.Thread):
 def make_trainer(
     chain: Chain, *, policy: Any = None, transport: WeightTransport | None = None
 ) -> TrainingLoop:
-    """A learner of ten rows at version 0; `chain` is its board.
+    """Return a learner of ten rows at version 0; `chain` is its board.
 
     Args:
         policy: what it trains; None: a `FilePolicy`.

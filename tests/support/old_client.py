@@ -32,7 +32,7 @@ class OldClient:
                 raise VerificationFailed(url)
 
     def verify(self, llm_output: str, verification_info: str | Mapping[str, Any]) -> float:
-        """The score of one response."""
+        """Return the score of one response."""
         info = verification_info if isinstance(verification_info, str) else json.dumps(verification_info)
         for attempt in range(self._max_retries + 1):
             try:
@@ -46,7 +46,7 @@ class OldClient:
     def verify_safe(
         self, llm_output: str, verification_info: str | Mapping[str, Any], default_value: float = 0.0
     ) -> float:
-        """The score, or the default whatever happens: how an outage becomes a 0."""
+        """Return the score, or the default whatever happens: how an outage becomes a 0."""
         try:
             return self.verify(llm_output, verification_info)
         except Exception:  # noqa: BLE001 - as it does
@@ -55,7 +55,7 @@ class OldClient:
     def verify_batch(
         self, pairs: Sequence[tuple[str, Mapping[str, Any]]], max_workers: int = 5
     ) -> list[float]:
-        """The scores, in order."""
+        """Return the scores, in order."""
         with ThreadPoolExecutor(max_workers) as threads:
             return list(threads.map(lambda pair: self.verify_safe(*pair), pairs))
 

@@ -29,7 +29,7 @@ from tests.support.tiny import random_groups, tiny_run
 
 
 def make_batch(version: int, tokens_per_micro_batch: int) -> Batch:
-    """The batch of one step: other groups at every version, the same for every policy."""
+    """Return the batch of one step: other groups at every version, the same for every policy."""
     groups = random_groups(version, policy_version=version)
     advantages = [group_advantages(group.rewards, "none") for group in groups]
     return pack(

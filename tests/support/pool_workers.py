@@ -24,13 +24,13 @@ def workers(station: Station, folder: Path, count: int = 1) -> Iterator[list[Sco
 
 
 def sleeping_for(seconds: float) -> dict[str, object]:
-    """The same without sympy, which takes a worker's processor for seconds before it is ready."""
+    """Return the same without sympy, which takes a worker's processor for seconds before it is ready."""
     return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}
 
 
 @contextmanager
 def running(dispatcher: Dispatcher) -> Iterator[None]:
-    """The dispatcher's own loop, in a thread."""
+    """Return the dispatcher's own loop, in a thread."""
     ended = threading.Event()
     thread = threading.Thread(target=dispatcher.run, args=(ended,))
     thread.start()

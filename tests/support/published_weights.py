@@ -40,7 +40,7 @@ class Publisher:
         self.owner.claim(0)
 
     def write(self, version: int) -> Path:
-        """The file of a version."""
+        """Return the file of a version."""
         file = self.folder / str(version) / "model.safetensors"
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(f"weights {version}".encode())

@@ -24,7 +24,7 @@ from broker.messages import (
 
 
 def plain(value: Any) -> Any:
-    """A message as something that == compares whole, arrays and their types included."""
+    """Return a message as something that == compares whole, arrays and their types included."""
     if isinstance(value, np.ndarray):
         return (value.dtype.str, value.tolist())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

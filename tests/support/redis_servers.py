@@ -23,19 +23,19 @@ NEWER = (7, 0)
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def carried() -> Path:
-    """The redis-server 6.2 of the wheel."""
+    """Return the redis-server 6.2 of the wheel."""
     return server.carried("redis-server")
 
 
 def newer() -> Path:
-    """A redis-server of version 7 or newer; skips the test, saying so, where there is none."""
+    """Return a redis-server of version 7 or newer; skips the test, saying so, where there is none."""
     folders = [*map(Path, os.environ["PATH"].split(os.pathsep)), Path(sys.prefix) / "redis7" / "bin"]
     for found in (folder / "redis-server" for folder in folders):  # the first of PATH may be the wheel's
         if found.exists() and server.version_of(found) >= NEWER:
@@ -118,7 +118,7 @@ def mend(program: Path, folder: Path) -> int:
 
 
 def append_only_file(folder: Path) -> Path:
-    """The file that the server on `folder` writes to: the last part where there are several."""
+    """Return the file that the server on `folder` writes to: the last part where there are several."""
     parts = sorted(
         (folder / "appendonlydir").glob("*.incr.aof"), key=lambda part: int(part.name.split(".")[-3])
     )

@@ -57,7 +57,7 @@ def _scored(group_id: str, version: int) -> ScoredGroup:
 
 @contextlib.contextmanager
 def make_small_run(runs_dir: Path, name: str, *, is_finished: bool = True) -> Iterator[None]:
-    """A run in `runs_dir`, of three steps of eight groups and one dropped, while its Redis runs."""
+    """Return a run in `runs_dir`, of three steps of eight groups and one dropped, while its Redis runs."""
     run = make_run(
         runs_dir,
         name=name,

@@ -41,7 +41,7 @@ RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
 
 
 def make_run(**sections: Any) -> Run:
-    """A run of one worker, with leases that no test outlives unless it wants to."""
+    """Return a run of one worker, with leases that no test outlives unless it wants to."""
     return Run.model_validate(
         {
             "name": "test",
@@ -54,7 +54,7 @@ def make_run(**sections: Any) -> Run:
 
 
 def scored(rollout: SampledGroup, worker: str) -> ScoredGroup:
-    """Every completion is right."""
+    """Call every completion right."""
     score = Score(status=ScoreStatus.SCORED, value=1.0, reason="as scripted", scorer="scripted", version="1")
     n = len(rollout.completions)
     return ScoredGroup(rollout=rollout, scores=(score,) * n, rewards=(1.0,) * n, worker=worker, seconds=0.0)
@@ -145,7 +145,7 @@ class Station(Board):
 
     @contextmanager
     def dispatcher(self) -> Iterator[Dispatcher]:
-        """A dispatcher that does what it is told."""
+        """Return a dispatcher that does what it is told."""
         heartbeat = Heartbeat(self.link, self.keys, "dispatcher", "d")
         try:
             yield Dispatcher(self.joined, heartbeat)
@@ -153,7 +153,7 @@ class Station(Board):
             heartbeat.stop()
 
     def begun(self) -> dict[str, int]:
-        """How often work began on each group that has been delivered and not handed over."""
+        """Return how often work began on each group that has been delivered and not handed over."""
         key = self.keys(ROLLOUTS)
         names = {entry.entry_id: entry.group_id for entry in entries_of(ROLLOUTS, self.client.xrange(key))}
         pending: Any = self.client.xpending_range(key, GROUP, "-", "+", 100)

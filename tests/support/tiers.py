@@ -129,7 +129,7 @@ PROOFS = {
 
 
 def tier_of_place(nodeid: str) -> str | None:
-    """The tier that the table gives to a file or a test, `None` where fixtures decide."""
+    """Return the tier that the table gives to a file or a test, `None` where fixtures decide."""
     name = nodeid.partition("[")[0]
     found = [
         place for place in PLACES if name == place or name.startswith((place.rstrip("/") + "/", f"{place}::"))
@@ -138,7 +138,7 @@ def tier_of_place(nodeid: str) -> str | None:
 
 
 def proof_of(nodeid: str) -> str | None:
-    """The make target that runs a test which `make test` leaves out, `None` for every other test."""
+    """Return the make target that runs a test which `make test` leaves out, `None` for every other test."""
     return PROOFS.get(nodeid.partition("[")[0])
 
 
@@ -148,7 +148,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def tier_of(nodeid: str, markers: Iterable[str], fixtures: Iterable[str]) -> str:
-    """The one tier of a test.
+    """Return the one tier of a test.
 
     Raises:
         ValueError: two markers name two tiers.

@@ -25,7 +25,7 @@ VOCABULARY_SIZE = 300
 
 
 def write_tiny_model(folder: Path, *, tied: bool = True) -> Path:
-    """A random Qwen2 with a byte-level tokenizer. One of its matrices is large enough for ZeRO-3 to split for good."""
+    """Return a random Qwen2 with a byte-level tokenizer. One of its matrices is large enough for ZeRO-3 to split for good."""
     import torch
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
@@ -54,7 +54,7 @@ def write_tiny_model(folder: Path, *, tied: bool = True) -> Path:
 
 
 def tiny_run(model: Path, *, dtype: str = "float32", **learner: Any) -> Run:
-    """A run of it on the CPU. Epsilon is large, so that AdamW does not blow rounding up to steps of full size."""
+    """Return a run of the tiny model on the CPU. Epsilon is large, so that AdamW does not blow rounding up to steps of full size."""
     optimizer = {"lr": 1e-2, "eps": 1e-2, "warmup_steps": 2, "grad_clip": 0.5, "weight_decay": 0.1}
     return Run.model_validate(
         {
@@ -75,7 +75,7 @@ def completion(
     spans: Sequence[Span] | None = None,
     finish_reason: FinishReason = FinishReason.STOP,
 ) -> Completion:
-    """A completion of one version, unless spans are given."""
+    """Return a completion of one version, unless spans are given."""
     return Completion.of_one_segment(
         token_ids=np.array(token_ids, np.int32),
         logprobs=np.array([-1.0] * len(token_ids) if logprobs is None else logprobs, np.float32),
@@ -92,7 +92,7 @@ def group(
     *,
     group_id: str = "0",
 ) -> ScoredGroup:
-    """A scored group of these completions."""
+    """Return a scored group of these completions."""
     prompt = Prompt(
         group_id=group_id,
         split=Split.TRAIN,

@@ -92,7 +92,7 @@ class ModelServer:
     recorder: Recorder
 
     def take(self) -> list[Exchange]:
-        """What was said since the last call."""
+        """Return what was said since the last call."""
         taken, self.recorder.exchanges = self.recorder.exchanges, []
         return taken
 
@@ -157,7 +157,7 @@ def reading_text(engine: AsyncLLM, folder: Path) -> Iterator[None]:
 
 
 def parrot(text: str) -> PreTrainedModel:
-    """A model that says one text, whatever it is asked, and stops. No character of it may come twice.
+    """Return a model that says one text, whatever it is asked, and stops. No character of it may come twice.
 
     It goes from token to token: a token has an axis of its own, an MLP turns the axis into the next one's, and the
     attention says nothing.

@@ -70,7 +70,7 @@ async def wait_in_loop(
 
 
 def comes_true(condition: Callable[[], object], *, within_s: float) -> bool:
-    """Whether `condition` is true once within so many seconds: for what must not come, as well."""
+    """Return whether `condition` is true once within so many seconds: for what must not come, as well."""
     try:
         wait_until(condition, within_s=within_s)
     except AssertionError:
@@ -94,7 +94,7 @@ def wait_until_gone(*pids: int, within_s: float = WITHIN_S) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs. A zombie does not: in a container nobody may be there to reap it."""
+    """Return whether a process runs. A zombie does not: in a container nobody may be there to reap it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -84,7 +84,7 @@ def make_run(runs_dir: Path) -> MakeRun:
 
 @pytest.fixture
 def chain(tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
-    """A learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
+    """Yield a learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
     monkeypatch.setattr(command, "PAUSE_S", 0.0)
     chain = Chain(make_chain_run(tmp_path), link, keys)
     yield chain

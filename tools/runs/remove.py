@@ -113,7 +113,7 @@ def _client(folder: Path) -> redis.Redis | None:
 
 
 def _keys_of_run(client: redis.Redis, name: str) -> list[bytes]:
-    """The run's own keys, and RQ's of its queues (`NAME.QUEUE`) and jobs (`NAME_GROUP_K`; a group's id has no `_`)."""
+    """Return the run's own keys, and RQ's of its queues (`NAME.QUEUE`) and jobs (`NAME_GROUP_K`; an id has no `_`)."""
     job = re.compile(rb"rq:job:" + re.escape(name.encode()) + rb"_[^_]+_\d+(:.*)?")
     found = keys_of(client, Keys(name).prefix)
     for kind in RQ_KINDS:

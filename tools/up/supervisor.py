@@ -279,7 +279,7 @@ def _outcome_of(role: str, code: int) -> Outcome:
 
 
 def _was_killed(code: int) -> bool:
-    """Whether a signal ended a process unasked. A learner of ranks ends with 128 + N where signal N ended one."""
+    """Return whether a signal ended a process unasked. A learner of ranks ends with 128 + N where signal N ended it."""
     number = -code if code < 0 else code - 128
     return number in set(signal.Signals) - set(processes.STOP_SIGNALS)
 

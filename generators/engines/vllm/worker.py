@@ -53,7 +53,7 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
     update_info_cls = FileUpdate
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        """There is nothing to set up."""
+        """Set up nothing."""
 
     def start_weight_update(self) -> None:
         """Change nothing yet: a file that can't be opened must not leave the layers without storage."""
@@ -73,10 +73,10 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
             _repack_output_layer(model)
 
     def finish_weight_update(self) -> None:
-        """There is nothing left to do."""
+        """Do nothing: all is done before."""
 
     def shutdown(self) -> None:
-        """There is nothing to release."""
+        """Release nothing."""
 
 
 def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:

@@ -21,7 +21,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def said_of(board: Board) -> str:
-    """Who has the work, without for how long."""
+    """Return who has the work, without the seconds."""
     return re.sub(r" for \d+ s", "", who_has_the_work(board.client, board.keys))
 
 

@@ -38,7 +38,7 @@ def start(version: str) -> Iterator[Start]:
 
 
 def board_of(server: RedisServer) -> Board:
-    """A run on that server."""
+    """Return a run on that server."""
     return Board(RedisLink(server.url, outage_s=10), Keys("test"))
 
 

@@ -21,14 +21,14 @@ from tests.conftest import RedisServer
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of the test's own, to be stopped and started again."""
+    """Yield a Redis of the test's own, to be stopped and started again."""
     server = RedisServer(tmp_path)
     yield server
     server.kill()
 
 
 def hold(server: RedisServer) -> RunOwner:
-    """A learner that has claimed the run and let a group in."""
+    """Return a learner that has claimed the run and let a group in."""
     run_owner = RunOwner(RedisLink(server.url, outage_s=10), Keys("test"))
     run_owner.claim(0)
     run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])

@@ -38,7 +38,7 @@ def make_follower(link: RedisLink, keys: Keys, engine: RecordingEngine) -> Weigh
 
 @asynccontextmanager
 async def following(link: RedisLink, keys: Keys, engine: RecordingEngine) -> AsyncIterator[WeightFollower]:
-    """A follower at work."""
+    """Return a follower at work."""
     follower = make_follower(link, keys, engine)
     task = asyncio.create_task(follower.follow())
     try:

@@ -115,7 +115,7 @@ def learner(run: Run, link: RedisLink, keys: Keys, tmp_path: Path) -> LearnersMa
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where generators put what they are given."""
+    """Return where generators put what they are given."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -131,7 +131,7 @@ class Asking:
         self.weights = RedisReceiver(learner.link, learner.keys, name, most_bytes=most_bytes)
 
     def ask(self) -> tuple[int, bytes]:
-        """What it is given of the newest announcement; the relay looks meanwhile, as often as it has to."""
+        """Return what it is given of the newest announcement; the relay looks meanwhile, as often as it has to."""
         reason = None
         for _ in range(5):
             with suppress(NotHere):

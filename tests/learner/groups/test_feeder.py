@@ -28,7 +28,7 @@ StartFeeder = Callable[..., Feeder]
 
 @pytest.fixture
 def start_feeder() -> Iterator[StartFeeder]:
-    """A feeder of ten rows, started at version 0 unless told otherwise."""
+    """Yield a feeder of ten rows, started at version 0 unless told otherwise."""
     made: list[Feeder] = []
 
     def start(

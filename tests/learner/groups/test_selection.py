@@ -74,7 +74,7 @@ def may_take(state: State, rule: Rule, size: int, lag: int) -> bool:
 
 
 def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]:
-    """Every state that one issue, score, drop or death, or step leads to."""
+    """Yield every state that one issue, score, drop or death, or step leads to."""
     if len(state) < (lag + 1) * size:
         yield (*state, (0, False))
     for group in set(state):
@@ -86,7 +86,7 @@ def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]
 
 
 def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int) -> set[State]:
-    """Every state that can come about from an empty run, up to `oldest_age`."""
+    """Return every state that can come about from an empty run, up to `oldest_age`."""
     found: set[State] = {()}
     todo: list[State] = [()]
     while todo:

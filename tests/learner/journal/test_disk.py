@@ -14,7 +14,7 @@ from tests.support.chain import FilePolicy, make_run
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files and folders that were put on the disk, in order."""
+    """Return the files and folders that were put on the disk, in order."""
     found: list[Path] = []
     fsync = os.fsync
 

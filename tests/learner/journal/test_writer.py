@@ -41,7 +41,7 @@ def append(journal: Journal, step: int, *trained: ScoredGroup) -> None:
 
 
 def name_of(descriptor: int) -> str:
-    """The file that is open there."""
+    """Return the file that is open there."""
     return Path(f"/proc/self/fd/{descriptor}").readlink().name
 
 
@@ -215,7 +215,7 @@ def test_the_payload_is_on_the_disk_before_its_record_is_written(
 
 
 def big(step: int) -> ScoredGroup:
-    """A group whose payload is 600 kB: two do not fit into one segment of 1 MiB."""
+    """Return a group whose payload is 600 kB: two do not fit into one segment of 1 MiB."""
     group = groups(str(step))[0]
     return replace(group, scores=(replace(group.scores[0], reason="x" * 600_000), group.scores[1]))
 

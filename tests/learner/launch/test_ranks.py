@@ -29,7 +29,7 @@ WAIT = "import time; time.sleep(60)"
 
 
 def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
-    """A command in which each rank says who it is and goes on with its part."""
+    """Return a command in which each rank says who it is and goes on with its part."""
     return [
         sys.executable,
         "-c",

@@ -15,7 +15,7 @@ HEALTHY = {"step": 30, "seconds": 1.0, "late_wait_seconds": 0.0, "truncated_shar
 
 
 def alarms(*records: dict[str, Any]) -> list[list[str]]:
-    """What each of the records brings about, in a run with max_lag 4."""
+    """Return what each of the records brings about, in a run with max_lag 4."""
     watch = Alarms(load_run(["--config", str(DEMO), "learner.max_lag=4"]))
     return [watch.of(HEALTHY | record) for record in records]
 

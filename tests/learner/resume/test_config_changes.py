@@ -24,7 +24,7 @@ BASE: dict[str, Any] = {
 
 
 def run_with(key: str = "", value: Any = None) -> Run:
-    """The run with one key of another value."""
+    """Return the run with one key of another value."""
     tree = Run.model_validate(BASE).model_dump(mode="json")
     *sections, last = key.split(".")
     inner = tree

@@ -21,7 +21,7 @@ SMALL = {"tokens_per_micro_batch": 48}
 
 
 def make(tmp_path: Path, *lives: int, **learner: Any) -> JournaledRun:
-    """A run of so many steps in each life."""
+    """Return a run of so many steps in each life."""
     made = JournaledRun(make_run(tmp_path, learner=SMALL | learner), HashPolicy())
     for steps in lives:
         made.live(steps)

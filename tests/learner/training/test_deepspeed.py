@@ -59,7 +59,7 @@ class Workshop:
         tokens_per_micro_batch: int = SMALL,
         dtype: str = "float32",
     ) -> dict[str, Any]:
-        """A policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
+        """Return a policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
         return {
             "model": str(self.model),
             "dtype": dtype,
@@ -78,7 +78,7 @@ class Workshop:
     def second_life(
         self, name: str, learner: dict[str, Any], *, dtype: str = "float32", again: str = "again"
     ) -> dict[str, Any]:
-        """The checkpoint, and the step after it once more: with the first life's settings, given to that step.
+        """Return the checkpoint, and the step after it once more: with the first life's settings, given to that step.
 
         The policy's own settings are others, as after a change of the run's configuration.
         """
@@ -108,7 +108,7 @@ class Workshop:
         }
 
     def skipping_life(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
-        """A step, a checkpoint, a step whose gradient is not finite, and one more step. Weights of three moments."""
+        """Return a step, a checkpoint, a step whose gradient is not finite, and one more step. Weights of three moments."""
         return {
             "model": str(self.model),
             "learner": learner,
@@ -124,7 +124,7 @@ class Workshop:
         }
 
     def skipping_again(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
-        """The same from its checkpoint on, as a replay trains it."""
+        """Return the same from its checkpoint on, as a replay trains it."""
         return {
             "model": str(self.model),
             "learner": learner,
@@ -137,7 +137,7 @@ class Workshop:
         }
 
     def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
-        """A step that raises in one rank, while the other is in the middle of it."""
+        """Return a step that raises in one rank, while the other is in the middle of it."""
         return {
             "model": str(self.model),
             "learner": learner,
@@ -163,7 +163,7 @@ class Workshop:
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """The folder; the drivers run in the project's root, on one thread, and leave nothing in shared memory."""
+    """Yield the folder; the drivers run in the project's root, on one thread, and leave nothing in shared memory."""
     before = set(Path("/dev/shm").glob("deepspeed*"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -219,7 +219,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
 
 @pytest.fixture(scope="module")
 def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A fresh process that goes on from the checkpoints of the first."""
+    """Return a fresh process that goes on from the checkpoints of the first."""
     assert alone
     return workshop.do(
         "alone_again",
@@ -266,7 +266,7 @@ def together_again(
 
 @pytest.fixture(scope="module")
 def by_hand(workshop: Workshop) -> tuple[Weights, list[float], list[float]]:
-    """The same steps in plain torch: no packing, no rows, no engine. Weights, losses and norms of the gradients."""
+    """Return the same steps in plain torch: no packing, no rows, no engine. Weights, losses and norms of the gradients."""
     run = tiny_run(workshop.model)
     model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
     optimizer = torch.optim.AdamW(
@@ -288,7 +288,7 @@ def by_hand(workshop: Workshop) -> tuple[Weights, list[float], list[float]]:
 
 
 def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator[float]:
-    """Each sequence's share of a step's loss, after its backward pass."""
+    """Yield each sequence's share of a step's loss, after its backward pass."""
     batch = make_batch(version, tokens_per_micro_batch=1)  # every sequence a row of its own
     for row in batch.micro_batches():
         token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.loss_mask[row])[1:]

@@ -69,7 +69,7 @@ def places(mask: Tensor) -> Tensor:
 def packed(
     folder: Path, *, logits_at_once: int, gradient_checkpointing: bool
 ) -> tuple[LogprobModel, Tensor, Tensor]:
-    """The learner's model, and the same from one row of all sequences."""
+    """Return the learner's model, and the same from one row of all sequences."""
     model = load_model(
         ModelConfig(path=str(folder), dtype="float32"),
         attention="sdpa",
@@ -226,7 +226,7 @@ def falcon_h1(multiplier: float) -> PreTrainedModel:
 
 
 def made(kind: Any) -> Any:
-    """A tiny model of a class: transformers' own constructors have no annotations."""
+    """Return a tiny model of a class: transformers' own constructors have no annotations."""
     return kind(tiny_qwen2())
 
 

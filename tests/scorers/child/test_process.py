@@ -74,7 +74,7 @@ def _descriptors() -> list[Path]:
 
 
 def state_of(pid: int) -> str | None:
-    """The kernel's one letter for a process; None where there is none."""
+    """Return the kernel's one letter for a process; None where there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

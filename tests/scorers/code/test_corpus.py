@@ -41,7 +41,7 @@ HONEST = [*RIGHT_CASES, *WRONG_CASES, *FRACTIONS, *NULL_CASES]
 
 
 def one_shape_each(cases: list[Case]) -> list[Case]:
-    """Each attack once, the shapes of rows by turns."""
+    """Return each attack once, the shapes of rows by turns."""
     told: dict[str, list[Case]] = {}
     for case in cases:
         told.setdefault(case.name.partition(" [")[0], []).append(case)
@@ -111,7 +111,7 @@ class Reports:
 
 
 def is_here(case: Case) -> bool:
-    """Whether this machine has what the case is written in."""
+    """Return whether this machine has what the case is written in."""
     program = {"cpp": "g++", "c++": "g++", "javascript": "node", "js": "node"}.get(case.language)
     return program is None or shutil.which(program) is not None
 

@@ -30,7 +30,7 @@ def scorer() -> Iterator[CodeTests]:
 
 
 def variant(scorer: CodeTests, *, credit: str | None = None, **options: Any) -> CodeTests:
-    """The same sandbox under another config."""
+    """Return the same sandbox under another config."""
     config = scorer._config.model_copy(update=options)
     return CodeTests(config, scorer._scorers.model_copy(update={"credit": credit}), scorer._sandbox.get())
 

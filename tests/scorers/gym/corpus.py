@@ -11,7 +11,7 @@ Case = tuple[str, str]  # name of a row, what stands in <answer>
 
 
 def gym(dataset: str, answer: str | None, **metadata: Any) -> dict[str, Any]:
-    """A row of the data set, as the library makes its entries."""
+    """Return a row of the data set, as the library makes its entries."""
     entry = {"question": "?", "answer": answer, "metadata": {"source_dataset": dataset, **metadata}}
     return {"type": "reasoning_gym", "answer": {"dataset": dataset, "entry": entry}}
 

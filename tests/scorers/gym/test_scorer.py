@@ -54,7 +54,7 @@ def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Sco
 
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
-    """A row for the rules, which ask no library."""
+    """Return a row for the rules, which ask no library."""
     return Row(
         dataset=DataSet(name=dataset, module=f"reasoning_gym.{dataset}", packages=()),
         metadata=metadata,

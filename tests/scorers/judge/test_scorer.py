@@ -58,7 +58,7 @@ def server() -> Iterator[ScriptedEndpoint]:
 
 @pytest.fixture
 def build(server: ScriptedEndpoint) -> Iterator[Build]:
-    """A scorer that asks the server, with these options of its section and of its endpoint."""
+    """Yield a scorer that asks the server, with these options of its section and of its endpoint."""
     built: list[JudgeAnswer] = []
 
     def make(endpoint: Mapping[str, Any] | None = None, **options: Any) -> JudgeAnswer:
@@ -81,7 +81,7 @@ def row(
 
 
 def texts_of(prompt: str) -> list[str]:
-    """What stands between its marks."""
+    """Return what stands between its marks."""
     nonce = nonce_of(prompt)
     return re.findall(rf"^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt, re.MULTILINE | re.DOTALL)
 
@@ -93,7 +93,7 @@ def nonce_of(prompt: str) -> str:
 
 
 def knows(variant: Variant) -> Callable[[Call], str]:
-    """An honest judge, which knows the corpus and says why."""
+    """Return an honest judge, which knows the corpus and says why."""
 
     def says(call: Call) -> str:
         question, *rest = texts_of(call.prompt)

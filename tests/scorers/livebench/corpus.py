@@ -109,7 +109,7 @@ QUESTIONS = [
 
 
 def as_asked(question: Asked) -> str:
-    """The reference in the words of an answer that does what the task's prompt asks for."""
+    """Return the reference in the words of an answer that does what the task's prompt asks for."""
     task, value, _ = question
     if task == "zebra_puzzle" and "," not in value:
         return f"They sit in a row. The answer is ***{value}***"

@@ -70,7 +70,7 @@ def info(question: Asked) -> dict[str, Any]:
 
 
 def failing(cases: list[tuple[Asked, str, float]]) -> list[str]:
-    """A line for every text that does not score what it should."""
+    """Return a line for every text that does not score what it should."""
     scores = [(SCORER.score(text, info(question)), question, text, value) for question, text, value in cases]
     return [
         f"{question.task} {text[:60]!r}: {score.value}, expected {value}: {score.reason}"

@@ -58,7 +58,7 @@ SEPARATORS = (
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """A scorer that gives an answer a second."""
+    """Yield a scorer that gives an answer a second."""
     scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()

@@ -16,7 +16,7 @@ ROWS = [(row_type, row) for row_type, rows in TABLES.items() for row in rows]
 
 @pytest.fixture(scope="module")
 def compatible() -> Iterator[MathAnswer]:
-    """The scorer in its compatible mode."""
+    """Yield the scorer in its compatible mode."""
     scorer = MathAnswer(MathConfig(compatible=True))
     yield scorer
     scorer.close()

@@ -20,7 +20,7 @@ from scorers.scorer import OVER_LIMIT
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
-    """A scorer that gives an answer a second, and so a loaded machine's honest work half of one, twice."""
+    """Yield a scorer that gives an answer a second, and so a loaded machine's honest work half of one, twice."""
     scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()

@@ -27,7 +27,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
-    """A scorer that raises `error` at one group."""
+    """Return a scorer that raises `error` at one group."""
 
     def before(rollout: SampledGroup) -> None:
         if rollout.prompt.group_id == group_id:
@@ -154,7 +154,7 @@ def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(st
 
 
 def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
-    """The group with no score for its first `broken` completions, each for a reason of its own."""
+    """Return the group with no score for its first `broken` completions, each for a reason of its own."""
     values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
     scores = tuple(
         Score(

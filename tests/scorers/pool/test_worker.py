@@ -40,7 +40,7 @@ class Mine(SimpleScorer):
 
 
 def hanging_for(seconds: float) -> dict[str, object]:
-    """A scorer whose hanging answers cost so many seconds."""
+    """Return a scorer whose hanging answers cost so many seconds."""
     return {"tasks": {"math": {"scorer": {"type": "math", "deadline_s": seconds}}}}
 
 
@@ -248,7 +248,7 @@ def test_a_part_that_is_told_to_end_before_the_run_is_there_ends_with_0(
 
 
 def _listens(scorers: Scorers) -> bool:
-    """Whether it has set up its signals: SIGTERM, the fifteenth bit of those that it catches."""
+    """Return whether it has set up its signals: SIGTERM, the fifteenth bit of those that it catches."""
     status = Path(f"/proc/{scorers.process.pid}/status").read_text()
     caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
     return bool(caught >> (signal.SIGTERM - 1) & 1)

@@ -278,7 +278,7 @@ class Style(SimpleScorer):
 
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> ScorersConfig:
-    """A task with a part and a penalty, whose part is the scorer above."""
+    """Return a task with a part and a penalty, whose part is the scorer above."""
     monkeypatch.setitem(__import__("sys").modules, "style", type("Module", (), {"Style": Style}))
     return ScorersConfig(
         retries=0,

@@ -69,7 +69,7 @@ class Served:
         return self.log.read_text().count("scorers.group: scored group=")
 
     def left_over(self) -> dict[str, int]:
-        """What Redis still has of requests."""
+        """Return what Redis still has of requests."""
         sizes = {
             name: self.client.zcard(KEYS(name)) if name == "slots" else self.client.hlen(KEYS(name))
             for name in ("slots", "where", "jobs", "tries")
@@ -260,7 +260,7 @@ def test_a_client_that_hangs_up_takes_its_request_along(served: Served) -> None:
 
 
 def curl(words: list[str]) -> str:
-    """What curl prints; on a machine without it, what the same words get."""
+    """Return what curl prints; on a machine without it, what the same words get."""
     if shutil.which("curl"):
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, (words, done.stderr)

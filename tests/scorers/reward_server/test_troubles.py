@@ -42,7 +42,7 @@ class Served:
     log: Path
 
     def ask(self, number: int) -> str:
-        """What becomes of one request, each of which deserves another score."""
+        """Return what becomes of one request, each of which deserves another score."""
         info = {"type": "moods", "answer": {"value": TAKES_S, "number": number}}
         answer = httpx.post(
             f"{self.url}/reward",

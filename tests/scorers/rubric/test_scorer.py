@@ -54,7 +54,7 @@ def server() -> Iterator[ScriptedEndpoint]:
 
 @pytest.fixture
 def build(server: ScriptedEndpoint) -> Iterator[Build]:
-    """A scorer that asks the server, with these options of its section and of its endpoint."""
+    """Yield a scorer that asks the server, with these options of its section and of its endpoint."""
     built: list[ServedModelScorer[VerifiedRow, Any]] = []
 
     def make(
@@ -87,7 +87,7 @@ TINYV_ROW = {"type": "tinyv", "answer": {"value": "72", "question": "6 x 12?"}}
 
 
 def texts_of(prompt: str) -> list[str]:
-    """What stands between its marks."""
+    """Return what stands between its marks."""
     nonce = re.findall(r"line \[begin ([0-9a-f]{12})\]", prompt)[0]
     return re.findall(rf"(?ms)^\[begin {nonce}\]\n(.*?)\n\[end {nonce}\]$", prompt)
 
@@ -97,7 +97,7 @@ def of(task: Task) -> dict[str, Any]:
 
 
 def teacher(call: Call) -> Saying:
-    """An honest rubric model: it knows which solutions of the corpus have a way to their result."""
+    """Return an honest rubric model: it knows which solutions of the corpus have a way to their result."""
     _, _, solution = texts_of(call.prompt)
     is_sound = any(solution == (response_part(text) or "").strip() for _, text in SOUND)
     code = re.findall(r"code: ([0-9a-f]{12})", call.prompt)[-1]

@@ -522,7 +522,7 @@ def test_a_proxy_that_refuses_is_said_without_its_password(
 
 @contextmanager
 def refusing_proxy() -> Iterator[str]:
-    """A proxy that answers each CONNECT with 407."""
+    """Return a proxy that answers each CONNECT with 407."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:

@@ -232,7 +232,7 @@ Worker = Callable[..., Endpoint]
 
 @pytest.fixture
 def worker(keys: Keys) -> Iterator[Worker]:
-    """An endpoint as another worker of the run has it: with a link of its own."""
+    """Yield an endpoint as another worker of the run has it: with a link of its own."""
     links: list[RedisLink] = []
     endpoints: list[Endpoint] = []
 

@@ -19,7 +19,7 @@ STARS = {"Thanks!": "*****", "Fine.": "***", "Go away.": "*", "Hm.": "none"}
 
 
 def reader(call: Call) -> Saying:
-    """A reader who knows what is polite, and thinks about it."""
+    """Return a reader who knows what is polite, and thinks about it."""
     return Saying(next(stars for text, stars in STARS.items() if text in call.prompt), delay_s=0.2)
 
 

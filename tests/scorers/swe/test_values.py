@@ -33,7 +33,7 @@ from tests.scorers.swe.texts import (
 
 
 def expected_ratio(before: str, mine: str, reference: str) -> float:
-    """What difflib says of the two changes."""
+    """Return what difflib says of the two changes."""
 
     def change(after: str) -> str:
         return "\n".join(list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:])

@@ -67,7 +67,7 @@ def honest(request: Request) -> Reply:
 
 
 def quick(request: Request) -> Reply:
-    """What `honest` says of the probe and of a program that prints its input, without a process for it."""
+    """Return what `honest` says of the probe and of a program that prints its input, without a process for it."""
     if not is_probe(request):
         return run(stdout=request["stdin"])
     first, second = map(int, request["stdin"].split())
@@ -179,7 +179,7 @@ def fake_servers(number: int) -> Iterator[list[FakeServer]]:
 
 
 def http(body: bytes, *, length: int | None = None) -> bytes:
-    """A whole response, or the beginning of one with a larger `length`."""
+    """Return a whole response, or the beginning of one with a larger `length`."""
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(body) if length is None else length) + body
 
 

@@ -30,7 +30,7 @@ def ledger_of(chain: Chain) -> Path:
 
 
 def record_of(path: Path, kind: str, **values: object) -> Whole:
-    """The first record of a kind with these values."""
+    """Return the first record of a kind with these values."""
     return next(
         found
         for found in scan(path)

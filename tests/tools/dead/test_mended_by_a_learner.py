@@ -19,7 +19,7 @@ from tools.main import main as millrace
 
 @pytest.fixture
 def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
-    """The next life of the chain's learner, recovered at the version of its ledger. Its feeder has no thread."""
+    """Return the next incarnation of the chain's learner, recovered at the version of its ledger. Its feeder has no thread."""
 
     def start() -> tuple[Chain, Feeder]:
         chain.journal.close()

@@ -21,7 +21,7 @@ GIB = 1 << 30
 
 
 def said(value: Any, *_: object) -> Any:
-    """What the system would say."""
+    """Return what the system would say."""
     return value
 
 

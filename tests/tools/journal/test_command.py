@@ -29,7 +29,7 @@ from tools.main import main
 
 
 def said(text: str, *spans: tuple[int, int]) -> Completion:
-    """What the fake engine says: bytes, and a NUL behind; (version, number of tokens) each span."""
+    """Return what the fake engine says: bytes, and a NUL behind; (version, number of tokens) each span."""
     ids = [*text.encode(), 0]
     firsts = [sum(count for _, count in spans[:place]) for place in range(len(spans))]
     return Completion.of_one_segment(
@@ -226,7 +226,7 @@ UNSCORABLE: dict[str, Any] = {
 
 
 def rows_in(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an exported file, whichever kind it is."""
+    """Yield the rows of an exported file, whichever kind it is."""
     if path.suffix == ".jsonl":
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
         return

@@ -44,7 +44,7 @@ def judged(text: str, label: object, source: str = "easy") -> dict[str, Any]:
 
 
 def says(call: Call) -> Saying:
-    """A judge whose verdict stands in the answer; of one with ONCE it has trouble when it is asked first."""
+    """Return a judge whose verdict stands in the answer; of one with ONCE it has trouble when it is asked first."""
     nonce = MARK.search(call.prompt)
     assert nonce is not None
     if "HUH" in call.prompt:

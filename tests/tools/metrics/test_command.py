@@ -142,7 +142,7 @@ def test_where_redis_does_not_answer_it_serves_millrace_up_0_and_recovers(
 
 @pytest.fixture
 def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The real command on a free port."""
+    """Yield the real command on a free port."""
     port, log = free_port(), tmp_path / "metrics.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(

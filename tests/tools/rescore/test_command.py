@@ -51,7 +51,7 @@ async def sample(run: Run, prompt: Prompt) -> SampledGroup:
 
 @pytest.fixture(scope="module")
 def journaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of runs with `first`, three steps of one group, each in a payload file of its own."""
+    """Return the folder of runs with `first`, three steps of one group, each in a payload file of its own."""
     runs_dir = tmp_path_factory.mktemp("rescore") / "runs"
     run = build_run(
         [
@@ -83,7 +83,7 @@ def journaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(journaled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, in the working folder of whoever wrote the scorer."""
+    """Return a copy of it, in the working folder of whoever wrote the scorer."""
     shutil.copytree(journaled, tmp_path / "runs")
     shutil.copy(ROOT / "examples" / "scorer" / "my_scorer.py", tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,7 @@ def scored(value: Value, version: str = "2") -> Score:
 def compare(
     *groups: tuple[Sequence[Value], Sequence[Value]], samples: int = 10, version: str = "2"
 ) -> Comparison:
-    """Each group's old values, which are its rewards, and its new ones."""
+    """Return each group's old values, which are its rewards, and its new ones."""
     comparison = Comparison(samples)
     for number, (old, new) in enumerate(groups):
         group = make_scored(make_prompt(str(number), n=len(old)), old)

@@ -154,7 +154,7 @@ def runs(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def look(name: str, capsys: pytest.CaptureFixture[str], seconds: float) -> dict[str, Any]:
-    """What `millrace top NAME --once --json` says of so many seconds."""
+    """Return what `millrace top NAME --once --json` says of so many seconds."""
     capsys.readouterr()
     assert main(["top", name, "--once", "--json", "--every", str(seconds)]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -164,7 +164,7 @@ def look(name: str, capsys: pytest.CaptureFixture[str], seconds: float) -> dict[
 def settled(
     name: str, bottleneck: str, capsys: pytest.CaptureFixture[str], *, look_s: float = LOOK_S
 ) -> dict[str, Any]:
-    """The verdict, once it has been `bottleneck` twice in a row."""
+    """Return the verdict, once it has been `bottleneck` twice in a row."""
     deadline, said, row = time.monotonic() + PATIENCE_S, [], 0
     while row < 2:
         try:

@@ -33,7 +33,7 @@ def status(
 
 @pytest.fixture
 def learner(link: RedisLink, keys: Keys) -> str:
-    """The key that a living learner keeps."""
+    """Return the key that a living learner keeps."""
     key = keys.alive("learner", "host-1")
     link.client.set(key, "loading")
     return key

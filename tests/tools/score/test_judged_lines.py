@@ -41,7 +41,7 @@ PATIENCE_S = 120.0  # of a busy machine
 
 
 def says(call: Call) -> Saying:
-    """A judge whose verdict stands in the answer."""
+    """Return a judge whose verdict stands in the answer."""
     nonce = MARK.search(call.prompt)
     assert nonce is not None
     verdict = "correct" if "YES" in call.prompt else "incorrect"
@@ -49,7 +49,7 @@ def says(call: Call) -> Saying:
 
 
 def once_there_are(count: int) -> Script:
-    """A judge that has everybody come again until so many different questions were put to it: never, one by one."""
+    """Return a judge that has everybody come again until so many different questions were put to it: never, one by one."""
     seen: set[str] = set()
 
     def script(call: Call) -> Saying:

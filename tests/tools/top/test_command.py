@@ -130,7 +130,7 @@ def test_a_window_is_no_longer_than_its_limit(laid: Laid, redis_url: str, tmp_pa
 
 
 def paths(tree: Any, prefix: str = "") -> set[str]:
-    """Every key of an object, nested with dots; of a list its elements'."""
+    """Return every key of an object, nested with dots; of a list its elements'."""
     if isinstance(tree, dict):
         return {
             path

@@ -238,7 +238,7 @@ def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None
 
 
 def members(groups: set[int]) -> list[int]:
-    """Every process of these groups."""
+    """Return every process of these groups."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

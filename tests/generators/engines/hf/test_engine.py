@@ -58,14 +58,14 @@ class Started:
 
 @pytest.fixture
 def unloaded(tiny_model: Path) -> Iterator[Started]:
-    """An engine that has no weights yet."""
+    """Yield an engine that has no weights yet."""
     with closing(Started(tiny_model)) as engine:
         yield engine
 
 
 @pytest.fixture
 def started(unloaded: Started, tiny_model: Path) -> Started:
-    """An engine with the folder's own weights (seed 0) as version 0."""
+    """Return an engine with the folder's own weights (seed 0) as version 0."""
     unloaded.load(tiny_model / "model.safetensors", 0)
     return unloaded
 

@@ -82,7 +82,7 @@ class Served:
         return self.engine._parts.engine
 
     def file(self, model: PreTrainedModel) -> Path:
-        """A file with the next version."""
+        """Return a file with the next version."""
         self.version += 1
         return save_weights(model, self.folder / f"{self.version}.safetensors")
 
@@ -91,7 +91,7 @@ class Served:
         self.loop.run(self.engine.load_weights(self.file(model), self.version))
 
     async def put(self, model: PreTrainedModel) -> int:
-        """The same, while the loop runs; its version."""
+        """Give the engine a new version while the loop runs, and return its number."""
         await self.engine.load_weights(self.file(model), self.version)
         return self.version
 
@@ -409,7 +409,7 @@ def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:
 
 @pytest.fixture
 def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What those who ask a judge set, and the process that asks it."""
+    """Yield what those who ask a judge set, and the process that asks it."""
     monkeypatch.setenv("LLM_JUDGE_API_KEY", KEY)
     monkeypatch.setenv("LLM_JUDGE_MAX_TOKENS", str(judging.MAX_TOKENS))
     yield

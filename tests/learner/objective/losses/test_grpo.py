@@ -23,7 +23,7 @@ def loss_of(
     num_tokens: int = 1,
     dual_clip: float | None = 3.0,
 ) -> tuple[float, list[float], Loss]:
-    """The loss of tokens with these ratios, its gradient by each log-probability, and its sums."""
+    """Return the loss of tokens with these ratios, its gradient by each log-probability, and its sums."""
     sampled = torch.full((1, len(ratios)), -2.0)
     logprobs = (sampled + torch.tensor([ratios]).log()).requires_grad_()
     loss = grpo_loss(

@@ -23,7 +23,7 @@ JAVASCRIPT = {"language": "javascript"} | SUM
 
 
 def told(name: str, text: str, *, shape: str = STDIO) -> Case:
-    """A whole completion."""
+    """Return a whole completion."""
     return Case(name=name, info=row(ADD[shape]), text=text, value=0.0)
 
 

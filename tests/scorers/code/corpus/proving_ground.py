@@ -49,7 +49,7 @@ class Planted:
     victim: int = 0  # a process of the user who runs the scorers
 
     def fill(self, case: Case) -> Case:
-        """The case, with what it attacks by name."""
+        """Return the case, with what it attacks by name."""
         text = case.text
         for mark, value in (
             ("@PORT@", self.port),
@@ -63,7 +63,7 @@ class Planted:
         return replace(case, text=text)
 
     def damage(self) -> list[str]:
-        """What is not as it was planted."""
+        """Return what is not as it was planted."""
         planted = self.folder / "planted"
         found = [f"contacted: {visitor}" for visitor in self.visitors]
         names = sorted(path.name for path in self.folder.iterdir())

@@ -66,17 +66,17 @@ class Case:
 
 
 def fenced(source: str, tag: str = "python") -> str:
-    """A completion that holds the program."""
+    """Return a completion that holds the program."""
     return f"Here it is.\n```{tag}\n{source.rstrip(chr(10))}\n```\n"
 
 
 def row(answer: Mapping[str, Any], row_type: str = "code_verifiable") -> dict[str, Any]:
-    """A row's verification_info."""
+    """Return a row's verification_info."""
     return {"type": row_type, "answer": dict(answer)}
 
 
 def case(name: str, answer: Mapping[str, Any], source: str, value: float, *, row_type: str = "code") -> Case:
-    """A case whose completion is the program in a fence; the program is dedented."""
+    """Return a case whose completion is the program in a fence; the program is dedented."""
     tag = str(answer.get("language", "python"))
     return Case(
         name=name,
@@ -87,14 +87,14 @@ def case(name: str, answer: Mapping[str, Any], source: str, value: float, *, row
 
 
 def stdio(*pairs: tuple[str, str], language: str | None = None) -> dict[str, Any]:
-    """An answer with cases of input and output."""
+    """Return an answer with cases of input and output."""
     return {"test_cases": [{"input": text, "output": output} for text, output in pairs]} | (
         {} if language is None else {"language": language}
     )
 
 
 def calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
-    """An answer with calls of a function, as Python values."""
+    """Return an answer with calls of a function, as Python values."""
     return {
         "fn_name": name,
         "inputs": [arguments for arguments, _ in pairs],
@@ -103,7 +103,7 @@ def calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
 
 
 def told_calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
-    """The same as LiveCodeBench has it: JSON, one argument a line."""
+    """Return the same as LiveCodeBench has it: JSON, one argument a line."""
     return {
         "fn_name": name,
         "inputs": ["\n".join(map(json.dumps, arguments)) for arguments, _ in pairs],
@@ -112,17 +112,17 @@ def told_calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
 
 
 def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
-    """An answer with tests of one assert each."""
+    """Return an answer with tests of one assert each."""
     return {"tests": list(tests)} | ({"setup": setup} if setup else {})
 
 
 def attacks(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
-    """The trick in front of (and `after` behind) a wrong answer, in each of the shapes."""
+    """Yield the trick in front of (and `after` behind) a wrong answer, in each of the shapes."""
     yield from _told(name, trick, shapes, after, "code_verifiable")
 
 
 def exhausts(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
-    """The same for tricks that use up a limit: the first case decides, so that each takes its time once."""
+    """Yield the same for tricks that use up a limit: the first case decides, so that each takes its time once."""
     yield from _told(name, trick, shapes, after, "code")
 
 
@@ -135,7 +135,7 @@ def _told(name: str, trick: str, shapes: tuple[str, ...], after: str, row_type: 
 
 
 def breach(name: str, condition: str, shapes: tuple[str, ...] = (STDIO,)) -> Iterator[Case]:
-    """An answer that is right if, and only if, a forbidden thing can be done.
+    """Yield an answer that is right if, and only if, a forbidden thing can be done.
 
     Args:
         name: of the case.

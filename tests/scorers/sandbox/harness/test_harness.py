@@ -24,7 +24,7 @@ def scorer() -> Iterator[CodeTests]:
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[CodeTests]:
-    """A scorer that gives an answer a second in all."""
+    """Yield a scorer that gives an answer a second in all."""
     built = CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=1.0), ScorersConfig())
     yield built
     built.close()

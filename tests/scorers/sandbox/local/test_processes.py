@@ -14,7 +14,7 @@ ALLOWED = 1 << 40
 
 @contextmanager
 def forked(do: Callable[[], None]) -> Iterator[int]:
-    """A child that does it and waits to be killed."""
+    """Start a child that does it and waits to be killed."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -37,7 +37,7 @@ ROW = {"type": "code", "answer": {"test_cases": CASES}}
 
 
 def full(body: Reply) -> Callable[[Request], Reply | bytes]:
-    """Every other call is told to come back."""
+    """Tell every other call to come back."""
     turns = itertools.cycle([True, False])
     later = b"HTTP/1.1 503 Full\r\nRetry-After: 0.3\r\nContent-Length: 0\r\n\r\n"
     return lambda request: later if next(turns) else {**fake.quick(request), **body}

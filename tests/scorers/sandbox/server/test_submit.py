@@ -20,7 +20,7 @@ from scorers.sandbox.wire import RunReply, RunRequest
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    """The best that this machine has."""
+    """Yield the best sandbox that this machine has."""
     try:
         sandbox = best_local()
     except SandboxMissing as error:
@@ -46,7 +46,7 @@ CASES = [("3 5", "8"), ("-10 4", "-6"), ("1 1", "3")]
 
 
 def judged(sandbox: LocalSandbox, body: dict[str, object]) -> dict[str, Any]:
-    """What `/submit` answers, each run in the sandbox here."""
+    """Return what `/submit` answers, each run in the sandbox here."""
 
     async def run(asked: RunRequest) -> bytes:
         return run_request(sandbox, asked).model_dump_json().encode()

@@ -35,7 +35,7 @@ FILTERS = {
 
 
 def answer(program: bytes, number: int, arch: int, args: tuple[int, ...] = ()) -> int:
-    """What the kernel does: run the BPF program on `struct seccomp_data`."""
+    """Return what the kernel does: run the BPF program on `struct seccomp_data`."""
     data = struct.pack("<IIQ6Q", number, arch, 0, *(*args, *(0,) * (6 - len(args))))
     at, accumulator = 0, 0
     while True:
