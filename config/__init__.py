@@ -1,1 +1,1 @@
-"""What a run is: frozen, closed, documented sections. Imports nothing heavy, so that a typo is answered at once."""
+"""This package says what a run is, in frozen, closed, documented sections. Nothing heavy delays a typo's answer."""

@@ -1,4 +1,4 @@
-"""Other systems' variables of the environment, as keys of a configuration here.
+"""This module reads other systems' variables of the environment as keys of a configuration here.
 
 In: the environment's variables, and what our own layers say. Out: keys with their values, each with the variable that
 said it. Pure; called by `config.loading`, for runs and for rows that are scored without one. II-Thought and

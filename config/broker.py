@@ -1,4 +1,4 @@
-"""How the roles meet: where Redis is, and how long a silent worker is believed to be alive."""
+"""This section says how the roles meet: where Redis is, and how long a silent worker is believed to be alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where prompts come from: datasets by name or file, or problems made on the spot."""
+"""These sections say where prompts come from: datasets by name or file, or problems made on the spot."""
 
 from __future__ import annotations
 

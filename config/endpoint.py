@@ -1,4 +1,4 @@
-"""A served model that scorers ask: where it is, how it is asked, and how much of it all workers of a run may use."""
+"""This section describes a served model that scorers ask: its address, how to ask, and how much a run may ask."""
 
 from __future__ import annotations
 

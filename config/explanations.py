@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words: which key, where it was written, what was expected, which key is near.
+"""This module says what is wrong with a configuration: the key, its place, what was expected, which key is near.
 
 In: pydantic's errors and the merged tree. Out: the text of a ConfigError. Runs in every entry point, before anything
 heavy is imported.

@@ -1,4 +1,4 @@
-"""How groups are sampled: the engine, and how much of it a run uses."""
+"""These sections say how groups are sampled: the engine, and how much of it a run uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of settings: taken apart into values with their places, and put together again.
+"""This module takes trees of settings apart into values with their places, and puts them together again.
 
 In: what a file, the environment or the command line says. Out: its leaves, and the tree that several layers make
 together. Pure; called by `config.loading`, which knows the layers and their order.

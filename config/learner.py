@@ -1,4 +1,4 @@
-"""How the policy is trained: the objective, the backend, the weights' way to the generators, what is kept on disk.
+"""These sections say how the policy is trained: objective, backend, the weights' way to the generators, what is kept.
 
 Four of the sections are seams, each a union of types: `objective`, `backend`, `weights` and the elements of `loggers`.
 A new type is one section here, one file under `learner/`, and one case in the seam's `build.py`. The type `custom`

@@ -1,4 +1,4 @@
-"""From files, environment and command line to one frozen `Run`, or to an error that says which key and what to do.
+"""This module makes one frozen `Run` of files, environment and command line, or an error that says what to do.
 
 YAML < environment (`MILLRACE_LEARNER__OPTIMIZER__LR`) < command line (`learner.optimizer.lr=1e-6`). The one module that
 reads the environment's settings (config.logs reads the secrets too, at every line, to mask them). Runs in every

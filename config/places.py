@@ -1,4 +1,4 @@
-"""What of a configuration can only be a place on this machine's disk. A name on the hub is OWNER/NAME, or NAME."""
+"""This module tells which values must be a place on this machine's disk. A name on the hub is OWNER/NAME, or NAME."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of scores: the shape of an answer, and what is taken off a reward."""
+"""These sections say what becomes of scores: the shape of an answer, and what is taken off a reward."""
 
 from __future__ import annotations
 

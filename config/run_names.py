@@ -1,4 +1,4 @@
-"""What may name a run, in configurations and on command lines. Imports nothing heavy: a typo is answered at once."""
+"""This module says what may name a run. It imports nothing heavy: a typo is answered at once."""
 
 from __future__ import annotations
 

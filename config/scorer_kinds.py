@@ -1,4 +1,4 @@
-"""What judges one answer: a section for each kind of scorer.
+"""These sections say what judges one answer: there is one for each kind of scorer.
 
 `ScorerConfig` is their union, told apart by `type`. `tasks.kinds` declares what each is for; `config.scorers` gives one
 to each task.

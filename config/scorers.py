@@ -1,4 +1,4 @@
-"""How completions are scored: one entry a task."""
+"""These sections say how completions are scored: one entry for each task."""
 
 from __future__ import annotations
 

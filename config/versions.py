@@ -1,4 +1,4 @@
-"""What `--version` shows: the versions that a bug report needs. Reads metadata; imports none of the libraries."""
+"""This module gives the versions that `--version` shows and a bug report needs. It imports none of the libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the run is doing, for the other roles (the hash `run`) and for people and tools without Redis (status.json)."""
+"""This module says what the run is doing: to the other roles (the hash `run`), to people and tools (status.json)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scorer has read from the row of its last completion, which most often is the row of the next one too.
+"""A scorer keeps what it has read from the row of its last completion, most often the row of the next one too.
 
 In: a row's `verification_info`. Out: what the scorer's own reader makes of the row. The completions of a group come one
 after the other with the same object, so the row is read once a group. Kept by scorers that run programs: reading their

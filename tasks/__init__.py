@@ -1,1 +1,1 @@
-"""What a row is, for every role: from a row as its users have it to the task that scores it. Imports `config` alone."""
+"""This package says what a row is, from its users' form to the task that scores it. It imports `config` alone."""

@@ -1,4 +1,4 @@
-"""How the rows of verl say their answers: from `reward_model.ground_truth` and `extra_info` to an `answer`.
+"""This module makes an `answer` of what verl's rows say in `reward_model.ground_truth` and `extra_info`.
 
 In: the ground truth, and `extra_info` with the text of the row's prompt under "prompt" where it brings no other. Out:
 the `answer` of a `verification_info`. `tasks.kinds` names one of these functions for each row type that needs one; a

@@ -1,4 +1,4 @@
-"""Reasoning360's rows of CodeI/O and CRUXEval: what their prompt says, and the rest of the row does not.
+"""This module reads Reasoning360's rows of CodeI/O and CRUXEval: what their prompt says and the rest of a row does not.
 
 In: `reward_model.ground_truth`, and `extra_info` with the text of the prompt. Out: the answer of a `codeio` or
 `cruxeval` row. Called by `tasks.verl`. The ground truth of CodeI/O is one input or output; the program,

@@ -1,4 +1,4 @@
-"""Values of a row in JSON's types, and how messages about them speak.
+"""This module puts a row's values into JSON's types, and words messages about them.
 
 In: what a file, a column of parquet or a caller holds. Out: the same as objects, lists, texts and numbers, or
 `BadMessage` naming the part that can't be written. Used by `tasks.route` and `tasks.verl`.

@@ -1,1 +1,1 @@
-"""Where prompts come from: data sets, and problems made on the spot."""
+"""The prompts of a run come from here: data sets, and problems made on the spot."""

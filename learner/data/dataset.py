@@ -1,4 +1,4 @@
-"""From a file, a `datasets` name or a generator of problems to rows: a chat, and what its answer is checked against.
+"""This module makes rows of a file, a `datasets` name or generated problems: a chat, and what checks its answer.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
 `reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Others are read by a
@@ -32,7 +32,7 @@ class RowError(Permanent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One problem."""
+    """One problem, with its chat and what checks its answer."""
 
     messages: tuple[Mapping[str, str], ...]
     task: str

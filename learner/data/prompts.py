@@ -1,4 +1,4 @@
-"""Where prompts come from: rows of a data set, or problems made on the spot, in the run's order.
+"""This module gives prompts in the run's order: rows of a data set, or problems made on the spot.
 
 In: `data.train` or `data.held_out`. Out: for each ordinal of the run one `Prompt`. Runs in the learner's feeder.
 The order is a function of the ordinal and the run's seed, so going back to any position is setting a number.
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which row a draw is."""
+    """The place of a draw: which row it is."""
 
     epoch: int  # passes over the data before this one
     row: int  # index in the source, rows left out counted

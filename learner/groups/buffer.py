@@ -17,7 +17,7 @@ from learner.journal.writer import Journal
 
 
 class GroupBuffer:
-    """Holds scored groups by id.
+    """The buffer holds scored groups by id.
 
     Args:
         journal: names the groups that have an outcome; such a group is never handed out.

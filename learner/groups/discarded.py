@@ -1,4 +1,4 @@
-"""What the ledger keeps of a group that never trains: how it ended, and the facts by which a person can tell its way.
+"""This module says what the ledger keeps of a group that never trains: its end, and facts that show a person its way.
 
 In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts are a few hundred bytes;
 prompt, answers and scores are gone with the group. Used by `learner.groups.intake`.

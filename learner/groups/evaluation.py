@@ -1,4 +1,4 @@
-"""Held-out rounds: asked for at a version, filled as their groups come back, written down when whole.
+"""Held-out rounds are asked for at a version, filled as their groups come back, and written down when whole.
 
 In: scored groups of the split `eval`. Out: a result a round, which the journal records: that is the groups' outcome.
 Training never waits for a round, except for version 0 and the final weights.

@@ -1,4 +1,4 @@
-"""Which groups train: what is dropped, and why in words.
+"""This module decides which groups train: it names what is dropped, and why in words.
 
 In: a scored group. Out: the reason to drop it, or none. The first words of a reason, up to the colon, are its kind: the
 audit and the metrics count by it. Used by `learner.groups.intake`.

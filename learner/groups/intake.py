@@ -36,7 +36,7 @@ LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Where the groups without an outcome are."""
+    """A survey says where the groups without an outcome are."""
 
     places: dict[str, int]  # stream -> groups
     oldest_s: float  # age of the oldest one that is not scored yet, in working time

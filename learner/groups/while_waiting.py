@@ -1,4 +1,4 @@
-"""What rank 0 does while it waits for groups or for Redis: its thread has nothing else that looks around.
+"""Rank 0 does this while it waits for groups or for Redis: its thread has nothing else that looks around.
 
 In: the feeder, what an operator asked for in Redis, the other ranks. Out: what ended the feeder is raised, and an
 operator's request takes effect. Dead groups that an operator wants again are issued, and no rank's wait times out.

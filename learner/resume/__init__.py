@@ -1,1 +1,1 @@
-"""How a run goes on: what earlier incarnations left, what its configuration may change, recovery and replay."""
+"""A run goes on by this: what earlier incarnations left, what its configuration may change, recovery and replay."""

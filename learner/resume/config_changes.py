@@ -1,4 +1,4 @@
-"""What of a run's configuration may change while it goes on.
+"""This module says what of a run's configuration may change while the run goes on.
 
 In: the configuration of its last incarnation (YAML) and that of the new one. Out: a line for each key that changes, or
 RunFailed with the keys that can't. Pure; used by the learner at its start. Needs no torch.

@@ -1,4 +1,4 @@
-"""Log-probabilities of packed tokens, without ever holding tokens x vocabulary at once.
+"""This module computes log-probabilities of packed tokens, without ever holding tokens x vocabulary at once.
 
 In: one micro-batch of packed sequences. Out: each trained token's log-probability under the policy at the sampling
 temperature, with its gradient, and its entropy. Runs in every rank, inside the backend's engine. A model whose logits

@@ -37,7 +37,7 @@ class WeightHandle(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """Where the weights of a version are for the generators."""
+    """The place of a version's weights, for the generators."""
 
     path: str  # what the announcement names: a folder with model.safetensors, or a handle that no folder has
     checksum: str  # sha256 of that file, hex

@@ -1,4 +1,4 @@
-"""Versions of the weights as folders on the learner's disk: where they lie, how one is made whole, which ones go.
+"""This module keeps versions of the weights as folders on the learner's disk: their place, their making, their end.
 
 In: a handle on the weights. Out: `weights/v000007/model.safetensors`, which has its name only when it is whole. Used by
 the transports; the tools ask where the versions of a run lie.

@@ -1,4 +1,4 @@
-"""Whether what a program printed is what a case expects: pure functions on text.
+"""This module says whether a program printed what a case expects, by pure functions on text.
 
 In: expected and printed standard output. Out: None where they are the same, else a short reason. Called by
 `scorers.code.scorer` outside the sandbox: the expected text never enters it.

@@ -1,4 +1,4 @@
-"""From a row's `verification_info` to the tests that it means: checked, typed, once a row.
+"""This module makes of a row's `verification_info` the tests that it means: checked, typed, once a row.
 
 In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of five shapes. Out: a `Suite`. Called by
 `scorers.code.scorer` in the scorer's process, once for a row's whole group, before anything of it is scored. What could

@@ -93,7 +93,7 @@ class CaseTally:
 
 
 class CodeTests:
-    """Scorer of programs. Holds the sandbox."""
+    """This scorer judges programs. It holds the sandbox."""
 
     name = "code"
 

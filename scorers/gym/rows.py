@@ -59,7 +59,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One entry."""
+    """One entry of a data set, checked."""
 
     dataset: DataSet
     entry: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What an answer must be before reasoning-gym's scorer is asked, and what of its value counts.
+"""These rules say what an answer must be before reasoning-gym's scorer is asked, and what of its value counts.
 
 In: an answer, and its row. Out: why it is refused, or the value that counts. Called by `scorers.gym.scorer`. The
 library's scorers are made for texts that mean well: some parse their text as Python, and some pay in full for what is

@@ -47,7 +47,7 @@ class LibraryUnfit(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What the library makes of one answer."""
+    """The library's word on one answer."""
 
     value: float | None  # as the library has it; None where it has none
     reason: str = ""  # why it has none

@@ -51,7 +51,7 @@ class _Group:
 
 
 class GymAnswer:
-    """Scorer of reasoning-gym's tasks. Holds the sandbox."""
+    """This scorer judges reasoning-gym's tasks. It holds the sandbox."""
 
     name = "gym"
 
