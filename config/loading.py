@@ -128,7 +128,7 @@ def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> 
 
 
 def redis_url() -> SecretStr | None:
-    """REDIS_URL, if it is set."""
+    """Return REDIS_URL, if it is set."""
     return Environment().redis_url
 
 

@@ -74,7 +74,7 @@ class Run(Section):
     @field_validator("name")
     @classmethod
     def _not_reserved(cls, name: str, info: ValidationInfo) -> str:
-        """Unless it is Millrace itself that names the run, see `config.loading`."""
+        """Refuse a reserved name, unless Millrace itself names the run, see `config.loading`."""
         if name in RESERVED_NAMES and not (info.context or {}).get("reserved"):
             raise ValueError(f"{name!r} is reserved")
         return name

@@ -83,7 +83,7 @@ def _start(run: Run, words: Sequence[str]) -> int:
 
 
 def _check_places(run: Run) -> None:
-    """Before torch is imported. Who waits for a run that has begun has to hear it from the session; see there."""
+    """Check the places of a run that has not begun, before torch is imported; of a begun run the session reports faults."""
     from learner.journal.ledger import ledgers
     from learner.launch.preflight import check_places
 

@@ -89,7 +89,7 @@ class Session:
     def open(self) -> None:
         """Take the run's folder and look what is there.
 
-        Where a run that has begun can't go on, whoever waits for it hears why; a name that is new stays free.
+        Where a run that has begun can't go on, the processes that wait for it hear why; a name that is new stays free.
 
         Raises:
             What `locked`, `check_redis` and `look` of `learner.resume.history` raise, or RunFailed: the configuration
@@ -193,7 +193,7 @@ class Session:
             self._publish_status("failed", str(error), version)
 
     def _version(self) -> int:
-        """Optimizer steps done before this incarnation, as far as is known without a policy."""
+        """Return the optimizer steps done before this incarnation, as far as is known without a policy."""
         if not self.history.has_begun:
             return 0
         return self.history.version or int(read_status(self.run.folder).get("version", 0))

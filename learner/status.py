@@ -114,7 +114,7 @@ class Status:
         return self._run_owner.fence if self._run_owner else 0
 
     def _write(self, status: str, reason: str, version: int, **more: str) -> bool:
-        """False: a newer learner has the run, and Redis was told nothing."""
+        """Write the status to file and Redis. False: a newer learner has the run, and Redis was told nothing."""
         self._write_file(status, reason, version)
         fields = {"status": status, "reason": reason, "begun": self._begun, **more}
         flat = [part for pair in fields.items() for part in pair]

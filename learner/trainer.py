@@ -171,7 +171,7 @@ class TrainingLoop:
     def _finish(self) -> str:
         """Make the last evaluation, checkpoint and model; give up the rounds that have not ended, and say so.
 
-        Where a signal comes first nothing is given up: what is out stays in Redis, and the next learner goes on.
+        Where a signal comes first, nothing is given up: groups in flight stay in Redis, and the next learner goes on.
         """
         is_done = self.version >= self.run.learner.steps
         is_last = is_done or self.selection.has_drained()
@@ -188,7 +188,7 @@ class TrainingLoop:
         return FINISHED if is_done else DRAINED
 
     def _give_up_rounds(self) -> None:
-        """Older rounds that are still open, with what has come by now."""
+        """Give up the older rounds that are still open, with what has come by now."""
         while self.evaluation.rounds.open and self.intake.read(block_s=0):
             pass
         self.evaluation.give_up()

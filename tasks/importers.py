@@ -18,13 +18,13 @@ Importer = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
 
 
 def code(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads an object of tests; a function's prefix may stand beside it."""
+    """Read an object of tests; a function's prefix may stand beside it."""
     answer = to_object(truth, "reward_model.ground_truth")
     return {**answer, "prefix": extra["prefix"]} if "functional" in answer and extra.get("prefix") else answer
 
 
 def ifeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the ground truth as the list of kwargs; the instructions are beside it. Raises BadMessage."""
+    """Read the ground truth as the list of kwargs; the instructions are beside it. Raises BadMessage."""
     ids = extra.get("instruction_id_list")
     if not ids:
         raise BadMessage(
@@ -34,7 +34,7 @@ def ifeval(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ifbench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the instructions as they are, and the prompt that some of them repeat."""
+    """Read the instructions as they are, and the prompt that some of them repeat."""
     return {"value": truth, "prompt": extra["prompt"]}
 
 
@@ -46,7 +46,7 @@ _QUESTION: Final = "The question is:"  # after the tables, in Reasoning360's pro
 
 
 def table(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads from the question's text whether it asks for a percentage, or for several answers in its order."""
+    """Read from the question's text whether it asks for a percentage, or for several answers in its order."""
     question = str(extra["prompt"]).rpartition(_QUESTION)
     answer = {"value": truth}
     if question[1] and _PERCENT.search(question[2]):
@@ -60,7 +60,7 @@ _WITH_PROMPT: Final = ("tablereformat", "plot_unscrambling")  # tasks of LiveBen
 
 
 def livebench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the task, which decides by what rule; the prompt goes along where that rule needs it."""
+    """Read the task, which decides by what rule; the prompt goes along where that rule needs it."""
     task, prompt = extra.get("task"), extra.get("prompt")
     answer = {"value": truth, "task": task, "category": extra.get("category")}
     prompt = prompt[-1] if isinstance(prompt, list) and prompt else prompt
@@ -68,7 +68,7 @@ def livebench(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def qa_em(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the ground truth of Search-R1: `{"target": [...]}`, or the JSON text of it."""
+    """Read the ground truth of Search-R1: `{"target": [...]}`, or the JSON text of it."""
     del extra
     if isinstance(truth, str) and not truth.lstrip().startswith("{"):
         return {"value": [truth]}
@@ -77,7 +77,7 @@ def qa_em(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reasoning_gym(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads Reasoning360's rows, whose `extra_info` names the task, and reasoning-gym's own: the entry as JSON."""
+    """Read Reasoning360's rows, whose `extra_info` names the task, and reasoning-gym's own: the entry as JSON."""
     is_text = isinstance(truth, str) and "task" not in extra and truth.lstrip().startswith("{")
     if is_text or isinstance(truth, Mapping):
         entry = to_object(truth, "reward_model.ground_truth")
@@ -98,11 +98,11 @@ def reasoning_gym(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judged(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the reference and the question: the row's own without instructions, else the prompt."""
+    """Read the reference and the question: the row's own without instructions, else the prompt."""
     question = extra.get("question") or extra.get("original_question") or extra["prompt"]
     return {"value": truth, "question": question} if question else {"value": truth}
 
 
 def graded(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads what a judge needs, and the criteria of the row."""
+    """Read what a judge needs, and the criteria of the row."""
     return {**judged(truth, extra), "criteria": extra["criteria"]}

@@ -62,12 +62,12 @@ class TaskKind:
 
 
 def with_reference(answer: dict[str, Any]) -> dict[str, Any]:
-    """Makes the reference text. Raises BadMessage where there is none."""
+    """Make the answer's reference text. Raises BadMessage where there is none."""
     return {**answer, "value": reference(answer.get("value"))}
 
 
 def with_criteria(answer: dict[str, Any]) -> dict[str, Any]:
-    """Takes blank criteria for none, and makes the reference text where the row has one. Raises BadMessage."""
+    """Take blank criteria for none, and make the reference text where the row has one. Raises BadMessage."""
     kept = {key: value for key, value in answer.items() if key != "criteria" or str(value).strip()}
     return with_reference(kept) if "value" in kept else kept
 
@@ -89,7 +89,7 @@ LIVEBENCH_TASKS: Final = (
 
 
 def with_known_task(answer: dict[str, Any]) -> dict[str, Any]:
-    """Refuses a task of LiveBench that has no rule. Raises UnknownType."""
+    """Refuse a task of LiveBench that has no rule. Raises UnknownType."""
     name = str(answer.get("task"))
     if {"value", "task"} <= answer.keys() and name not in LIVEBENCH_TASKS:
         raise UnknownType(
@@ -316,7 +316,7 @@ _UNSCORED: Final = ("simulation__*", "logic__*", "stem__*", "ood__*")
 
 
 def _order(source: tuple[str, str | None]) -> tuple[int, int]:
-    """Marks come first, then whole names, then the longer beginning of a name, then a part inside it."""
+    """Return a sort key: marks, then whole names, then the longer beginning of a name, then a part inside it."""
     pattern, row_type = source
     if pattern.startswith("*"):
         is_mark = row_type is not None and pattern.strip("*") in ROW_TYPES[row_type].marks
@@ -344,7 +344,7 @@ def kind_of(row_type: str) -> TaskKind:
 
 
 def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
-    """Holds an answer against its kind's declaration.
+    """Hold an answer against its kind's declaration.
 
     Raises:
         BadMessage: naming what the answer lacks.

@@ -81,7 +81,7 @@ def hint(name: str, known: Collection[str]) -> str:
 
 
 def listed(names: Any) -> str:
-    """Names for a message, cut where there are too many."""
+    """List names for a message, cut where there are too many."""
     text = ", ".join(map(str, names))
     return text if len(text) <= _LISTED_CHARS else f"{text[:_LISTED_CHARS]}..."
 
@@ -96,7 +96,7 @@ def shown(value: Any) -> str:
 
 
 def reference(value: Any) -> str:
-    """Writes a reference as text: a number is written, a list of one value is that value, outer space goes.
+    """Write a reference as text: a number is written, a list of one value is that value, outer space goes.
 
     Raises:
         BadMessage: there is no such value.

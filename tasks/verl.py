@@ -86,7 +86,7 @@ def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
 
 
 def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> str:
-    """Return whom a row is for: a rubric model where the row has criteria, else TinyV; in a run with one, that one."""
+    """Return whom a row is for: a rubric model where the row has criteria, else TinyV; a run with one has that."""
     criteria = extra["criteria"]
     if criteria is not None and not isinstance(criteria, str):
         raise BadMessage(f"criteria must be text, got {shown(criteria)}")

@@ -90,7 +90,7 @@ class PromptSource:
         )
 
     def evaluation_prompt(self, version: int, index: int) -> Prompt:
-        """Held-out prompt `index` of the round for `version`."""
+        """Return held-out prompt `index` of the round for `version`."""
         place, row = self.place(index)
         evaluation = self.run.evaluation
         return self._prompt(

@@ -89,7 +89,7 @@ def facts_of(message: Message) -> dict[str, Any]:
 
 
 def _tokens_by_version(rollout: SampledGroup) -> list[list[int]]:
-    """Policy version and number of tokens that it sampled, for each version."""
+    """Return each policy version with the number of tokens that it sampled."""
     tokens: Counter[int] = Counter()
     for completion in rollout.completions:
         for span in completion.policy_spans:

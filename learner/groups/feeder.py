@@ -78,7 +78,7 @@ class Feeder:
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def start(self) -> None:
-        """Begin, once `rebase` has said where."""
+        """Start the thread, once `rebase` has said where it begins."""
         self._thread.start()
 
     @property
@@ -108,7 +108,7 @@ class Feeder:
         self.wake()
 
     def wake(self) -> None:
-        """Tell it that slots were freed."""
+        """Tell the thread that slots were freed."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -119,7 +119,7 @@ class Feeder:
             self._thread.join(timeout=30.0)
 
     def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
-        """Training groups as they are issued: an id makes the same group each time."""
+        """Make training groups as they are issued: an id makes the same group each time."""
         return [
             _entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids
         ]

@@ -69,7 +69,7 @@ class WorkingTime:
         return self._clock() - self.lost_s
 
     def look(self, *, is_paused: bool, group_bytes: float) -> float:
-        """Returns the seconds since the last look in which nobody could work.
+        """Return the seconds since the last look in which nobody could work.
 
         A pause or full memory counts if it was there at both looks: a step may lie between them.
 
@@ -217,7 +217,7 @@ class Intake:
         self.settle({group.group_id: dropped(group, reason) for group, reason in late})
 
     def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
-        """Mean reward of the groups that came back since the last call, dropped ones included, and what was dropped."""
+        """Return the mean reward of all groups that came back since the last call, and what of them was dropped."""
         rewards, dropped = self._rewards, self.dropped
         self._rewards, self.dropped = [], {}
         return (sum(rewards) / len(rewards) if rewards else None), dropped

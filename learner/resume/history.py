@@ -75,10 +75,10 @@ def has_begun(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Be this folder's only learner; the kernel lets go when the process ends, however it ends.
+    """Lock the folder for this learner; the kernel lets go when the process ends, however it ends.
 
     Raises:
-        NameTaken: another one is.
+        NameTaken: another learner has the lock.
         RunFailed: the folder can't be written.
     """
     file = folder / "learner.lock"
@@ -146,7 +146,7 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
 
 
 def check_start(run: Run, folder: Path) -> None:
-    """See that a run can begin from the checkpoint `folder`: its name is taken once it has, and bound to that folder.
+    """Check that a run can begin from the checkpoint `folder`: its name is taken once it has, and bound to that folder.
 
     Raises:
         RunFailed: it is none, it is broken, it is of a learner of another shape, or no steps are left to do.

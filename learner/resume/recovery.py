@@ -113,7 +113,7 @@ class Recovery:
                     yield found.group_id
 
     def _drop_what_can_not_make_it(self, version: int) -> None:
-        """After groups_per_step or max_lag became smaller: where the steps to come can't train all, the oldest go."""
+        """Drop the oldest groups that a smaller groups_per_step or max_lag leaves no step to train."""
         if self._run.learner.late_groups != "wait":
             return
         size, max_lag = self._run.learner.groups_per_step, self._run.learner.max_lag

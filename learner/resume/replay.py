@@ -178,7 +178,7 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
 
 
 def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
-    """sha256 of the weights as they are published.
+    """Return the sha256 of the weights as they are published.
 
     Args:
         scratch: folder for the file, made if it is not there; the caller removes it.

@@ -74,7 +74,7 @@ class TokenLogprobs(nn.Module):
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
     def forward(self, hidden_KD: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability of each target, nats, float32, and the detached entropy of each distribution, nats."""
+        """Return each target's log-probability, nats, float32, and each distribution's detached entropy, nats."""
         # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
         # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
         # 0.6 GB all the time, would be stale after each optimizer step, and under ZeRO-3 would be the whole head.
@@ -138,7 +138,7 @@ class LogprobModel(nn.Module):
         self.model = model
 
     def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of one micro-batch.
+        """Return log-probabilities and entropies of one micro-batch.
 
         Args:
             token_ids_T: the micro-batch's tokens, int64.

@@ -23,7 +23,7 @@ class SavedWeights:
 
     @classmethod
     def of(cls, file: Path) -> SavedWeights:
-        """Read a file for its checksum: for whoever has not hashed it while writing."""
+        """Read a file for its checksum, where it was not hashed while it was written."""
         return cls(checksum=file_checksum(file), size_bytes=file.stat().st_size)
 
 

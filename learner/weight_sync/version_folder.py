@@ -18,7 +18,7 @@ KEEP = 2  # versions on disk: the newest, and the one that a generator may be re
 
 
 def published(run: Run) -> Path:
-    """Folder of the versions: the run's own, or one in a folder that may be every run's (/dev/shm, say)."""
+    """Return the folder of the versions: the run's own, or one in a folder that may be every run's (/dev/shm, say)."""
     weights = run.learner.weights
     elsewhere = weights.directory if isinstance(weights, FilesystemTransportConfig) else None
     return (elsewhere / run.name if elsewhere else run.folder / "weights").absolute()

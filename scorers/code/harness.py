@@ -93,7 +93,7 @@ class Job:
 
 
 def new_nonce() -> str:
-    """Text that nobody can guess."""
+    """Make a text that nobody can guess."""
     return secrets.token_hex(16)
 
 

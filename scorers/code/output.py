@@ -47,7 +47,7 @@ def _lines(text: str, compatible: bool) -> list[str]:
 
 
 def _same_line(got: str, expected: str, compatible: bool) -> bool:
-    """Token by token, where the expected one is a float; the space between tokens as it is."""
+    """Return whether two lines agree token by token, floats within a tolerance, the space between tokens exactly."""
     mine, theirs = re.split(r"(\s+)", got), re.split(r"(\s+)", expected)
     return len(mine) == len(theirs) and all(
         token == wanted or _near(token, wanted, compatible)

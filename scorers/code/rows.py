@@ -184,7 +184,7 @@ def _test_cases(cases: Any) -> tuple[StdioCase, ...]:
 
 
 def _stdio(value: Any, key: str) -> str:
-    """Text; some rows hold it as its lines."""
+    """Return a case's text, which some rows hold as a list of lines."""
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str)
@@ -197,7 +197,7 @@ def _stdio(value: Any, key: str) -> str:
 
 
 def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
-    """Function calls: arguments as a list, or as text with one JSON value a line; results as JSON text or values."""
+    """Read function calls: arguments as a list, or as text of one JSON value a line; results as JSON text or values."""
     if not name.isidentifier():
         raise BadMessage(f"'fn_name' must be the name of a function, got {name!r}")
     as_text = isinstance(inputs[0], str)
@@ -395,7 +395,7 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
 
 
 def _free(text: str) -> set[str]:
-    """Global names that the tests load, and that neither they nor the prefix define."""
+    """Return the global names that the tests load, and that neither they nor the prefix define."""
     used: set[str] = set()
     tables = [symtable.symtable(text, "tests", "exec")]
     defined = {

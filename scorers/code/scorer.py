@@ -266,7 +266,7 @@ class CodeTests:
         )
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
-        """Cases of Python tests, as many a run as there are; a run ends early at a case that does not end."""
+        """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
         with self._sandbox.get().prepare(harness(tests.packages)) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
@@ -345,14 +345,14 @@ class CodeTests:
 
 
 def _longest_output(suite: Suite) -> int:
-    """Bytes that the longest case wants to see."""
+    """Return the bytes that the longest case wants to see."""
     if isinstance(suite.tests, Harnessed):
         return 0
     return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
 def _take(report: HarnessReport, tally: CaseTally) -> None:
-    """Enter a run's cases."""
+    """Add a run's cases to the tally."""
     for passed, reason in report.cases:
         tally.add(None if passed else reason)
     if report.broken is not None:

@@ -124,7 +124,7 @@ class ServedModelScorer(Generic[Row, Case]):
             )
 
     def take_counts(self) -> Mapping[str, int]:
-        """Hits and misses of the cache of replies since the last call."""
+        """Return the hits and misses of the cache of replies since the last call."""
         return self._endpoint.take_counts()
 
     def close(self) -> None:
