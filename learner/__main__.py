@@ -83,7 +83,7 @@ def _start(run: Run, words: Sequence[str]) -> int:
 
 
 def _check_places(run: Run) -> None:
-    """Check the places of a run that has not begun, before torch is imported; of a begun run the session reports faults."""
+    """Check the places of a run that has not begun, before torch is imported; else the session reports faults."""
     from learner.journal.ledger import ledgers
     from learner.launch.preflight import check_places
 
