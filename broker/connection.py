@@ -178,7 +178,7 @@ class RedisLink:
         why = f"redis at {self.address} {PASSING[word]}: {error}"
         if word == "OOM" and wait is Wait.FOR_ALL_BUT_MEMORY:
             raise NoRoom(why) from error
-        if word == "READONLY":  # the next try asks whoever has the address by then
+        if word == "READONLY":  # the next try asks the server that has the address then
             self.client.connection_pool.disconnect(inuse_connections=False)
         return why
 

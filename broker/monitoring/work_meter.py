@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-# What a meter may hold; whoever reads a heartbeat takes these for numbers.
+# What a meter may hold; readers of a heartbeat take these for numbers.
 SUMS = ("up_s", "busy_s", "idle_s", "kept_s")
 WAITS = ("prompts", "weights", "rollouts", "groups", "late", "round", "operator")
 UNITS = (
@@ -82,7 +82,7 @@ class WorkMeter:
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds without work, as above; before the process is ready, the seconds since its start."""
+        """Return the seconds without work, 0 at work; before the process is ready, the seconds since its start."""
         with self._lock:
             return 0.0 if self._share > 0 else self._clock() - self._idle_since
 

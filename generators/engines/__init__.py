@@ -1,1 +1,1 @@
-"""What samples: one folder or file for each implementation of `generators.engine.Engine`."""
+"""The engines sample: there is one folder or file for each implementation of `generators.engine.Engine`."""

@@ -1,4 +1,4 @@
-"""How new weights reach a generator: `follower.py` reads the announcements, and a receiver brings the weights here.
+"""New weights reach a generator here: `follower.py` reads the announcements, and a receiver brings the weights here.
 
 `receiver.py` is the seam. Each receiver is one file: `filesystem.py` for a shared folder, `redis_fetch.py` for Redis.
 `build.py` builds the receiver that belongs to the learner's transport. Both ends of the way through Redis read and

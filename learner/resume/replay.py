@@ -206,7 +206,7 @@ def _warn_of_smaller_micro_batches(
     if smaller:
         log.warning(
             "smaller_rows steps=%d first=%d tokens_per_micro_batch=%d recorded=%d: these steps are trained again in "
-            "smaller micro-batches, which fit where theirs did not but round differently, so the weights may not be "
+            "smaller micro-batches, which fit where theirs did not but round differently. So the weights may not be "
             "the bits that they were",
             len(smaller),
             smaller[0][0],
@@ -242,7 +242,7 @@ def _compare(policy: TrainingBackend, record: Mapping[str, Any], scratch: Path) 
     if checksum != record["weights"]:
         log.warning(
             "weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
-            "rounding (another machine, number of threads or ranks, or version of a library), so the weights "
+            "rounding (another machine, number of threads or ranks, or version of a library). So the weights "
             "are not the bits that they were",
             record["step"],
             checksum,

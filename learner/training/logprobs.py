@@ -77,7 +77,7 @@ class TokenLogprobs(nn.Module):
         """Return each target's log-probability, nats, float32, and each distribution's detached entropy, nats."""
         # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
         # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
-        # 0.6 GB all the time, would be stale after each optimizer step, and under ZeRO-3 would be the whole head.
+        # 0.6 GB all the time, and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
         weight_VD = self.weight.float()
         bias_V = None if self.bias is None else self.bias.float()
         if len(targets_K) <= self.tokens_at_once:
