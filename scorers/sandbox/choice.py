@@ -40,7 +40,7 @@ class LazySandbox:
         return self._sandbox
 
     def close(self) -> None:
-        """Close the sandbox where there is one. It can be used again afterwards."""
+        """Close the sandbox where there is one. A closed sandbox can be used again."""
         if self._sandbox is not None:
             self._sandbox.close()
 
@@ -68,7 +68,7 @@ def build_sandbox(config: ScorersConfig) -> Sandbox:
 
 
 def fusion(config: ScorersConfig) -> Sandbox:
-    """Servers that speak SandboxFusion's API."""
+    """Return a sandbox of servers that speak SandboxFusion's API."""
     if not config.sandbox_urls:
         raise SandboxMissing("scorers.sandbox=fusion needs the servers' addresses in scorers.sandbox_urls")
     from scorers.sandbox.remote.fusion import FusionSandbox
@@ -78,7 +78,7 @@ def fusion(config: ScorersConfig) -> Sandbox:
 
 
 def best_local() -> LocalSandbox:
-    """Bubblewrap, else Landlock."""
+    """Return a sandbox behind Bubblewrap, else behind Landlock."""
     reasons: list[str] = []
     for walls in (Walls.BUBBLEWRAP, Walls.LANDLOCK):
         reason = obstacle(walls)

@@ -43,7 +43,7 @@ class ProgramTooLarge(SandboxMissing):
 
 
 class Language(StrEnum):
-    """What a program is written in."""
+    """The language that a program is written in."""
 
     PYTHON = "python"
     CPP = "cpp"
@@ -51,7 +51,7 @@ class Language(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a run ended."""
+    """The ways in which a run can end."""
 
     EXITED = "exited"  # by itself: `exit_code`
     SIGNALLED = "signalled"  # by a signal that it brought about: `exit_code` is its number, negative
@@ -62,7 +62,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run may use. Over one of them, it is ended with everything that it started."""
+    """Limits on what one run may use. A run over one of them is ended with everything that it started."""
 
     wall_s: float = 10.0  # from its start
     memory_bytes: int = 1 << 30  # of all its processes together
@@ -73,13 +73,13 @@ class Limits:
 
     @property
     def cpu_s(self) -> int:
-        """Processor time of one process, all its threads together: a backstop, should nobody watch the clock."""
+        """Return the processor seconds of a process with all its threads: a backstop, should nobody watch the clock."""
         return 2 * ceil(self.wall_s) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is run: one main file, and what stands beside it, read-only for the run."""
+    """A program to run: one main file, and the files beside it, read-only for the run."""
 
     language: Language
     source: bytes  # the main file
@@ -91,7 +91,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run did."""
+    """The outcome of one run: how it ended and what it printed."""
 
     ending: Ending
     exit_code: int | None  # None where a limit ended it
@@ -107,16 +107,16 @@ class Prepared(Protocol):
 
     @property
     def failure(self) -> Outcome | None:
-        """Of the compiler, where it refused the program; then it can't be run."""
+        """Return the compiler's outcome where it refused the program, which then can't be run; else None."""
         ...
 
     @property
     def compiler_s(self) -> float:
-        """What its compiler took before the first run; 0.0 where each run says it with its own."""
+        """Return the seconds of the compiler before the first run; 0.0 where each run's seconds hold the compiler's."""
         ...
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
-        """Run it once, in a scratch folder of its own that is its working folder; the whole process tree ends with it.
+        """Run the program once, in a fresh scratch folder as its working folder; its whole process tree ends with it.
 
         Args:
             stdin: what its standard input holds; empty: nothing can be read from it.
@@ -132,27 +132,31 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """Which walls: bubblewrap, landlock, fusion or unsafe."""
+        """Return the name of the walls: bubblewrap, landlock, fusion or unsafe."""
         ...
 
     @property
     def version(self) -> str:
-        """What decides what a program does in it, as far as it is known: `python=3.11.2 g++=12.2.0`."""
+        """Return the known versions that decide what a program does: `python=3.11.2 g++=12.2.0`."""
         ...
 
     @property
     def languages(self) -> frozenset[Language]:
-        """What it can run."""
+        """Return the languages that the sandbox can run."""
         ...
 
     @property
     def max_wall_s(self) -> float:
-        """How long it lets one run take; what asks for more is given that."""
+        """Return the most seconds that one run may take; a run that asks for more is given these."""
         ...
 
     @property
     def max_output_bytes(self) -> int:
-        """Of one stream of one run: what asks for more is given that. Raises SandboxUnavailable: not known now."""
+        """Return the most bytes of one stream of one run; a run that asks for more is given these.
+
+        Raises:
+            SandboxUnavailable: the number is not known now.
+        """
         ...
 
     def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
@@ -160,7 +164,7 @@ class Sandbox(Protocol):
 
         Raises:
             SandboxUnavailable: the machinery failed.
-            SandboxMissing: not this language.
+            SandboxMissing: the sandbox does not run this language.
         """
         ...
 
@@ -168,11 +172,11 @@ class Sandbox(Protocol):
         """Run a program whose answer is known, and one that tries to get out.
 
         Raises:
-            SandboxMissing: it does not hold, or can't be had here.
+            SandboxMissing: the sandbox does not hold, or can't be had here.
             SandboxUnavailable: the machinery failed.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what is held. It can be used again afterwards."""
+        """Let go of what is held. The sandbox can be used again afterwards."""
         ...

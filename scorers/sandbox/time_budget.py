@@ -24,7 +24,7 @@ class TimeBudget:
 
         Args:
             seconds: for all runs together.
-            of: what is used here is used there, too.
+            of: the budget that is charged for every second of this one, too.
         """
         self._seconds = seconds
         self._whole = of
@@ -33,7 +33,7 @@ class TimeBudget:
 
     @property
     def left_s(self) -> float:
-        """The seconds that are left; none where this is 0 or less."""
+        """Return the seconds that are left: 0 or less where the budget is used up."""
         own = self._seconds - self._used_s
         return own if self._whole is None else min(own, self._whole.left_s)
 

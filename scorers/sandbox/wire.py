@@ -25,7 +25,7 @@ DEFAULT_PORT = 8080
 LANGUAGE_NAMES = {Language.PYTHON: "python", Language.CPP: "cpp", Language.JAVASCRIPT: "nodejs"}
 LANGUAGES = {name: language for language, name in LANGUAGE_NAMES.items()}
 MAX_TIMEOUT_S = 120.0
-PATH_BYTES, NAME_BYTES = 1024, 255  # of a file beside the program, and of each part of it
+PATH_BYTES, NAME_BYTES = 1024, 255  # of the path of a file beside the program, and of each part of that path
 KILLED = -9  # the return code of a run that was ended over its memory or output
 
 CommandStatus = Literal["Finished", "Error", "TimeLimitExceeded"]
@@ -112,7 +112,7 @@ class RunReply(BaseModel):
 def to_result(outcome: Outcome) -> CommandResult:
     """Return what a run did, in SandboxFusion's words and in our own.
 
-    Over its memory or its output is a program that was killed; over its time has a status of its own.
+    A program over its memory or its output is said to be killed; one over its time has a status of its own.
     """
     return_code = outcome.exit_code
     if outcome.ending in (Ending.MEMORY, Ending.OUTPUT):

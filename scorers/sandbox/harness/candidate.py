@@ -62,7 +62,7 @@ MODULE = type(sys)
 
 
 class Callback:
-    """A function of the tests. It can be called, and nothing else."""
+    """A function of the tests, which C can only call."""
 
     def __init__(self, answer: Answer, reference: int) -> None:
         self.__answer, self.__reference = answer, reference
@@ -123,7 +123,7 @@ class Answer(Side):
         return getattr(solution(), name) if hasattr(solution, name) else self._global(name)
 
     def _share(self, names: list[str]) -> None:
-        """Classes that T defines as well: instances travel as their attributes."""
+        """Share the classes that T defines as well: their instances travel as attributes."""
         self.records = _Records(self, names)
 
     def _global(self, name: str) -> Any:
@@ -144,7 +144,7 @@ class Answer(Side):
         return asyncio.run(waiting())
 
     def class_id(self, kind: type) -> int | None:
-        """See Side."""
+        """Return the reference to a class; `Side` has the contract."""
         return self._reference(kind)
 
     def exception_class(self, lineage: Any) -> type[BaseException]:

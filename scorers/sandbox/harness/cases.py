@@ -33,7 +33,7 @@ class Unfit(Exception):
 
 
 class OutOfTime(BaseException):
-    """A case's time is over."""
+    """Says that a case's time is over."""
 
 
 class Stopped(Exception):
@@ -45,7 +45,7 @@ class Stopped(Exception):
 
 
 class Run:
-    """One payload."""
+    """The run of one payload."""
 
     def __init__(self, payload: dict[str, Any], pipe: Pipe, child: int) -> None:
         self.payload = payload
@@ -83,7 +83,7 @@ class Run:
             return
 
     def timed(self, work: Any) -> None:
-        """Do something within a case's time. Raises Failed or Stopped with the reason."""
+        """Call `work` within a case's time. Raises Failed or Stopped with the reason."""
         limit_s = min(self.payload["case_s"], self.deadline - time.monotonic())
         if limit_s <= 0:
             raise Stopped("the deadline", is_limit=True)
@@ -122,7 +122,7 @@ class Run:
         raise Failed(" ".join(f"{type(error).__name__}: {text}".split())[:160].rstrip(": ")) from None
 
     def refuse_missing(self) -> None:
-        """Raises Unfit where something that failed may have failed for want of a package."""
+        """Raise Unfit where something that failed may have failed for want of a package."""
         if self.missing:
             raise Unfit(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
 
@@ -205,7 +205,7 @@ class Run:
 
 
 def run(payload: dict[str, Any], pipe: Pipe, child: int, run_file: Any = None) -> bytes:
-    """Runs all cases, up to the first that stops the run, and returns the proof as a line of bytes.
+    """Run all cases, up to the first that stops the run, and return the proof as a line of bytes.
 
     `run_file` is `pytest_file.run_file` where the payload has a pytest file.
     """

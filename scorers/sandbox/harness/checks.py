@@ -32,7 +32,7 @@ def shown(value: Any) -> str:
 
 
 def told(error: BaseException) -> str:
-    """Say what an exception says, for people: only from data. No object of the answer is asked, here or by `str`."""
+    """Say for people what an exception says, only from data: no object of the answer is asked, here or by `str`."""
     parts = [
         part if type(part) is str else shown(part) if type(part) in PLAIN else f"a {type(part).__name__}"
         for part in error.args[:4]
@@ -84,7 +84,7 @@ def parsed(text: str) -> Any:
 
 
 def compiled(statements: list[Any]) -> Any:
-    """Statements of tests as code that counts its asserts as they are reached."""
+    """Compile statements of tests to code that counts its asserts as they are reached."""
     stack: list[Any] = list(statements)
     body = _with_counts(statements)
     while stack:

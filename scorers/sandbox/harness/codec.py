@@ -1,6 +1,6 @@
 """Values as plain data, between the process that checks (T) and the one that runs the answer (C).
 
-In: Python values. Out: the same values, rebuilt from nothing but built-in types, so that no class of the answer, no
+In: Python values. Out: the same values, rebuilt from nothing but built-in types: no class of the answer, no
 overridden `__eq__` and no subclass of `int` ever reaches T. What is no data (functions, objects, iterators) travels as
 a reference that `Extern` makes and resolves. Used by both processes; what C sends is never trusted: anything malformed
 raises `ProtocolError`.
@@ -42,7 +42,7 @@ BUILTIN_TYPES: dict[str, Any] = {
 
 
 class Extern:
-    """What is no data, to be overridden by each side."""
+    """Makes and resolves the nodes of values that are no data; each side overrides both methods."""
 
     records: dict[str, type] = {}  # noqa: RUF012 - classes that both sides know: name and attributes travel
 
@@ -56,7 +56,7 @@ class Extern:
 
 
 class Encoder:
-    """One message's values to JSON, with their table."""
+    """Encodes one message's values as JSON, with their table."""
 
     def __init__(self, extern: Extern, known: list[Any] | None = None) -> None:
         """Take as `known` the containers that the other side already has: the first entries of the table."""
@@ -163,7 +163,7 @@ def _date_parts(name: str, value: Any) -> list[int]:
 
 
 class Decoder:
-    """JSON back to values. Mutable containers are made empty first and filled afterwards, so that cycles close."""
+    """Decodes JSON to values. Mutable containers are made empty first and filled afterwards, so that cycles close."""
 
     def __init__(self, extern: Extern, known: list[Any] | None = None) -> None:
         """Take as `known` this side's containers for the table's first entries: they receive what changed."""

@@ -29,7 +29,7 @@ class Side(Extern):
     swallowed: Any = Exception  # what of an operation's exceptions is told to the other side
 
     def perform(self, operation: str, arguments: Any) -> Any:
-        """Do what the other side asks."""
+        """Perform the operation that the other side asks for."""
         raise NotImplementedError
 
     def class_id(self, kind: type) -> int | None:
@@ -51,7 +51,7 @@ class Link:
         self._depth = 0
 
     def ask(self, operation: str, *arguments: Any) -> Any:
-        """Have the other side do something. Raises what it raised, Gone, ProtocolError, or RecursionError."""
+        """Have the other side do an operation. Raises its exception, Gone, ProtocolError or RecursionError."""
         with self._turn:
             if self._depth >= MAX_DEPTH:
                 raise RecursionError("calls between the tests and the program are nested too deeply")
@@ -85,7 +85,7 @@ class Link:
             raise error
 
     def serve(self, operation: str, root: Any, table: list[Any]) -> None:
-        """Do one thing that the other side asked for, and reply."""
+        """Perform one operation that the other side asked for, and reply."""
         decoder = Decoder(self.side)
         arguments = decoder.message(root, table)
         try:

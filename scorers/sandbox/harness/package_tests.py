@@ -1,8 +1,8 @@
 """T's side of a whole package: its modules as stand-ins, and what the tests bring along as it is.
 
 In: the names of the package's modules, the texts of those that belong to the tests, and C's `load_module`. Out: imports
-in T that find both. Which names are found is the row's to say, so that no file that an answer creates can stand in for
-a module of the standard library or of pytest's here. Runs in T before the tests.
+in T that find both. The row says which names are found: so no file that an answer creates can stand in for a module of
+the standard library or of pytest's here. Runs in T before the tests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Finder:
         self._program, self._tests, self._load = set(program), tests, load_module
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
-        """See importlib.abc.MetaPathFinder."""
+        """Return the spec of one of the row's modules, as importlib.abc.MetaPathFinder has it; None for others."""
         if name not in self._program and name not in self._tests:
             return None
         from importlib.machinery import ModuleSpec

@@ -85,7 +85,7 @@ class _Syntax:
 
     @staticmethod
     def parse_constant(name: str) -> float:
-        """NaN and the infinities, in the payload only."""
+        """Read NaN and the infinities, in the payload only."""
         return float(name)
 
 
@@ -98,7 +98,7 @@ _scan = _c.make_scanner(_Syntax)
 
 
 def json_text(value: Any) -> str:
-    """JSON in ASCII, lone surrogates escaped."""
+    """Return a value as JSON in ASCII, lone surrogates escaped."""
     encode = _c.make_encoder(None, _refuse, _c.encode_basestring_ascii, None, ":", ",", False, False, True)
     return "".join(encode(value, 0))
 

@@ -234,7 +234,7 @@ class Tests(Side):
         return self.link.ask("await", Remote(self.link, reference, ()))
 
     def class_id(self, kind: type) -> int | None:
-        """See Side."""
+        """Return the reference to a class; `Side` has the contract."""
         return kind.__dict__.get("_reference")
 
     def exception_class(self, lineage: Any) -> type[BaseException]:

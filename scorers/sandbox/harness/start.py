@@ -3,9 +3,9 @@
 In, on standard input and never in a file: the nonce, the answer, the tests with what they expect. Out, on standard
 output, as the last thing: one line with the nonce and the verdict on every case. Run as one program in the sandbox.
 
-The process makes itself unreadable for others of its user (no ptrace, no /proc/PID/mem, no /proc/PID/fd), forks C, and
-only then reads its input, whole, before C is sent a line of the answer. So C never held the nonce or a test, can't read
-them from T, and finds nothing left in the pipe. C's standard input, output and error are /dev/null. T writes its
+The process makes itself unreadable for others of its user (no ptrace, no /proc/PID/mem, no /proc/PID/fd), and forks C.
+Only then it reads its input, whole, before C is sent a line of the answer. So C never held the nonce or a test, can't
+read them from T, and finds nothing left in the pipe. C's standard input, output and error are /dev/null. T writes its
 line after C has been killed. Without it nothing has passed, whatever the exit code says.
 
 An exit code of BROKEN is the machinery's, or says that the tests need a package that is not here. C can't bring it
@@ -58,7 +58,7 @@ def _call(name: str, *arguments: Any) -> int:
 
 
 def _control(option: int, value: int) -> None:
-    """prctl(2). Raises Unfit."""
+    """Call prctl(2). Raises Unfit."""
     if _call("prctl", option, value, 0, 0, 0) != 0:
         raise Unfit(f"prctl({option}, {value}) was refused")
 
@@ -123,7 +123,7 @@ def _confine(keep: tuple[int, int]) -> None:
 
 
 def _read_all() -> bytes:
-    """Standard input up to its end; afterwards nobody can read it again. Raises Unfit."""
+    """Return standard input up to its end; afterwards nobody can read it again. Raises Unfit."""
     parts = []
     while True:
         part = os.read(0, 1 << 20)
@@ -164,7 +164,7 @@ def _run_answer(sources: dict[str, str], pipe: tuple[int, int]) -> None:
 
 
 def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> bytes:
-    """Be T, from the moment that C lies in its own memory. The proof."""
+    """Be T, from the moment that C lies in its own memory, and return the proof."""
     if os.read(pipe[0], 1) != b"x":
         raise Unfit("the program's process could not be set up: it says why above")
     payload = _read_all()

@@ -14,8 +14,8 @@ from typing import Final
 from scorers.sandbox.program import Limits, NoRoom
 
 MOST_BYTES: Final = Limits().scratch_bytes  # that are asked for: compilers may write much, and seldom do
-# Of the linker, the assembler and the compiler themselves. What a program has a compiler say begins with its file, line
-# and column, and then `error: ` or `warning: `.
+# Words of the linker, the assembler and the compiler themselves. What a program has a compiler say begins with its
+# file, line and column, and then `error: ` or `warning: `.
 NO_ROOM: Final = re.compile(
     rb"^(?:[^\s:]+: (?:final link failed|cannot open output file [^\n]*)"
     rb"|(?:\S+|\{standard input\}): [Ff]atal error: (?:error|can't) [^\n]*"

@@ -20,7 +20,7 @@ OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def folder_bytes(folder: Path, enough: int) -> int:
-    """Disk that a folder takes, while it is being written. Counts no further once that is more than `enough`.
+    """Return the bytes of disk that a folder takes while it is written; count no further than beyond `enough`.
 
     `TOO_MANY_BYTES` where a folder in it is nested too deeply, or closed so that nobody can say what it holds.
     """

@@ -25,19 +25,19 @@ NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who programs run as; None: as we do, since we are no root."""
+    """The user that programs run as; None: our own, since we are no root."""
 
     uid: int | None
     gid: int | None
 
     @property
     def number(self) -> int:
-        """The number of the user."""
+        """Return the number of the user."""
         return os.getuid() if self.uid is None else self.uid
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other process has this user."""
+        """Return whether no other process has this user."""
         return self.uid is not None and self.uid >= FIRST_UID
 
     @classmethod
@@ -124,7 +124,7 @@ def set_limits(order: Order, tasks: int | None) -> None:
 
 
 def address_limit_bytes(memory_bytes: int) -> int:
-    """Twice the memory: threads reserve addresses (64 MiB and a stack each) that they never fill."""
+    """Return twice the memory: threads reserve addresses (64 MiB and a stack each) that they never fill."""
     return 2 * memory_bytes + (256 << 20)
 
 

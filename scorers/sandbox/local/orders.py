@@ -20,7 +20,7 @@ from scorers.sandbox.walls.seccomp import Walls
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One run: what is started, what it sees, and what it may use."""
+    """An order for one run: what is started, what it sees, and what it may use."""
 
     walls: Walls
     argv: tuple[str, ...]
@@ -35,7 +35,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came of an order: an outcome, or why there is none."""
+    """The report on an order: an outcome, or why there is none."""
 
     outcome: Outcome | None
     broken: str = ""  # what of the machinery failed, where there is no outcome

@@ -49,7 +49,7 @@ class Pipe:
 
     @property
     def is_over(self) -> bool:
-        """Whether more was written than the run may write."""
+        """Return whether more was written than the run may write."""
         return len(self.data) > self._limit
 
     def close_writer(self) -> None:
@@ -141,7 +141,7 @@ class Preparation:
         )
 
     def tasks(self) -> int | None:
-        """RLIMIT_NPROC, which counts all tasks of the user; None: set in bwrap's namespace, which counts its own."""
+        """Return RLIMIT_NPROC, which counts the user's tasks; None: set in bwrap's namespace, which counts its own."""
         uid = self._identity.uid
         if uid is None and self._order.walls is Walls.BUBBLEWRAP:
             return None

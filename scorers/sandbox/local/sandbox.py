@@ -75,18 +75,18 @@ class LocalSandbox:
 
     @property
     def name(self) -> str:
-        """The name of the walls."""
+        """Return the name of the walls."""
         return self._walls.value
 
     @property
     def version(self) -> str:
-        """The versions of the interpreters and the compiler, which decide what a program does; the walls do not."""
+        """Return the versions of interpreters and compiler, which decide what a program does; the walls do not."""
         names = {Language.PYTHON: "python", Language.CPP: "g++", Language.JAVASCRIPT: "node"}
         return " ".join(f"{names[language]}={version}" for language, version in self._tools().items())
 
     @property
     def languages(self) -> frozenset[Language]:
-        """The languages whose tool answers inside the walls."""
+        """Return the languages whose tool answers inside the walls."""
         return frozenset(self._tools())
 
     @contextmanager
@@ -165,7 +165,7 @@ class LocalSandbox:
 
     @property
     def interpreter(self) -> Interpreter:
-        """The Python of programs."""
+        """Return the Python that programs run with. Raises SandboxMissing where there is none."""
         self._tools()
         if self._interpreter is None:
             raise SandboxMissing("no Python that programs can be run with")

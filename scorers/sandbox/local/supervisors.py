@@ -66,7 +66,7 @@ class Supervisor:
 
     @property
     def is_alive(self) -> bool:
-        """Whether this supervisor can take an order."""
+        """Return whether this supervisor can take an order."""
         return self._connection.fileno() >= 0
 
     def end(self) -> None:

@@ -50,7 +50,8 @@ def post_run(
         max_bytes: of the reply.
     Raises:
         ServerTrouble: no reply in time, or none that makes sense.
-        Busy, Refused: see there.
+        Busy: the server has no room now.
+        Refused: the server never takes this request.
     """
     deadline = time.monotonic() + timeout_s
     body = bytearray()

@@ -86,7 +86,7 @@ class FusionSandbox:
 
     @property
     def version(self) -> str:
-        """The servers' version of Python: `python=3.11.2`; several where they differ, unknown until one answers."""
+        """Return the servers' Python: `python=3.11.2`; several where they differ, unknown until one answers."""
         if self._version is None:
             self._open().meet()
             versions = sorted({server.version for server in self._servers.all if server.version})
@@ -97,7 +97,7 @@ class FusionSandbox:
 
     @property
     def max_output_bytes(self) -> int:
-        """The most bytes of one stream: SandboxFusion carries less. Raises SandboxUnavailable: none answered."""
+        """Return the most bytes of one stream; SandboxFusion carries less. Raises SandboxUnavailable: none answered."""
         servers = self._open()
         if not any(server.version for server in servers.all):
             servers.probe_all()
@@ -128,7 +128,7 @@ class FusionSandbox:
     def call(
         self, request: RunRequest, limits: Limits, *, rather_not: Sequence[SandboxServer] = ()
     ) -> Answer:
-        """Have one of the servers run a program; another one where that fails.
+        """Have one of the servers run a program, and another server where that one fails.
 
         Raises:
             SandboxUnavailable: none did.
@@ -235,7 +235,7 @@ class FusionSandbox:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server says of one run."""
+    """The answer of a server about one run."""
 
     server: SandboxServer
     outcome: Outcome
@@ -243,7 +243,7 @@ class Answer:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the program may have been ended from outside."""
+        """Return whether the program may have been ended from outside."""
         return not self.server.is_ours and (
             self.outcome.exit_code in KILLS or (self.is_compiler and b"Killed signal" in self.outcome.stderr)
         )
@@ -259,7 +259,7 @@ class FusionProgram:
         self.compiler_s = 0.0
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
-        """Run it once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
+        """Run the program once on one of the servers. Raises as `scorers.sandbox.program.Prepared.run`."""
         if self.failure is None:
             answer = self._settle(stdin, limits or Limits())
             if (
@@ -270,7 +270,7 @@ class FusionProgram:
         return self.failure
 
     def _settle(self, stdin: bytes, limits: Limits) -> Answer:
-        """Run it, and once more where the first run does not settle whose doing its end was."""
+        """Run the program, and once more where the first run does not settle whose doing its end was."""
         limits = replace(limits, wall_s=min(limits.wall_s, MAX_TIMEOUT_S))
         request = self._request(stdin, limits)
         answer = self._sandbox.call(request, limits)

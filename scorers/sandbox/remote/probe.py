@@ -1,9 +1,9 @@
 """The known-answer probe of a sandbox server: what a run alone can know.
 
-In: nothing. Out: a request whose program has to read its input, multiply two fresh numbers and end with a code of its
-own, and the judgement of the reply. Asked by the client (`scorers.sandbox.remote.fusion`) of every server, and by the
-service (`scorers.sandbox.server.service`) of itself. A server that makes replies up, or that calls every run a success,
-fails it.
+In: nothing. Out: a request, and the judgement of the reply. The request's program has to read its input, multiply two
+fresh numbers and end with a code of its own. Asked by the client (`scorers.sandbox.remote.fusion`) of every server, and
+by the service (`scorers.sandbox.server.service`) of itself. A server that makes replies up, or that calls every run a
+success, fails it.
 """
 
 from __future__ import annotations

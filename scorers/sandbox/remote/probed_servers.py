@@ -3,9 +3,9 @@
 In: the servers' addresses, and a probe that asks one for an answer that is known. Out: a server that has passed it, the
 least busy one. Used by `scorers.sandbox.remote.fusion`, from any thread. A server is trusted once it has passed its
 probe, and no longer once a call or a probe found trouble; it is then probed again, at once and with doubled waits, by a
-thread of its own, and comes back when it passes. Waits begin anew once a call succeeded: who passes its probe and hangs
-with programs is asked for fewer and fewer. Nobody else waits for that while another server is ready; where none is, one
-call waits for as long as its patience lasts, and those of as long a time after it are told at once.
+thread of its own, and comes back when it passes. Waits begin anew once a call succeeded: a server that passes its
+probe and hangs with programs is asked for fewer and fewer. No call waits for a probe while another server is ready.
+Where none is ready, one call waits as long as its patience lasts; the calls of as long a time after it fail at once.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def serve(words: list[str]) -> int:
-    """Serve. 0: stopped; 1: no sandbox here, or the address is taken; 2: bad arguments."""
+    """Serve until stopped. Return 0: stopped; 1: no sandbox here, or the address is taken; 2: bad arguments."""
     parser = argparse.ArgumentParser(prog="python -m scorers sandbox", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: %(default)s")
     parser.add_argument("--port", type=int, default=8080, help="default: %(default)s")

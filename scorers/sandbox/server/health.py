@@ -15,7 +15,7 @@ PROGRAM = "print(6 * 7)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask once."""
+    """Ask the sandbox once, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) != 1:
         sys.stderr.write("usage: python -m scorers.sandbox.server.health URL\n")

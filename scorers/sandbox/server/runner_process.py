@@ -85,7 +85,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
 
 
 class _TooLong(Exception):
-    """The compiler's time is over."""
+    """Says that the compiler's time is over."""
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class RunnerQueue:
 
     @property
     def running(self) -> int:
-        """The number of calls that are being answered now."""
+        """Return the number of calls that are being answered now."""
         return self.size - self._idle.qsize()
 
     async def run(self, request: bytes, timeout_s: float) -> bytes:

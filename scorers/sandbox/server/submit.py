@@ -36,7 +36,7 @@ class _Output(_Part):
 
 
 class Case(_Part):
-    """One case; files as input or output are not offered."""
+    """One case of stdin and stdout; files as input or output are not offered."""
 
     input: _Input
     output: _Output

@@ -44,7 +44,7 @@ def fail(what: str) -> OSError:
 
 
 def abi_version() -> int:
-    """Landlock's version here; 0 where the kernel has none, or does not run it."""
+    """Return Landlock's version here; 0 where the kernel has none, or does not run it."""
     return max(0, int(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(VERSION_FLAG))))
 
 

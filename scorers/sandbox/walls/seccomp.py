@@ -54,7 +54,7 @@ SIGNAL_ARGUMENT = {
 
 
 class Walls(StrEnum):
-    """What stands around a program beside the filter."""
+    """The walls that stand around a program beside the filter."""
 
     BUBBLEWRAP = "bubblewrap"  # namespaces: nothing else is there to be reached
     LANDLOCK = "landlock"  # the machine's own names and processes: files alone are hidden
@@ -74,7 +74,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a call answers where all tests hold; without a test, always."""
+    """A rule gives what a call answers where all tests hold; without a test, always."""
 
     call: str
     answer: int
