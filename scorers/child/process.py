@@ -2,7 +2,7 @@
 
 In: a request, a JSON object. Out: the reply of the `target` function, a JSON object. Run by a scorer's process, from
 its one working thread (the kernel ties the child's life to the thread that forks it). A child is forked at the first
-request, so it inherits every library that the parent has imported, and serves requests until one exceeds a limit; then
+request, so it inherits every library that the parent has imported. It serves requests until one exceeds a limit; then
 it is killed and the next request forks another. It dies with its parent and shares nothing with it but one socket.
 
 What the request brought about (deadline, memory, a crash inside a C library) raises `LimitExceeded`; a child that
@@ -80,7 +80,7 @@ class KillableChild:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the living child; None before the first request and after a kill."""
+        """Return the process id of the living child; None before the first request and after a kill."""
         return self._pid
 
     def ask(self, request: Request, timeout_s: float) -> Reply:
@@ -285,7 +285,7 @@ def _remaining(deadline: float | None) -> float | None:
 
 
 def _mapped_bytes() -> int:
-    """Address space of this process, what RLIMIT_AS counts."""
+    """Return the bytes of this process's address space, which RLIMIT_AS counts."""
     return int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
 
 

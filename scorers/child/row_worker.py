@@ -68,7 +68,7 @@ class RowScorer:
             return failure(_bug(error), task, fault="scorer")
 
     def prefetch(self, line: bytes) -> None:
-        """Start the calls that `result` of the same line will wait for. What is wrong with it, `result` says."""
+        """Start the calls that `result` of the same line will wait for. What is wrong with the line, `result` says."""
         with suppress(Exception):
             text, record = parse_line(line)
             task, info = route(record, self._config.tasks)

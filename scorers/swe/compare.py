@@ -3,7 +3,7 @@
 In: a request with, for every file that the answer or the reference changes, its text before, after the answer and after
 the reference, or the two changes themselves. Out: a reply with the mean similarity, the value of the emptiest edit at
 the reference's places, and the first Python file that the answer has broken. Works on a model's text, so it runs in the
-child only; its time is bounded by the limits on its texts, and by the child's deadline.
+child only. Its time is bounded by the limits on its texts, and by the child's deadline.
 
 The value of a file is difflib's ratio of the two changes, character by character; one that only one side changes counts
 0, and all files weigh the same. Source: SWE-RL, arXiv:2502.18449, sec. 2.2.
@@ -25,7 +25,7 @@ MAX_DIFF_CHARS: Final = (
 
 
 def compare(request: Request) -> Reply:
-    """Judge one answer. Runs in the child.
+    """Judge one answer, in the child.
 
     Args:
         request: `files`, a list of [path, before, after the answer, after the reference], None where a side has no such

@@ -36,7 +36,7 @@ class _File:
 
     @property
     def is_header(self) -> bool:
-        """Whether the lines after `diff --git` are being read, up to the first hunk."""
+        """Return whether the lines after `diff --git` are being read, up to the first hunk."""
         return self.is_git and not self.hunks
 
     def take(self, line: str) -> None:

@@ -99,7 +99,7 @@ def apply_edits(
     r"""Return the new content of each file that is edited, line breaks as "\n".
 
     As in SWE-RL, an edit begins at the start of a line, replaces every place where its lines stand, and sees what the
-    edits before it have made. An empty SEARCH creates a file; of one that exists it is refused.
+    edits before it have made. An empty SEARCH creates a file; it is refused where the file exists.
 
     Args:
         files: path -> content.

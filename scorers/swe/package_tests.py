@@ -47,7 +47,7 @@ class RepoTests:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the tests of one state of the files said."""
+    """The result of the tests against one state of the files."""
 
     passed: int
     total: int
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def is_all(self) -> bool:
-        """Whether there was a test and every one passed."""
+        """Return whether there was a test and every one passed."""
         return 0 < self.passed == self.total
 
 

@@ -10,8 +10,8 @@ others. No change at all is 0. Run by the scorer's process: the edit is taken ou
 (`scorers.swe.answer`), the comparison happens in a child (`scorers.child.process`) that is killed at the deadline.
 
 An answer without an edit that can be read and made is 0, with the reason and the component `edit: 0`, of which
-`scorers.reward.combine` makes SWE-RL's -1 where `format_penalty` asks for it. Zero is also one whose change is over
-`swe_compare.MAX_DIFF_CHARS`, over `swe_edits.MAX_CHARS` or MAX_EDITS, and one that uses up half the deadline and again
+`scorers.reward.combine` makes SWE-RL's -1 where `format_penalty` asks for it. An answer is also 0 whose change is over
+`swe_compare.MAX_DIFF_CHARS`, `swe_edits.MAX_CHARS` or MAX_EDITS. So is one that uses up half the deadline, and again
 the other half alone in a fresh child. A reference over those limits is unscorable: no answer could match it.
 """
 
@@ -52,11 +52,11 @@ class SwePatch:
 
     @property
     def child_pid(self) -> int | None:
-        """Process id of the scoring child; None before the first comparison and after a kill."""
+        """Return the process id of the scoring child; None before the first comparison and after a kill."""
         return self._child.pid
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """Raises BadMessage naming what the row lacks."""
+        """Check a row before any answer. Raises BadMessage naming what the row lacks."""
         self._rows.of(verification_info)
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
@@ -71,7 +71,7 @@ class SwePatch:
         return replace(score, seconds=time.monotonic() - started)
 
     def self_test(self) -> None:
-        """Raises SelfTestFailed unless the fix is 1, nothing done is 0, and no answer is 0."""
+        """Score known answers. Raises SelfTestFailed unless the fix is 1, nothing done is 0, and no answer is 0."""
         row = {"type": "swe", "answer": {"input": "a = 1\nb = 2", "ground_truth": "a = 1\nb = 3"}}
         for text, expected in (
             ("```python\na = 1\nb = 3\n```", 1.0),

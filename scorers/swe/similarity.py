@@ -3,10 +3,10 @@
 In: two sequences. Out: what `difflib.SequenceMatcher` finds in them, block for block. Pure functions, called in the
 scoring child of `scorers.swe.scorer`.
 
-difflib takes the longest common run of two stretches, of several the earliest in the first and then in the second, and
-goes on to the left and to the right of it. It looks at every pair of equal elements anew for every run, so that a
-rewrite of 600 lines takes half a minute and a hostile text for ever. Here equal windows have equal names: every window
-of a power of two elements gets its rank among all windows of its length, and two ranks name a window of any length (the
+difflib takes the longest common run of two stretches, of several the earliest in the first and then in the second. It
+goes on to the left and to the right of that run. It looks at every pair of equal elements anew for every run, so that a
+rewrite of 600 lines takes half a minute and a hostile text for ever. Here equal windows have equal names. Every window
+of a power of two elements gets its rank among all windows of its length. Two ranks name a window of any length (the
 first half of building a suffix array by doubling: Manber and Myers, SIAM J. Comput. 22(5), 1993). The longest run of
 two stretches is then found by bisection over its length, and one pass from left to right takes every run of that length
 that difflib would take: what is left between them has none as long.
@@ -111,7 +111,7 @@ class _Search:
     """The recursion over stretches, and what all of them share."""
 
     def __init__(self, a: Sequence[str], b: Sequence[str], popular: set[str]) -> None:
-        """Elements become numbers. Popular ones (difflib's autojunk) begin no run, they only prolong one."""
+        """Number the elements. Popular ones (difflib's autojunk) begin no run, they only prolong one."""
         numbers: dict[str, int] = {}
         self._a = [numbers.setdefault(element, len(numbers)) for element in a]
         self._b = [numbers.setdefault(element, len(numbers)) for element in b]

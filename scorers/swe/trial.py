@@ -33,7 +33,7 @@ class Trial:
 
     @property
     def version(self) -> str:
-        """Of the sandbox."""
+        """Return the version of the sandbox."""
         return self._sandbox.get().version
 
     def verdict(
