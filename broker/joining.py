@@ -54,7 +54,7 @@ class RunState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended: there will be no more work."""
+        """Return whether the run has ended: there will be no more work."""
         return self.status in ENDED
 
 

@@ -28,21 +28,21 @@ NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class Split(StrEnum):
-    """What a group is for."""
+    """A split says what a group is for."""
 
     TRAIN = "train"
     EVAL = "eval"
 
 
 class FinishReason(StrEnum):
-    """Why a completion ended."""
+    """A finish reason says why a completion ended."""
 
     STOP = "stop"  # the model said so
     LENGTH = "length"  # cut at max_tokens: truncated
 
 
 class ScoreStatus(StrEnum):
-    """Whether a score has a value."""
+    """A status says whether a score has a value."""
 
     SCORED = "scored"
     UNSCORABLE = "unscorable"
@@ -194,7 +194,7 @@ class SampledGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What a scorer says of one completion. 0.0 means wrong, never broken."""
+    """A score is what a scorer says of one completion. 0.0 means wrong, never broken."""
 
     status: ScoreStatus
     value: float | None  # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss

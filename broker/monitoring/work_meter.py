@@ -76,7 +76,7 @@ class WorkMeter:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process has begun to work, or to wait for work."""
+        """Return whether the process has begun to work, or to wait for work."""
         with self._lock:
             return bool(self._sums)
 

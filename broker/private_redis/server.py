@@ -57,12 +57,12 @@ class Embedded:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started the server, and so ends it."""
+        """Return whether this process started the server, and so ends it."""
         return self._process is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server has ended."""
+        """Return whether the server has ended."""
         return processes.has_ended(self._process) if self._process is not None else not _answers(self.url)
 
     def stop(self) -> None:

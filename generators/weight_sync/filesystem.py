@@ -35,7 +35,7 @@ class FilesystemReceiver:
 
     @property
     def is_slow(self) -> bool:
-        """Whether weights have come from elsewhere before."""
+        """Return whether weights have come from elsewhere before."""
         return self._is_apart
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:

@@ -36,7 +36,7 @@ class WeightReceiver(Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether each version takes a while to arrive, so that a first `NotHere` is nothing to warn of."""
+        """Return whether each version takes a while to arrive, so that a first `NotHere` is nothing to warn of."""
         ...
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:

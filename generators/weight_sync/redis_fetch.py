@@ -53,7 +53,7 @@ class RedisReceiver:
 
     @property
     def is_slow(self) -> bool:
-        """Whether weights have come this way before: each version is waited for then."""
+        """Return whether weights have come this way before: each version is waited for then."""
         return self._has_loaded
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:

@@ -63,7 +63,7 @@ class StdioCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harnessed:
-    """Python tests that the harness runs beside the answer. Field by field what it is sent."""
+    """Python tests that the harness runs beside the answer. The fields are what the harness is sent."""
 
     cases: tuple[Mapping[str, Any], ...]  # {"text", "asserts"} or {"entry", "arguments", "expected"}
     module: str = "solution"

@@ -106,7 +106,7 @@ def _prove(scorer: GroupScorer, name: str, heartbeat: Heartbeat, stop: threading
 
 
 def _cut_short(worker: job.Worker) -> None:
-    """Once told to end, give the worker's thread `GRACE_S` for its current group; then hand that back and end."""
+    """Wait for the stop, give the worker's thread `GRACE_S` for its current group, then hand the group back and end."""
     worker.stop.wait()
     time.sleep(GRACE_S)
     log.warning("unfinished worker=%s after_s=%.0f: its group is handed back", worker.name, GRACE_S)

@@ -38,7 +38,7 @@ class Lifeline:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the engine is gone."""
+        """Return whether the engine is gone."""
         return self._death.done()
 
     def cut(self, reason: str) -> EngineDied:
