@@ -158,7 +158,7 @@ def judge(
     """Judge all cases. Attacks and honest answers take turns in each worker.
 
     Args:
-        right_timeout_s: of a case of what shall score.
+        right_timeout_s: of a case of what shall score; its deadline, and so the compiler's, grows alike.
     Returns:
         By name, what became of each case; "left" names the processes that were left behind, "" where none was.
     """
@@ -176,7 +176,9 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     os.environ["MILLRACE_PLANTED"] = "a secret"
     wrong, right = [
         build_scorer(
-            CodeConfig(deadline_s=DEADLINE_S, case_timeout_s=timeout_s, memory_mb=512),
+            CodeConfig(
+                deadline_s=DEADLINE_S * timeout_s / CASE_TIMEOUT_S, case_timeout_s=timeout_s, memory_mb=512
+            ),
             ScorersConfig.model_validate({"sandbox": walls}),
         )
         for timeout_s in (CASE_TIMEOUT_S, right_timeout_s)
