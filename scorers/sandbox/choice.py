@@ -1,4 +1,4 @@
-"""Which sandbox a pool of scorers uses: what the config says, else the best that works on this machine.
+"""This module chooses the sandbox that a pool of scorers uses: the config's, else the best that works here.
 
 In: `scorers.sandbox` and `scorers.sandbox_urls` of the config. Out: a `Sandbox` that has passed its self test. Called
 once a scoring process. What works is found out by really running a program that tries to get out, not by asking for

@@ -1,12 +1,12 @@
 """The seam between those who have a program run and the walls around it.
 
-In: a `Program`, prepared once (compiled where its language needs that) and run any number of times, each run with its
-own input in a fresh scratch folder. Out: an `Outcome`: how it ended and what it printed, never whether it was right.
+In: a `Program`, prepared once (compiled where its language needs that) and run any number of times. Each run has its
+own input and a fresh scratch folder. Out: an `Outcome`: how it ended and what it printed, never whether it was right.
 Implementations: the local walls (`scorers.sandbox.local.sandbox`: bubblewrap, Landlock, or none) and SandboxFusion's
 HTTP API (`scorers.sandbox.remote.fusion`). `scorers.sandbox.choice` picks one.
 
-What the program brought about is an `Outcome`; what the machinery did, a sandbox that can't be set up or a run that was
-killed from outside, raises `SandboxUnavailable`, a `Retryable`, and can therefore never become a zero.
+What the program brought about is an `Outcome`. What the machinery did (a sandbox that can't be set up, a run that was
+killed from outside) raises `SandboxUnavailable`, a `Retryable`, and can therefore never become a zero.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How near an edit comes to the reference's: what the scoring child of `scorers.swe.scorer` does.
 
-In: a request with, for every file that the answer or the reference changes, its text before, after the answer and after
-the reference, or the two changes themselves. Out: a reply with the mean similarity, the value of the emptiest edit at
-the reference's places, and the first Python file that the answer has broken. Works on a model's text, so it runs in the
-child only. Its time is bounded by the limits on its texts, and by the child's deadline.
+In: a request. For every file that the answer or the reference changes, the request has the text before, after the
+answer and after the reference, or the two changes themselves. Out: a reply with the mean similarity, the value of the
+emptiest edit at the reference's places, and the first Python file that the answer has broken. Works on a model's text,
+so it runs in the child only. Its time is bounded by the limits on its texts, and by the child's deadline.
 
 The value of a file is difflib's ratio of the two changes, character by character; one that only one side changes counts
 0, and all files weigh the same. Source: SWE-RL, arXiv:2502.18449, sec. 2.2.

@@ -98,8 +98,8 @@ def apply_edits(
 ) -> dict[str, str]:
     r"""Return the new content of each file that is edited, line breaks as "\n".
 
-    As in SWE-RL, an edit begins at the start of a line, replaces every place where its lines stand, and sees what the
-    edits before it have made. An empty SEARCH creates a file; it is refused where the file exists.
+    As in SWE-RL, an edit begins at the start of a line, replaces every place where its lines stand, and sees the
+    changes of earlier edits. An empty SEARCH creates a file, and is refused where that exists.
 
     Args:
         files: path -> content.

@@ -1,9 +1,9 @@
-"""Whether a patched package passes its tests.
+"""This module finds out whether a patched package passes its tests.
 
 In: a row with tests, and the files that an answer writes. Out: a value and a reason. Called by `scorers.swe.scorer`;
 holds the sandbox. A row is tried first: with the reference's files its tests must pass, without any edit they must not.
-Else what the tests say of an answer means nothing, and it is unscorable. That is also how a row shows whose tests need
-what the sandbox lacks: another package, a file beside them, an object that can't travel between the two processes.
+Else what the tests say of an answer means nothing, and the row is unscorable. The trial also finds rows whose tests
+need what the sandbox lacks: another package, a file beside them, an object that can't travel between the two processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the child of a fork does before it becomes the program: the standard files, limits, another user, the walls.
+"""This module turns the child of a fork into the program: standard files, limits, another user, the walls.
 
 In: a `Launch`, prepared by `scorers.sandbox.local.execution` before the fork. Out: nothing, it ends in an exec. Runs in
 the supervisor's fork, which is small and has one thread. What fails is written to `error_fd`, which an exec closes.

@@ -1,4 +1,4 @@
-"""Which of several sandbox servers takes the next call.
+"""This module chooses which of several sandbox servers takes the next call.
 
 In: the servers' addresses, and a probe that asks one for an answer that is known. Out: a server that has passed it, the
 least busy one. Used by `scorers.sandbox.remote.fusion`, from any thread. A server is trusted once it has passed its

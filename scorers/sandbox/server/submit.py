@@ -1,7 +1,7 @@
 """SandboxFusion's `POST /submit` for stdin/stdout cases, as II-Thought's verifier calls it.
 
 In: a completion and its cases. Out: SandboxFusion's `EvalResult`. Called by `scorers.sandbox.server.service`. The code
-is found and outputs are compared by the scorers' own rules, the comparison by SandboxFusion's (case and outer white
+is found by the scorers' own rules; outputs are compared by SandboxFusion's (case and outer white
 space do not count, floats within 1e-5). A run that the machinery fails raises `RunnerLost`: no result, and no failed
 case.
 """

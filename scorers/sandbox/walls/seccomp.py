@@ -6,8 +6,8 @@ a bare machine need not have: the program is a list of "this call, with these ar
 
 A filter of denials: what it does not name is allowed, up to the newest call known to `syscalls`; calls that came later
 answer ENOSYS, as they would on an older kernel. One thing is unusual: no signal may be SIGKILL. A program that could
-kill itself so would look like one that was killed from outside, and that is the one ending that must not be its own
-doing: it is tried again, and never scored 0. All roads to it are closed: the kill family, a clone's exit signal,
+kill itself so would look like one that was killed from outside. That is the one ending that must not be a program's own
+doing: the run is tried again, and never scored 0. All roads to it are closed: the kill family, a clone's exit signal,
 timers, F_SETSIG, seccomp's strict mode, and a lower RLIMIT_CPU.
 """
 
