@@ -114,7 +114,7 @@ class RowWorkerClient:
     def close(self, grace_s: float = GRACE_S) -> int:
         """End the worker with all its children. Returns the exit code, negative for a signal."""
         process = self._process
-        self.forget()
+        self.release()
         if process is None:
             return 0
         processes.wait(process, grace_s)
@@ -127,7 +127,7 @@ class RowWorkerClient:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Let go of the worker, which then ends by itself unless another process holds it too."""
         if self._link is not None:
             self._link.close()
@@ -257,7 +257,7 @@ def _after_fork() -> None:
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for process in _all():
-        process.forget()
+        process.release()
 
 
 def _all() -> list[RowWorkerClient]:

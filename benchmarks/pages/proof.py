@@ -40,96 +40,102 @@ class Letter(SimpleScorer):
 """
 
 
-def before_a_run(desk: PageSession) -> None:
+def before_a_run(session: PageSession) -> None:
     """Type what a newcomer looks at."""
-    desk.types("millrace doctor")
-    desk.types("millrace doctor config/recipes/demo_cpu.yaml")
-    desk.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
-    desk.types(
+    session.types("millrace doctor")
+    session.types("millrace doctor config/recipes/demo_cpu.yaml")
+    session.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
+    session.types(
         ".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag"
     )
-    desk.types("millrace score rows.jsonl --config run.yaml --out scores.jsonl", within="examples/scorer")
+    session.types("millrace score rows.jsonl --config run.yaml --out scores.jsonl", within="examples/scorer")
     for theirs in ("my_recipe.yaml", "my_rows.jsonl"):
-        (desk.folder / theirs).touch()
-    (desk.folder / "my_scorer.py").write_text(OWN)
-    shutil.copy(desk.folder / "examples" / "scorer" / "run.yaml", desk.folder)
-    desk.types("cp .env.example .env")
-    desk.types("mkdir -p own && cp my_recipe.yaml my_scorer.py my_rows.jsonl own/")
+        (session.folder / theirs).touch()
+    (session.folder / "my_scorer.py").write_text(OWN)
+    shutil.copy(session.folder / "examples" / "scorer" / "run.yaml", session.folder)
+    session.types("cp .env.example .env")
+    session.types("mkdir -p own && cp my_recipe.yaml my_scorer.py my_rows.jsonl own/")
     for line in (
         "echo 'RUN=first' >> .env",
         "echo 'OWN=./own' >> .env",
         "echo 'RECIPE=own/my_recipe.yaml' >> .env",
     ):
-        desk.types(line)
+        session.types(line)
 
 
-def a_run(desk: PageSession) -> None:
+def a_run(session: PageSession) -> None:
     """Start the demo, watch it, pause it for a moment, and drain it after 21 steps."""
-    with desk.keeps("make demo", until=partial(desk.steps, "demo"), ends=True):
-        with desk.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
+    with session.keeps("make demo", until=partial(session.steps, "demo"), ends=True):
+        with session.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
             pass
-        with desk.keeps(
+        with session.keeps(
             ".venv/bin/millrace metrics demo --port 9400 --host 0.0.0.0", until=lambda: listens(9400)
         ):
             pass
-        desk.types("millrace pause RUN", RUN="demo")
-        desk.types(".venv/bin/millrace top demo --once", says="demo")
-        json.loads(desk.types(".venv/bin/millrace top demo --once --json"))
-        desk.watches(".venv/bin/millrace top demo --json --every 10", r"(?m)^\{.*\}\s*$")
-        desk.watches(".venv/bin/millrace top demo", "rollouts")
-        desk.types(".venv/bin/millrace redis-cli demo HGET 'rl:{demo}:where' 17")
-        desk.types("millrace audit first", says="twice", first="demo")
-        desk.types("millrace resume RUN", RUN="demo")
-        wait_until("step 21", lambda: desk.steps("demo") >= 21)
-        desk.types("millrace drain first --wait 600", first="demo")
+        session.types("millrace pause RUN", RUN="demo")
+        session.types(".venv/bin/millrace top demo --once", says="demo")
+        json.loads(session.types(".venv/bin/millrace top demo --once --json"))
+        session.watches(".venv/bin/millrace top demo --json --every 10", r"(?m)^\{.*\}\s*$")
+        session.watches(".venv/bin/millrace top demo", "rollouts")
+        session.types(".venv/bin/millrace redis-cli demo HGET 'rl:{demo}:where' 17")
+        session.types("millrace audit first", says="twice", first="demo")
+        session.types("millrace resume RUN", RUN="demo")
+        wait_until("step 21", lambda: session.steps("demo") >= 21)
+        session.types("millrace drain first --wait 600", first="demo")
 
 
-def a_finished_run(desk: PageSession) -> None:
+def a_finished_run(session: PageSession) -> None:
     """Ask a finished run for all that can be asked of it."""
-    desk.types("millrace runs", says="demo")
-    desk.types("millrace audit RUN", says="lost", RUN="demo")
-    desk.types("millrace audit RUN --json", RUN="demo")
-    desk.types("millrace journal ls RUN", RUN="demo")
-    desk.types("millrace journal export RUN --out all.jsonl", RUN="demo")
-    desk.types(".venv/bin/millrace journal export demo --out answers.jsonl")
-    with (desk.folder / "answers.jsonl").open(encoding="utf-8") as answers:
+    session.types("millrace runs", says="demo")
+    session.types("millrace audit RUN", says="lost", RUN="demo")
+    session.types("millrace audit RUN --json", RUN="demo")
+    session.types("millrace journal ls RUN", RUN="demo")
+    session.types("millrace journal export RUN --out all.jsonl", RUN="demo")
+    session.types(".venv/bin/millrace journal export demo --out answers.jsonl")
+    with (session.folder / "answers.jsonl").open(encoding="utf-8") as answers:
         trained = str(json.loads(answers.readline())["group"])
-    desk.types("millrace journal show RUN --group 17", says="answer", RUN="demo", **{"17": trained})
-    desk.types(".venv/bin/millrace trace demo 17", says=trained, **{"17": trained})
-    desk.types("millrace replay RUN --steps 10-20", says="20", RUN="demo")
-    desk.types("millrace rescore RUN --scorer math", RUN="demo")
-    desk.types("millrace rescore RUN --scorer math scorers.tasks.math.scorer.require_box=false", RUN="demo")
-    desk.types("millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo")
-    desk.types("millrace dead list RUN", RUN="demo")
-    desk.types(".venv/bin/millrace redis-cli demo XRANGE 'rl:{demo}:dead' - +")
-    desk.types(".venv/bin/millrace redis-cli demo XREVRANGE 'rl:{demo}:weights' + - COUNT 1", says="version")
-    desk.types("mkdir -p backup")
-    desk.types("cp -a runs/demo backup/demo")
-    desk.types("millrace audit demo --runs-dir backup", says="lost")
-    desk.types("millrace rm demo --yes")
+    session.types("millrace journal show RUN --group 17", says="answer", RUN="demo", **{"17": trained})
+    session.types(".venv/bin/millrace trace demo 17", says=trained, **{"17": trained})
+    session.types("millrace replay RUN --steps 10-20", says="20", RUN="demo")
+    session.types("millrace rescore RUN --scorer math", RUN="demo")
+    session.types(
+        "millrace rescore RUN --scorer math scorers.tasks.math.scorer.require_box=false", RUN="demo"
+    )
+    session.types(
+        "millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo"
+    )
+    session.types("millrace dead list RUN", RUN="demo")
+    session.types(".venv/bin/millrace redis-cli demo XRANGE 'rl:{demo}:dead' - +")
+    session.types(
+        ".venv/bin/millrace redis-cli demo XREVRANGE 'rl:{demo}:weights' + - COUNT 1", says="version"
+    )
+    session.types("mkdir -p backup")
+    session.types("cp -a runs/demo backup/demo")
+    session.types("millrace audit demo --runs-dir backup", says="lost")
+    session.types("millrace rm demo --yes")
 
 
-def roles_by_hand(desk: PageSession) -> None:
+def roles_by_hand(session: PageSession) -> None:
     """Start each role from a terminal of its own, and the reward server with its scorers beside them."""
 
     def began() -> bool:
-        return (desk.folder / "runs" / "first" / "config.yaml").exists()
+        return (session.folder / "runs" / "first" / "config.yaml").exists()
 
     def said(log: Path, words: str) -> None:
         wait_until(words, lambda: words in log.read_text(errors="replace"))
 
     with contextlib.ExitStack() as terminals:
         opens = terminals.enter_context
-        opens(desk.keeps(".venv/bin/python -m scorers serve --port 8000", until=lambda: listens(8000)))
+        opens(session.keeps(".venv/bin/python -m scorers serve --port 8000", until=lambda: listens(8000)))
         opens(
-            desk.keeps(
+            session.keeps(
                 "python -m learner --config config/recipes/demo_cpu.yaml name=first", until=began, ends=True
             )
         )
-        opens(desk.keeps(".venv/bin/python -m generators --run first", until=lambda: True, ends=True))
-        both = opens(desk.keeps(".venv/bin/python -m scorers --run first,api", until=lambda: True))
+        opens(session.keeps(".venv/bin/python -m generators --run first", until=lambda: True, ends=True))
+        both = opens(session.keeps(".venv/bin/python -m scorers --run first,api", until=lambda: True))
         pools = [
-            opens(desk.keeps(line, until=lambda: True, ends=True))
+            opens(session.keeps(line, until=lambda: True, ends=True))
             for line in (
                 ".venv/bin/python -m scorers --run first",
                 ".venv/bin/python -m scorers --run first --queues math --workers 8",
@@ -138,45 +144,45 @@ def roles_by_hand(desk: PageSession) -> None:
         ]
         for log in (both, *pools):
             said(log, "self_test passed")
-        wait_until("step 2", lambda: desk.steps("first") >= 2)
-        desk.types("millrace pause first")
-        desk.types("millrace resume first")
-        desk.types("millrace drain first")
-    desk.types("millrace rm demo --yes", demo="first")
+        wait_until("step 2", lambda: session.steps("first") >= 2)
+        session.types("millrace pause first")
+        session.types("millrace resume first")
+        session.types("millrace drain first")
+    session.types("millrace rm demo --yes", demo="first")
 
 
-def services(desk: PageSession) -> None:
+def services(session: PageSession) -> None:
     """Start the reward server as its page does, and the sandbox."""
-    (desk.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
+    (session.folder / "token.txt").write_text("a-token-of-forty-characters-for-one-test")
     with (
-        desk.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
-        desk.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool,
+        session.keeps(".venv/bin/python -m scorers serve", until=lambda: listens(8000)),
+        session.keeps(".venv/bin/python -m scorers --run api --workers 8", until=lambda: True) as pool,
     ):
         wait_until("its scorers", lambda: "self_test passed" in pool.read_text(errors="replace"))
         for question in wanted():
             if question.words[0] == "curl":
-                desk.types(question.command)
+                session.types(question.command)
     for line in (
         ".venv/bin/python -m scorers serve --host 0.0.0.0 --token-file token.txt",
         ".venv/bin/python -m scorers serve --config run.yaml",
     ):
-        with desk.keeps(line, until=lambda: listens(8000)):
+        with session.keeps(line, until=lambda: listens(8000)):
             pass
-    with desk.keeps(".venv/bin/python -m scorers sandbox --port 8080", until=lambda: listens(8080)):
+    with session.keeps(".venv/bin/python -m scorers sandbox --port 8080", until=lambda: listens(8080)):
         pass
 
 
-def the_end(desk: PageSession) -> None:
+def the_end(session: PageSession) -> None:
     """Type runs with settings over the file's; then remove everything."""
     for run, line in (
         ("demo", ".venv/bin/millrace up config/recipes/demo_cpu.yaml learner.optimizer.lr=1e-4"),
         ("demo", "MILLRACE_LEARNER__OPTIMIZER__LR=1e-4 .venv/bin/millrace up config/recipes/demo_cpu.yaml"),
         ("first", "millrace up config/recipes/demo_cpu.yaml name=first"),
     ):
-        with desk.keeps(line, until=partial(desk.steps, run), ends=True):
-            desk.types("millrace drain RUN", RUN=run)
-        desk.watches("millrace rm demo", r"\?", demo=run, answer="y")
-    desk.types("make clean")
+        with session.keeps(line, until=partial(session.steps, run), ends=True):
+            session.types("millrace drain RUN", RUN=run)
+        session.watches("millrace rm demo", r"\?", demo=run, answer="y")
+    session.types("make clean")
 
 
 ACTS: dict[str, Callable[[PageSession], None]] = {
@@ -205,18 +211,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     typed: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="millrace-pages-") as folder:
-        desk = PageSession(Path(folder))
+        session = PageSession(Path(folder))
         for act in args.acts.split(","):
-            before, began = len(desk.typed), time.monotonic()
+            before, began = len(session.typed), time.monotonic()
             try:
-                ACTS[act](desk)
+                ACTS[act](session)
             except Failed as error:
                 sys.stdout.write(f"FAILED: {error}\n")
                 return 1
             lines.append(
-                f"| {act.replace('_', ' ')} | {len(desk.typed) - before} | {time.monotonic() - began:.0f} |"
+                f"| {act.replace('_', ' ')} | {len(session.typed) - before} | {time.monotonic() - began:.0f} |"
             )
-        typed = {same(line) for line, _ in desk.typed}
+        typed = {same(line) for line, _ in session.typed}
     left = [line for line in wanted() if same(line.command) not in typed]
     lines += [
         "",

@@ -1,7 +1,7 @@
 """`python -m benchmarks.rigs.killed_learner --config ...`: a learner killed with -9 before a chosen line of code.
 
 In: the learner's own words, and in the environment DIE_BEFORE, `FILE:LINE:N`: before this line of a file of `learner/`
-runs for the Nth time in this life, rank 0 kills itself. Out: in the file DIE_NOTE, that it came to that. Without
+runs for the Nth time in this incarnation, rank 0 kills itself. Out: in the file DIE_NOTE, that it came to that. Without
 DIE_BEFORE it is `python -m learner`. Lines are seen by the interpreter's own tracing, so that the learner has no hook
 for this and is, line for line, what users run.
 """

@@ -33,15 +33,15 @@ from config.run import Run
 from learner.journal.ledger import read_ledger
 from tools.up.process_tree import below
 
-PATIENCE_S = 180.0  # for what a life is to do
-TRAINING_S = 1.0  # a random moment of training lies this long after a life's first step, at most
+PATIENCE_S = 180.0  # for what an incarnation is to do
+TRAINING_S = 1.0  # a random moment of training lies this long after an incarnation's first step, at most
 AFTERMATH_S = 1.0  # for a launcher to see that a rank has died; then it dies too, and takes the others along
 GRACE_S = 20.0
 POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"  # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
 ONCE_A_LIFE = "recovery.py:"  # lines that come by at a start alone
-NEW_FILE = "_begin_file("  # and the one with which a life's first payload begins its file
+NEW_FILE = "_begin_file("  # and the one with which an incarnation's first payload begins its file
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class ResumedRun:
         self._config.write_text(to_yaml(run), encoding="utf-8")
         self._environment = {**os.environ, "REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
         self._others: dict[str, subprocess.Popen[bytes]] = {}
-        self._start_s = 6.0  # from a life's command to its first step, as last measured
+        self._start_s = 6.0  # from an incarnation's command to its first step, as last measured
 
     def prove(self) -> Result:
         """Run the learner to its end through all deaths, and judge the run."""
@@ -149,7 +149,7 @@ class ResumedRun:
                 processes.wait(learner, AFTERMATH_S)
             elif processes.has_ended(learner):
                 raise RunFellShort(
-                    f"life {number} of the learner ended by itself: {self._log_of(f'learner-{number}')}"
+                    f"incarnation {number} of the learner ended by itself: {self._log_of(f'learner-{number}')}"
                 )
             else:
                 where = (
@@ -191,14 +191,16 @@ class ResumedRun:
             deadline = time.monotonic() + PATIENCE_S + 2 * self.run.learner.steps
             while not processes.has_ended(learner):
                 if time.monotonic() > deadline:
-                    raise RunFellShort(f"the last life did not come to its end: {self._log_of('learner-0')}")
+                    raise RunFellShort(
+                        f"the last incarnation did not come to its end: {self._log_of('learner-0')}"
+                    )
                 if self._steps() < self.run.learner.steps:
                     self._keep_roles()
                 time.sleep(POLL_S)
         finally:
             code = processes.stop(learner, GRACE_S)
         if code != 0:
-            raise RunFellShort(f"the last life ended with {code}: {self._log_of('learner-0')}")
+            raise RunFellShort(f"the last incarnation ended with {code}: {self._log_of('learner-0')}")
 
     def _judge(self) -> None:
         """Audit the run, and train the same journal without an interruption."""
@@ -247,7 +249,7 @@ class ResumedRun:
         while not condition() and not processes.has_ended(learner):
             if time.monotonic() > deadline:
                 raise RunFellShort(
-                    f"a life did not get on within {PATIENCE_S:.0f} s: {self._log_of('learner')}"
+                    f"an incarnation did not get on within {PATIENCE_S:.0f} s: {self._log_of('learner')}"
                 )
             self._keep_roles()
             time.sleep(POLL_S)

@@ -97,7 +97,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _keep_of(config: str | None) -> int:
-    """Reads `learner.checkpoint.keep` of a life from its configuration in YAML."""
+    """Reads `learner.checkpoint.keep` of an incarnation from its configuration in YAML."""
     section = yaml.safe_load(config or "") or {}
     return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
 

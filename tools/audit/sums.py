@@ -215,7 +215,7 @@ def _evaluation(view: View, ledger: Ledger) -> Evaluation:
 
 
 def _gone(view: View, ledger: Ledger, *, is_finished: bool) -> Iterator[str]:
-    """Yields records that must have been there: no later record of their life leaves a gap where they were."""
+    """Yields records that must have been there: no later record of their incarnation leaves a gap where they were."""
     for base, number in view.cursor.retries.items():
         if number > (noted := ledger.retries.get(base, 0)):
             yield (

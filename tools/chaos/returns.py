@@ -38,7 +38,7 @@ class Returns:
         self._on_back = on_back
         self._missing: list[_Missing] = []
         self._known: set[str] = set()  # heartbeats that were seen at work
-        self._learner_since: int | None = None  # version that the learner's present life began with
+        self._learner_since: int | None = None  # version that the learner's present incarnation began with
 
     def is_missing(self, role: str) -> bool:
         """Tells whether a process of `role` was killed and is not back."""

@@ -20,7 +20,7 @@ from learner.journal.payloads import MIB
 from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of
 from tools.printable import printable
 
-HEADINGS = ("step", "groups", "tokens", "MiB", "life", "trained at", "payload")
+HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "payload")
 
 
 def list_steps(folder: Path) -> int:
@@ -91,8 +91,8 @@ def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
 def _summary(ledger: Ledger) -> str:
     kinds = Counter(outcome.kind for outcome in ledger.outcomes.values())
     outcomes = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-    lives = f"{len(ledger.incarnations)} {'life' if len(ledger.incarnations) == 1 else 'lives'}"
-    return f"{len(ledger.steps)} steps of {lives}; groups: {outcomes}; {len(ledger.evaluations)} evaluations"
+    incarnations = f"{len(ledger.incarnations)} incarnation{'s' * (len(ledger.incarnations) != 1)}"
+    return f"{len(ledger.steps)} steps of {incarnations}; groups: {outcomes}; {len(ledger.evaluations)} evaluations"
 
 
 def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
@@ -109,7 +109,7 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     sys.stdout.write(
         f"step {record['step']}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
-        f"life {record['fence']}, from weights {record['weights'][:12]}\n"
+        f"incarnation {record['fence']}, from weights {record['weights'][:12]}\n"
     )
     for step, group, advantages in reading.groups():
         if group_id in {None, group.group_id}:

@@ -303,7 +303,7 @@ METRICS: tuple[Metric, ...] = (
         "millrace_learner_steps_total",
         "counter",
         ("process",),
-        "optimizer steps of this life",
+        "optimizer steps of this incarnation",
         _of_processes("learner", "steps"),
     ),
     Metric(

@@ -124,7 +124,7 @@ class Replay:
         self._at = step + 1
 
     def _print_other_ranks(self) -> None:
-        """Says why weights may differ after a life with another number of ranks: sums are rounded in another order."""
+        """Says why weights may differ after an incarnation of other ranks: sums are rounded in another order."""
         if not self._ranks_then:
             return
         then = ", ".join(
@@ -203,7 +203,7 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
 
 
 def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
-    """Returns the run as it was when it made `step`: ranks, threads and partitioning are those of that life."""
+    """Returns the run as it was when it made `step`: ranks, threads and partitioning are those of that incarnation."""
     try:
         run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:

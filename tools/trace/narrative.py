@@ -191,7 +191,7 @@ def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Accoun
             ended=over,
             seconds=seconds,
             who="",
-            says=f"step {record['step']}, by life {record['fence']} of the learner",
+            says=f"step {record['step']}, by incarnation {record['fence']} of the learner",
         ),
     ]
 

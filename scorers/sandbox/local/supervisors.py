@@ -79,7 +79,7 @@ class Supervisor:
             self._process.kill()
             self._process.wait()
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Let go of a supervisor in a fork of the scorer: the supervisor belongs to the parent."""
         self._connection.close()
         self._process.returncode = 0  # not our child: nobody to wait for
@@ -103,7 +103,7 @@ class Supervisors:
         with self._lock:
             if self._owner != os.getpid():
                 for supervisor in self._idle:
-                    supervisor.forget()
+                    supervisor.release()
                 self._idle, self._base, self._owner = [], None, os.getpid()
             if self._base is None:
                 with unavailable("no folder for programs, or nobody to watch over it"):

@@ -71,7 +71,7 @@ def group(group_id: str) -> ScoredGroup:
 
 @pytest.fixture
 def run(make_run: MakeRun) -> Run:
-    """Five steps of two groups in two lives; one group dropped, one dead and issued anew."""
+    """Five steps of two groups in two incarnations; one group dropped, one dead and issued anew."""
     run = make_run(generators={"engine": {"type": "fake"}})
     run.folder.mkdir()
     (run.folder / "config.yaml").write_text(to_yaml(run))
@@ -111,7 +111,7 @@ def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
     payload(run, 1).unlink()
     assert ask("ls") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["step", "groups", "tokens", "MiB", "life", "trained", "at", "payload"]
+    assert lines[0].split() == ["step", "groups", "tokens", "MiB", "incarnation", "trained", "at", "payload"]
     assert [[*line.split()[:3], line.split()[4], *line.split()[7:]] for line in lines[1:-1]] == [
         [str(step), "2", "22", fence, state, "in", f"payload-00000{fence}-000.bin"]
         for step, fence, state in (
@@ -122,7 +122,7 @@ def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
             (4, "2", "there"),
         )
     ]
-    assert lines[-1] == "5 steps of 3 lives; groups: 1 dead, 1 dropped, 10 trained; 0 evaluations"
+    assert lines[-1] == "5 steps of 3 incarnations; groups: 1 dead, 1 dropped, 10 trained; 0 evaluations"
 
 
 def test_ls_names_what_is_wrong_and_says_so_by_its_code(
@@ -138,7 +138,7 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.
     shown = capsys.readouterr().out
     for part in (
         "step 2: 2 groups, 22 tokens",
-        "by life 1, from weights beefbeefbeef\n",
+        "by incarnation 1, from weights beefbeefbeef\n",
         "group 5: task math, row 0 of epoch 0, seed 0; sampled by g-1 in 1.50 s, scored by w-2 in 0.50 s",
         "    user: 2 + 3?\n",
         '    to score against: {"type": "math", "answer": {"value": "5"}}\n',

@@ -358,7 +358,7 @@ def test_a_trained_group_names_its_step_its_lag_and_its_advantages(chain: Chain,
     ]
     assert before < told.now["began"] < time.time()
     assert 1 < told.now["seconds"] < 3
-    assert told.now["says"] == "step 1, by life 1 of the learner"
+    assert told.now["says"] == "step 1, by incarnation 1 of the learner"
     assert (told.story["notes"], told.story["redis"], told.story["is_whole"]) == ([], "", True)
 
 
