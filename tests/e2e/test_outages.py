@@ -14,7 +14,7 @@ from learner.journal.writer import Journal
 from tests.conftest import RedisServer
 from tests.e2e.conftest import Roles
 
-OUTAGE_S = 8.0
+OUTAGE_S = 20.0
 QUICK = (  # groups cost no sampling: what breaks is the same
     "generators.engine={type: fake, seconds_per_group: 0.2}",
     "sampling.group_size=2",
@@ -26,13 +26,13 @@ QUICK = (  # groups cost no sampling: what breaks is the same
 )
 
 
-def test_redis_gone_for_seconds_costs_time_and_nothing_else(tmp_path: Path) -> None:
+def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "redis"
     folder.mkdir()
     server = RedisServer(folder)
     roles = Roles(tmp_path, server.url, "outage")
     try:
-        learner = roles.learner("learner.steps=10", "learner.groups_per_step=8", *QUICK)
+        learner = roles.learner("learner.steps=14", "learner.groups_per_step=8", *QUICK)
         generator, scorers = roles.generator(), roles.scorers()
         roles.until(lambda: roles.version() >= 4, "the fourth step")
         server.stop()
@@ -44,7 +44,7 @@ def test_redis_gone_for_seconds_costs_time_and_nothing_else(tmp_path: Path) -> N
             assert "no answer from redis at 127.0.0.1" in roles.log_of(process), (
                 "everybody says whom it waits for"
             )
-        assert len(roles.metrics()) == 10
+        assert len(roles.metrics()) == 14
         assert roles.audit().is_clean
     finally:
         roles.end()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,7 @@ SETTINGS = (
     "scorers.workers=1",
     "broker.lease_s=2",
 )
+AWAY_S = 2.5  # longer than a lease
 BALLAST = bytes(32 << 20)
 
 
@@ -114,8 +116,11 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
     steps(roles, processes, 3)
 
     server.kill()
+    time.sleep(AWAY_S)
     server.start()  # on an append-only file that is flushed every second
     steps(roles, processes, 3)
+    for process in processes:
+        assert "no answer from redis at 127.0.0.1" in whole_log(process), "every role says whom it waits for"
 
     replica = replica_of(server, tmp_path / "replica", roles)
     with redis.Redis.from_url(replica.url) as client:

@@ -109,6 +109,7 @@ PROOFS = {
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_outages.py::test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else": "prove-suite",
     "tests/e2e/test_real_data.py::test_gsm8k_trains_three_steps_and_counts_what_is_too_long": "prove-suite",
     "tests/e2e/test_real_data.py::"
     "test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why": "prove-suite",
