@@ -109,7 +109,7 @@ def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
 def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
     make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture
 ) -> None:
-    chain = make_chain(learner={"steps": 3, "group_deadline_s": 10})  # looked around for every half second
+    chain = make_chain(learner={"steps": 3, "group_deadline_s": 5})  # looked around for every half second
     trainer = make_trainer(chain)
     for group_id in chain.issue(4):
         chain.sample(group_id)
