@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from broker.connection import RedisLink
-from broker.joining import Joined, NoRun, join
+from broker.joining import Joined, join
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn, stop
 from config.generators import ScriptedEngineConfig
@@ -154,10 +154,14 @@ def runs(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def look(name: str, capsys: pytest.CaptureFixture[str], seconds: float) -> dict[str, Any]:
-    """Return what `millrace top NAME --once --json` says of so many seconds."""
+    """Return the verdict of `millrace top NAME --once --json` on so many seconds; none on a run that has not begun."""
     capsys.readouterr()
-    assert main(["top", name, "--once", "--json", "--every", str(seconds)]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    code = main(["top", name, "--once", "--json", "--every", str(seconds)])
+    printed = capsys.readouterr()
+    if code != 0:
+        assert "no learner has begun it" in printed.err
+        return {"bottleneck": None, "text": "it has not begun"}
+    found: dict[str, Any] = json.loads(printed.out)["verdict"]
     return found
 
 
@@ -167,10 +171,7 @@ def settled(
     """Return the verdict, once it has been `bottleneck` twice in a row."""
     deadline, said, row = time.monotonic() + PATIENCE_S, [], 0
     while row < 2:
-        try:
-            verdict: dict[str, Any] = look(name, capsys, look_s)["verdict"]
-        except NoRun:
-            verdict = {"bottleneck": None, "text": "it has not begun"}
+        verdict = look(name, capsys, look_s)
         said.append(verdict["text"])
         row = row + 1 if verdict["bottleneck"] == bottleneck else 0
         assert time.monotonic() < deadline, "\n".join(said)
