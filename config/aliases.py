@@ -59,7 +59,7 @@ def endpoint_settings(environment: Mapping[str, str], variant: str) -> dict[str,
 
     Args:
         environment: all variables.
-        variant: of `config.scorers.JudgeConfig`.
+        variant: of `config.scorer_kinds.JudgeConfig`.
     """
     known = {name: value for name in VARIABLES if (value := environment.get(name, "").strip())}
     wanted = [name for name in _URLS.get(variant, _ANY) if name in known]
