@@ -124,7 +124,7 @@ class CommandChannel:
         distributed.broadcast(payload, src=0, group=self._group)
 
     def receive(self) -> Command:
-        """Return the other ranks: wait for the next command."""
+        """Wait, on the other ranks, for the next command."""
         size = torch.zeros(1, dtype=torch.int64)
         distributed.broadcast(size, src=0, group=self._group)
         payload = torch.empty(int(size), dtype=torch.uint8)
@@ -139,7 +139,7 @@ class CommandChannel:
             distributed.send(payload, dst=rank, group=self._group)
 
     def receive_part(self) -> bytes:
-        """Return the other ranks: wait for this rank's own bytes."""
+        """Wait, on the other ranks, for this rank's own bytes."""
         size = torch.zeros(1, dtype=torch.int64)
         distributed.recv(size, src=0, group=self._group)
         payload = torch.empty(int(size), dtype=torch.uint8)
@@ -147,7 +147,7 @@ class CommandChannel:
         return bytes(payload.numpy().tobytes())
 
     def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
-        """Return all ranks: replace each entry by its sum (or its largest value) over all ranks.
+        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks.
 
         Args:
             values: on the CPU, of the same shape everywhere.

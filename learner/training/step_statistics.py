@@ -24,7 +24,7 @@ class Reduces(Protocol):
     """The part of the ranks' channel that the statistics need."""
 
     def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
-        """Return all ranks: replace each entry by its sum (or its largest value) over all ranks."""
+        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks."""
         ...
 
 

@@ -115,7 +115,7 @@ def _in_order(parts: list[Value], reference: Cells) -> bool:
 
 
 def _in_any_order(parts: list[Value], reference: Cells) -> bool:
-    """Return each value of the reference takes the first part that is it and that no other has taken."""
+    """Match each value of the reference with the first part that equals it and that no other value has taken."""
     left = list(parts)
     for value in reference.values:
         found = next((number for number, part in enumerate(left) if _same(part, value, reference)), None)

@@ -67,7 +67,7 @@ def answering_part(text: str) -> str:
 
 
 def closed_part(text: str) -> str:
-    """Return the same, however long it is. Raises Unanswered."""
+    """Return what follows the thinking, however long it is. Raises Unanswered."""
     response = response_part(text)
     if response is None:
         raise Unanswered("the thinking was never closed")

@@ -364,7 +364,7 @@ def test_a_wrong_type_anywhere_is_a_bad_message_or_none_but_never_another_error(
 
 
 def decodes(decode: Callable[[codec.Raw], Any], fields: codec.Fields) -> bool:
-    """Return whether it does; any error but BadMessage surfaces."""
+    """Return whether it decodes; any error but BadMessage surfaces."""
     try:
         message = decode(raw_of(fields))
     except BadMessage as error:

@@ -45,7 +45,7 @@ def start(
     deadline_s: float = 90.0,
     lease_s: float = 6.0,
 ) -> list[subprocess.Popen[bytes]]:
-    """Return the learner, then generators that take so many seconds for a group, then scorers."""
+    """Start the learner, then generators that take so many seconds for a group, then scorers."""
     rows = folder / "rows.jsonl"
     rows.write_text(
         "".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(200))

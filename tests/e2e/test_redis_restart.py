@@ -62,7 +62,7 @@ Processes = list[subprocess.Popen[bytes]]
 
 
 def start(roles: Roles) -> Processes:
-    """Return the learner, then the others."""
+    """Start the learner, then the others."""
     return [roles.learner(*SETTINGS), roles.generator(), roles.scorers()]
 
 

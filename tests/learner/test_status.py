@@ -188,7 +188,7 @@ def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
 
 @pytest.fixture
 def server_settings(link: RedisLink) -> Iterator[None]:
-    """Yield what a test sets on the shared server is set back."""
+    """Set back what a test sets on the shared server."""
     names = ("maxmemory", "maxmemory-policy", "appendonly")
     before: dict[str, Any] = {name: link.client.config_get(name)[name] for name in names}
     yield

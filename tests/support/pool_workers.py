@@ -30,7 +30,7 @@ def sleeping_for(seconds: float) -> dict[str, object]:
 
 @contextmanager
 def running(dispatcher: Dispatcher) -> Iterator[None]:
-    """Return the dispatcher's own loop, in a thread."""
+    """Run the dispatcher's own loop, in a thread."""
     ended = threading.Event()
     thread = threading.Thread(target=dispatcher.run, args=(ended,))
     thread.start()
