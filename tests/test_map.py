@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
-# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- {tools, benchmarks}. Tests import
-# all.
+# Who may import whom: config <- broker <- tasks <- {scorers, learner} <- tools <- benchmarks. Generators need config and
+# broker alone; tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "tasks": {"config", "broker"},
