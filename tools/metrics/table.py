@@ -104,6 +104,7 @@ def _jobs(now: Snapshot) -> Iterator[Sample]:
 
 def _works(role: str, does: str) -> list[Metric]:
     """Makes the metrics that every stage has of its processes."""
+    weight = ", weighted by the share of its room for groups that was taken" if role == "generator" else ""
     return [
         Metric(
             f"millrace_{role}_alive_processes",
@@ -116,28 +117,28 @@ def _works(role: str, does: str) -> list[Metric]:
             f"millrace_{role}_up_seconds_total",
             "counter",
             ("process",),
-            "since it was ready to work",
+            "seconds since the process was ready to work",
             _of_processes(role, "up_s"),
         ),
         Metric(
             f"millrace_{role}_busy_seconds_total",
             "counter",
             ("process",),
-            "of these, those that it worked; of a generator, the share of its room that was taken",
+            f"seconds that the process worked{weight}",
             _of_processes(role, "busy_s"),
         ),
         Metric(
             f"millrace_{role}_waiting_seconds_total",
             "counter",
             ("process", "for"),
-            "and those that it waited, by what for",
+            "seconds that the process waited, by what it waited for",
             _split(role, "wait", WAITS),
         ),
         Metric(
             f"millrace_{role}_groups_total",
             "counter",
             ("process",),
-            f"groups that it has {does}",
+            f"groups that the process has {does}",
             _of_processes(role, "groups"),
         ),
     ]
@@ -170,7 +171,7 @@ METRICS: tuple[Metric, ...] = (
         "millrace_run_issued_groups_total",
         "counter",
         (),
-        "training groups let in, retries among them",
+        "training groups issued, retries included",
         _one(lambda now: now.issued),
     ),
     Metric(
@@ -180,35 +181,35 @@ METRICS: tuple[Metric, ...] = (
         "millrace_stream_waiting_groups",
         "gauge",
         ("stream",),
-        "of these, those that no worker has taken",
+        "entries that no worker has taken",
         _of_streams("waiting"),
     ),
     Metric(
         "millrace_stream_leased_groups",
         "gauge",
         ("stream",),
-        "and those that a worker has",
+        "entries that a worker has leased",
         _of_streams("leased"),
     ),
     Metric(
         "millrace_stream_oldest_seconds",
         "gauge",
         ("stream",),
-        "age of its first entry",
+        "age of the stream's first entry",
         _of_streams("oldest_s"),
     ),
     Metric(
         "millrace_budget_used_groups",
         "gauge",
         (),
-        "slots that are held: training groups without an outcome",
+        "slots held: training groups without an outcome",
         _one(lambda now: now.slots),
     ),
     Metric(
         "millrace_budget_bound_groups",
         "gauge",
         (),
-        "slots that there are",
+        "slots of the budget",
         _one(lambda now: now.bound if now.run else None),
     ),
     Metric(
@@ -223,14 +224,14 @@ METRICS: tuple[Metric, ...] = (
         "millrace_generator_tokens_total",
         "counter",
         ("process",),
-        "tokens that it has sampled",
+        "tokens that the process has sampled",
         _of_processes("generator", "tokens"),
     ),
     Metric(
         "millrace_generator_version_steps",
         "gauge",
         ("process",),
-        "policy version that it samples with",
+        "policy version that the process samples with",
         _policy,
     ),
     Metric(
@@ -253,21 +254,21 @@ METRICS: tuple[Metric, ...] = (
         "millrace_scorer_unscorable_completions_total",
         "counter",
         ("queue", "scorer"),
-        "of these, those without a score",
+        "completions without a score",
         _of_scorers(lambda stats: stats.unscorable),
     ),
     Metric(
         "millrace_scorer_over_limit_completions_total",
         "counter",
         ("queue", "scorer"),
-        "and those that are 0 for exceeding their own limits",
+        "completions that are 0 for exceeding their own limits",
         _of_scorers(lambda stats: stats.over_limit),
     ),
     Metric(
         "millrace_scorer_work_seconds_total",
         "counter",
         ("queue", "scorer"),
-        "work on these groups, waits before retries included",
+        "work on scored groups, waits before retries included",
         _of_scorers(lambda stats: stats.seconds),
     ),
     Metric(
@@ -288,14 +289,14 @@ METRICS: tuple[Metric, ...] = (
         "millrace_scorer_cached_questions_total",
         "counter",
         ("queue", "scorer"),
-        "questions to a served model that it had answered before",
+        "questions to a served model that the cache answered",
         _of_scorers(lambda stats: stats.cache_hits),
     ),
     Metric(
         "millrace_scorer_asked_questions_total",
         "counter",
         ("queue", "scorer"),
-        "and those that it was asked",
+        "questions that a served model was asked",
         _of_scorers(lambda stats: stats.cache_misses),
     ),
     *_works("learner", "trained on"),
@@ -310,7 +311,7 @@ METRICS: tuple[Metric, ...] = (
         "millrace_learner_age_seconds_total",
         "counter",
         ("process", "part"),
-        "age of the groups that it trained on, by where it went: waiting in prompts, sampling, waiting in rollouts, "
+        "age of the groups trained on, by stage: waiting in prompts, sampling, waiting in rollouts, "
         "scoring, waiting in scored",
         _split("learner", "age", AGES),
     ),
