@@ -40,7 +40,7 @@ GRACE_S = 20.0
 POLL_S = 0.05
 WHILE_STARTING = "a random moment of a start"  # loading, recovering, and a little of what comes then
 WHILE_TRAINING = "a random moment of training"
-ONCE_A_LIFE = "recovery.py:"  # lines that come by at a start alone
+ONCE_AN_INCARNATION = "resume/recovery.py:"  # lines that come by at a start alone
 NEW_FILE = "_begin_file("  # and the one with which an incarnation's first payload begins its file
 
 
@@ -134,8 +134,7 @@ class ResumedRun:
         """Start one incarnation of the learner, and kill it."""
         note = self._logs / f"death-{number}"
         is_line = place not in (WHILE_STARTING, WHILE_TRAINING)
-        is_once = is_line and (place.startswith(ONCE_A_LIFE) or NEW_FILE in text_of(place))
-        times = 1 if is_once else self._random.randint(1, 2)
+        times = 1 if is_line and comes_once(place) else self._random.randint(1, 2)
         environment = {"DIE_BEFORE": f"{place}:{times}", "DIE_NOTE": str(note)} if is_line else {}
         before = self._steps()
         learner = self._learner(number, environment)
@@ -261,6 +260,11 @@ class ResumedRun:
     def _log_of(self, name: str) -> str:
         log = max(self._logs.glob(f"{name}*.log"), key=lambda path: path.stat().st_mtime)
         return log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+
+def comes_once(place: str) -> bool:
+    """Return whether an incarnation passes this line once alone, so that nobody waits for a second time."""
+    return place.startswith(ONCE_AN_INCARNATION) or NEW_FILE in text_of(place)
 
 
 class RunFellShort(Exception):

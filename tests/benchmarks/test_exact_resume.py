@@ -12,7 +12,7 @@ import pytest
 from benchmarks.proofs import exact_resume
 from benchmarks.results import ROOT
 from benchmarks.rigs.killed_learner import Death, lines_of, text_of
-from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, resumed_run
+from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, comes_once, resumed_run
 
 
 @pytest.mark.timeout(300)
@@ -104,6 +104,13 @@ def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() ->
     assert [text for text in texts if text in in_order] == in_order
     assert not any(text.startswith(("def ", "return ", "break", "raise ", '"""', "try:")) for text in texts)
     assert len(set(exact_resume.places())) == len(texts)
+
+
+def test_no_second_time_is_waited_for_where_a_line_comes_by_once() -> None:
+    once = [text_of(place) for place in exact_resume.places() if comes_once(place)]
+    recovery = [text_of(place) for place in lines_of("resume/recovery", "recover")]
+    assert len(recovery) > 5
+    assert sorted(once) == sorted([*recovery, "stream = self._begin_file()"])
 
 
 def test_every_place_is_dealt_once_and_every_run_has_its_moments() -> None:
