@@ -111,7 +111,9 @@ def replica_of(server: RedisServer, folder: Path, roles: Roles) -> RedisServer:
     return replica
 
 
-def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServer, tmp_path: Path) -> None:
+def test_a_redis_that_was_away_and_a_redis_that_was_emptied_cost_no_group(
+    roles: Roles, server: RedisServer
+) -> None:
     processes = start(roles)
     steps(roles, processes, 3)
 
@@ -122,6 +124,17 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
     for process in processes:
         assert "no answer from redis at 127.0.0.1" in whole_log(process), "every role says whom it waits for"
 
+    roles.redis.flushall()
+    steps(roles, processes, 3)
+    assert "redis_was_empty" in whole_log(processes[0])
+    drain(roles, server, processes)
+
+
+def test_an_older_replica_and_another_redis_in_its_place_cost_no_group(
+    roles: Roles, server: RedisServer, tmp_path: Path
+) -> None:
+    processes = start(roles)
+    steps(roles, processes, 3)
     replica = replica_of(server, tmp_path / "replica", roles)
     with redis.Redis.from_url(replica.url) as client:
         client.replicaof("NO", "ONE")  # what happens from now on never reaches it
@@ -134,10 +147,6 @@ def test_whatever_a_redis_forgets_is_done_again(roles: Roles, server: RedisServe
     server.start()  # the replica's data under the master's address
     steps(roles, processes, 3)
     assert "redis_forgot groups=" in whole_log(processes[0]), "the learner says what is issued again"
-
-    roles.redis.flushall()
-    steps(roles, processes, 3)
-    assert "redis_was_empty" in whole_log(processes[0])
 
     processes[0].terminate()
     assert [roles.wait(process) for process in processes] == [0, 0, 0], roles.all_logs()

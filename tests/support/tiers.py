@@ -109,6 +109,8 @@ PROOFS = {
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_outages.py::"
+    "test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged": "prove-suite",
     "tests/e2e/test_outages.py::test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else": "prove-suite",
     "tests/e2e/test_real_data.py::test_gsm8k_trains_three_steps_and_counts_what_is_too_long": "prove-suite",
     "tests/e2e/test_real_data.py::"
@@ -117,6 +119,8 @@ PROOFS = {
     "test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream": "prove-suite",
     "tests/e2e/test_redis_restart.py::"
     "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
+    "tests/e2e/test_redis_restart.py::"
+    "test_an_older_replica_and_another_redis_in_its_place_cost_no_group": "prove-suite",
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
@@ -124,6 +128,17 @@ PROOFS = {
     "test_whatever_a_judge_on_vllm_babbles_no_score_is_invented": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented": "prove-suite",
+    "tests/protocol/test_holes.py::"
+    "test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer": "prove-suite",
+    "tests/protocol/test_holes.py::test_what_somebody_deletes_is_issued_again": "prove-suite",
+    "tests/protocol/test_holes.py::test_with_full_memory_what_is_there_can_leave": "prove-suite",
+    "tests/scorers/pool/test_lost_workers.py::"
+    "test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again": "prove-suite",
+    "tests/scorers/pool/test_supervisor.py::"
+    "test_a_pool_grows_while_it_works_and_each_serves_its_queues": "prove-suite",
+    "tests/scorers/pool/test_worker.py::test_every_worker_gives_the_same_result_at_every_repeat": "prove-suite",
+    "tests/scorers/reward_server/test_troubles.py::"
+    "test_every_request_gets_its_own_score_whatever_breaks_meanwhile": "prove-suite",
     "tests/tools/run_view/test_bottleneck_of_runs.py::"
     "test_top_names_the_right_bottleneck_in_each_of_four_made_situations": "prove-suite",
 }

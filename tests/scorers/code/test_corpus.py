@@ -68,8 +68,8 @@ def plan() -> dict[str, Plan]:
     quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
     return {
-        "auto": Plan([*quick[::3], *slow[::9]], HONEST[::3]),
-        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::18]], landlocked[:75:15]),
+        "auto": Plan([*quick[::5], *slow[::13]], HONEST[::5]),
+        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::26]], landlocked[:75:15]),
     }
 
 
