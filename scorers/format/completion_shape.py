@@ -1,8 +1,7 @@
-"""The shape of a whole completion: its thinking, its answer, its script and its end, whatever it says.
+"""This module judges the shape of a whole completion, whatever it says: thinking, answer, script and end.
 
-Asked in this order: did the completion end by itself, is its thinking closed and long enough, does the part after the
-thinking look like an answer (`scorers.format.answer_shapes`), is it written in the wanted script
-(`scorers.format.script`).
+It asks in this order: did the completion end by itself, and is its thinking closed and long enough? Does the part after
+the thinking look like an answer (`scorers.format.answer_shapes`), in the wanted script (`scorers.format.script`)?
 
 In: a text, its row, and how the text ended. Out: 1.0, or 0.0 with the first thing that is wrong. Pure text work in the
 scorer's process; it can't fail. `scorers.reward.combine` makes a reward of this score and the content's;

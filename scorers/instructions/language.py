@@ -1,9 +1,9 @@
 """Instructions about the language, the case and the punctuation of a response.
 
-In: an instruction's arguments. Out: its check. The language is told by langdetect, with which IFEval tells it: its
-profiles are in its package, and with a seed and the profiles in a fixed order it says the same on every machine. Here
-it sees text in lower case, since capitals mislead it, and a long text piece by piece, so that the larger part of it
-does not hide the rest. Of a few words it can't tell the language well; a response without letters has none.
+In: an instruction's arguments. Out: its check. langdetect tells the language, as it does in IFEval. Its
+profiles are in its package. With a seed and the profiles in a fixed order it says the same on every machine. Here it
+sees text in lower case, since capitals mislead it. It sees a long text piece by piece, so that the larger part does not
+hide the rest. Of a few words it can't tell the language well; a response without letters has none.
 """
 
 from __future__ import annotations

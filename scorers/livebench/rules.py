@@ -2,8 +2,8 @@
 
 In: the part of a completion that answers, and what the row has. Out: a value in [0, 1] and the reason, or `Unanswered`.
 The values are those of LiveBench's own graders (github.com/LiveBench/LiveBench, commit b0fb577) for an answer of the
-form that the prompt asks for. Where those can be fooled, by options in a row, by a text that contains the right one, or
-by sentences that resemble nothing, the answer has to be the reference and nothing beside it.
+form that the prompt asks for. Some of those can be fooled: by options in a row, by a text that contains the right one,
+by sentences that resemble nothing. There the answer has to be the reference and nothing beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""What an answer to a simulation says: a value in JSON, or an assertion about one call.
 
 In: the response part of a completion. Out: data, or the two sides of the assertion, of which `literal` and `arguments`
-take the data; Unanswered says why there is none. Called in the scorer's process: nothing of the text is run, each
-function is linear in its length, and a text over MAX_ANSWER_CHARS or a value deeper than MAX_DEPTH is refused, so that
+take the data; Unanswered says why there is none. Called in the scorer's process: nothing of the text is run, and each
+function is linear in its length. A text over MAX_ANSWER_CHARS and a value deeper than MAX_DEPTH are refused, so that
 what follows may recurse.
 """
 

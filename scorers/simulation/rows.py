@@ -1,9 +1,9 @@
 """From a row's `verification_info` to the question that it asks: checked, typed, once a row.
 
-In: `{"type": "codeio" | "cruxeval", "answer": {...}}`. Out: a question, which reads an answer and finds that it is
-right or wrong, or which test the row's own program must pass for it to be right. Called by `scorers.simulation.scorer`.
-What could never be scored raises `BadMessage` naming what the row lacks. Programs are parsed here, never run: only the
-sandbox runs anything.
+In: `{"type": "codeio" | "cruxeval", "answer": {...}}`. Out: a question, which reads an answer. It finds the answer
+right or wrong, or names the test that the row's own program must pass for the answer to be right. Called by
+`scorers.simulation.scorer`. What could never be scored raises `BadMessage` naming what the row lacks. Programs are
+parsed here, never run: only the sandbox runs anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Question(Protocol):
 
     @property
     def reference(self) -> Reference | None:
-        """Its program; None where a comparison decides, and nothing is run."""
+        """The program of the row; None where a comparison decides, and nothing is run."""
         ...
 
     def finding(self, response: str) -> Finding:

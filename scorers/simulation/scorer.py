@@ -5,8 +5,8 @@ the shapes). Out: 1 or 0. Called in a scorer's process by `scorers.group`, one c
 
 What an answer says is read as data (`scorers.simulation.answers`) and never run. An output is compared with the row's.
 An input is given to the row's own program, in the sandbox and by `scorers.code.scorer`: the program is its answer, and
-that it gives the wanted output its test. So it runs in a process without the test, its result comes back as data, a
-run over its limits is tried once more alone, and then the answered input has brought that about: 0. Before the first
+that it gives the wanted output its test. So it runs in a process without the test, and its result comes back as data. A
+run over its limits is tried once more alone; then the answered input has brought that about: 0. Before the first
 answer the program must do what the row says of it; where it does not, the row is broken and the completion unscorable.
 What the sandbox itself could not do raises `SandboxUnavailable`, a `Retryable`.
 """

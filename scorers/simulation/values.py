@@ -1,8 +1,8 @@
 """When two values are the same: pure functions on data, here and in the sandbox.
 
 In: what an answer says or a program returned, and what a row expects. Out: whether they are the same. Called in the
-scorer's process where two values are known, and by the tests beside a row's program (`data_source`), so that a value is
-the same in both places. Nothing here imports anything: its source travels as it is, to Python 3.9 and newer.
+scorer's process where two values are known, and by the tests beside a row's program (`data_source`): a value is the
+same in both places. Nothing here imports anything: its source travels as it is, to Python 3.9 and newer.
 """
 
 from __future__ import annotations

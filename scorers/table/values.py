@@ -52,7 +52,7 @@ class Value:
 
     @property
     def as_number(self) -> Decimal | None:
-        """What it is worth: 0.145 for 14.5%."""
+        """The value as a number: 0.145 for 14.5%."""
         return self.number.scaleb(-2) if self.number is not None and self.is_percent else self.number
 
 

@@ -1,8 +1,8 @@
 """Some answers have nothing in them, and judges are known to call such answers right.
 
 In: the part of a response that is judged. Out: whether anybody could find an answer in that part. Many judges, large
-ones too, give the point to a lone ":" or "Solution", or to "Let's solve this problem step by step." (arXiv:2507.08794),
-and a policy finds that out. Such an answer scores 0 before a judge is asked. What might be an answer in some case
+ones too, give the point to a lone ":", to "Solution" or to "Let's solve this problem step by step." (arXiv:2507.08794).
+A policy finds that out. Such an answer scores 0 before a judge is asked. What might be an answer in some case
 stays: any number, any word that is not an opener, any mathematical symbol. Linear in the length of the text.
 """
 

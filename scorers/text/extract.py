@@ -3,8 +3,8 @@ r"""Where the answer of a completion is: pure functions on text, the same ones f
 In: the text of a completion, without its prompt, so that nothing in the prompt ever counts. Out: the part that answers,
 and in it the last box, the last `<answer>` or the fenced blocks. Nothing is erased and nothing is rewritten, so no
 marker that a model writes can hide a part of its own text. Called in the scorer's process, without a deadline: every
-function is linear in the length of the text, and whoever looks for fenced blocks refuses a response of more than
-MAX_RESPONSE_CHARS, so that one made of nothing but fences takes about a second.
+function is linear in the length of the text. A caller that looks for fenced blocks refuses a response of more than
+MAX_RESPONSE_CHARS: one made of nothing but fences takes about a second.
 """
 
 from __future__ import annotations
