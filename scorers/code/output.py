@@ -5,9 +5,9 @@ In: expected and printed standard output. Out: None where they are the same, els
 
 Strict, the default: the lines are the same, where white space at the end of a line and empty lines at the end do not
 count. A token that the case writes as a float (`0.5`, `1e-3`) is matched by a number within 1e-6, relative, or absolute
-below 1. All else is compared to the letter: upper and lower case, whole numbers, the space between tokens. Compatible,
-II-Thought's and SandboxFusion's rule: lines stripped on both sides, upper and lower case the same, floats within 1e-5,
-relative.
+below 1. All else is compared to the letter: upper and lower case, whole numbers, numbers that overflow a float, the
+space between tokens. Compatible, II-Thought's and SandboxFusion's rule: lines stripped on both sides, upper and lower
+case the same, floats within 1e-5, relative.
 """
 
 from __future__ import annotations
@@ -61,9 +61,12 @@ def _near(got: str, expected: str, compatible: bool) -> bool:
         wanted.fullmatch(expected) and _NUMBER.fullmatch(got)
     ):
         return False
+    mine, theirs = float(got), float(expected)
+    if math.isinf(mine) or math.isinf(theirs):  # the text overflows a float: as numbers all would be equal
+        return False
     if compatible:
-        return math.isclose(float(got), float(expected), rel_tol=COMPATIBLE_TOLERANCE)
-    return abs(float(got) - float(expected)) <= STRICT_TOLERANCE * max(1.0, abs(float(expected)))
+        return math.isclose(mine, theirs, rel_tol=COMPATIBLE_TOLERANCE)
+    return abs(mine - theirs) <= STRICT_TOLERANCE * max(1.0, abs(theirs))
 
 
 def _shown(line: str) -> str:
