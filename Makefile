@@ -12,7 +12,8 @@ INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
 PACKAGES := config tasks broker generators scorers learner tools benchmarks
 
-JOBS ?= 2
+# Test files at once. On two cores three: a whole run waits for its processes as often as it computes.
+JOBS ?= 3
 ENGINE ?= hf
 $(if $(filter hf vllm,$(ENGINE)),,$(error ENGINE=$(ENGINE): it is hf or vllm))
 # What vLLM needs on a CPU: a small cache in fixed size, no compilation, and time for two processes to import it.
@@ -35,7 +36,7 @@ test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (
 	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: $(INSTALLED)    ## the tests that need no other process than Redis, within a minute: a hook runs them before each push
-	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist worksteal -m "unit or redis" $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest --numprocesses 2 --dist worksteal -m "unit or redis" $(ARGS)
 
 check: $(INSTALLED)    ## ruff, its format, and mypy
 	@.venv/bin/ruff check .
