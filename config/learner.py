@@ -8,16 +8,106 @@ takes a class of your own and needs no change here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from config.custom import CustomSection
 from config.section import Section, default_type
 
 
-class GrpoConfig(Section):
-    """GRPO with clip-higher and a token mean over the global batch; no KL term and no reference model."""
+KlEstimator = Literal["k1", "k2", "k3", "abs"]
+VERL_ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3"}  # verl's name -> the estimator
+
+
+class KlConfig(Section):
+    """A KL divergence to a reference model, which keeps the policy near it. No reference is loaded while `coef` is 0."""
+
+    coef: float = Field(0.0, ge=0)
+    """Weight of the divergence; 0: no term and no reference model."""
+    estimator: Annotated[KlEstimator, BeforeValidator(lambda name: VERL_ESTIMATORS.get(name, name))] = "k3"
+    """How a token's divergence is estimated: `k1`, `k2`, `k3`, or `abs`, the size of k1. verl's `kl`, `mse` and
+    `low_var_kl` are k1, k2 and k3."""
+    place: Literal["loss", "reward"] = "loss"
+    """`loss`: a term beside the policy's loss, aggregated like it. `reward`: each completion's summed divergence is
+    taken from its reward, before the advantages."""
+    reference: str | None = None
+    """Folder or name of the reference model; unset: `model.path`, where the run began."""
+    offload: bool = False
+    """Keep the reference's weights in the host's memory, and bring them to the GPU for each pass."""
+    target: float | None = Field(None, gt=0)
+    """Divergence a token, nats, that an adaptive coefficient aims at; unset: the coefficient is constant."""
+    horizon: int = Field(10_000, ge=1)
+    """Completions over which an adaptive coefficient follows; smaller is faster."""
+
+
+class CorrectionConfig(Section):
+    """What is done about tokens whose sampler and learner disagree, by the names of verl's rollout correction.
+
+    The ratio here is that of the learner at the start of the step to the sampler. What is rejected is in no sum and in
+    no denominator of the loss.
+    """
+
+    rollout_is: Literal["token", "sequence"] | None = None
+    """Weights of the loss: each token's ratio, or its sequence's product of ratios, truncated at
+    `rollout_is_threshold`. Only for `decoupled_ppo`: the other losses take their ratio to the sampler already."""
+    rollout_is_threshold: float = Field(2.0, gt=0)
+    """Largest weight."""
+    rollout_rs: tuple[Literal["token_k1", "seq_sum_k1", "seq_mean_k1"], ...] = ()
+    """What is rejected: tokens by their ratio, or sequences by the product or the geometric mean of their ratios."""
+    token_k1: tuple[float, float] = (0.5, 5.0)
+    """Ratios of a token that are kept: IcePop's band."""
+    seq_sum_k1: tuple[float, float] = (0.0, 3.0)
+    """Products of a sequence's ratios that are kept."""
+    seq_mean_k1: tuple[float, float] = (0.99, 1.01)
+    """Geometric means of a sequence's ratios that are kept."""
+
+    @field_validator("token_k1", "seq_sum_k1", "seq_mean_k1")
+    @classmethod
+    def _is_band(cls, band: tuple[float, float]) -> tuple[float, float]:
+        low, high = band
+        if not 0 <= low < high:
+            raise ValueError(f"a band [low, high] of ratios needs 0 <= low < high, got [{low}, {high}]")
+        return band
+
+
+Aggregate = Literal["token", "sequence", "prompt", "constant"]
+
+
+class AnyObjectiveConfig(Section):
+    """What every objective has beside its own loss."""
+
+    aggregate: Aggregate = "token"
+    """How the tokens' losses become one number, over the global batch. `token`: their mean. `sequence`: the mean over
+    completions of each one's mean. `prompt`: the mean over groups of each one's mean. `constant`: the sum, divided by
+    completions x `constant_length`."""
+    constant_length: int | None = Field(None, ge=1)
+    """Tokens that a completion counts as, for `aggregate: constant`; unset: `sampling.max_tokens`."""
+    entropy_coef: float = Field(0.0, ge=0)
+    """Weight of a bonus for the entropy of the tokens' distributions; 0: none."""
+    kl: KlConfig = KlConfig()
+    """The pull towards a reference model."""
+    correction: CorrectionConfig = CorrectionConfig()
+    """What is done about mismatch and lag."""
+
+    takes_weights: ClassVar[bool] = False  # whether the loss multiplies by the weights of `correction.rollout_is`
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.constant_length is not None and self.aggregate != "constant":
+            raise ValueError(f"constant_length is for aggregate: constant, not for aggregate: {self.aggregate}")
+        if self.kl.target is not None and not self.kl.coef:
+            raise ValueError("kl.target adapts kl.coef, which is 0: set the coefficient to begin with")
+        if self.correction.rollout_is is not None and not self.takes_weights:
+            raise ValueError(
+                f"correction.rollout_is: {self.correction.rollout_is} would correct twice: this loss takes its ratio "
+                "to the sampler already. Leave it unset, or set type: decoupled_ppo"
+            )
+        return self
+
+
+class GrpoConfig(AnyObjectiveConfig):
+    """GRPO with clip-higher and a token mean over the global batch; its KL term is `kl`, off by default."""
 
     type: Literal["grpo"] = "grpo"
     clip_low: float = Field(0.2, gt=0, lt=1)
@@ -28,12 +118,93 @@ class GrpoConfig(Section):
     """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
 
 
-class CustomObjectiveConfig(CustomSection):
+class DrGrpoConfig(AnyObjectiveConfig):
+    """Dr. GRPO: GRPO's clip, and a constant in place of the completions' lengths. Use it with `advantage.scale: none`."""
+
+    type: Literal["dr_grpo"] = "dr_grpo"
+    aggregate: Aggregate = "constant"
+    """As for every objective; the paper's is `constant`."""
+    clip_low: float = Field(0.2, gt=0, lt=1)
+    """No gain below a ratio of 1 - clip_low."""
+    clip_high: float = Field(0.2, gt=0)
+    """No gain beyond a ratio of 1 + clip_high."""
+
+
+class GspoConfig(AnyObjectiveConfig):
+    """GSPO: one ratio for a completion, the geometric mean of its tokens' ratios."""
+
+    type: Literal["gspo"] = "gspo"
+    aggregate: Aggregate = "sequence"
+    """As for every objective; the paper's is `sequence`."""
+    clip_low: float = Field(3e-4, gt=0, lt=1)
+    """No gain below a ratio of 1 - clip_low."""
+    clip_high: float = Field(4e-4, gt=0)
+    """No gain beyond a ratio of 1 + clip_high."""
+
+
+class CispoConfig(AnyObjectiveConfig):
+    """CISPO: a policy gradient on every token, whose importance weight is clipped and carries no gradient."""
+
+    type: Literal["cispo"] = "cispo"
+    clip_low: float | None = Field(None, gt=0, le=1)
+    """Smallest weight is 1 - clip_low; unset: no lower bound."""
+    clip_high: float = Field(4.0, gt=0)
+    """Largest weight is 1 + clip_high."""
+
+
+class DecoupledPpoConfig(AnyObjectiveConfig):
+    """Decoupled PPO: the clip is around the learner at the start of the step, and a weight corrects for the sampler."""
+
+    type: Literal["decoupled_ppo"] = "decoupled_ppo"
+    clip_low: float = Field(0.2, gt=0, lt=1)
+    """No gain below a ratio of 1 - clip_low, to the learner at the start of the step."""
+    clip_high: float = Field(0.2, gt=0)
+    """No gain beyond a ratio of 1 + clip_high, to the learner at the start of the step."""
+    dual_clip: float | None = Field(None, gt=1)
+    """Bound on the loss of a token with a negative advantage, as a multiple of it; unset: no bound."""
+    correction: CorrectionConfig = CorrectionConfig(rollout_is="token")
+    """The weight is the learner at the start of the step to the sampler, truncated at `rollout_is_threshold`."""
+
+    takes_weights: ClassVar[bool] = True
+
+
+class ReinforceConfig(AnyObjectiveConfig):
+    """REINFORCE with an importance weight to the sampler, truncated from above and without a gradient."""
+
+    type: Literal["reinforce"] = "reinforce"
+    max_weight: float | None = Field(2.0, gt=0)
+    """Largest importance weight of a token; unset: no weight, as if the learner had sampled."""
+
+
+class DppoConfig(AnyObjectiveConfig):
+    """DPPO: a token trains as long as the probability that it had has not moved too far, however large its ratio."""
+
+    type: Literal["dppo"] = "dppo"
+    divergence: Literal["tv", "kl"] = "tv"
+    """How far a token has moved: the total variation or the KL divergence of the token against all others."""
+    max_low: float = Field(0.2, gt=0)
+    """Largest divergence downwards; a token beyond it with a negative advantage has no gradient."""
+    max_high: float = Field(0.2, gt=0)
+    """Largest divergence upwards; a token beyond it with a positive advantage has no gradient."""
+    max_weight: float = Field(20.0, gt=0)
+    """Largest importance weight of a token."""
+
+
+class CustomObjectiveConfig(CustomSection, AnyObjectiveConfig):
     """A `learner.objective.objective.Objective` of your own; the class takes the options."""
 
 
 ObjectiveConfig = Annotated[
-    GrpoConfig | CustomObjectiveConfig, Field(discriminator="type"), default_type("grpo")
+    GrpoConfig
+    | DrGrpoConfig
+    | GspoConfig
+    | CispoConfig
+    | DecoupledPpoConfig
+    | ReinforceConfig
+    | DppoConfig
+    | CustomObjectiveConfig,
+    Field(discriminator="type"),
+    default_type("grpo"),
 ]
 
 

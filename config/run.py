@@ -83,6 +83,12 @@ class Run(Section):
     def _sections_fit(self) -> Run:
         if self.evaluation.every and self.data.held_out is None:
             raise ValueError("evaluation.every is set, but data.held_out names no prompts")
+        objective = self.learner.objective
+        if objective.aggregate == "constant" and objective.constant_length is None:
+            raise ValueError(
+                "learner.objective.aggregate: constant needs learner.objective.constant_length, the tokens that each "
+                f"completion counts as; Dr. GRPO takes the longest answer, here {self.sampling.max_tokens}"
+            )
         if self.budget < self.learner.groups_per_step:
             raise ValueError(
                 f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "

@@ -28,7 +28,6 @@ from broker.messages import SampledGroup, ScoredGroup
 from config.learner import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
-from learner.objective.losses.grpo import grpo_loss
 from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend, adamw_arguments, learning_rate
 
@@ -128,16 +127,14 @@ class PlainLearner:
         objective = self._run.learner.objective
         if not isinstance(objective, GrpoConfig):
             raise TypeError(f"the comparison is with GRPO, not {objective.type}")
-        loss = grpo_loss(
-            logprobs_BT,
-            padded("sampled_logprobs")[:, 1:],
-            padded("advantages")[:, 1:],
-            padded("loss_mask")[:, 1:],
-            clip_low=objective.clip_low,
-            clip_high=objective.clip_high,
-            dual_clip=objective.dual_clip,
-            num_tokens=batch.num_tokens,
-        ).value
+        ratio_BT = (logprobs_BT - padded("sampled_logprobs")[:, 1:]).exp()
+        advantages_BT = padded("advantages")[:, 1:]
+        clipped_BT = ratio_BT.clamp(1 - objective.clip_low, 1 + objective.clip_high)
+        gain_BT = torch.minimum(ratio_BT * advantages_BT, clipped_BT * advantages_BT)
+        if objective.dual_clip is not None:
+            bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantages_BT)
+            gain_BT = torch.where(advantages_BT < 0, bounded_BT, gain_BT)
+        loss = -torch.where(padded("loss_mask")[:, 1:], gain_BT, 0.0).sum() / batch.num_tokens
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._run.learner.optimizer.grad_clip)
         for group in self._optimizer.param_groups:

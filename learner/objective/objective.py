@@ -5,7 +5,7 @@ gradient, and named sums for the metrics. Runs in every rank of the learner, onc
 state between steps and does not communicate: the replay of a journal depends on both.
 """
 
-# T tokens of a micro-batch.
+# T tokens of a micro-batch, S sequences of it.
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -21,13 +22,54 @@ class TokenBatch:
     """The tokens of one micro-batch: packed sequences, one behind the other, on the device that trains."""
 
     logprobs_T: Tensor  # log-probability of each token now, nats, float32, with the gradient; 0 where masked
-    entropy_T: Tensor  # of the distribution that each token is drawn from, nats, detached; 0 where masked
+    entropy_T: Tensor  # of the distribution of each token, nats; 0 where masked; a gradient only for `entropy_coef`
     sampled_logprobs_T: Tensor  # log-probability when the token was sampled, nats; arbitrary where masked
     advantages_T: Tensor  # constant along a completion; arbitrary where masked
     loss_mask_T: Tensor  # True where a token trains
     lags_T: Tensor  # policy versions between the sampling of the token and now
     position_ids_T: Tensor  # place in the sequence; 0 begins a new sequence
     num_tokens: int  # trained tokens over all ranks and micro-batches, at least 1
+    weights_T: Tensor | None = None  # each token's share of the global batch; None: 1 / num_tokens
+    start_logprobs_T: Tensor | None = None  # at the start of the step, nats; None: `logprobs_T` is from there
+    reference_logprobs_T: Tensor | None = None  # under the reference model, nats; None: there is none
+    kl_coef: float = 0.0  # weight of the divergence to the reference in the loss
+    sequence_lengths_S: Tensor | None = None  # int64, prompts included; None: from `position_ids_T`
+
+    def __post_init__(self) -> None:
+        if self.num_tokens < 1:
+            raise ValueError(f"num_tokens must be positive, got {self.num_tokens}")
+
+    @property
+    def proximal_logprobs_T(self) -> Tensor:
+        """The log-probability of each token under the learner at the start of the step, nats, detached."""
+        return self.logprobs_T.detach() if self.start_logprobs_T is None else self.start_logprobs_T
+
+    def aggregate(self, values_T: Tensor) -> Tensor:
+        """Return this micro-batch's share of the mean over the global batch, as the objective aggregates.
+
+        Args:
+            values_T: one value a token; arbitrary where masked.
+        """
+        if self.weights_T is None:
+            return torch.where(self.loss_mask_T, values_T, 0.0).sum() / self.num_tokens
+        return torch.where(self.loss_mask_T, values_T * self.weights_T, 0.0).sum()
+
+    def sequence_sums(self, values_T: Tensor) -> Tensor:
+        """Return, at each token, the sum over the trained tokens of its sequence; without a gradient.
+
+        The sum runs in a fixed order, so that a replay has its bits. With atomics (`index_add`) a GPU would not.
+        """
+        lengths_S = self.sequence_lengths_S
+        if lengths_S is None:
+            lengths_S = lengths_of(self.position_ids_T)
+        values_T = torch.where(self.loss_mask_T, values_T.detach(), 0.0)
+        sums_S = torch.segment_reduce(values_T, "sum", lengths=lengths_S)
+        return sums_S.repeat_interleave(lengths_S, output_size=len(values_T))
+
+    def sequence_means(self, values_T: Tensor) -> Tensor:
+        """Return, at each token, the mean over the trained tokens of its sequence; without a gradient."""
+        counts_T = self.sequence_sums(torch.ones_like(values_T))
+        return self.sequence_sums(values_T) / counts_T.clamp(min=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,3 +94,10 @@ class Objective(Protocol):
     def loss(self, tokens: TokenBatch) -> Loss:
         """Return the loss of one micro-batch, whose mask may be False everywhere."""
         ...
+
+
+def lengths_of(position_ids_T: Tensor) -> Tensor:
+    """Return [S], the length of each packed sequence, int64. On a GPU this waits for the device."""
+    starts_S = (position_ids_T == 0).nonzero().squeeze(-1)
+    end_1 = torch.tensor([len(position_ids_T)], device=position_ids_T.device)
+    return torch.cat([starts_S, end_1]).diff()

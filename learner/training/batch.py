@@ -5,7 +5,7 @@ arrays or as bytes. The same groups in the same order give the same batch, byte 
 on this. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
 """
 
-# N tokens of all micro-batches, M micro-batches, T tokens of one completion.
+# N tokens of all micro-batches, M micro-batches, S completions that train, T tokens of one completion.
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _ARRAYS = {
     "advantages": "<f4",
     "loss_mask": "|b1",
     "lags": "<i4",
+    "sequence_ids": "<i4",
     "micro_batch_starts": "<i8",
+    "prompts": "<i4",
 }
 
 
@@ -44,9 +46,12 @@ class Batch:
     advantages: NDArray[np.float32]  # [N], 0 on prompts
     loss_mask: NDArray[np.bool_]  # [N], True where a token trains
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
+    sequence_ids: NDArray[np.int32]  # [N], the completion, 0 <= id < S; alike in all shards
     micro_batch_starts: NDArray[np.int64]  # [M + 1]
+    prompts: NDArray[np.int32]  # [S], the group of each completion of the global batch, also in a shard of it
     num_tokens: int  # trained tokens of the global batch, also in a shard of it
     policy_version: int  # optimizer steps done before this one
+    kl_coef: float = 0.0  # weight of the divergence to the reference model in this step
 
     @property
     def num_micro_batches(self) -> int:
@@ -64,7 +69,12 @@ class Batch:
             name: getattr(self, name).astype(dtype, copy=False).tobytes() for name, dtype in _ARRAYS.items()
         }
         packed: bytes = msgpack.packb(
-            arrays | {"num_tokens": self.num_tokens, "policy_version": self.policy_version}
+            arrays
+            | {
+                "num_tokens": self.num_tokens,
+                "policy_version": self.policy_version,
+                "kl_coef": self.kl_coef,
+            }
         )
         return packed
 
@@ -113,12 +123,14 @@ class Batch:
                 ],
                 num_tokens=self.num_tokens,
                 policy_version=self.policy_version,
+                prompts=self.prompts,
+                kl_coef=self.kl_coef,
             )
             for own in chosen
         ]
 
 
-_TOKEN_ARRAYS = tuple(name for name in _ARRAYS if name != "micro_batch_starts")
+_TOKEN_ARRAYS = tuple(name for name in _ARRAYS if name not in ("micro_batch_starts", "prompts"))
 _EMPTY_MICRO_BATCH = {
     name: np.zeros(1, dtype=_ARRAYS[name]) for name in _TOKEN_ARRAYS
 }  # one token, not trained
@@ -131,6 +143,7 @@ def pack(
     tokens_per_micro_batch: int,
     truncated: Literal["mask", "keep"],
     policy_version: int,
+    kl_coef: float = 0.0,
 ) -> Batch:
     """Pack every completion that trains, each behind its prompt, into micro-batches of a token budget.
 
@@ -144,11 +157,13 @@ def pack(
         tokens_per_micro_batch: the budget in tokens, prompts included.
         truncated: `mask`: a completion that was truncated at `max_tokens` does not train.
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
+        kl_coef: weight of the divergence to the reference model in this step.
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
     """
     sequences: list[dict[str, NDArray[Any]]] = []
-    for group, group_advantages in zip(groups, advantages, strict=True):
+    prompts: list[int] = []
+    for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
         prompt = group.rollout.prompt
         if len(prompt.token_ids) < 1:
             raise ValueError(
@@ -158,14 +173,25 @@ def pack(
             if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
                 continue
             lags = _lags(completion, policy_version, group_id=prompt.group_id)
-            sequences.append(_sequence(prompt.token_ids, completion, advantage=advantage, lags=lags))
+            sequences.append(
+                _sequence(
+                    prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags
+                )
+            )
+            prompts.append(index)
     lengths = [len(sequence["token_ids"]) for sequence in sequences]
     micro_batches = [
         _concatenate([sequences[i] for i in indices])
         for indices in _first_fit_decreasing(lengths, tokens_per_micro_batch)
     ]
     num_tokens = sum(int(sequence["loss_mask"].sum()) for sequence in sequences)
-    return _join(micro_batches, num_tokens=num_tokens, policy_version=policy_version)
+    return _join(
+        micro_batches,
+        num_tokens=num_tokens,
+        policy_version=policy_version,
+        prompts=np.asarray(prompts, np.int32),
+        kl_coef=kl_coef,
+    )
 
 
 def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
@@ -181,7 +207,12 @@ def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDAr
 
 
 def _sequence(
-    prompt_ids: NDArray[np.int32], completion: Completion, *, advantage: float, lags: NDArray[np.int32]
+    prompt_ids: NDArray[np.int32],
+    completion: Completion,
+    *,
+    number: int,
+    advantage: float,
+    lags: NDArray[np.int32],
 ) -> dict[str, NDArray[Any]]:
     """Lay one prompt with one completion out as the arrays of a batch."""
     before, after = len(prompt_ids), len(completion.token_ids)
@@ -194,6 +225,7 @@ def _sequence(
         "advantages": np.repeat(np.asarray([0.0, advantage], np.float32), [before, after]),
         "loss_mask": np.repeat(np.asarray([False, True]), [before, after]),
         "lags": np.concatenate([np.zeros(before, np.int32), lags]),
+        "sequence_ids": np.full(before + after, number, np.int32),
     }
 
 
@@ -222,7 +254,14 @@ def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDAr
     }
 
 
-def _join(micro_batches: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, policy_version: int) -> Batch:
+def _join(
+    micro_batches: Sequence[dict[str, NDArray[Any]]],
+    *,
+    num_tokens: int,
+    policy_version: int,
+    prompts: NDArray[np.int32],
+    kl_coef: float,
+) -> Batch:
     """Make a batch of these micro-batches."""
     lengths = [len(micro_batch["token_ids"]) for micro_batch in micro_batches]
     return Batch(
@@ -230,4 +269,6 @@ def _join(micro_batches: Sequence[dict[str, NDArray[Any]]], *, num_tokens: int, 
         micro_batch_starts=np.cumsum([0, *lengths], dtype=np.int64),
         num_tokens=num_tokens,
         policy_version=policy_version,
+        prompts=prompts,
+        kl_coef=kl_coef,
     )

@@ -6,40 +6,43 @@ once, since ZeRO's collectives need every rank. An exception in any rank ends th
 launcher of the ranks ends the others and names the rank; the journal's steps are trained again after a restart.
 """
 
-# T tokens of a micro-batch, K of them trained.
+# N tokens of a rank, S completions of the global batch, T tokens of a micro-batch.
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, assert_never
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError
-from config.learner import LearnerConfig, ObjectiveConfig, OptimizerConfig
+from config.learner import CorrectionConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
+from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
-from learner.objective.objective import Objective, TokenBatch
+from learner.objective.objective import Objective
+from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
 from learner.training import random_states
 from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import elements, in_parts, load_model, write_model_folder, write_weights
 from learner.training.process_group import Command, CommandChannel, device_of, join
+from learner.training.reference import References
 from learner.training.step_statistics import StepStatistics
 from learner.weight_sync.transport import SavedWeights
 
@@ -77,7 +80,16 @@ class DeepSpeedBackend:
         join(self._device, rank=rank, world_size=world_size)
         self._channel = CommandChannel()
         self._has_failed = False
-        self._model, self._engine = self._build()
+        self._model, self._wrapped, self._engine = self._build()
+        self._references = References(
+            run,
+            deepspeed=self._deepspeed,
+            device=self._device,
+            world_size=world_size,
+            vocabulary=self.vocabulary,
+        )
+        if run.learner.objective.kl.coef:
+            self._references.of(run.learner.objective.kl)  # a reference that is missing is named at the start
         log.info(
             "policy ready rank=%d ranks=%d device=%s zero=%d dtype=%s parameters=%d",
             rank,
@@ -193,7 +205,7 @@ class DeepSpeedBackend:
                 assert_never(command)
         return result
 
-    def _build(self) -> tuple[Any, Any]:
+    def _build(self) -> tuple[Any, LogprobModel, Any]:
         """Load the transformers model, and build DeepSpeed's engine around the model."""
         run, on_cuda = self._run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
@@ -220,7 +232,7 @@ class DeepSpeedBackend:
             engine, *_ = self._deepspeed.initialize(
                 model=wrapped, model_parameters=trained, optimizer=optimizer, config=config
             )
-        return model, engine
+        return model, wrapped, engine
 
     def _step(self, shard: Batch, learner: str | None) -> dict[str, float]:
         begun = time.perf_counter()
@@ -229,10 +241,12 @@ class DeepSpeedBackend:
             log.warning("step without a trained token version=%d", shard.policy_version)
         rate = self._set_optimizer(settings.optimizer, shard.policy_version)
         objective = self._objectives.of(settings.objective)
+        self._wrapped.trains_entropy = bool(settings.objective.entropy_coef)
         statistics = StepStatistics()
-        for index, part in enumerate(_on_device(shard, self._device)):
-            self._engine.set_gradient_accumulation_boundary(index == shard.num_micro_batches - 1)
-            self._backward(part, objective, statistics, num_tokens=max(1, shard.num_tokens))
+        parts, num_tokens = self._prepare(shard, settings.objective, statistics)
+        for index, part in enumerate(parts):
+            self._engine.set_gradient_accumulation_boundary(index == len(parts) - 1)
+            self._backward(part, objective, statistics, num_tokens=num_tokens, kl_coef=shard.kl_coef)
         norm, is_applied = self._apply_gradient()
         if not math.isfinite(norm):
             self._warn_of_skipped(shard.policy_version, norm, is_applied=is_applied)
@@ -243,6 +257,57 @@ class DeepSpeedBackend:
             "seconds": time.perf_counter() - begun,
         }
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+    def _prepare(
+        self, shard: Batch, objective: ObjectiveConfig, statistics: StepStatistics
+    ) -> tuple[list[MicroBatch], int]:
+        """Make what the passes with a gradient need: who trains, with which share, and the reference's view.
+
+        Returns:
+            The micro-batches, and the trained tokens over all ranks, at least 1.
+        """
+        num_tokens, weights_N = shard.num_tokens, None
+        if objective.correction.rollout_rs:
+            shard = self._without_rejected(shard, objective.correction, statistics)
+        if objective.correction.rollout_rs or objective.aggregate != "token":
+            trained_S = np.bincount(shard.sequence_ids[shard.loss_mask], minlength=len(shard.prompts))
+            tokens_S = self._channel.reduce(torch.from_numpy(trained_S)).numpy()
+            num_tokens = int(tokens_S.sum())
+            weights_N = token_weights(
+                shard.sequence_ids,
+                tokens_S,
+                shard.prompts,
+                aggregate=objective.aggregate,
+                constant_length=objective.constant_length,
+            )
+        parts = on_device(shard, self._device, weights_N=weights_N)
+        if objective.kl.coef and objective.kl.place == "loss":
+            for part, logprobs_T in zip(
+                parts, self._references.of(objective.kl).logprobs(parts), strict=True
+            ):
+                part.reference_logprobs_T = logprobs_T
+        return parts, max(1, num_tokens)
+
+    def _without_rejected(
+        self, shard: Batch, correction: CorrectionConfig, statistics: StepStatistics
+    ) -> Batch:
+        """Return the shard without the tokens that the correction rejects, after a pass of its own.
+
+        How far learner and sampler are apart is counted here, over the rejected tokens too.
+        """
+        parts = on_device(shard, self._device)
+        kept = []
+        for part, (logprobs_T, entropy_T) in zip(parts, self._logprobs(parts), strict=True):
+            tokens = part.tokens(logprobs_T, entropy_T, num_tokens=1)
+            kept.append(kept_tokens(tokens, correction))
+            statistics.add_mismatch(tokens)
+            statistics.add_rejected((part.loss_mask_T & ~kept[-1]).sum())
+        return dataclasses.replace(shard, loss_mask=torch.cat(kept).cpu().numpy())
+
+    @torch.no_grad()
+    def _logprobs(self, parts: list[MicroBatch]) -> list[tuple[Tensor, Tensor]]:
+        """Return the policy's log-probabilities and entropies for each micro-batch, without a gradient."""
+        return [self._engine(part.token_ids_T, part.position_ids_T, part.places_K) for part in parts]
 
     def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
         """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
@@ -256,20 +321,17 @@ class DeepSpeedBackend:
         return rate
 
     def _backward(
-        self, part: MicroBatch, objective: Objective, statistics: StepStatistics, *, num_tokens: int
+        self,
+        part: MicroBatch,
+        objective: Objective,
+        statistics: StepStatistics,
+        *,
+        num_tokens: int,
+        kl_coef: float,
     ) -> None:
         """Add the gradient of one micro-batch."""
         logprobs_T, entropy_T = self._engine(part.token_ids_T, part.position_ids_T, part.places_K)
-        tokens = TokenBatch(
-            logprobs_T=logprobs_T,
-            entropy_T=entropy_T,
-            sampled_logprobs_T=part.sampled_logprobs_T,
-            advantages_T=part.advantages_T,
-            loss_mask_T=part.loss_mask_T,
-            lags_T=part.lags_T,
-            position_ids_T=part.position_ids_T,
-            num_tokens=num_tokens,
-        )
+        tokens = part.tokens(logprobs_T, entropy_T, num_tokens=num_tokens, kl_coef=kl_coef)
         loss = objective.loss(tokens)
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
         self._engine.backward(loss.value * self._world_size)
@@ -356,47 +418,6 @@ class DeepSpeedBackend:
         self._engine.load_checkpoint(str(folder), tag=_ENGINE)
         random_states.load(folder, self._rank, self._device)
         return state
-
-
-class MicroBatch:
-    """A micro-batch on the device: slices of the arrays that were moved there at once for the whole step."""
-
-    def __init__(self, tensors: dict[str, Tensor], part: slice, places_K: Tensor) -> None:
-        self.token_ids_T = tensors["token_ids"][part]
-        self.position_ids_T = tensors["position_ids"][part]
-        self.sampled_logprobs_T = tensors["sampled_logprobs"][part]
-        self.advantages_T = tensors["advantages"][part]
-        self.loss_mask_T = tensors["loss_mask"][part]
-        self.lags_T = tensors["lags"][part]
-        self.places_K = places_K  # indices of the trained tokens
-
-
-def _on_device(shard: Batch, device: torch.device) -> Iterator[MicroBatch]:
-    """Move the micro-batches of a shard to the device, by one transfer for each array.
-
-    The places of the trained tokens are found on the host, so that nothing waits for the device. To ask a GPU where a
-    mask is True would wait for all work that the GPU was given before.
-    """
-    tensors = {
-        "token_ids": _moved(shard.token_ids.astype(np.int64), device),
-        "position_ids": _moved(shard.position_ids.astype(np.int64), device),
-        "sampled_logprobs": _moved(shard.sampled_logprobs, device),
-        "advantages": _moved(shard.advantages, device),
-        "loss_mask": _moved(shard.loss_mask, device),
-        "lags": _moved(shard.lags, device),
-    }
-    parts = list(shard.micro_batches())
-    places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
-    places_of = _moved(np.concatenate(places), device).split([len(own) for own in places])
-    for part, places_K in zip(parts, places_of, strict=True):
-        yield MicroBatch(tensors, part, places_K)
-
-
-def _moved(array: NDArray[Any], device: torch.device) -> Tensor:
-    tensor = torch.tensor(array)
-    if device.type != "cuda":
-        return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)  # from pageable memory the copy would wait
 
 
 class Objectives:

@@ -71,10 +71,14 @@ class TokenLogprobs(nn.Module):
         self.weight = head.weight  # [V, D]
         self.bias = head.bias  # [V] or None
         self.temperature = temperature
+        self.trains_entropy = False  # whether the entropy carries a gradient
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
     def forward(self, hidden_KD: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each target's log-probability, nats, float32, and each distribution's detached entropy, nats."""
+        """Return each target's log-probability and each distribution's entropy, nats, float32.
+
+        The entropy carries a gradient only where `trains_entropy` is set: it costs memory and time.
+        """
         # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
         # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
         # 0.6 GB all the time, and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
@@ -100,7 +104,7 @@ class TokenLogprobs(nn.Module):
         logits_CV = functional.linear(hidden_CD.float(), weight_VD, bias_V) / self.temperature
         normalizer_C = logits_CV.logsumexp(-1)
         logprobs_C = logits_CV.gather(-1, targets_C[:, None]).squeeze(-1) - normalizer_C
-        with torch.no_grad():
+        with torch.set_grad_enabled(self.trains_entropy and torch.is_grad_enabled()):
             entropy_C = normalizer_C - ((logits_CV - normalizer_C[:, None]).exp() * logits_CV).sum(-1)
         return logprobs_C, entropy_C
 
@@ -137,6 +141,16 @@ class LogprobModel(nn.Module):
         )
         self.model = model
 
+    @property
+    def trains_entropy(self) -> bool:
+        """Whether the entropies carry a gradient."""
+        trains: bool = self.model.get_output_embeddings().trains_entropy
+        return trains
+
+    @trains_entropy.setter
+    def trains_entropy(self, trains: bool) -> None:
+        self.model.get_output_embeddings().trains_entropy = trains
+
     def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies of one micro-batch.
 
@@ -145,7 +159,8 @@ class LogprobModel(nn.Module):
             position_ids_T: their places in their sequences, int64; each restart begins a new sequence.
             places_K: indices of the tokens whose log-probability is wanted, int64; never a sequence's first token.
         Returns:
-            [T] log-probabilities with their gradient and [T] entropies without, nats, float32; 0 in other places.
+            [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 in other places. The entropies
+            have a gradient where `trains_entropy` is set.
         """
         # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
         # and the sequences of a micro-batch attend to each other without a word.

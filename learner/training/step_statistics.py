@@ -35,20 +35,18 @@ class StepStatistics:
         self._sums: Sums = {}
         self._named: Sums = {}  # of the objective
         self._maxima: Sums = {}  # of the objective
+        self._has_rejections = False
 
     def add(self, tokens: TokenBatch, loss: Loss) -> None:
-        """Add the sums of one micro-batch."""
-        k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
-        is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
+        """Add the sums of one micro-batch that trains."""
+        if not self._has_rejections:
+            self.add_mismatch(tokens)
         _add(
             self._sums,
             {
                 "tokens": tokens.loss_mask_T.sum(),
                 "loss": loss.value.detach(),
                 "entropy": tokens.entropy_T.sum(),
-                "k3": k3_T.sum(),
-                "k3_lag_0": torch.where(is_fresh_T, k3_T, 0.0).sum(),
-                "tokens_lag_0": is_fresh_T.sum(),
             },
         )
         _add(self._named, loss.sums)
@@ -56,13 +54,33 @@ class StepStatistics:
             own = value.detach().double()
             self._maxima[name] = torch.maximum(self._maxima[name], own) if name in self._maxima else own
 
+    def add_mismatch(self, tokens: TokenBatch) -> None:
+        """Add how far learner and sampler are apart in one micro-batch. `add` does so where nothing is rejected."""
+        k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
+        is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
+        _add(
+            self._sums,
+            {
+                "sampled": tokens.loss_mask_T.sum(),
+                "k3": k3_T.sum(),
+                "k3_lag_0": torch.where(is_fresh_T, k3_T, 0.0).sum(),
+                "tokens_lag_0": is_fresh_T.sum(),
+            },
+        )
+
+    def add_rejected(self, tokens: Tensor) -> None:
+        """Add the number of tokens that one micro-batch lost before the step. Their mismatch is added by the caller."""
+        self._has_rejections = True
+        _add(self._sums, {"rejected": tokens})
+
     def means(self, ranks: Reduces) -> dict[str, float]:
         """Return the numbers of the global batch, alike on all ranks; a collective.
 
         Returns:
-            `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens.
-            `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up to rounding; it is
-            missing where no token has lag 0.
+            `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens,
+            rejected ones included. `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up
+            to rounding; it is missing where no token has lag 0. `rejected_fraction` is the share of sampled tokens that
+            the correction left out; it is missing where none may be.
         """
         sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
@@ -72,8 +90,10 @@ class StepStatistics:
             "entropy": sums["entropy"] / tokens,
             **{name.removeprefix("."): value / tokens for name, value in sums.items() if name[0] == "."},
             **_reduced(self._maxima, ranks, largest=True),
-            "sampler_kl": sums["k3"] / tokens,
+            "sampler_kl": sums["k3"] / max(1.0, sums["sampled"]),
         }
+        if "rejected" in sums:
+            metrics["rejected_fraction"] = sums["rejected"] / max(1.0, sums["sampled"])
         if sums["tokens_lag_0"]:
             metrics["mismatch_kl"] = sums["k3_lag_0"] / sums["tokens_lag_0"]
         return metrics

@@ -22,7 +22,6 @@ from broker.errors import RunFailed
 from config.learner import OptimizerConfig
 from config.run import Run
 from learner.launch.ranks import launch
-from learner.objective.losses.grpo import grpo_loss
 from learner.training.deepspeed import deepspeed_config, learning_rate
 from tests.conftest import ROOT
 from tests.support.policy_driver import make_batch
@@ -294,16 +293,11 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
         token_ids, mask = torch.tensor(batch.token_ids[row]).long(), torch.tensor(batch.loss_mask[row])[1:]
         logits = model(input_ids=token_ids[None], use_cache=False).logits[0, :-1] / run.sampling.temperature
         logprobs = logits.log_softmax(-1).gather(-1, token_ids[1:, None])[:, 0]
-        loss = grpo_loss(
-            logprobs,
-            torch.tensor(batch.sampled_logprobs[row])[1:],
-            torch.tensor(batch.advantages[row])[1:],
-            mask,
-            clip_low=0.2,
-            clip_high=0.28,
-            dual_clip=3.0,
-            num_tokens=batch.num_tokens,
-        ).value
+        ratio = (logprobs - torch.tensor(batch.sampled_logprobs[row])[1:])[mask].exp()
+        advantages = torch.tensor(batch.advantages[row])[1:][mask]
+        gain = torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.28) * advantages)
+        gain = torch.where(advantages < 0, torch.maximum(gain, 3.0 * advantages), gain)
+        loss = -gain.sum() / batch.num_tokens
         loss.backward()
         yield loss.item()
 

@@ -8,11 +8,33 @@ import pytest
 import torch
 from torch import Tensor
 
+from config.learner import GrpoConfig
 from learner.objective.importance_ratio import k3_divergence
-from learner.objective.losses.grpo import grpo_loss
-from learner.objective.objective import Loss
+from learner.objective.losses.grpo import Grpo
+from learner.objective.objective import Loss, TokenBatch
 
-CLIPS = {"clip_low": 0.2, "clip_high": 0.28}
+
+def grpo_loss(
+    logprobs_T: Tensor,
+    sampled_logprobs_T: Tensor,
+    advantages_T: Tensor,
+    loss_mask_T: Tensor,
+    *,
+    dual_clip: float | None,
+    num_tokens: int,
+) -> Loss:
+    """Return the loss of these tokens with the clips 0.2 and 0.28."""
+    tokens = TokenBatch(
+        logprobs_T=logprobs_T,
+        entropy_T=torch.zeros_like(logprobs_T),
+        sampled_logprobs_T=sampled_logprobs_T,
+        advantages_T=advantages_T,
+        loss_mask_T=loss_mask_T,
+        lags_T=torch.zeros_like(logprobs_T).int(),
+        position_ids_T=torch.arange(logprobs_T.numel()),
+        num_tokens=num_tokens,
+    )
+    return Grpo(GrpoConfig(clip_low=0.2, clip_high=0.28, dual_clip=dual_clip)).loss(tokens)
 
 
 def loss_of(
@@ -33,7 +55,6 @@ def loss_of(
         torch.tensor([mask or [True] * len(ratios)]),
         dual_clip=dual_clip,
         num_tokens=num_tokens,
-        **CLIPS,
     )
     (gradient,) = torch.autograd.grad(loss.value, logprobs)
     return loss.value.item(), gradient[0].tolist(), loss
@@ -82,7 +103,6 @@ def test_what_stands_in_a_masked_place_reaches_neither_loss_nor_gradient(garbage
         torch.tensor([True, False]),
         dual_clip=3.0,
         num_tokens=1,
-        **CLIPS,
     )
     loss.value.backward()
     assert loss.value.item() == -1.0
@@ -103,7 +123,6 @@ def test_a_ratio_beyond_all_numbers_leaves_loss_and_gradient_finite(
         torch.tensor([True]),
         dual_clip=3.0,
         num_tokens=1,
-        **CLIPS,
     )
     loss.value.backward()
     assert loss.value.item() == pytest.approx(expected)
@@ -133,7 +152,7 @@ def test_statistics_count_each_clip_where_it_stopped_the_gradient() -> None:
 
 def test_statistics_of_a_row_without_a_token_are_zero() -> None:
     nothing = torch.zeros(0)
-    loss = grpo_loss(nothing, nothing, nothing, nothing.bool(), dual_clip=3.0, num_tokens=4, **CLIPS)
+    loss = grpo_loss(nothing, nothing, nothing, nothing.bool(), dual_clip=3.0, num_tokens=4)
     assert loss.value.item() == 0
     assert {value.item() for value in {**loss.sums, **loss.maxima}.values()} == {0}
 
@@ -146,7 +165,7 @@ def test_the_gradient_agrees_with_finite_differences() -> None:
     logprobs = (sampled + 0.8 * torch.randn(4, 7, generator=generator, dtype=torch.float64)).requires_grad_()
 
     def objective(logprobs_BT: Tensor) -> Tensor:
-        return grpo_loss(logprobs_BT, sampled, advantages, mask, dual_clip=3.0, num_tokens=20, **CLIPS).value
+        return grpo_loss(logprobs_BT, sampled, advantages, mask, dual_clip=3.0, num_tokens=20).value
 
     assert torch.autograd.gradcheck(objective, (logprobs,))
 

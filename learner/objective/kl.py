@@ -1,0 +1,61 @@
+"""This module estimates the KL divergence of the policy to a reference model, and steers its coefficient.
+
+In: log-probabilities of the sampled tokens under both. Out: one estimate a token, with the gradient, and the next
+coefficient. Pure; used beside every loss, and for rewards.
+
+Source: J. Schulman, "Approximating KL Divergence" (2020), for k1, k2 and k3; D. M. Ziegler et al., arXiv:1909.08593,
+sec. 2.2, for the adaptive coefficient.
+"""
+
+# T tokens of a micro-batch.
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import torch
+from torch import Tensor
+
+from config.learner import KlConfig, KlEstimator
+from learner.objective.importance_ratio import log_ratio
+
+LARGEST_ERROR = 0.2  # of the divergence to its target, by which one step of the controller goes at most
+
+
+def kl_estimate(logprobs_T: Tensor, reference_T: Tensor, mask_T: Tensor, estimator: KlEstimator) -> Tensor:
+    """Estimate KL(policy || reference) at each token from the token itself, nats; 0 where the mask is False.
+
+    Args:
+        logprobs_T: log-probability under the policy, nats, with the gradient.
+        reference_T: log-probability under the reference, nats.
+        mask_T: True where a token trains.
+        estimator: `k1`: the difference of logarithms, unbiased and of either sign. `k2`: half its square. `k3`:
+            unbiased and never negative. `abs`: the size of k1.
+    """
+    difference_T = log_ratio(logprobs_T, reference_T, mask_T)
+    match estimator:
+        case "k1":
+            return difference_T
+        case "k2":
+            return difference_T.square() / 2
+        case "k3":
+            return torch.expm1(-difference_T) + difference_T
+        case "abs":
+            return difference_T.abs()
+        case _:
+            assert_never(estimator)
+
+
+def next_coefficient(kl: KlConfig, coef: float, *, divergence: float, completions: int) -> float:
+    """Return the coefficient after a step: larger where the policy went farther than the target, and the reverse.
+
+    Args:
+        kl: with `target` and `horizon`; without a target the coefficient stays.
+        coef: the coefficient of the step.
+        divergence: mean over the step's tokens, nats.
+        completions: completions of the step.
+    """
+    if kl.target is None:
+        return coef
+    error = min(max(divergence / kl.target - 1, -LARGEST_ERROR), LARGEST_ERROR)
+    return coef * (1 + error * completions / kl.horizon)

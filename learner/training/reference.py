@@ -1,0 +1,143 @@
+"""This module holds the reference model of the KL term, and computes its log-probabilities.
+
+In: the micro-batches of a step, on the device. Out: each trained token's log-probability under a model that does not
+train, nats. Used by the backend in every rank, only where `learner.objective.kl.coef` is above 0. Under ZeRO-3 the
+reference's weights are split among the ranks like the policy's, so its passes are collectives.
+"""
+
+# T tokens of a micro-batch.
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from broker.errors import RunFailed
+from config.learner import KlConfig
+from config.run import ModelConfig, Run
+from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.micro_batch import MicroBatch
+from learner.training.model_files import elements, load_model
+
+log = logging.getLogger(__name__)
+
+
+class ReferenceModel:
+    """A frozen causal language model beside the policy."""
+
+    def __init__(
+        self, run: Run, kl: KlConfig, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int
+    ) -> None:
+        """Load the model; under ZeRO-3 a collective.
+
+        Args:
+            run: the resolved run.
+            kl: which model, and whether its weights stay in the host's memory between the passes.
+            deepspeed: the library, imported for this device.
+            device: where the passes run.
+            world_size: number of ranks.
+            vocabulary: tokens of the policy's embedding.
+        Raises:
+            RunFailed: there is no such model, or its embedding is too small for the policy's tokens.
+        """
+        self._device = device
+        self._stays_on_host = kl.offload and device.type == "cuda" and run.learner.zero.stage != 3
+        source = reference_source(run, kl)
+        attention = attention_implementation(
+            run.learner.attention, device=device, dtype=getattr(torch, run.model.dtype)
+        )
+        config = _zero_config(run, kl, world_size=world_size, device=device)
+        splitting = None
+        if config is not None:
+            from transformers.integrations.deepspeed import HfDeepSpeedConfig
+
+            splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
+        try:
+            model = load_model(source, attention=attention, gradient_checkpointing=False)
+        except OSError as error:
+            raise RunFailed(
+                f"learner.objective.kl.reference={source.path} can't be loaded: {error}"
+            ) from error
+        del splitting
+        found = model.get_input_embeddings().num_embeddings
+        if found < vocabulary:
+            raise RunFailed(
+                f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "
+                "log-probabilities would be of other tokens. Take a reference of the same tokenizer"
+            )
+        wrapped = LogprobModel(model, temperature=run.sampling.temperature).requires_grad_(False).eval()
+        self._model: Any = wrapped
+        if config is not None:
+            with contextlib.redirect_stdout(sys.stderr):
+                self._model, *_ = deepspeed.initialize(model=wrapped, config=config)
+        elif not self._stays_on_host:
+            wrapped.to(device)
+        log.info(
+            "reference ready path=%s parameters=%d offload=%s",
+            source.path,
+            sum(elements(parameter) for parameter in model.parameters()),
+            kl.offload,
+        )
+
+    @torch.no_grad()
+    def logprobs(self, parts: Iterable[MicroBatch]) -> list[Tensor]:
+        """Return [T] for each micro-batch: log-probabilities, nats, float32; 0 where no token trains."""
+        if self._stays_on_host:
+            self._model.to(self._device)
+        found = [self._model(part.token_ids_T, part.position_ids_T, part.places_K)[0] for part in parts]
+        if self._stays_on_host:
+            self._model.to("cpu")
+        return found
+
+
+class References:
+    """Holds the reference model of each step: the run's, or an earlier incarnation's when its steps are replayed."""
+
+    def __init__(
+        self, run: Run, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int
+    ) -> None:
+        self._run = run
+        self._arguments = {
+            "deepspeed": deepspeed,
+            "device": device,
+            "world_size": world_size,
+            "vocabulary": vocabulary,
+        }
+        self._loaded: tuple[tuple[str, bool], ReferenceModel] | None = None
+
+    def of(self, kl: KlConfig) -> ReferenceModel:
+        """Load the reference of a section, or return the one that was loaded for the same model; a collective."""
+        wanted = (reference_source(self._run, kl).path, kl.offload)
+        if self._loaded is None or self._loaded[0] != wanted:
+            self._loaded = None  # lets go of the other one first
+            self._loaded = wanted, ReferenceModel(self._run, kl, **self._arguments)
+        return self._loaded[1]
+
+
+def reference_source(run: Run, kl: KlConfig) -> ModelConfig:
+    """Return where the reference comes from: the policy's own files, or those that the section names."""
+    if kl.reference is None:
+        return run.model
+    return run.model.model_copy(update={"path": kl.reference, "revision": None})
+
+
+def _zero_config(run: Run, kl: KlConfig, *, world_size: int, device: torch.device) -> dict[str, Any] | None:
+    """Return DeepSpeed's configuration of a model that only infers; None where nothing is partitioned."""
+    if run.learner.zero.stage != 3:
+        return None
+    config: dict[str, Any] = {
+        "train_batch_size": world_size,
+        "train_micro_batch_size_per_gpu": 1,
+        "zero_optimization": {"stage": 3},
+    }
+    if run.model.dtype == "bfloat16":
+        config["bf16"] = {"enabled": True}
+    if kl.offload and device.type == "cuda":
+        config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": True}
+    return config
