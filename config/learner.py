@@ -15,13 +15,12 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from config.custom import CustomSection
 from config.section import Section, default_type
 
-
 KlEstimator = Literal["k1", "k2", "k3", "abs"]
 VERL_ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3"}  # verl's name -> the estimator
 
 
 class KlConfig(Section):
-    """A KL divergence to a reference model, which keeps the policy near it. No reference is loaded while `coef` is 0."""
+    """A KL divergence to a reference model keeps the policy near it. No reference is loaded while `coef` is 0."""
 
     coef: float = Field(0.0, ge=0)
     """Weight of the divergence; 0: no term and no reference model."""
@@ -90,12 +89,16 @@ class AnyObjectiveConfig(Section):
     correction: CorrectionConfig = CorrectionConfig()
     """What is done about mismatch and lag."""
 
-    takes_weights: ClassVar[bool] = False  # whether the loss multiplies by the weights of `correction.rollout_is`
+    takes_weights: ClassVar[bool] = (
+        False  # whether the loss multiplies by the weights of `correction.rollout_is`
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         if self.constant_length is not None and self.aggregate != "constant":
-            raise ValueError(f"constant_length is for aggregate: constant, not for aggregate: {self.aggregate}")
+            raise ValueError(
+                f"constant_length is for aggregate: constant, not for aggregate: {self.aggregate}"
+            )
         if self.kl.target is not None and not self.kl.coef:
             raise ValueError("kl.target adapts kl.coef, which is 0: set the coefficient to begin with")
         if self.correction.rollout_is is not None and not self.takes_weights:
@@ -119,7 +122,7 @@ class GrpoConfig(AnyObjectiveConfig):
 
 
 class DrGrpoConfig(AnyObjectiveConfig):
-    """Dr. GRPO: GRPO's clip, and a constant in place of the completions' lengths. Use it with `advantage.scale: none`."""
+    """Dr. GRPO: GRPO's clip, and a constant in place of the completions' lengths; it wants `advantage.scale: none`."""
 
     type: Literal["dr_grpo"] = "dr_grpo"
     aggregate: Aggregate = "constant"
@@ -208,11 +211,19 @@ ObjectiveConfig = Annotated[
 ]
 
 
-class AdvantageConfig(Section):
-    """From rewards to advantages, within one group."""
+AdvantageScale = Literal["none", "std", "batch_std"]
+AdvantageBaseline = Literal["mean", "leave_one_out"]
 
-    scale: Literal["none", "std"] = "none"
-    """`none`: reward less the group's mean (Dr. GRPO). `std`: divided by the group's standard deviation (GRPO)."""
+
+class AdvantageConfig(Section):
+    """From rewards to advantages."""
+
+    baseline: AdvantageBaseline = "mean"
+    """What is taken from a reward. `mean`: the mean of its group. `leave_one_out`: the mean of the group's others
+    (RLOO)."""
+    scale: AdvantageScale = "none"
+    """`none`: the difference itself (Dr. GRPO). `std`: divided by the standard deviation of the group's rewards (GRPO).
+    `batch_std`: divided by the standard deviation of all rewards of the step."""
 
 
 class FiltersConfig(Section):

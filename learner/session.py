@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ from learner.resume.history import (
     refuse_living,
 )
 from learner.resume.recovery import Recovery
-from learner.resume.replay import Interrupted, catch_up
+from learner.resume.replay import IncarnationSettings, Interrupted, catch_up, kl_after
 from learner.status import Status, check_redis, read_status
 from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from learner.training import checkpoint
@@ -60,7 +60,9 @@ from learner.weight_sync.publisher import Publisher
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from broker.messages import ScoredGroup
     from learner.training.backend import TrainingBackend
+    from learner.training.batch import Batch
     from learner.weight_sync.transport import WeightTransport
 
 log = logging.getLogger(__name__)
@@ -293,7 +295,8 @@ class Session:
         newest = self.checkpoints.newest_good(ledger=journal.ledger) if self.history.has_begun else None
         folder = newest or (Path(facts["start"]) if facts["start"] else None)
         is_checked = newest is not None or not self.history.has_begun
-        version = 0 if folder is None else checkpoint.load(policy, folder, is_checked=is_checked).version
+        found = None if folder is None else checkpoint.load(policy, folder, is_checked=is_checked)
+        version = 0 if found is None else found.version
         if newest is not None:
             log.info("going_on checkpoint=%s steps_in_journal=%d", newest, len(journal.ledger.steps))
         if (
@@ -302,6 +305,19 @@ class Session:
             self.checkpoints.save(
                 policy, Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
             )
+        kl = None if found is None or newest is None else found.kl
+        recorded = IncarnationSettings(self.run, journal.ledger)
+
+        def report(
+            record: Mapping[str, Any],
+            groups: Sequence[ScoredGroup],
+            batch: Batch,
+            stepped: Mapping[str, float],
+        ) -> None:
+            nonlocal kl
+            metrics.replayed(record, groups, batch, stepped)
+            kl = kl_after(recorded.of(record).objective.kl, record, batch, stepped)
+
         try:
             version = catch_up(
                 self.run,
@@ -309,13 +325,13 @@ class Session:
                 journal.folder,
                 journal.ledger,
                 version,
-                report=metrics.replayed,
+                report=report,
                 is_stopped=stop.is_set,
             )
         except Interrupted as error:
             log.info("run=%s ended status=%s reason=%s", self.run.name, STOPPED, error)
             return None
-        return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint)
+        return Progress(version=version, first_row=facts["first_row"], fingerprint=train.fingerprint, kl=kl)
 
     def _assemble(
         self,

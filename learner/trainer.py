@@ -9,9 +9,10 @@ out to have forgotten something, whatever was being done is done again after `le
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
@@ -21,8 +22,10 @@ from config.run import Run
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
 from learner.groups.selection import Selection
+from learner.journal.payloads import Advantages
 from learner.journal.writer import Journal
-from learner.objective.advantages import group_advantages
+from learner.objective.advantages import batch_advantages
+from learner.objective.kl import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
 from learner.reporting.latency import ages_of
 from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
@@ -78,6 +81,7 @@ class TrainingLoop:
         self.checkpoints = checkpoints
         self.policy_version = version
         self._start = start
+        self._kl = KlCoefficient(run.learner.objective.kl, start.kl)
         self._clock = Clock()
         self._skipped = SkippedSteps(run.learner.max_skipped_steps)
 
@@ -106,18 +110,15 @@ class TrainingLoop:
         self._clock.lap("wait")
         ages = ages_of(groups, now=time.time())
         learner = self.run.learner
-        advantages = [group_advantages(group.rewards, learner.advantage.scale) for group in groups]
-        batch = pack(
-            groups,
-            advantages,
-            tokens_per_micro_batch=learner.tokens_per_micro_batch,
-            truncated=learner.filters.truncated,
-            policy_version=self.version,
-        )
+        rewards, kl = self._penalized_rewards(groups)
+        advantages = batch_advantages(rewards, learner.advantage)
+        batch = self._pack(groups, advantages, truncated=learner.filters.truncated)
         self._clock.lap("train")
-        self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum)
+        self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum, kl=kl)
         self._clock.lap("journal")  # the step stands, whatever happens now
         stepped = self.policy.step(batch)
+        if kl is not None:
+            stepped = self._adapt(kl, batch, stepped)
         self.policy_version.trained += 1
         self._clock.lap("train")
         self._surviving(lambda: self._commit(groups))
@@ -125,6 +126,47 @@ class TrainingLoop:
         self._report(groups, batch, stepped, ages)
         self._skipped.count(self.version, stepped)
         self._surviving(self._after_step)
+
+    def _pack(
+        self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"]
+    ) -> Batch:
+        return pack(
+            groups,
+            advantages,
+            tokens_per_micro_batch=self.run.learner.tokens_per_micro_batch,
+            truncated=truncated,
+            policy_version=self.version,
+            kl_coef=self._kl.value,
+        )
+
+    def _penalized_rewards(
+        self, groups: list[ScoredGroup]
+    ) -> tuple[list[list[float | None]], dict[str, float] | None]:
+        """Return the groups' rewards, less the divergence to the reference where it is taken from the reward.
+
+        Returns:
+            The rewards, and what the journal keeps of the divergence; None where there is no reference.
+        """
+        rewards = [list(group.rewards) for group in groups]
+        kl = self.run.learner.objective.kl
+        if not kl.coef:
+            return rewards, None
+        if kl.place == "loss":
+            return rewards, {"coef": self._kl.value}
+        # Truncated completions count in the baseline, so they are measured too.
+        scored = [[None if reward is None else 0.0 for reward in group] for group in rewards]
+        batch = self._pack(groups, scored, truncated="keep")
+        divergences = self.policy.divergences(batch)
+        return penalized(rewards, divergences, self._kl.value), {
+            "coef": self._kl.value,
+            "divergence": math.fsum(divergences) / max(1, batch.num_tokens),
+        }
+
+    def _adapt(self, kl: dict[str, float], batch: Batch, stepped: dict[str, float]) -> dict[str, float]:
+        """Adapt the coefficient after a step, and return the step's metrics with the coefficient that it had."""
+        divergence = kl.get("divergence", stepped.get("reference_kl", 0.0))
+        self._kl.update(divergence=divergence, completions=len(batch.prompts))
+        return {**stepped, "reference_kl": divergence, "kl_coef": kl["coef"]}
 
     def _commit(self, groups: list[ScoredGroup]) -> None:
         """Announce the new version, then free the slots of what it was trained on."""
@@ -212,6 +254,7 @@ class TrainingLoop:
             first_row=self._start.first_row + oldest,
             fingerprint=self.feeder.train.fingerprint,
             fence=steps[-1]["fence"] if steps else 0,
+            kl=self._kl.state,
         )
 
     def _evaluate_what_is_due(self) -> None:

@@ -105,13 +105,21 @@ class Journal:
         self._encoder.prepare(group)
 
     def append(
-        self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages, *, weights: str
+        self,
+        step: int,
+        groups: Sequence[ScoredGroup],
+        advantages: Advantages,
+        *,
+        weights: str,
+        kl: Mapping[str, float] | None = None,
     ) -> None:
         """Write step `step`: payload, fsync, record, fsync. From here on the step can be replayed.
 
         Args:
             advantages: one list a group, one number a completion, as the step uses them.
             weights: checksum of the weights that the step starts from.
+            kl: `coef`, the weight of the divergence to the reference in this step, and `divergence`, its mean a token
+                where it was measured before the step; None: there is no reference.
         Raises:
             RunFailed: the step could not be written; nothing may be acknowledged, and nothing more is written.
             Fenced: a newer learner has opened the journal.
@@ -140,6 +148,7 @@ class Journal:
                     "offset": offset,
                     "length": len(payload),
                     "crc32": checksum.result(),
+                    **({} if kl is None else {"kl": dict(kl)}),
                 }
             ]
         )

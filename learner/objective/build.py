@@ -16,6 +16,13 @@ from config.learner import (
     ObjectiveConfig,
     ReinforceConfig,
 )
+from learner.objective.losses.cispo import Cispo
+from learner.objective.losses.decoupled_ppo import DecoupledPpo
+from learner.objective.losses.dppo import Dppo
+from learner.objective.losses.dr_grpo import DrGrpo
+from learner.objective.losses.grpo import Grpo
+from learner.objective.losses.gspo import Gspo
+from learner.objective.losses.reinforce import Reinforce
 from learner.objective.objective import Objective
 from learner.objective.regularized import Regularized
 
@@ -33,42 +40,28 @@ def build_objective(config: ObjectiveConfig) -> Objective:
 
 
 def _build_loss(config: ObjectiveConfig) -> Objective:
+    objective: Objective
     match config:
         case GrpoConfig():
-            from learner.objective.losses.grpo import Grpo
-
-            return Grpo(config)
+            objective = Grpo(config)
         case DrGrpoConfig():
-            from learner.objective.losses.dr_grpo import DrGrpo
-
-            return DrGrpo(config)
+            objective = DrGrpo(config)
         case GspoConfig():
-            from learner.objective.losses.gspo import Gspo
-
-            return Gspo(config)
+            objective = Gspo(config)
         case CispoConfig():
-            from learner.objective.losses.cispo import Cispo
-
-            return Cispo(config)
+            objective = Cispo(config)
         case DecoupledPpoConfig():
-            from learner.objective.losses.decoupled_ppo import DecoupledPpo
-
-            return DecoupledPpo(config)
+            objective = DecoupledPpo(config)
         case ReinforceConfig():
-            from learner.objective.losses.reinforce import Reinforce
-
-            return Reinforce(config)
+            objective = Reinforce(config)
         case DppoConfig():
-            from learner.objective.losses.dppo import Dppo
-
-            return Dppo(config)
+            objective = Dppo(config)
         case CustomObjectiveConfig():
             objective = build(config)
             if not callable(getattr(objective, "loss", None)):
                 raise CustomClassError(
                     f"{config.import_path} is no objective: it lacks loss(); see learner/objective/objective.py"
                 )
-            custom: Objective = objective
-            return custom
         case _:
             assert_never(config)
+    return objective

@@ -79,4 +79,6 @@ def ratio_metrics(ratio_T: Tensor, mask_T: Tensor) -> tuple[dict[str, Tensor], d
         mask_T: True where a token trains.
     """
     trained_T = torch.where(mask_T, ratio_T, 0.0)
-    return {"ratio_mean": trained_T.sum()}, {"ratio_max": trained_T.max() if trained_T.numel() else trained_T.sum()}
+    return {"ratio_mean": trained_T.sum()}, {
+        "ratio_max": trained_T.max() if trained_T.numel() else trained_T.sum()
+    }

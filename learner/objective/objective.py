@@ -22,7 +22,9 @@ class TokenBatch:
     """The tokens of one micro-batch: packed sequences, one behind the other, on the device that trains."""
 
     logprobs_T: Tensor  # log-probability of each token now, nats, float32, with the gradient; 0 where masked
-    entropy_T: Tensor  # of the distribution of each token, nats; 0 where masked; a gradient only for `entropy_coef`
+    entropy_T: (
+        Tensor  # of the distribution of each token, nats; 0 where masked; a gradient only for `entropy_coef`
+    )
     sampled_logprobs_T: Tensor  # log-probability when the token was sampled, nats; arbitrary where masked
     advantages_T: Tensor  # constant along a completion; arbitrary where masked
     loss_mask_T: Tensor  # True where a token trains
@@ -39,9 +41,8 @@ class TokenBatch:
         if self.num_tokens < 1:
             raise ValueError(f"num_tokens must be positive, got {self.num_tokens}")
 
-    @property
-    def proximal_logprobs_T(self) -> Tensor:
-        """The log-probability of each token under the learner at the start of the step, nats, detached."""
+    def at_start(self) -> Tensor:
+        """Return each token's log-probability under the learner at the start of the step, nats, detached."""
         return self.logprobs_T.detach() if self.start_logprobs_T is None else self.start_logprobs_T
 
     def aggregate(self, values_T: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""This module adds to a loss what any objective may have beside it: the divergence to a reference, and an entropy bonus.
+"""This module adds to a loss what any objective may have beside it: a KL term, and an entropy bonus.
 
 In: an objective, and the tokens of one micro-batch. Out: its loss with both terms, aggregated as the loss is. Runs in
 every rank of the learner, once a micro-batch. No state, no communication.
@@ -26,10 +26,7 @@ class Regularized:
         value, sums = loss.value, dict(loss.sums)
         if tokens.reference_logprobs_T is not None:
             kl_T = kl_estimate(
-                tokens.logprobs_T,
-                tokens.reference_logprobs_T,
-                tokens.loss_mask_T,
-                self._config.kl.estimator,
+                tokens.logprobs_T, tokens.reference_logprobs_T, tokens.loss_mask_T, self._config.kl.estimator
             )
             value = value + tokens.kl_coef * tokens.aggregate(kl_T)
             sums["reference_kl"] = kl_T.detach().sum()

@@ -25,10 +25,10 @@ def kept_tokens(tokens: TokenBatch, correction: CorrectionConfig) -> Tensor:
     """Return [T], True where a token trains and is not rejected. Every rule of `rollout_rs` has to keep it.
 
     Args:
-        tokens: the micro-batch; `proximal_logprobs_T` is the learner at the start of the step.
+        tokens: the micro-batch, with the learner's log-probabilities at the start of the step.
         correction: the rules, each with its band of ratios. The bands include their bounds.
     """
-    log_T = log_ratio(tokens.proximal_logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
+    log_T = log_ratio(tokens.at_start(), tokens.sampled_logprobs_T, tokens.loss_mask_T)
     kept_T = tokens.loss_mask_T
     for rule in correction.rollout_rs:
         match rule:

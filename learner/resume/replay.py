@@ -20,11 +20,12 @@ from pydantic import ValidationError
 
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
-from config.learner import LearnerConfig
+from config.learner import KlConfig, LearnerConfig
 from config.renamed_keys import with_current_names
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages
+from learner.objective.kl import KlCoefficient
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import ASIDE
 
@@ -177,6 +178,27 @@ def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig)
     return _packed(record, *read_step(folder, record), settings)
 
 
+def kl_after(
+    kl: KlConfig, record: Mapping[str, Any], batch: Batch, stepped: Mapping[str, float]
+) -> Mapping[str, Any] | None:
+    """Return the state of an adaptive KL coefficient after a step that was trained again; None for a constant one.
+
+    Args:
+        kl: the section of the incarnation that wrote the step.
+        record: the step's.
+        batch: what the step trained on.
+        stepped: what the policy says of it.
+    """
+    written = record.get("kl")
+    if written is None:
+        return None
+    coefficient = KlCoefficient(kl)
+    coefficient.value = written["coef"]
+    divergence = written.get("divergence", stepped.get("reference_kl", 0.0))
+    coefficient.update(divergence=divergence, completions=len(batch.prompts))
+    return coefficient.state
+
+
 def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
     """Return the sha256 of the weights as they are published.
 
@@ -224,6 +246,7 @@ def _packed(
         tokens_per_micro_batch=settings.tokens_per_micro_batch,
         truncated=settings.filters.truncated,
         policy_version=record["step"],
+        kl_coef=record.get("kl", {}).get("coef", 0.0),
     )
 
 

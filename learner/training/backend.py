@@ -63,6 +63,16 @@ class TrainingBackend(WeightHandle, HoldsState, Protocol):
         """
         ...
 
+    def divergences(self, batch: Batch) -> list[float]:
+        """Return each completion's divergence to the reference model, summed over its tokens, nats.
+
+        The weights do not change. Called where `learner.objective.kl.place` is `reward`, and nowhere else.
+
+        Args:
+            batch: the completions; its order of completions is the order of the result.
+        """
+        ...
+
     def save_model(self, folder: Path) -> None:
         """Write a folder that transformers and vLLM load."""
         ...

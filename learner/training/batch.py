@@ -70,11 +70,7 @@ class Batch:
         }
         packed: bytes = msgpack.packb(
             arrays
-            | {
-                "num_tokens": self.num_tokens,
-                "policy_version": self.policy_version,
-                "kl_coef": self.kl_coef,
-            }
+            | {"num_tokens": self.num_tokens, "policy_version": self.policy_version, "kl_coef": self.kl_coef}
         )
         return packed
 
@@ -174,9 +170,7 @@ def pack(
                 continue
             lags = _lags(completion, policy_version, group_id=prompt.group_id)
             sequences.append(
-                _sequence(
-                    prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags
-                )
+                _sequence(prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags)
             )
             prompts.append(index)
     lengths = [len(sequence["token_ids"]) for sequence in sequences]

@@ -48,6 +48,7 @@ class Progress:
     fence: int = (
         0  # of the incarnation that wrote the newest step; 0: the checkpoint holds no step of this run
     )
+    kl: Mapping[str, Any] | None = None  # state of an adaptive KL coefficient, see `KlCoefficient`
 
 
 class Checkpoints:

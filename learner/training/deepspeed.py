@@ -31,6 +31,7 @@ from config.learner import CorrectionConfig, LearnerConfig, ObjectiveConfig, Opt
 from config.run import Run
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
+from learner.objective.kl import kl_estimate
 from learner.objective.objective import Objective
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
@@ -117,6 +118,11 @@ class DeepSpeedBackend:
         metrics: dict[str, float] = self._on_all_ranks(command, batch.shards(self._world_size))
         return metrics
 
+    def divergences(self, batch: Batch) -> list[float]:
+        """Rank 0: measure each completion's divergence to the reference; see `TrainingBackend.divergences`."""
+        found: list[float] = self._on_all_ranks(commands.Divergences(), batch.shards(self._world_size))
+        return found
+
     def save_weights(self, file: Path) -> SavedWeights:
         """Rank 0: write the weights as one safetensors file, in `model.dtype`, fsynced."""
         saved: SavedWeights = self._on_all_ranks(commands.SaveWeights(file=str(file)))
@@ -159,7 +165,7 @@ class DeepSpeedBackend:
         while not isinstance(command, commands.Close):
             command = self._channel.receive()
             shard = None
-            if isinstance(command, commands.Step):
+            if isinstance(command, commands.Step | commands.Divergences):
                 shard = Batch.from_bytes(self._channel.receive_part())
             self._act(command, shard)
 
@@ -185,10 +191,13 @@ class DeepSpeedBackend:
     def _do(self, command: Command, shard: Batch | None) -> Any:
         result: Any = None
         match command:
-            case commands.Step(learner=learner):
+            case commands.Step() | commands.Divergences():
                 if shard is None:
-                    raise ValueError("a step needs a shard")
-                result = self._step(shard, learner)
+                    raise ValueError(f"{command.name} needs a shard")
+                if isinstance(command, commands.Step):
+                    result = self._step(shard, command.learner)
+                else:
+                    result = self._divergences(shard)
             case commands.SaveWeights(file=file):
                 result = self._save_weights(Path(file))
             case commands.SaveModel(folder=folder):
@@ -303,6 +312,24 @@ class DeepSpeedBackend:
             statistics.add_mismatch(tokens)
             statistics.add_rejected((part.loss_mask_T & ~kept[-1]).sum())
         return dataclasses.replace(shard, loss_mask=torch.cat(kept).cpu().numpy())
+
+    def _divergences(self, shard: Batch) -> list[float]:
+        kl = self._run.learner.objective.kl
+        parts = on_device(shard, self._device)
+        references = self._references.of(kl).logprobs(parts)
+        estimates = [
+            kl_estimate(logprobs_T, reference_T, part.loss_mask_T, kl.estimator)
+            for part, (logprobs_T, _), reference_T in zip(
+                parts, self._logprobs(parts), references, strict=True
+            )
+        ]
+        sums_S = np.bincount(
+            shard.sequence_ids,
+            weights=torch.cat(estimates).double().cpu().numpy(),
+            minlength=len(shard.prompts),
+        )
+        found: list[float] = self._channel.reduce(torch.from_numpy(sums_S)).tolist()
+        return found
 
     @torch.no_grad()
     def _logprobs(self, parts: list[MicroBatch]) -> list[tuple[Tensor, Tensor]]:

@@ -104,7 +104,7 @@ def _lengths(position_ids_T: NDArray[np.int32]) -> NDArray[np.int64]:
 
 def _split(arrays: list[NDArray[np.int64]], device: torch.device) -> tuple[Tensor, ...]:
     """Move several arrays by one transfer."""
-    return _moved(np.concatenate(arrays), device).split([len(own) for own in arrays])
+    return torch.split(_moved(np.concatenate(arrays), device), [len(own) for own in arrays])
 
 
 def _moved(array: NDArray[Any], device: torch.device) -> Tensor:

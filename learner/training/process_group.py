@@ -33,6 +33,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Divergences:
+    """Measure each completion's divergence to the reference; each rank's shard follows the command."""
+
+    name: ClassVar[str] = "divergences"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SaveWeights:
     """Gather the weights; rank 0 writes them to the file."""
 
@@ -79,7 +86,7 @@ class Close:
     name: ClassVar[str] = "close"
 
 
-Command = Step | SaveWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
+Command = Step | Divergences | SaveWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
 _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_args(Command)}
 
 

@@ -32,7 +32,14 @@ class ReferenceModel:
     """A frozen causal language model beside the policy."""
 
     def __init__(
-        self, run: Run, kl: KlConfig, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int
+        self,
+        run: Run,
+        kl: KlConfig,
+        *,
+        deepspeed: Any,
+        device: torch.device,
+        world_size: int,
+        vocabulary: int,
     ) -> None:
         """Load the model; under ZeRO-3 a collective.
 
@@ -65,7 +72,7 @@ class ReferenceModel:
                 f"learner.objective.kl.reference={source.path} can't be loaded: {error}"
             ) from error
         del splitting
-        found = model.get_input_embeddings().num_embeddings
+        found: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
         if found < vocabulary:
             raise RunFailed(
                 f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "

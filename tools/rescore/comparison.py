@@ -12,9 +12,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from broker.messages import Score, ScoredGroup, ScoreStatus
+from config.learner import AdvantageScale
 from learner.objective.advantages import SAME_REWARD, group_advantages
 
 RIGHT, WRONG, UNSCORABLE = "right", "wrong", "unscorable"
@@ -92,9 +93,7 @@ class Comparison:
         self._distance = 0.0  # sum of |new - old| over these
         self._has_fractions = False
 
-    def add(
-        self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: Literal["none", "std"]
-    ) -> None:
+    def add(self, step: int, group: ScoredGroup, rescored: Sequence[Rescored], scale: AdvantageScale) -> None:
         """Counts one group.
 
         Args:
@@ -199,9 +198,7 @@ class Comparison:
         elif self._samples:
             heapq.heappushpop(self._most_different, found)
 
-    def _add_group(
-        self, group: ScoredGroup, rewards: Sequence[float | None], scale: Literal["none", "std"]
-    ) -> None:
+    def _add_group(self, group: ScoredGroup, rewards: Sequence[float | None], scale: AdvantageScale) -> None:
         self.groups += 1
         old, new = (_signs(group_advantages(given, scale)) for given in (group.rewards, rewards))
         if old != new:

@@ -31,7 +31,7 @@ class DecoupledPpo:
             verl's `rollout_is`.
         """
         mask_T = tokens.loss_mask_T
-        ratio_T = log_ratio(tokens.logprobs_T, tokens.proximal_logprobs_T, mask_T).exp()
+        ratio_T = log_ratio(tokens.logprobs_T, tokens.at_start(), mask_T).exp()
         weight_T = _weight(tokens, self._correction)
         loss = clipped_loss(tokens, ratio_T, self._clip, factor_T=weight_T)
         weights = torch.where(mask_T, weight_T, 0.0)
@@ -42,7 +42,7 @@ class DecoupledPpo:
 
 def _weight(tokens: TokenBatch, correction: CorrectionConfig) -> Tensor:
     """Return each token's weight: the learner at the start of the step to the sampler, truncated."""
-    log_T = log_ratio(tokens.proximal_logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
+    log_T = log_ratio(tokens.at_start(), tokens.sampled_logprobs_T, tokens.loss_mask_T)
     if correction.rollout_is is None:
         return torch.ones_like(log_T)
     if correction.rollout_is == "sequence":

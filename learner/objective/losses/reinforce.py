@@ -39,5 +39,7 @@ class Reinforce:
             truncated_T = mask_T & (ratio_T > self._max_weight)
         sums, maxima = ratio_metrics(ratio_T, mask_T)
         return Loss(
-            value=-tokens.aggregate(gain_T), sums=sums | {"clip_fraction_high": truncated_T.sum()}, maxima=maxima
+            value=-tokens.aggregate(gain_T),
+            sums=sums | {"clip_fraction_high": truncated_T.sum()},
+            maxima=maxima,
         )
