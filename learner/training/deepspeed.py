@@ -67,7 +67,7 @@ class DeepSpeedBackend:
         Raises:
             RunFailed: settings that can't work here; the message names them.
         """
-        self._run, self._rank, self._world_size = run, rank, world_size
+        self.run, self._rank, self._world_size = run, rank, world_size
         self._device = device_of(run)
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
@@ -79,6 +79,8 @@ class DeepSpeedBackend:
         )  # a custom class that is missing is named before the model loads
         self._deepspeed = _import_deepspeed(self._device)
         join(self._device, rank=rank, world_size=world_size)
+        # ZeRO-3 splits the weights while they are read, and would else take the ranks for one.
+        self._deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
         self._channel = CommandChannel()
         self._has_failed = False
         self._model, self._wrapped, self._engine = self._build()
@@ -216,7 +218,7 @@ class DeepSpeedBackend:
 
     def _build(self) -> tuple[Any, LogprobModel, Any]:
         """Load the transformers model, and build DeepSpeed's engine around the model."""
-        run, on_cuda = self._run, self._device.type == "cuda"
+        run, on_cuda = self.run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
         attention = attention_implementation(
@@ -245,7 +247,7 @@ class DeepSpeedBackend:
 
     def _step(self, shard: Batch, learner: str | None) -> dict[str, float]:
         begun = time.perf_counter()
-        settings = self._run.learner if learner is None else LearnerConfig.model_validate_json(learner)
+        settings = self.run.learner if learner is None else LearnerConfig.model_validate_json(learner)
         if shard.num_tokens == 0:
             log.warning("step without a trained token version=%d", shard.policy_version)
         rate = self._set_optimizer(settings.optimizer, shard.policy_version)
@@ -314,7 +316,7 @@ class DeepSpeedBackend:
         return dataclasses.replace(shard, loss_mask=torch.cat(kept).cpu().numpy())
 
     def _divergences(self, shard: Batch) -> list[float]:
-        kl = self._run.learner.objective.kl
+        kl = self.run.learner.objective.kl
         parts = on_device(shard, self._device)
         references = self._references.of(kl).logprobs(parts)
         estimates = [
@@ -341,7 +343,7 @@ class DeepSpeedBackend:
         rate = learning_rate(optimizer, version)
         for group in self._engine.optimizer.param_groups:
             group.update(adamw_arguments(optimizer) | {"lr": rate})
-        if self._run.learner.zero.stage == 0:
+        if self.run.learner.zero.stage == 0:
             self._engine._config.gradient_clipping = optimizer.grad_clip  # noqa: SLF001 - no other way in
         else:
             self._engine.optimizer.clip_grad = optimizer.grad_clip
@@ -372,7 +374,7 @@ class DeepSpeedBackend:
             such a step itself. With ZeRO 0 it would apply the step: here the gradients are taken away first, and AdamW
             passes over parameters that have none.
         """
-        if self._run.learner.zero.stage != 0:
+        if self.run.learner.zero.stage != 0:
             self._engine.step()
             return float(self._engine.get_global_grad_norm()), bool(self._engine.was_step_applied())
         gradients = [p.grad for p in self._model.parameters() if p.grad is not None]
@@ -389,7 +391,7 @@ class DeepSpeedBackend:
             raise RunFailed(
                 f"the step from version {version} has a gradient of norm {norm}, and the engine has applied it: "
                 "the weights are spoilt. Begin a run of another name, with other settings, from a checkpoint in "
-                f"{self._run.folder / 'checkpoints'}: name=... learner.resume=FOLDER"
+                f"{self.run.folder / 'checkpoints'}: name=... learner.resume=FOLDER"
             )
         log.warning(
             "step_skipped version=%d grad_norm=%s rank=%d: the gradient is not finite, and the weights stay as they "
@@ -404,7 +406,7 @@ class DeepSpeedBackend:
         weights: dict[str, Tensor] = {}
         for names_to_parameters in in_parts(dict(self._model.named_parameters()), GATHERED_AT_ONCE):
             parameters = list(names_to_parameters.values())
-            partitioned = self._run.learner.zero.stage == 3
+            partitioned = self.run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
                 if self._rank == 0:  # under ZeRO-3 a copy: the gathered weights are freed again
                     weights |= {
@@ -423,14 +425,14 @@ class DeepSpeedBackend:
     def _save_model(self, folder: Path) -> None:
         weights = self._weights()
         if self._rank == 0:
-            write_model_folder(self._model, weights, folder, source=self._run.model)
+            write_model_folder(self._model, weights, folder, source=self.run.model)
 
     def _shape(self) -> dict[str, Any]:
         """Return the settings that a checkpoint has to fit."""
         return {
             "ranks": self._world_size,
-            "zero_stage": self._run.learner.zero.stage,
-            "dtype": self._run.model.dtype,
+            "zero_stage": self.run.learner.zero.stage,
+            "dtype": self.run.model.dtype,
         }
 
     def _save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:

@@ -20,49 +20,54 @@ import numpy as np
 import torch
 
 from broker.errors import RunFailed
-from config.learner import LearnerConfig
+from config.learner import AdvantageConfig, LearnerConfig
 from learner.launch.ranks import Ranks, launch_or_join
-from learner.objective.advantages import group_advantages
+from learner.objective.advantages import batch_advantages
 from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.tiny import random_groups, tiny_run
 
 
-def make_batch(version: int, tokens_per_micro_batch: int) -> Batch:
+def make_batch(version: int, tokens_per_micro_batch: int, *, kl_coef: float = 0.0) -> Batch:
     """Return the batch of one step: other groups at every version, the same for every policy."""
     groups = random_groups(version, policy_version=version)
-    advantages = [group_advantages(group.rewards, "none") for group in groups]
     return pack(
         groups,
-        advantages,
+        batch_advantages([group.rewards for group in groups], AdvantageConfig()),
         tokens_per_micro_batch=tokens_per_micro_batch,
         truncated="mask",
         policy_version=version,
+        kl_coef=kl_coef,
     )
 
 
 def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
     """One line of a plan."""
+    result: Any
     match method:
         case "step":
             version, tokens_per_micro_batch, *settings = arguments
             learner = LearnerConfig.model_validate(settings[0]) if settings else None
-            return policy.step(make_batch(version, tokens_per_micro_batch), learner)
+            coef = (learner or policy.run.learner).objective.kl.coef
+            result = policy.step(make_batch(version, tokens_per_micro_batch, kl_coef=coef), learner)
+        case "divergences":
+            result = policy.divergences(make_batch(*arguments))
         case "poisoned_step":
             batch = make_batch(*arguments)
             infinite = np.where(batch.loss_mask, np.inf, 0.0).astype(np.float32)
-            return policy.step(replace(batch, advantages=infinite))
+            result = policy.step(replace(batch, advantages=infinite))
         case "draw":
-            return [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
+            result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
         case "save_checkpoint" | "save_weights" | "save_model" | "keep_alive":
-            return getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
+            result = getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":
             try:
-                return policy.load_checkpoint(Path(arguments[0]))
+                result = policy.load_checkpoint(Path(arguments[0]))
             except RunFailed as error:
-                return str(error)
+                result = str(error)
         case _:
             raise ValueError(method)
+    return result
 
 
 def main() -> None:

@@ -6,169 +6,42 @@ at what they left behind. The two of a pair are separate on purpose: a checkpoin
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from broker.errors import RunFailed
 from config.learner import OptimizerConfig
 from config.run import Run
-from learner.launch.ranks import launch
 from learner.training.deepspeed import deepspeed_config, learning_rate
-from tests.conftest import ROOT
 from tests.support.policy_driver import make_batch
-from tests.support.tiny import tiny_run, write_tiny_model
+from tests.support.policy_workshop import (
+    LARGE,
+    SMALL,
+    STEPS,
+    TOY,
+    Weights,
+    Workshop,
+    assert_near,
+    distance,
+    open_workshop,
+    steps_from,
+    zero,
+)
+from tests.support.tiny import tiny_run
 
 pytestmark = pytest.mark.timeout(300)
-
-Weights = dict[str, Tensor]
-STEPS = 2  # before the checkpoint; one more after it
-TOY = "tests.support.toy_seams:ToyObjective"
-SMALL, LARGE = 48, 4096  # tokens of a row: many rows, or one (so that one of two ranks has none)
-
-
-def zero(stage: int, **more: Any) -> dict[str, Any]:
-    return {"zero": {"stage": stage}} | more
-
-
-def steps_from(version: int, count: int, tokens_per_micro_batch: int) -> list[list[Any]]:
-    return [["step", version + i, tokens_per_micro_batch] for i in range(count)]
-
-
-class Workshop:
-    """A folder with the model, plans, and what they left."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.model = write_tiny_model(folder / "model")
-
-    def life(
-        self,
-        name: str,
-        learner: dict[str, Any],
-        *,
-        tokens_per_micro_batch: int = SMALL,
-        dtype: str = "float32",
-    ) -> dict[str, Any]:
-        """Return a policy's first life: some steps, a checkpoint, one more step. Weights of both moments."""
-        return {
-            "model": str(self.model),
-            "dtype": dtype,
-            "learner": learner,
-            "do": [
-                *steps_from(0, STEPS, tokens_per_micro_batch),
-                ["save_weights", self.path(name)],
-                ["keep_alive"],
-                ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}],
-                ["draw"],
-                *steps_from(STEPS, 1, tokens_per_micro_batch),
-                ["save_weights", self.path(name, "later")],
-            ],
-        }
-
-    def second_life(
-        self, name: str, learner: dict[str, Any], *, dtype: str = "float32", again: str = "again"
-    ) -> dict[str, Any]:
-        """Return the checkpoint, and the step after it once more: with the first life's settings, given to that step.
-
-        The policy's own settings are others, as after a change of the run's configuration.
-        """
-        first = tiny_run(self.model, dtype=dtype, **learner).learner.model_dump(mode="json")
-        other = learner | {
-            "objective": {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.01},
-            "optimizer": {
-                "lr": 1.0,
-                "betas": [0.5, 0.5],
-                "eps": 1.0,
-                "warmup_steps": 0,
-                "grad_clip": 1e-3,
-                "weight_decay": 0.5,
-            },
-        }
-        return {
-            "model": str(self.model),
-            "dtype": dtype,
-            "learner": other,
-            "do": [
-                ["load_checkpoint", self.path(name, "checkpoint")],
-                ["draw"],
-                ["step", STEPS, SMALL, first],
-                ["save_weights", self.path(name, again)],
-                ["save_model", self.path(name, "model")],
-            ],
-        }
-
-    def skipping_life(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
-        """Return a step, a checkpoint, a step whose gradient is not finite, and one more step. Weights of three moments."""
-        return {
-            "model": str(self.model),
-            "learner": learner,
-            "do": [
-                *steps_from(0, 1, SMALL),
-                ["save_weights", self.path(name, "before")],
-                ["save_checkpoint", self.path(name, "checkpoint"), {"version": 1}],
-                ["poisoned_step", 1, SMALL],
-                ["save_weights", self.path(name, "skipped")],
-                *steps_from(2, 1, SMALL),
-                ["save_weights", self.path(name, "later")],
-            ],
-        }
-
-    def skipping_again(self, name: str, learner: dict[str, Any]) -> dict[str, Any]:
-        """Return the same from its checkpoint on, as a replay trains it."""
-        return {
-            "model": str(self.model),
-            "learner": learner,
-            "do": [
-                ["load_checkpoint", self.path(name, "checkpoint")],
-                ["poisoned_step", 1, SMALL],
-                *steps_from(2, 1, SMALL),
-                ["save_weights", self.path(name, "again")],
-            ],
-        }
-
-    def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
-        """Return a step that raises in one rank, while the other is in the middle of it."""
-        return {
-            "model": str(self.model),
-            "learner": learner,
-            "broken_rank": broken_rank,
-            "do": steps_from(0, 1, SMALL),
-        }
-
-    def path(self, name: str, what: str = "weights") -> str:
-        return str(self.folder / f"{name}.{what}")
-
-    def weights(self, name: str, what: str = "weights") -> Weights:
-        return load_file(self.path(name, what))
-
-    def do(
-        self, name: str, plan: Mapping[str, dict[str, Any]], *, ranks: int, code: int = 0
-    ) -> dict[str, list[Any]]:
-        """Run a plan in fresh processes. Returns what the methods returned, for each policy that came to its end."""
-        file = self.folder / f"{name}.json"
-        file.write_text(json.dumps(list(plan.values())))
-        assert launch([sys.executable, "-m", "tests.support.policy_driver", str(file)], ranks) == code
-        return dict(zip(plan, json.loads(file.with_suffix(".results.json").read_text()), strict=code == 0))
 
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """Yield the folder; the drivers run in the project's root, on one thread, and leave nothing in shared memory."""
-    before = set(Path("/dev/shm").glob("deepspeed*"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield Workshop(tmp_path_factory.mktemp("policy"))
-    assert set(Path("/dev/shm").glob("deepspeed*")) == before
+    with open_workshop(tmp_path_factory.mktemp("policy")) as workshop:
+        yield workshop
 
 
 @pytest.fixture(scope="module")
@@ -300,16 +173,6 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
         loss = -gain.sum() / batch.num_tokens
         loss.backward()
         yield loss.item()
-
-
-def assert_near(measured: Weights, expected: Weights, tolerance: float) -> None:
-    assert measured.keys() == expected.keys()
-    for name, weight in expected.items():
-        torch.testing.assert_close(measured[name].float(), weight.float(), atol=tolerance, rtol=0, msg=name)
-
-
-def distance(one: Weights, other: Weights) -> float:
-    return max((one[name].float() - other[name].float()).abs().max().item() for name in one)
 
 
 @pytest.mark.parametrize(
