@@ -128,6 +128,10 @@ PROOFS = {
     "test_whatever_a_judge_on_vllm_babbles_no_score_is_invented": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented": "prove-suite",
+    "tests/learner/training/test_objectives.py::"
+    "test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning": "prove-suite",
+    "tests/learner/training/test_objectives.py::test_a_step_is_trained_again_bit_for_bit": "prove-suite",
+    "tests/learner/training/test_objectives.py::test_what_each_objective_adds_is_measured": "prove-suite",
     "tests/protocol/test_holes.py::"
     "test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer": "prove-suite",
     "tests/protocol/test_holes.py::test_what_somebody_deletes_is_issued_again": "prove-suite",

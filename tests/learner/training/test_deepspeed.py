@@ -37,6 +37,8 @@ from tests.support.tiny import tiny_run
 
 pytestmark = pytest.mark.timeout(300)
 
+WITH_REFERENCE = {"kl": {"coef": 0.3}, "entropy_coef": 0.05, "aggregate": "prompt"}
+
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
@@ -64,6 +66,7 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
             },
             "skips-0": workshop.skipping_life("skips-0", zero(0)),
             "skips-1": workshop.skipping_life("skips-1", zero(1)),
+            "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
         },
         ranks=1,
     )
@@ -75,6 +78,8 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
     return workshop.do(
         "together",
         {
+            # First, since DeepSpeed hears of the ranks from no engine before it.
+            "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
             "zero-2": workshop.life("zero-2", zero(2)),
             "zero-3": workshop.life("zero-3", zero(3)),
             "one-row-of-two": workshop.life(
@@ -99,6 +104,7 @@ def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, li
             "zero-0": workshop.second_life("zero-0", zero(0)),
             "zero-1": workshop.second_life("zero-1", zero(1)),
             "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
+            "reference": workshop.second_life("reference", zero(1, objective=WITH_REFERENCE)),
             "skips-0": workshop.skipping_again("skips-0", zero(0)),
             "skips-1": workshop.skipping_again("skips-1", zero(1)),
             "refused": {
@@ -225,6 +231,7 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
         ("alone_again", "zero-0"),
         ("alone_again", "zero-1"),
         ("alone_again", "bfloat16"),
+        ("alone_again", "reference"),
         ("together_again", "zero-2"),
         ("together_again", "zero-3"),
     ],
@@ -266,6 +273,17 @@ def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in
     ]
     log = (workshop.folder / f"{processes.removesuffix('_again')}.0.log").read_text()
     assert "step_skipped version=1" in log
+
+
+def test_a_reference_model_that_is_split_among_ranks_pulls_like_a_whole_one(
+    workshop: Workshop, alone: dict[str, list[Any]], together: dict[str, list[Any]]
+) -> None:
+    first, second = alone["reference"][:STEPS]
+    assert first["reference_kl"] == pytest.approx(0, abs=1e-6)  # the policy begins as its reference
+    assert second["reference_kl"] > 1e-3
+    assert together["reference-of-two"][1]["reference_kl"] == pytest.approx(second["reference_kl"], rel=1e-3)
+    assert_near(workshop.weights("reference-of-two"), workshop.weights("reference"), 1e-5)
+    assert distance(workshop.weights("reference"), workshop.weights("zero-1")) > 1e-4
 
 
 def test_an_objective_of_ones_own_names_its_own_metrics(alone: dict[str, list[Any]]) -> None:
