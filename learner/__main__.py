@@ -160,10 +160,11 @@ def _lead(run: Run, world_size: int) -> int:
 
 def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
     """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
-    from learner.data.prompts import load_tokenizer
+    from learner.data.prompts import check_reference, load_tokenizer
     from learner.training.build import build_backend
 
     tokenizer = load_tokenizer(run)
+    check_reference(run, tokenizer)
     return tokenizer, build_backend(run, rank=0, world_size=world_size)
 
 

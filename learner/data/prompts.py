@@ -145,6 +145,34 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def check_reference(run: Run, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check that the reference model of the KL term has the policy's tokens.
+
+    Raises:
+        RunFailed: the reference's tokenizer can't be loaded, or gives the ids to other tokens.
+    """
+    from transformers import AutoTokenizer
+
+    kl, model = run.learner.objective.kl, run.model
+    if not kl.coef or kl.reference is None:
+        return
+    token = model.hf_token.get_secret_value() if model.hf_token else None
+    key = f"learner.objective.kl.reference={kl.reference}"
+    try:
+        other: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            kl.reference, token=token, trust_remote_code=model.trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        raise RunFailed(f"{key}: its tokenizer can't be loaded: {error}") from error
+    own, others = tokenizer.get_vocab(), other.get_vocab()
+    if differing := sorted(word for word in own.keys() | others.keys() if own.get(word) != others.get(word)):
+        word = differing[0]
+        raise RunFailed(
+            f"{key}: {len(differing)} of its tokens are not the policy's (as {word!r}: {others.get(word)}, and in "
+            f"{model.path} {own.get(word)}): the divergence would be between other texts"
+        )
+
+
 def tokenize(tokenizer: PreTrainedTokenizerBase, messages: tuple[Mapping[str, str], ...]) -> list[int]:
     """Return the chat's token ids, up to where the model's turn begins."""
     ids: Any = tokenizer.apply_chat_template(

@@ -33,6 +33,9 @@ def _missing(run: Run) -> Iterator[str]:
     resume = run.learner.resume
     if lacks_model(run.model):
         yield f"model.path={run.model.path}: there is no such folder, and no name on the hub is so"
+    kl = run.learner.objective.kl
+    if kl.coef and kl.reference is not None and is_path(kl.reference) and not Path(kl.reference).is_dir():
+        yield f"learner.objective.kl.reference={kl.reference}: there is no such folder, and no name on the hub is so"
     for key, source in (("train", run.data.train), ("held_out", run.data.held_out)):
         if not isinstance(source, DatasetSource):
             continue

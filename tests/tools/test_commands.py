@@ -173,6 +173,10 @@ def test_the_command_answers_at_once_with_the_right_code(
             "model.path=config/recipes/demo_modle: there is no such folder",
         ),
         ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+        (
+            "learner.objective.kl={coef: 0.1, reference: ./none}",
+            "learner.objective.kl.reference=./none: there is no such folder",
+        ),
         ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
         (
             "data.held_out={type: dataset, path: /none/rows}",

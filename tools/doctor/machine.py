@@ -22,6 +22,7 @@ from tools.doctor.needs import (
     Size,
     checkpoints_bytes,
     journal_bytes,
+    reference_bytes,
     sampling_bytes,
     size_of,
     training_bytes,
@@ -140,11 +141,13 @@ def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] |
     if run is None or size is None:
         return MEMORY.ok(f"{readable(free)} available")
     training, sampling = training_bytes(run, size.parameters), sampling_bytes(run, size.parameters)
+    reference = reference_bytes(run, size.parameters)
+    beside = f"the reference model {readable(reference)}, " if reference else ""
     seen = (
         f"{readable(free)} available; estimate, without a GPU and activations: training {readable(training)}, "
-        f"{run.generators.count} generator{'s' * (run.generators.count > 1)} {readable(sampling)}"
+        f"{beside}{run.generators.count} generator{'s' * (run.generators.count > 1)} {readable(sampling)}"
     )
-    if free < training + sampling:
+    if free < training + reference + sampling:
         return MEMORY.note(
             f"{seen}: more than there is", do="a GPU, a smaller model, or the roles on several machines"
         )

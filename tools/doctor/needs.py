@@ -72,6 +72,21 @@ def training_bytes(run: Run, parameters: int) -> int:
     return parameters * (BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES + TRAINING_BYTES)
 
 
+def reference_bytes(run: Run, parameters: int) -> int:
+    """Returns the memory of the KL term's reference model, all ranks together; 0 where none is loaded.
+
+    Args:
+        run: the resolved run.
+        parameters: of the policy; a reference of another size is looked for.
+    """
+    kl = run.learner.objective.kl
+    if not kl.coef:
+        return 0
+    found = None if kl.reference is None else size_of(run.model.model_copy(update={"path": kl.reference}))
+    copies = 1 if run.learner.zero.stage == 3 else run.learner.ranks
+    return (parameters if found is None else found.parameters) * BYTES_OF[run.model.dtype] * copies
+
+
 def sampling_bytes(run: Run, parameters: int) -> int:
     """Returns the memory of all generators for their weights, the KV cache not counted."""
     return parameters * BYTES_OF[run.model.dtype] * run.generators.count

@@ -15,14 +15,17 @@ import pytest
 from pydantic import TypeAdapter
 
 from broker.codec import decode_prompt, encode_prompt
+from broker.errors import RunFailed
 from broker.messages import Split
 from config.data import SourceConfig
+from config.learner import LearnerConfig
 from config.run import Run
 from learner.data.dataset import Row, RowError, load_rows
-from learner.data.prompts import PromptSource, load_tokenizer, open_source
+from learner.data.prompts import PromptSource, check_reference, load_tokenizer, open_source
 from tests.conftest import ROOT, SHARED
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.tiny import write_tiny_model
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 INFO = {"type": "math", "answer": {"value": "5"}}
@@ -366,3 +369,24 @@ def test_a_real_tokenizer_ends_where_the_models_turn_begins(run: Run, tmp_path: 
     text = tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids)
     assert "2 + 3?" in str(text).replace("<unk>", "")
     assert str(text).rstrip().endswith("assistant")
+
+
+def test_a_reference_of_other_tokens_is_refused_before_anything_heavy_is_loaded(
+    run: Run, tmp_path: Path
+) -> None:
+    own = ROOT / "config/recipes/demo_model"
+    tokenizer = load_tokenizer(
+        run.model_copy(update={"model": run.model.model_copy(update={"path": str(own)})})
+    )
+
+    def check(reference: Path | None) -> None:
+        kl = {"coef": 0.1, "reference": None if reference is None else str(reference)}
+        learner = LearnerConfig.model_validate({"objective": {"kl": kl}})
+        check_reference(run.model_copy(update={"learner": learner}), tokenizer)
+
+    check(None)  # the policy's own files
+    check(own)
+    with pytest.raises(RunFailed, match=r"kl\.reference=.*of its tokens are not the policy's"):
+        check(write_tiny_model(tmp_path / "other"))
+    with pytest.raises(RunFailed, match=r"kl\.reference=.*its tokenizer can't be loaded"):
+        check(tmp_path / "nothing")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from config.learner import LearnerConfig
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import machine
@@ -97,6 +98,10 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
     assert_found(machine.memory(run, size, available=lambda: 10 * GIB), NOTE, "more than there is", "a GPU")
     assert_found(machine.memory(run, size, available=lambda: 30 * GIB), OK, "training 20.5 GiB, 2 generators")
     assert_found(machine.memory(None, None), OK, "available")
+    pulled = run.model_copy(
+        update={"learner": LearnerConfig.model_validate({"ranks": 2, "objective": {"kl": {"coef": 0.1}}})}
+    )
+    assert_found(machine.memory(pulled, size, available=lambda: 30 * GIB), OK, "the reference model 3.7 GiB")
 
     several = make_run(learner={"ranks": 2})
     for asked, total, level in (
