@@ -14,12 +14,15 @@ from broker.checksums import file_checksum
 from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
 from config.learner import LearnerConfig
-from learner.journal.ledger import read_ledger
+from learner.journal.ledger import read_ledger, read_step
 from learner.journal.writer import Journal
+from learner.objective.kl import KlCoefficient
 from learner.reporting.curves import TIMES
 from learner.reporting.metrics_file import read_metrics
+from learner.resume.replay import kl_after
 from learner.trainer import FINISHED, STOPPED
-from learner.training.batch import Batch
+from learner.training.batch import Batch, pack
+from learner.training.checkpoint import read_progress
 from tests.learner.conftest import MakeChain
 from tests.support.chain import FilePolicy
 from tests.support.loop import Hands, make_trainer
@@ -46,6 +49,60 @@ def test_so_many_steps_in_a_row_without_a_finite_gradient_end_the_run_and_each_i
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert newest.version == 6  # announced and committed, so that the next start goes on behind it
     assert [line["skipped"] for line in read_metrics(chain.run.folder)] == [0, 1, 0, 1, 1, 1]
+
+
+def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_coefficient_adapts(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    class Pulled(FilePolicy):
+        def __init__(self) -> None:
+            super().__init__()
+            self.coefs: list[float] = []
+
+        def divergences(self, batch: Batch) -> list[float]:
+            return [0.5 * (number % 2) for number in range(len(batch.prompts))]  # every second completion
+
+        def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
+            self.coefs.append(batch.kl_coef)
+            return super().step(batch, settings)
+
+    kl = {"coef": 0.1, "place": "reward", "target": 0.01, "horizon": 80}
+    chain = make_chain(learner={"steps": 3, "objective": {"kl": kl}, "checkpoint": {"every": 2}})
+    hands.append(Hands(chain))
+    hands[0].start()
+    policy = Pulled()
+    trainer = make_trainer(chain, policy=policy)
+    assert trainer.train() == FINISHED
+    trainer.metrics.close()
+
+    section = chain.run.learner.objective.kl
+    ledger = read_ledger(chain.run.folder / "journal")
+    expected = [0.1, 0.1 * (1 + 0.2 * 4 / 80), 0.1 * (1 + 0.2 * 4 / 80) ** 2]  # far above the target
+    assert policy.coefs == pytest.approx(expected)
+    assert [record["kl"]["coef"] for record in ledger.steps] == policy.coefs
+    for record, coef in zip(ledger.steps, policy.coefs, strict=True):
+        groups, advantages = read_step(chain.run.folder / "journal", record)
+        for group, own in zip(groups, advantages, strict=True):
+            rewards = [
+                reward - coef * 0.5 * (place % 2)
+                for place, reward in enumerate(group.rewards)
+                if reward is not None
+            ]
+            mean = sum(rewards) / len(rewards)
+            assert own == pytest.approx([reward - mean for reward in rewards])
+    lines = read_metrics(chain.run.folder)
+    assert [line["kl_coef"] for line in lines] == policy.coefs
+    assert lines[0]["reward_mean_trained"] == 0.5  # what was earned, not what the divergence left of it
+    # A learner that goes on has the coefficient that this one would have had.
+    state = read_progress(chain.run.folder / "checkpoints/step-000002").kl
+    assert KlCoefficient(section, state).value == policy.coefs[2]
+    batch = pack(
+        *read_step(chain.run.folder / "journal", ledger.steps[1]),
+        tokens_per_micro_batch=64,
+        truncated="mask",
+        policy_version=1,
+    )
+    assert kl_after(section, ledger.steps[1], batch, {}) == state
 
 
 def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
