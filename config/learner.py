@@ -240,7 +240,7 @@ class FiltersConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """AdamW with a constant learning rate after a linear warm-up."""
+    """AdamW with a linear warm-up, and a learning rate that then follows a schedule."""
 
     lr: float = Field(1e-6, gt=0)
     """Learning rate."""
@@ -250,8 +250,14 @@ class OptimizerConfig(Section):
     """AdamW's epsilon."""
     weight_decay: float = Field(0.0, ge=0)
     """AdamW's decoupled weight decay."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """The rate after the warm-up. `linear` and `cosine` fall to `final_share` of it at `learner.steps`."""
     warmup_steps: int = Field(10, ge=0)
     """Steps over which the rate rises from 0."""
+    warmup_share: float | None = Field(None, ge=0, lt=1)
+    """The same as a share of `learner.steps`; it then stands in place of `warmup_steps`."""
+    final_share: float = Field(0.0, ge=0, le=1)
+    """Rate in the end, as a share of `lr`; for `linear` and `cosine`."""
     grad_clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
 

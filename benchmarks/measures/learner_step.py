@@ -138,7 +138,9 @@ class PlainLearner:
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._run.learner.optimizer.grad_clip)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(self._run.learner.optimizer, batch.policy_version)
+            group["lr"] = learning_rate(
+                self._run.learner.optimizer, batch.policy_version, steps=self._run.learner.steps
+            )
         self._optimizer.step()
         self._optimizer.zero_grad()
         return float(norm)

@@ -250,7 +250,7 @@ class DeepSpeedBackend:
         settings = self.run.learner if learner is None else LearnerConfig.model_validate_json(learner)
         if shard.num_tokens == 0:
             log.warning("step without a trained token version=%d", shard.policy_version)
-        rate = self._set_optimizer(settings.optimizer, shard.policy_version)
+        rate = self._set_optimizer(settings, shard.policy_version)
         objective = self._objectives.of(settings.objective)
         self._wrapped.trains_entropy = bool(settings.objective.entropy_coef)
         statistics = StepStatistics()
@@ -338,9 +338,10 @@ class DeepSpeedBackend:
         """Return the policy's log-probabilities and entropies for each micro-batch, without a gradient."""
         return [self._engine(part.token_ids_T, part.position_ids_T, part.places_K) for part in parts]
 
-    def _set_optimizer(self, optimizer: OptimizerConfig, version: int) -> float:
+    def _set_optimizer(self, settings: LearnerConfig, version: int) -> float:
         """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
-        rate = learning_rate(optimizer, version)
+        optimizer = settings.optimizer
+        rate = learning_rate(optimizer, version, steps=settings.steps)
         for group in self._engine.optimizer.param_groups:
             group.update(adamw_arguments(optimizer) | {"lr": rate})
         if self.run.learner.zero.stage == 0:
@@ -480,12 +481,24 @@ def _import_deepspeed(device: torch.device) -> Any:
     return deepspeed
 
 
-def learning_rate(optimizer: OptimizerConfig, version: int) -> float:
-    """Return the learning rate of the step that starts from a policy version: a line up to `lr`, then constant.
+def learning_rate(optimizer: OptimizerConfig, version: int, *, steps: int) -> float:
+    """Return the learning rate of the step that starts from a policy version.
 
-    The rate depends on the version alone, so that a replayed step has the rate of its first time.
+    The rate depends on the settings and on the version alone, so that a replayed step has the rate of its first time.
+
+    Args:
+        optimizer: `lr` and its schedule.
+        version: optimizer steps done.
+        steps: of the whole run, `learner.steps`.
     """
-    return optimizer.lr * min(1.0, (version + 1) / max(1, optimizer.warmup_steps))
+    warmup = optimizer.warmup_steps
+    if optimizer.warmup_share is not None:
+        warmup = round(optimizer.warmup_share * steps)
+    if version < warmup or optimizer.schedule == "constant":
+        return optimizer.lr * min(1.0, (version + 1) / max(1, warmup))
+    done = min(1.0, (version - warmup) / max(1, steps - warmup))
+    left = 1.0 - done if optimizer.schedule == "linear" else (1.0 + math.cos(math.pi * done)) / 2
+    return optimizer.lr * (optimizer.final_share + (1.0 - optimizer.final_share) * left)
 
 
 def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:

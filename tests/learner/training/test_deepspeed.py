@@ -6,6 +6,7 @@ at what they left behind. The two of a pair are separate on purpose: a checkpoin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -367,7 +368,30 @@ def test_a_rank_that_fails_ends_all_and_is_named(
 )
 def test_the_rate_rises_in_a_line_and_then_stays(warmup_steps: int, rates: list[float]) -> None:
     optimizer = OptimizerConfig(lr=1.0, warmup_steps=warmup_steps)
-    assert [learning_rate(optimizer, version) for version in range(len(rates))] == rates
+    assert [learning_rate(optimizer, version, steps=100) for version in range(len(rates))] == rates
+
+
+@pytest.mark.parametrize(
+    ("keys", "rates"),
+    [
+        ({"schedule": "linear", "warmup_steps": 2}, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]),
+        (
+            {"schedule": "linear", "warmup_share": 1 / 3, "final_share": 0.2},
+            [0.5, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2],
+        ),
+        (
+            {"schedule": "cosine", "warmup_steps": 0},
+            [1.0, 0.5 + math.sqrt(3) / 4, 0.75, 0.5, 0.25, 0.5 - math.sqrt(3) / 4, 0.0],
+        ),
+        ({"schedule": "constant", "warmup_share": 0.5}, [1 / 3, 2 / 3, 1.0, 1.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_schedule_falls_to_its_share_at_the_runs_last_step(
+    keys: dict[str, Any], rates: list[float]
+) -> None:
+    optimizer = OptimizerConfig.model_validate({"lr": 1.0} | keys)
+    found = [learning_rate(optimizer, version, steps=6) for version in range(len(rates))]
+    assert found == pytest.approx(rates, abs=1e-12)
 
 
 @pytest.mark.parametrize(
