@@ -378,6 +378,8 @@ class LearnerConfig(Section):
     """Optimizer steps of the run."""
     groups_per_step: int = Field(64, ge=1)
     """Scored groups consumed by one optimizer step, over all ranks."""
+    mini_batches: int = Field(1, ge=1)
+    """Optimizer steps that one batch takes, each on its share of the groups; weights are published after the last."""
     max_lag: int = Field(4, ge=0)
     """Versions that the oldest token of a group may lie behind the learner. 0 is synchronous."""
     late_groups: Literal["wait", "train", "drop"] = "wait"

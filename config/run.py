@@ -89,6 +89,11 @@ class Run(Section):
                 "learner.objective.aggregate: constant needs learner.objective.constant_length, the tokens that each "
                 f"completion counts as; Dr. GRPO takes the longest answer, here {self.sampling.max_tokens}"
             )
+        if self.learner.mini_batches > self.learner.groups_per_step:
+            raise ValueError(
+                f"learner.mini_batches={self.learner.mini_batches} of groups_per_step="
+                f"{self.learner.groups_per_step}: a mini-batch needs a group"
+            )
         if self.budget < self.learner.groups_per_step:
             raise ValueError(
                 f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "

@@ -136,6 +136,7 @@ class TrainingLoop:
             tokens_per_micro_batch=self.run.learner.tokens_per_micro_batch,
             truncated=truncated,
             policy_version=self.version,
+            mini_batches=self.run.learner.mini_batches,
             kl_coef=self._kl.value,
         )
 

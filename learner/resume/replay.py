@@ -246,6 +246,7 @@ def _packed(
         tokens_per_micro_batch=settings.tokens_per_micro_batch,
         truncated=settings.filters.truncated,
         policy_version=record["step"],
+        mini_batches=settings.mini_batches,
         kl_coef=record.get("kl", {}).get("coef", 0.0),
     )
 

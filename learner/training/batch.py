@@ -5,12 +5,12 @@ arrays or as bytes. The same groups in the same order give the same batch, byte 
 on this. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
 """
 
-# N tokens of all micro-batches, M micro-batches, S completions that train, T tokens of one completion.
+# N tokens of all micro-batches, M micro-batches, B mini-batches, S completions that train, T tokens of one completion.
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgpack
@@ -29,6 +29,8 @@ _ARRAYS = {
     "lags": "<i4",
     "sequence_ids": "<i4",
     "micro_batch_starts": "<i8",
+    "mini_batch_starts": "<i8",
+    "mini_batch_tokens": "<i8",
     "prompts": "<i4",
 }
 
@@ -48,6 +50,10 @@ class Batch:
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
     sequence_ids: NDArray[np.int32]  # [N], the completion, 0 <= id < S; alike in all shards
     micro_batch_starts: NDArray[np.int64]  # [M + 1]
+    mini_batch_starts: NDArray[np.int64]  # [B + 1], in micro-batches
+    mini_batch_tokens: NDArray[
+        np.int64
+    ]  # [B], trained tokens of each in the global batch, also in a shard of it
     prompts: NDArray[np.int32]  # [S], the group of each completion of the global batch, also in a shard of it
     num_tokens: int  # trained tokens of the global batch, also in a shard of it
     policy_version: int  # optimizer steps done before this one
@@ -57,6 +63,21 @@ class Batch:
     def num_micro_batches(self) -> int:
         """The number of micro-batches."""
         return len(self.micro_batch_starts) - 1
+
+    def mini_batches(self) -> Iterator[Batch]:
+        """Yield the batch of each optimizer step, in order; this very batch where there is one step."""
+        if len(self.mini_batch_tokens) == 1:
+            yield self
+            return
+        slices = list(self.micro_batches())
+        for start, stop, tokens in zip(
+            self.mini_batch_starts[:-1], self.mini_batch_starts[1:], self.mini_batch_tokens, strict=True
+        ):
+            parts = [self._arrays_of(slices[i]) for i in range(int(start), int(stop))]
+            yield replace(self, **_joined([parts], [int(tokens)]), num_tokens=int(tokens))
+
+    def _arrays_of(self, part: slice) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name)[part] for name in _TOKEN_ARRAYS}
 
     def micro_batches(self) -> Iterator[slice]:
         """Return the slice of the flat arrays that holds each micro-batch, in order."""
@@ -102,31 +123,32 @@ class Batch:
         Args:
             world_size: number of ranks.
         """
-        most = max(1, -(-self.num_micro_batches // world_size))
-        lengths = np.diff(self.micro_batch_starts)
-        chosen: list[list[int]] = [[] for _ in range(world_size)]
-        tokens_of = [0] * world_size
-        for index in np.argsort(-lengths, kind="stable"):
-            to = min((r for r in range(world_size) if len(chosen[r]) < most), key=lambda r: tokens_of[r])
-            chosen[to].append(int(index))
-            tokens_of[to] += int(lengths[index])
         slices = list(self.micro_batches())
-        return [
-            _join(
-                [
-                    *({name: getattr(self, name)[slices[i]] for name in _TOKEN_ARRAYS} for i in own),
-                    *[_EMPTY_MICRO_BATCH] * (most - len(own)),
-                ],
-                num_tokens=self.num_tokens,
-                policy_version=self.policy_version,
-                prompts=self.prompts,
-                kl_coef=self.kl_coef,
-            )
-            for own in chosen
-        ]
+        lengths = np.diff(self.micro_batch_starts)
+        of_rank: list[list[list[dict[str, NDArray[Any]]]]] = [[] for _ in range(world_size)]
+        for start, stop in zip(self.mini_batch_starts[:-1], self.mini_batch_starts[1:], strict=True):
+            chosen, most = _dealt(lengths[start:stop], world_size)
+            for own, indices in zip(of_rank, chosen, strict=True):
+                parts = [self._arrays_of(slices[start + i]) for i in indices]
+                own.append([*parts, *[_EMPTY_MICRO_BATCH] * (most - len(parts))])
+        return [replace(self, **_joined(own, self.mini_batch_tokens.tolist())) for own in of_rank]
 
 
-_TOKEN_ARRAYS = tuple(name for name in _ARRAYS if name not in ("micro_batch_starts", "prompts"))
+def _dealt(lengths: NDArray[np.int64], world_size: int) -> tuple[list[list[int]], int]:
+    """Deal micro-batches of these lengths to the ranks. Returns the indices of each rank, and the most that one has."""
+    most = max(1, -(-len(lengths) // world_size))
+    chosen: list[list[int]] = [[] for _ in range(world_size)]
+    tokens_of = [0] * world_size
+    for index in np.argsort(-lengths, kind="stable"):
+        to = min((r for r in range(world_size) if len(chosen[r]) < most), key=lambda r: tokens_of[r])
+        chosen[to].append(int(index))
+        tokens_of[to] += int(lengths[index])
+    return chosen, most
+
+
+_TOKEN_ARRAYS = tuple(
+    name for name in _ARRAYS if not name.startswith(("micro_batch", "mini_batch")) and name != "prompts"
+)
 _EMPTY_MICRO_BATCH = {
     name: np.zeros(1, dtype=_ARRAYS[name]) for name in _TOKEN_ARRAYS
 }  # one token, not trained
@@ -139,6 +161,7 @@ def pack(
     tokens_per_micro_batch: int,
     truncated: Literal["mask", "keep"],
     policy_version: int,
+    mini_batches: int = 1,
     kl_coef: float = 0.0,
 ) -> Batch:
     """Pack every completion that trains, each behind its prompt, into micro-batches of a token budget.
@@ -153,6 +176,7 @@ def pack(
         tokens_per_micro_batch: the budget in tokens, prompts included.
         truncated: `mask`: a completion that was truncated at `max_tokens` does not train.
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
+        mini_batches: optimizer steps; the groups are dealt to them in order, as evenly as can be.
         kl_coef: weight of the divergence to the reference model in this step.
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
@@ -173,19 +197,25 @@ def pack(
                 _sequence(prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags)
             )
             prompts.append(index)
-    lengths = [len(sequence["token_ids"]) for sequence in sequences]
-    micro_batches = [
-        _concatenate([sequences[i] for i in indices])
-        for indices in _first_fit_decreasing(lengths, tokens_per_micro_batch)
-    ]
-    num_tokens = sum(int(sequence["loss_mask"].sum()) for sequence in sequences)
-    return _join(
-        micro_batches,
-        num_tokens=num_tokens,
+    of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
+    for sequence, index in zip(sequences, prompts, strict=True):
+        of_mini[index * mini_batches // len(groups)].append(sequence)
+    tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
+    return Batch(
+        **_joined([_packed(own, tokens_per_micro_batch) for own in of_mini], tokens),
+        num_tokens=sum(tokens),
         policy_version=policy_version,
         prompts=np.asarray(prompts, np.int32),
         kl_coef=kl_coef,
     )
+
+
+def _packed(sequences: Sequence[dict[str, NDArray[Any]]], budget: int) -> list[dict[str, NDArray[Any]]]:
+    """Pack sequences into micro-batches of a budget of tokens."""
+    lengths = [len(sequence["token_ids"]) for sequence in sequences]
+    return [
+        _concatenate([sequences[i] for i in indices]) for indices in _first_fit_decreasing(lengths, budget)
+    ]
 
 
 def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
@@ -248,21 +278,21 @@ def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDAr
     }
 
 
-def _join(
-    micro_batches: Sequence[dict[str, NDArray[Any]]],
-    *,
-    num_tokens: int,
-    policy_version: int,
-    prompts: NDArray[np.int32],
-    kl_coef: float,
-) -> Batch:
-    """Make a batch of these micro-batches."""
-    lengths = [len(micro_batch["token_ids"]) for micro_batch in micro_batches]
-    return Batch(
+def _joined(
+    mini_batches: Sequence[Sequence[dict[str, NDArray[Any]]]], tokens: Sequence[int]
+) -> dict[str, Any]:
+    """Return the arrays of a batch of these micro-batches.
+
+    Args:
+        mini_batches: the micro-batches of each optimizer step.
+        tokens: trained tokens of each optimizer step, in the global batch.
+    """
+    micro_batches = [micro_batch for mini_batch in mini_batches for micro_batch in mini_batch]
+    return {
         **_concatenate(micro_batches),
-        micro_batch_starts=np.cumsum([0, *lengths], dtype=np.int64),
-        num_tokens=num_tokens,
-        policy_version=policy_version,
-        prompts=prompts,
-        kl_coef=kl_coef,
-    )
+        "micro_batch_starts": np.cumsum(
+            [0, *(len(part["token_ids"]) for part in micro_batches)], dtype=np.int64
+        ),
+        "mini_batch_starts": np.cumsum([0, *map(len, mini_batches)], dtype=np.int64),
+        "mini_batch_tokens": np.asarray(tokens, np.int64),
+    }

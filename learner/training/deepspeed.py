@@ -27,7 +27,14 @@ from torch import Tensor, distributed
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError
-from config.learner import CorrectionConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig
+from config.learner import (
+    CorrectionConfig,
+    CustomObjectiveConfig,
+    DecoupledPpoConfig,
+    LearnerConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+)
 from config.run import Run
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
@@ -254,50 +261,64 @@ class DeepSpeedBackend:
         objective = self._objectives.of(settings.objective)
         self._wrapped.trains_entropy = bool(settings.objective.entropy_coef)
         statistics = StepStatistics()
-        parts, num_tokens = self._prepare(shard, settings.objective, statistics)
-        for index, part in enumerate(parts):
-            self._engine.set_gradient_accumulation_boundary(index == len(parts) - 1)
-            self._backward(part, objective, statistics, num_tokens=num_tokens, kl_coef=shard.kl_coef)
-        norm, is_applied = self._apply_gradient()
-        if not math.isfinite(norm):
-            self._warn_of_skipped(shard.policy_version, norm, is_applied=is_applied)
-        metrics = statistics.means(self._channel) | {
-            "grad_norm": norm,
+        prepared = self._prepare(shard, settings.objective, statistics)
+        norms, applied = [], 0
+        for parts, num_tokens in prepared:
+            for index, part in enumerate(parts):
+                self._engine.set_gradient_accumulation_boundary(index == len(parts) - 1)
+                self._backward(part, objective, statistics, num_tokens=num_tokens, kl_coef=shard.kl_coef)
+            norm, is_applied = self._apply_gradient()
+            norms.append(norm)
+            applied += is_applied
+            if not math.isfinite(norm):
+                self._warn_of_skipped(shard.policy_version, norm, is_applied=is_applied)
+        metrics = statistics.means(self._channel, optimizer_steps=len(prepared)) | {
+            "grad_norm": sum(norms) / len(norms),
             "lr": rate,
-            SKIPPED: float(not is_applied),
+            SKIPPED: float(not applied),
             "seconds": time.perf_counter() - begun,
         }
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _prepare(
         self, shard: Batch, objective: ObjectiveConfig, statistics: StepStatistics
-    ) -> tuple[list[MicroBatch], int]:
-        """Make what the passes with a gradient need: who trains, with which share, and the reference's view.
+    ) -> list[tuple[list[MicroBatch], int]]:
+        """Make what the passes with a gradient need, for every optimizer step before the first of them.
+
+        Who trains, with which share of the mean, how likely the learner finds a token at the start, and how likely the
+        reference finds it.
 
         Returns:
-            The micro-batches, and the trained tokens over all ranks, at least 1.
+            For each optimizer step its micro-batches, and its trained tokens over all ranks, at least 1.
         """
-        num_tokens, weights_N = shard.num_tokens, None
-        if objective.correction.rollout_rs:
-            shard = self._without_rejected(shard, objective.correction, statistics)
-        if objective.correction.rollout_rs or objective.aggregate != "token":
-            trained_S = np.bincount(shard.sequence_ids[shard.loss_mask], minlength=len(shard.prompts))
-            tokens_S = self._channel.reduce(torch.from_numpy(trained_S)).numpy()
-            num_tokens = int(tokens_S.sum())
-            weights_N = token_weights(
-                shard.sequence_ids,
-                tokens_S,
-                shard.prompts,
-                aggregate=objective.aggregate,
-                constant_length=objective.constant_length,
-            )
-        parts = on_device(shard, self._device, weights_N=weights_N)
+        prepared = []
+        several = len(shard.mini_batch_tokens) > 1
+        for mini_batch in shard.mini_batches():
+            own, num_tokens, weights_N = mini_batch, mini_batch.num_tokens, None
+            if objective.correction.rollout_rs:
+                own = self._without_rejected(own, objective.correction, statistics)
+            if objective.correction.rollout_rs or objective.aggregate != "token":
+                trained_S = np.bincount(own.sequence_ids[own.loss_mask], minlength=len(own.prompts))
+                tokens_S = self._channel.reduce(torch.from_numpy(trained_S)).numpy()
+                num_tokens = int(tokens_S.sum())
+                weights_N = token_weights(
+                    own.sequence_ids,
+                    tokens_S,
+                    own.prompts,
+                    aggregate=objective.aggregate,
+                    constant_length=objective.constant_length,
+                )
+            parts = on_device(own, self._device, weights_N=weights_N)
+            if several and isinstance(objective, DecoupledPpoConfig | CustomObjectiveConfig):
+                for part, (logprobs_T, _) in zip(parts, self._logprobs(parts), strict=True):
+                    part.start_logprobs_T = logprobs_T
+            prepared.append((parts, max(1, num_tokens)))
         if objective.kl.coef and objective.kl.place == "loss":
-            for part, logprobs_T in zip(
-                parts, self._references.of(objective.kl).logprobs(parts), strict=True
-            ):
+            parts = [part for parts, _ in prepared for part in parts]
+            references = self._references.of(objective.kl).logprobs(parts)
+            for part, logprobs_T in zip(parts, references, strict=True):
                 part.reference_logprobs_T = logprobs_T
-        return parts, max(1, num_tokens)
+        return prepared
 
     def _without_rejected(
         self, shard: Batch, correction: CorrectionConfig, statistics: StepStatistics

@@ -34,6 +34,9 @@ class MicroBatch:
         self.weights_T = tensors["weights"][part] if "weights" in tensors else None
         self.places_K = places_K  # indices of the trained tokens
         self.lengths_S = lengths_S
+        self.start_logprobs_T: Tensor | None = (
+            None  # at the start of the step, where an update has come since
+        )
         self.reference_logprobs_T: Tensor | None = None
 
     def tokens(
@@ -57,6 +60,7 @@ class MicroBatch:
             position_ids_T=self.position_ids_T,
             num_tokens=num_tokens,
             weights_T=self.weights_T,
+            start_logprobs_T=self.start_logprobs_T,
             reference_logprobs_T=self.reference_logprobs_T,
             kl_coef=kl_coef,
             sequence_lengths_S=self.lengths_S,

@@ -73,9 +73,12 @@ class StepStatistics:
         self._has_rejections = True
         _add(self._sums, {"rejected": tokens})
 
-    def means(self, ranks: Reduces) -> dict[str, float]:
+    def means(self, ranks: Reduces, *, optimizer_steps: int = 1) -> dict[str, float]:
         """Return the numbers of the global batch, alike on all ranks; a collective.
 
+        Args:
+            ranks: the ranks' channel.
+            optimizer_steps: optimizer steps that the batch took; `loss` is the mean of theirs.
         Returns:
             `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens,
             rejected ones included. `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up
@@ -85,7 +88,7 @@ class StepStatistics:
         sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
         metrics = {
-            "loss": sums["loss"],
+            "loss": sums["loss"] / optimizer_steps,
             "tokens": sums["tokens"],
             "entropy": sums["entropy"] / tokens,
             **{name.removeprefix("."): value / tokens for name, value in sums.items() if name[0] == "."},

@@ -28,7 +28,9 @@ from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.tiny import random_groups, tiny_run
 
 
-def make_batch(version: int, tokens_per_micro_batch: int, *, kl_coef: float = 0.0) -> Batch:
+def make_batch(
+    version: int, tokens_per_micro_batch: int, *, mini_batches: int = 1, kl_coef: float = 0.0
+) -> Batch:
     """Return the batch of one step: other groups at every version, the same for every policy."""
     groups = random_groups(version, policy_version=version)
     return pack(
@@ -37,6 +39,7 @@ def make_batch(version: int, tokens_per_micro_batch: int, *, kl_coef: float = 0.
         tokens_per_micro_batch=tokens_per_micro_batch,
         truncated="mask",
         policy_version=version,
+        mini_batches=mini_batches,
         kl_coef=kl_coef,
     )
 
@@ -48,8 +51,11 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
         case "step":
             version, tokens_per_micro_batch, *settings = arguments
             learner = LearnerConfig.model_validate(settings[0]) if settings else None
-            coef = (learner or policy.run.learner).objective.kl.coef
-            result = policy.step(make_batch(version, tokens_per_micro_batch, kl_coef=coef), learner)
+            own = learner or policy.run.learner
+            batch = make_batch(
+                version, tokens_per_micro_batch, mini_batches=own.mini_batches, kl_coef=own.objective.kl.coef
+            )
+            result = policy.step(batch, learner)
         case "divergences":
             result = policy.divergences(make_batch(*arguments))
         case "poisoned_step":

@@ -25,33 +25,36 @@ from tests.support.policy_workshop import (
 pytestmark = pytest.mark.timeout(300)
 
 ALONE = 1  # tokens of a micro-batch: every sequence has one to itself
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "grpo": {"type": "grpo", "kl": {"coef": 0.3}, "entropy_coef": 0.05},
-    "dr_grpo": {"type": "dr_grpo", "constant_length": 20, "kl": {"coef": 0.2, "estimator": "k1"}},
-    "gspo": {
-        "type": "gspo",
-        "clip_low": 0.2,
-        "clip_high": 0.2,
-        "correction": {"rollout_rs": ["seq_mean_k1"], "seq_mean_k1": [0.8, 1.2]},
+GSPO = {
+    "type": "gspo",
+    "clip_low": 0.2,
+    "clip_high": 0.2,
+    "correction": {"rollout_rs": ["seq_mean_k1"], "seq_mean_k1": [0.8, 1.2]},
+}
+DECOUPLED = {
+    "type": "decoupled_ppo",
+    "aggregate": "sequence",
+    "correction": {"rollout_is": "sequence", "rollout_rs": ["token_k1"], "token_k1": [0.6, 1.6]},
+}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "grpo": {"objective": {"type": "grpo", "kl": {"coef": 0.3}, "entropy_coef": 0.05}},
+    "dr_grpo": {
+        "objective": {"type": "dr_grpo", "constant_length": 20, "kl": {"coef": 0.2, "estimator": "k1"}}
     },
-    "cispo": {"type": "cispo", "aggregate": "prompt", "kl": {"coef": 0.1, "estimator": "mse"}},
-    "decoupled_ppo": {
-        "type": "decoupled_ppo",
-        "aggregate": "sequence",
-        "correction": {"rollout_is": "sequence", "rollout_rs": ["token_k1"], "token_k1": [0.6, 1.6]},
-    },
-    "reinforce": {"type": "reinforce", "aggregate": "sequence"},
-    "dppo": {"type": "dppo", "divergence": "kl", "max_low": 1e-3, "max_high": 1e-3},
+    "gspo": {"objective": GSPO},
+    "cispo": {"objective": {"type": "cispo", "aggregate": "prompt", "kl": {"coef": 0.1, "estimator": "mse"}}},
+    "decoupled_ppo": {"objective": DECOUPLED},
+    "reinforce": {"objective": {"type": "reinforce", "aggregate": "sequence"}},
+    "dppo": {"objective": {"type": "dppo", "divergence": "kl", "max_low": 1e-3, "max_high": 1e-3}},
+    "mini_batches": {"objective": DECOUPLED | {"kl": {"coef": 0.1}}, "mini_batches": 3},
 }
 
 
 def lives(workshop: Workshop, suffix: str, stage: int, tokens: int) -> dict[str, dict[str, Any]]:
     """Return a policy's life for each objective, with its weights and a checkpoint under the objective's name."""
     return {
-        name: workshop.life(
-            f"{name}-{suffix}", zero(stage, objective=objective), tokens_per_micro_batch=tokens
-        )
-        for name, objective in OBJECTIVES.items()
+        name: workshop.life(f"{name}-{suffix}", zero(stage, **learner), tokens_per_micro_batch=tokens)
+        for name, learner in LEARNERS.items()
     }
 
 
@@ -79,7 +82,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
     return workshop.do("together", lives(workshop, "together", 3, SMALL), ranks=2)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("other", ["packed", "together"])
 def test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning(
     request: pytest.FixtureRequest, workshop: Workshop, padded: dict[str, list[Any]], other: str, name: str
@@ -103,6 +106,8 @@ def test_what_each_objective_adds_is_measured(padded: dict[str, list[Any]]) -> N
         1
     )  # to the learner at the start of the step
     assert "reference_kl" not in padded["gspo"][0]
+    # After its first update the learner is no longer where the step began.
+    assert padded["mini_batches"][0]["ratio_mean"] != pytest.approx(1, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +115,8 @@ def again(workshop: Workshop, padded: dict[str, list[Any]]) -> dict[str, list[An
     """Return a fresh process that takes each last step again, with the first one's settings given to that step."""
     assert padded
     plans = {}
-    for name, objective in OBJECTIVES.items():
-        plan = workshop.second_life(f"{name}-padded", zero(0, objective=objective))
+    for name, learner in LEARNERS.items():
+        plan = workshop.second_life(f"{name}-padded", zero(0, **learner))
         step = plan["do"][2]
         plan["do"] = [
             plan["do"][0],
@@ -122,7 +127,7 @@ def again(workshop: Workshop, padded: dict[str, list[Any]]) -> dict[str, list[An
     return workshop.do("again", plans, ranks=1)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", LEARNERS)
 def test_a_step_is_trained_again_bit_for_bit(
     workshop: Workshop, again: dict[str, list[Any]], name: str
 ) -> None:
