@@ -106,7 +106,9 @@ class Segment:
             position += span.count
         if position != tokens:
             raise ValueError(f"spans cover {position} of {tokens} tokens")
-        if sum(self.loss_mask) != tokens or min(self.loss_mask[1:], default=1) < 1 or self.loss_mask[0] < 0:
+        if self.loss_mask != (tokens,) and (
+            sum(self.loss_mask) != tokens or min(self.loss_mask[1:], default=1) < 1 or self.loss_mask[0] < 0
+        ):
             raise ValueError(f"the loss mask's runs {self.loss_mask} do not cover {tokens} tokens")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker.messages import (
+    NO_IDS,
     Completion,
     FinishReason,
     Prompt,
@@ -30,6 +31,9 @@ from broker.messages import (
 )
 
 IDS, LOGPROBS = "<i4", "<f4"
+# Looked up for each completion: calling an enumeration takes ten times as long.
+_FINISH_REASONS = {str(reason): reason for reason in FinishReason}
+_SCORE_STATUSES = {str(status): status for status in ScoreStatus}
 Put = Callable[[NDArray[Any], str], Any]  # an array and its type to what stands for it in a tree
 
 
@@ -115,25 +119,26 @@ def _segments_of(completion: dict[str, Any]) -> tuple[Segment, ...]:
     if len(segments) != 1:
         raise ValueError(f"a completion of {len(segments)} segments: this version trains completions of 1")
     (tree,) = segments
-    segment = Segment(
-        prompt_ids=_token_ids(tree.get("prompt_ids", b"")),
-        token_ids=_token_ids(tree["token_ids"]),
-        logprobs=_finite(_from_bytes(tree["logprobs"], LOGPROBS)),
-        policy_spans=tuple(
-            Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
-            for version, first, count in tree["spans"]
-        ),
-        loss_mask=tuple(_is(run, int) for run in tree.get("loss_mask", [len(tree["token_ids"]) // 4])),
-    )
-    if len(segment.prompt_ids):
+    if len(tree.get("prompt_ids", b"")):
         raise ValueError(
             "a segment with prompt_ids of its own: this version trains answers to the group's prompt"
         )
-    if len(segment.loss_mask) > 1:
-        raise ValueError(
-            f"a loss_mask of {len(segment.loss_mask)} runs: this version trains every token that was sampled"
-        )
-    return (segment,)
+    runs = tree.get("loss_mask")
+    if runs is not None and len(runs) > 1:
+        raise ValueError(f"a loss_mask of {len(runs)} runs: this version trains every token that was sampled")
+    ids = _token_ids(tree["token_ids"])
+    return (
+        Segment(
+            prompt_ids=NO_IDS,
+            token_ids=ids,
+            logprobs=_finite(_from_bytes(tree["logprobs"], LOGPROBS)),
+            policy_spans=tuple(
+                Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
+                for version, first, count in tree["spans"]
+            ),
+            loss_mask=(len(ids),) if runs is None else tuple(_is(run, int) for run in runs),
+        ),
+    )
 
 
 def rollout_of(tree: dict[str, Any]) -> SampledGroup:
@@ -142,7 +147,7 @@ def rollout_of(tree: dict[str, Any]) -> SampledGroup:
     completions = tuple(
         Completion(
             segments=_segments_of(item),
-            finish_reason=FinishReason(item["finish_reason"]),
+            finish_reason=_FINISH_REASONS.get(item["finish_reason"]) or FinishReason(item["finish_reason"]),
             text=_is(item["text"], str),
         )
         for item in tree["completions"]
@@ -187,7 +192,7 @@ def scored_of(tree: dict[str, Any]) -> ScoredGroup:
     """Read the scored group of a tree."""
     scores = tuple(
         Score(
-            status=ScoreStatus(item["status"]),
+            status=_SCORE_STATUSES.get(item["status"]) or ScoreStatus(item["status"]),
             value=_number_or_none(item["value"]),
             reason=_is(item["reason"], str),
             scorer=_is(item["scorer"], str),
