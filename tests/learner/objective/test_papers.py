@@ -8,73 +8,24 @@ the gradient, the slow side takes that factor from the log-probabilities before 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor
 
 from config.learner import CorrectionConfig, KlConfig, ObjectiveConfig
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.kl import next_coefficient, penalized
-from learner.objective.objective import TokenBatch
 from learner.objective.rejection import kept_tokens
+from tests.support.made_up_tokens import Answer, made_up, packed
 
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 STEP = 1e-6  # of the central differences
-
-
-@dataclass(frozen=True)
-class Token:
-    """One sampled token, with everything that a paper's formula may ask of it."""
-
-    now: float  # log-probability under the policy that trains
-    start: float  # under that policy at the start of the step
-    sampled: float  # under the policy that sampled
-    reference: float
-    entropy: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One completion behind its prompt."""
-
-    group: int
-    advantage: float
-    prompt_tokens: int
-    tokens: tuple[Token, ...]
-
-
-def made_up(seed: int, *, spread: float = 0.8) -> list[Answer]:
-    """Return completions of three groups, with ratios on both sides of every clip."""
-    source = random.Random(seed)
-
-    def token() -> Token:
-        sampled = -source.uniform(0.05, 4)
-        return Token(
-            now=min(-1e-3, sampled + source.gauss(0, spread)),
-            start=min(-1e-3, sampled + source.gauss(0, spread / 2)),
-            sampled=sampled,
-            reference=-source.uniform(0.05, 4),
-            entropy=source.uniform(0, 3),
-        )
-
-    return [
-        Answer(
-            group=group,
-            advantage=source.gauss(0, 1),
-            prompt_tokens=source.randint(1, 3),
-            tokens=tuple(token() for _ in range(source.randint(1, 9))),
-        )
-        for group in range(3)
-        for _ in range(source.randint(2, 4))
-    ]
 
 
 # The slow side. `fixed` is the batch from before the difference: what carries no gradient is taken from it.
@@ -194,50 +145,6 @@ def differences(batch: Sequence[Answer], loss: Loss, aggregate: str) -> list[flo
         for index, one in enumerate(batch)
         for place in range(len(one.tokens))
     ]
-
-
-# Our side.
-
-
-def packed(batch: Sequence[Answer], everything: Sequence[Answer], aggregate: str) -> TokenBatch:
-    """Pack some completions of a global batch into one micro-batch, in float64; prompts hold nonsense."""
-
-    def row(value: Callable[[Token], float], blank: float) -> Tensor:
-        flat = [
-            number
-            for one in batch
-            for number in [*[blank] * one.prompt_tokens, *(value(token) for token in one.tokens)]
-        ]
-        return torch.tensor(flat, dtype=torch.float64)
-
-    lengths = [one.prompt_tokens + len(one.tokens) for one in batch]
-    mask = row(lambda _: 1.0, 0.0).bool()
-    indices = [list(everything).index(one) for one in batch]
-    weights = token_weights(
-        np.repeat(np.array(indices, np.int32), lengths),
-        np.array([len(one.tokens) for one in everything]),
-        np.array([one.group for one in everything], np.int32),
-        aggregate=aggregate,  # type: ignore[arg-type]
-        constant_length=12,
-    )
-    return TokenBatch(
-        logprobs_T=row(lambda token: token.now, 0.0).requires_grad_(),
-        entropy_T=row(lambda token: token.entropy, 0.0).requires_grad_(),
-        sampled_logprobs_T=row(lambda token: token.sampled, math.nan),
-        advantages_T=torch.cat(
-            [
-                torch.full((n,), one.advantage, dtype=torch.float64)
-                for one, n in zip(batch, lengths, strict=True)
-            ]
-        ),
-        loss_mask_T=mask,
-        lags_T=torch.zeros(len(mask), dtype=torch.int32),
-        position_ids_T=torch.cat([torch.arange(n) for n in lengths]),
-        num_tokens=sum(len(one.tokens) for one in everything),
-        weights_T=None if weights is None else torch.tensor(weights),
-        start_logprobs_T=row(lambda token: token.start, math.inf),
-        reference_logprobs_T=row(lambda token: token.reference, math.nan),
-    )
 
 
 def measured(
@@ -417,8 +324,8 @@ def test_what_is_rejected_leaves_the_denominator(aggregate: str) -> None:
         ids_N,
         tokens_S,
         prompts_S,
-        aggregate=aggregate,
-        constant_length=10,  # type: ignore[arg-type]
+        aggregate=aggregate,  # type: ignore[arg-type]
+        constant_length=10,
     )
     expected = {
         "sequence": [1 / 9, 1 / 6, 1 / 15],
