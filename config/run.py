@@ -26,6 +26,9 @@ class ModelConfig(Section):
     """A Hugging Face name or folder."""
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     """Type of the weights, in the learner and in the generators."""
+    head_dtype: Literal["float32", "model"] = "float32"
+    """Type in which the output head computes the logits, in the learner and in the generators alike; `model`: that of
+    `dtype`. With `float32` on one side alone their log-probabilities differ more than with it on none."""
     revision: str | None = None
     """Commit or tag on the hub."""
     trust_remote_code: bool = False

@@ -240,7 +240,7 @@ class DeepSpeedBackend:
             run.model, attention=attention, gradient_checkpointing=run.learner.gradient_checkpointing
         )
         del splitting
-        wrapped = LogprobModel(model, temperature=run.sampling.temperature)
+        wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):

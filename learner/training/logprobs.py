@@ -66,11 +66,19 @@ class TokenLogprobs(nn.Module):
     holds the very parameters of the head that it replaces: names in checkpoints, and ties to the input embedding, stay.
     """
 
-    def __init__(self, head: nn.Linear, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE) -> None:
+    def __init__(
+        self,
+        head: nn.Linear,
+        *,
+        temperature: float,
+        is_float32: bool = True,
+        logits_at_once: int = LOGITS_AT_ONCE,
+    ) -> None:
         super().__init__()
         self.weight = head.weight  # [V, D]
         self.bias = head.bias  # [V] or None
         self.temperature = temperature
+        self.is_float32 = is_float32  # else the logits are computed in the type of the weight
         self.trains_entropy = False  # whether the entropy carries a gradient
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
@@ -82,8 +90,8 @@ class TokenLogprobs(nn.Module):
         # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
         # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
         # 0.6 GB all the time, and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
-        weight_VD = self.weight.float()
-        bias_V = None if self.bias is None else self.bias.float()
+        weight_VD = self.weight.float() if self.is_float32 else self.weight
+        bias_V = self.bias.float() if self.is_float32 and self.bias is not None else self.bias
         if len(targets_K) <= self.tokens_at_once:
             return self._chunk(hidden_KD, weight_VD, bias_V, targets_K)
         chunks = [
@@ -101,7 +109,9 @@ class TokenLogprobs(nn.Module):
         self, hidden_CD: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_C: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compute a few tokens' log-probabilities and entropies. The backward pass makes their logits again."""
-        logits_CV = functional.linear(hidden_CD.float(), weight_VD, bias_V) / self.temperature
+        logits_CV = (
+            functional.linear(hidden_CD.to(weight_VD.dtype), weight_VD, bias_V).float() / self.temperature
+        )
         normalizer_C = logits_CV.logsumexp(-1)
         logprobs_C = logits_CV.gather(-1, targets_C[:, None]).squeeze(-1) - normalizer_C
         with torch.set_grad_enabled(self.trains_entropy and torch.is_grad_enabled()):
@@ -113,13 +123,19 @@ class LogprobModel(nn.Module):
     """A causal language model whose forward pass gives log-probabilities of packed tokens. What DeepSpeed wraps."""
 
     def __init__(
-        self, model: PreTrainedModel, *, temperature: float, logits_at_once: int = LOGITS_AT_ONCE
+        self,
+        model: PreTrainedModel,
+        *,
+        temperature: float,
+        head_dtype: Literal["float32", "model"] = "float32",
+        logits_at_once: int = LOGITS_AT_ONCE,
     ) -> None:
         """Wrap a model and replace its head.
 
         Args:
             model: a causal LM of transformers, loaded with `attn_implementation` from above.
             temperature: the one that the tokens were sampled at.
+            head_dtype: type in which the logits are computed; `model`: that of the head's weight.
             logits_at_once: entries of a chunk of logits.
         Raises:
             RunFailed: its logits are not a linear map of the hidden state.
@@ -137,7 +153,12 @@ class LogprobModel(nn.Module):
         if why := what_changes_logits(model):
             raise _refused(model, why)
         model.set_output_embeddings(
-            TokenLogprobs(head, temperature=temperature, logits_at_once=logits_at_once)
+            TokenLogprobs(
+                head,
+                temperature=temperature,
+                is_float32=head_dtype == "float32",
+                logits_at_once=logits_at_once,
+            )
         )
         self.model = model
 

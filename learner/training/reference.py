@@ -78,7 +78,8 @@ class ReferenceModel:
                 f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "
                 "log-probabilities would be of other tokens. Take a reference of the same tokenizer"
             )
-        wrapped = LogprobModel(model, temperature=run.sampling.temperature).requires_grad_(False).eval()
+        wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
+        wrapped.requires_grad_(False).eval()
         self._model: Any = wrapped
         if config is not None:
             with contextlib.redirect_stdout(sys.stderr):

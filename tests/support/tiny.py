@@ -24,13 +24,13 @@ from config.run import Run
 VOCABULARY_SIZE = 300
 
 
-def write_tiny_model(folder: Path, *, tied: bool = True) -> Path:
+def write_tiny_model(folder: Path, *, tied: bool = True, seed: int = 0) -> Path:
     """Return a random Qwen2 with a byte-level tokenizer. One of its matrices is large enough for ZeRO-3 to split for good."""
     import torch
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=VOCABULARY_SIZE,
         hidden_size=64,

@@ -38,8 +38,41 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
             config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code
         )
     model.tie_weights()  # uninitialized models come untied
+    if section.head_dtype == "float32" and section.dtype != "float32":
+        head = model.get_output_embeddings()
+        if not isinstance(head, torch.nn.Linear):
+            raise RunFailed(
+                f"model.path={section.path}: the engine hf can't compute the logits of a {type(head).__name__} in "
+                "float32; set model.head_dtype=model, for the learner too"
+            )
+        model.set_output_embeddings(Float32Head(head))
     model.eval().requires_grad_(False)
     return model
+
+
+class Float32Head(torch.nn.Module):
+    """An output head that computes in float32, as the learner's does, from weights of another type.
+
+    It holds the very parameters of the head that it replaces: names in files, and ties to the input embedding, stay.
+    """
+
+    def __init__(self, head: torch.nn.Linear) -> None:
+        super().__init__()
+        self.weight = head.weight  # [V, D]
+        self.bias = head.bias  # [V] or None
+        self._copy_VD: torch.Tensor | None
+        self.register_buffer("_copy_VD", None, persistent=False)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the logits in float32."""
+        if self._copy_VD is None:
+            self._copy_VD = self.weight.float()
+        bias_V = None if self.bias is None else self.bias.float()
+        return torch.nn.functional.linear(hidden.float(), self._copy_VD, bias_V)
+
+    def discard_copy(self) -> None:
+        """Make the copy of the weight anew at the next token, since the weight has changed."""
+        self._copy_VD = None
 
 
 def build_skeleton(section: ModelConfig) -> PreTrainedModel:
@@ -90,6 +123,9 @@ def replace_weights(model: PreTrainedModel, file: Path) -> None:
     with safe_open(str(file), framework="pt") as stored, torch.inference_mode():
         for name, tensor in targets.items():
             tensor.copy_(stored.get_tensor(name))
+    head = model.get_output_embeddings()
+    if isinstance(head, Float32Head):
+        head.discard_copy()
 
 
 def _listed(names: set[str]) -> str:

@@ -259,7 +259,12 @@ def _import_vllm(config: VllmEngineConfig) -> None:
 
 
 def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
-    """Start vLLM's processes; blocks until they have loaded the model."""
+    """Start vLLM's processes; blocks until they have loaded the model.
+
+    Raises:
+        RunFailed: vLLM would compute the logits in another type than the learner.
+    """
+    import torch
     from vllm import AsyncEngineArgs
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
@@ -276,6 +281,7 @@ def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
         hf_token=token,
         trust_remote_code=section.trust_remote_code,
         dtype=section.dtype,
+        hf_overrides={"head_dtype": section.head_dtype},
         skip_tokenizer_init=True,
         seed=secrets.randbits(31),  # the default is the same in every generator
         generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
@@ -291,6 +297,11 @@ def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
         weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
         worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
     ).create_engine_config()
+    if section.head_dtype == "float32" and vllm_config.model_config.head_dtype is not torch.float32:
+        raise RunFailed(
+            "vLLM can't compute this model's logits in float32 on this platform, as the learner does; set "
+            "model.head_dtype=model"
+        )
     os.environ[worker.GENERATOR_PID] = str(os.getpid())
     executor = worker.executor_for(Executor.get_class(vllm_config))
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
