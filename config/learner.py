@@ -239,6 +239,15 @@ class FiltersConfig(Section):
     `keep`: it trains like others."""
 
 
+class MismatchConfig(Section):
+    """How far learner and generators may be apart on tokens of lag 0, where only rounding may differ."""
+
+    warn_above: float = Field(0.02, gt=0)
+    """Mean divergence a token (k3, nats) of one generator, above which the log and `millrace top` warn."""
+    stop_above: float | None = Field(None, gt=0)
+    """Mean divergence a token of one generator, above which the run ends with the reason; unset: never."""
+
+
 class OptimizerConfig(Section):
     """AdamW with a linear warm-up, and a learning rate that then follows a schedule."""
 
@@ -413,6 +422,8 @@ class LearnerConfig(Section):
     """What the loss weighs tokens by."""
     filters: FiltersConfig = FiltersConfig()
     """Which groups train."""
+    mismatch: MismatchConfig = MismatchConfig()
+    """Bounds on the difference between learner and generators."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
     zero: ZeroConfig = ZeroConfig()

@@ -32,6 +32,7 @@ from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
 from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import Checkpoints, Progress
+from learner.training.mismatch import OF, by_generator, check_mismatch
 from learner.training.skipped_steps import SkippedSteps
 from learner.weight_sync.publisher import Publisher
 
@@ -125,6 +126,7 @@ class TrainingLoop:
         self.selection.meter.count(steps=1, groups=len(groups), **ages)
         self._report(groups, batch, stepped, ages)
         self._skipped.count(self.version, stepped)
+        check_mismatch(self.run.learner.mismatch, by_generator(stepped))
         self._surviving(self._after_step)
 
     def _pack(
@@ -292,7 +294,8 @@ class TrainingLoop:
                 "reward_mean": trained if arrived is None else arrived,
                 "reward_mean_trained": trained,
                 **batch_facts(groups, batch),
-                **{name: value for name, value in stepped.items() if name != "seconds"},
+                **{name: value for name, value in stepped.items() if name != "seconds" and OF not in name},
+                "generators": by_generator(stepped),
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(dropped.values()),
                 "dropped_by_reason": dropped,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from config.run import Run
+from learner.training.backend import MISMATCH_KL
 
-MISMATCH = 0.02  # mean k3, nats, over tokens that learner and sampler see with the same weights
 TRUNCATED_SHARE = 0.2  # of the completions of a step
 LATE_SHARE = 0.1  # of this incarnation's time, spent with enough groups that max_lag does not allow to take
 LATE_AFTER_STEPS = 20  # steps of this incarnation; before them LATE_SHARE says little
@@ -46,12 +46,16 @@ class Alarms:
         return list(due.values())
 
     def _mismatch(self, record: Mapping[str, Any]) -> str:
-        value = record.get("mismatch_kl", 0.0)
-        if value <= MISMATCH:
+        bound = self._run.learner.mismatch.warn_above
+        generators = {name: facts[MISMATCH_KL] for name, facts in record.get("generators", {}).items()}
+        worst = max(generators, key=lambda name: generators[name], default="")
+        value = max(record.get(MISMATCH_KL, 0.0), generators.get(worst, 0.0))
+        if value <= bound:
             return ""
         return (
-            f"mismatch_kl={value:.4f} is above {MISMATCH}: with the same weights the generators' log-probabilities "
-            "are not the learner's. Look for weights that were loaded in part, a stale cache, or another precision"
+            f"mismatch_kl={value:.4f}{f' of generator {worst}' if worst else ''} is above {bound}: with the same "
+            "weights its log-probabilities are not the learner's. Look for weights that were loaded in part, a stale "
+            "cache, or another precision"
         )
 
     def _late(self, record: Mapping[str, Any]) -> str:

@@ -13,6 +13,9 @@ from config.learner import LearnerConfig
 from learner.training.batch import Batch
 from learner.weight_sync.transport import WeightHandle
 
+MISMATCH_KL = (
+    "mismatch_kl"  # metric: mean k3, nats, over tokens that learner and sampler see with the same weights
+)
 SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and the weights stay as they were
 
 

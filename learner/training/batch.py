@@ -32,6 +32,7 @@ _ARRAYS = {
     "mini_batch_starts": "<i8",
     "mini_batch_tokens": "<i8",
     "prompts": "<i4",
+    "generator_ids": "<i4",
 }
 
 
@@ -55,6 +56,8 @@ class Batch:
         np.int64
     ]  # [B], trained tokens of each in the global batch, also in a shard of it
     prompts: NDArray[np.int32]  # [S], the group of each completion of the global batch, also in a shard of it
+    generator_ids: NDArray[np.int32]  # [S], the generator that sampled each of them, an index of `generators`
+    generators: tuple[str, ...]
     num_tokens: int  # trained tokens of the global batch, also in a shard of it
     policy_version: int  # optimizer steps done before this one
     kl_coef: float = 0.0  # weight of the divergence to the reference model in this step
@@ -91,7 +94,12 @@ class Batch:
         }
         packed: bytes = msgpack.packb(
             arrays
-            | {"num_tokens": self.num_tokens, "policy_version": self.policy_version, "kl_coef": self.kl_coef}
+            | {
+                "num_tokens": self.num_tokens,
+                "policy_version": self.policy_version,
+                "kl_coef": self.kl_coef,
+                "generators": self.generators,
+            }
         )
         return packed
 
@@ -101,7 +109,7 @@ class Batch:
         fields: dict[str, Any] = msgpack.unpackb(data)
         for name, dtype in _ARRAYS.items():
             fields[name] = np.frombuffer(fields[name], dtype=dtype)
-        return cls(**fields)
+        return cls(**fields | {"generators": tuple(fields["generators"])})
 
     def shard(self, rank: int, world_size: int) -> Batch:
         """Return the micro-batches of one rank, as `shards` chooses them.
@@ -147,7 +155,10 @@ def _dealt(lengths: NDArray[np.int64], world_size: int) -> tuple[list[list[int]]
 
 
 _TOKEN_ARRAYS = tuple(
-    name for name in _ARRAYS if not name.startswith(("micro_batch", "mini_batch")) and name != "prompts"
+    name
+    for name in _ARRAYS
+    if name
+    not in ("micro_batch_starts", "mini_batch_starts", "mini_batch_tokens", "prompts", "generator_ids")
 )
 _EMPTY_MICRO_BATCH = {
     name: np.zeros(1, dtype=_ARRAYS[name]) for name in _TOKEN_ARRAYS
@@ -200,12 +211,17 @@ def pack(
     of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
     for sequence, index in zip(sequences, prompts, strict=True):
         of_mini[index * mini_batches // len(groups)].append(sequence)
+    names = sorted({group.rollout.generator for group in groups})
     tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
     return Batch(
         **_joined([_packed(own, tokens_per_micro_batch) for own in of_mini], tokens),
         num_tokens=sum(tokens),
         policy_version=policy_version,
         prompts=np.asarray(prompts, np.int32),
+        generator_ids=np.asarray(
+            [names.index(groups[index].rollout.generator) for index in prompts], np.int32
+        ),
+        generators=tuple(names),
         kl_coef=kl_coef,
     )
 

@@ -260,7 +260,7 @@ class DeepSpeedBackend:
         rate = self._set_optimizer(settings, shard.policy_version)
         objective = self._objectives.of(settings.objective)
         self._wrapped.trains_entropy = bool(settings.objective.entropy_coef)
-        statistics = StepStatistics()
+        statistics = StepStatistics(shard)
         prepared = self._prepare(shard, settings.objective, statistics)
         norms, applied = [], 0
         for parts, num_tokens in prepared:
@@ -332,7 +332,7 @@ class DeepSpeedBackend:
         for part, (logprobs_T, entropy_T) in zip(parts, self._logprobs(parts), strict=True):
             tokens = part.tokens(logprobs_T, entropy_T, num_tokens=1)
             kept.append(kept_tokens(tokens, correction))
-            statistics.add_mismatch(tokens)
+            statistics.add_mismatch(tokens, part.sequence_ids_T)
             statistics.add_rejected((part.loss_mask_T & ~kept[-1]).sum())
         return dataclasses.replace(shard, loss_mask=torch.cat(kept).cpu().numpy())
 
@@ -386,7 +386,7 @@ class DeepSpeedBackend:
         loss = objective.loss(tokens)
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
         self._engine.backward(loss.value * self._world_size)
-        statistics.add(tokens, loss)
+        statistics.add(tokens, loss, part.sequence_ids_T)
 
     def _apply_gradient(self) -> tuple[float, bool]:
         """Clip and step, unless the gradient is not finite.

@@ -23,7 +23,13 @@ class MicroBatch:
     """A micro-batch on the device: slices of the arrays that were moved there at once for the whole step."""
 
     def __init__(
-        self, tensors: dict[str, Tensor], part: slice, *, places_K: Tensor, lengths_S: Tensor
+        self,
+        tensors: dict[str, Tensor],
+        part: slice,
+        *,
+        sequence_ids_T: NDArray[np.int32],
+        places_K: Tensor,
+        lengths_S: Tensor,
     ) -> None:
         self.token_ids_T = tensors["token_ids"][part]
         self.position_ids_T = tensors["position_ids"][part]
@@ -32,6 +38,7 @@ class MicroBatch:
         self.loss_mask_T = tensors["loss_mask"][part]
         self.lags_T = tensors["lags"][part]
         self.weights_T = tensors["weights"][part] if "weights" in tensors else None
+        self.sequence_ids_T = sequence_ids_T  # on the host: the completion of each token in the global batch
         self.places_K = places_K  # indices of the trained tokens
         self.lengths_S = lengths_S
         self.start_logprobs_T: Tensor | None = (
@@ -94,7 +101,9 @@ def on_device(
     places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
     lengths = [_lengths(shard.position_ids[part]) for part in parts]
     return [
-        MicroBatch(tensors, part, places_K=places_K, lengths_S=lengths_S)
+        MicroBatch(
+            tensors, part, sequence_ids_T=shard.sequence_ids[part], places_K=places_K, lengths_S=lengths_S
+        )
         for part, places_K, lengths_S in zip(
             parts, _split(places, device), _split(lengths, device), strict=True
         )

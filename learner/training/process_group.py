@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import ClassVar, get_args
+from typing import ClassVar, Protocol, get_args
 
 import msgpack
 import torch
@@ -113,6 +113,14 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
     store = distributed.HashStore() if world_size == 1 else None  # type: ignore[attr-defined]  # not in __all__
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
     atexit.register(distributed.destroy_process_group)
+
+
+class Reduces(Protocol):
+    """The part of the ranks' channel that statistics need."""
+
+    def reduce(self, values: torch.Tensor, *, largest: bool = False) -> torch.Tensor:
+        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks."""
+        ...
 
 
 class CommandChannel:

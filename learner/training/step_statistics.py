@@ -9,38 +9,47 @@ by the backend in every rank. Nothing here touches the gradient or waits for the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.objective import Loss, TokenBatch
+from learner.training.backend import MISMATCH_KL
+from learner.training.batch import Batch
+from learner.training.mismatch import Mismatch
+from learner.training.process_group import Reduces
 
 Sums = dict[str, Tensor]  # by name, float64 scalars on the device
-
-
-class Reduces(Protocol):
-    """The part of the ranks' channel that the statistics need."""
-
-    def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
-        """Replace, on all ranks, each entry by its sum (or its largest value) over all ranks."""
-        ...
 
 
 class StepStatistics:
     """Holds the sums of one optimizer step on the device: no micro-batch waits for a transfer."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: Batch) -> None:
+        """Begin with nothing.
+
+        Args:
+            batch: the rank's shard of the step.
+        """
+        self._mismatch = Mismatch(batch)
         self._sums: Sums = {}
         self._named: Sums = {}  # of the objective
         self._maxima: Sums = {}  # of the objective
         self._has_rejections = False
 
-    def add(self, tokens: TokenBatch, loss: Loss) -> None:
-        """Add the sums of one micro-batch that trains."""
+    def add(self, tokens: TokenBatch, loss: Loss, sequence_ids_T: NDArray[np.int32]) -> None:
+        """Add the sums of one micro-batch that trains.
+
+        Args:
+            tokens: the micro-batch.
+            loss: of it.
+            sequence_ids_T: the completion of each token in the global batch.
+        """
         if not self._has_rejections:
-            self.add_mismatch(tokens)
+            self.add_mismatch(tokens, sequence_ids_T)
         _add(
             self._sums,
             {
@@ -54,8 +63,9 @@ class StepStatistics:
             own = value.detach().double()
             self._maxima[name] = torch.maximum(self._maxima[name], own) if name in self._maxima else own
 
-    def add_mismatch(self, tokens: TokenBatch) -> None:
+    def add_mismatch(self, tokens: TokenBatch, sequence_ids_T: NDArray[np.int32]) -> None:
         """Add how far learner and sampler are apart in one micro-batch. `add` does so where nothing is rejected."""
+        self._mismatch.add(tokens, sequence_ids_T)
         k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
         is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
         _add(
@@ -83,7 +93,7 @@ class StepStatistics:
             `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens,
             rejected ones included. `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up
             to rounding; it is missing where no token has lag 0. `rejected_fraction` is the share of sampled tokens that
-            the correction left out; it is missing where none may be.
+            the correction left out; it is missing where none may be. `Mismatch.metrics` adds those by generator.
         """
         sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
@@ -98,8 +108,8 @@ class StepStatistics:
         if "rejected" in sums:
             metrics["rejected_fraction"] = sums["rejected"] / max(1.0, sums["sampled"])
         if sums["tokens_lag_0"]:
-            metrics["mismatch_kl"] = sums["k3_lag_0"] / sums["tokens_lag_0"]
-        return metrics
+            metrics[MISMATCH_KL] = sums["k3_lag_0"] / sums["tokens_lag_0"]
+        return metrics | self._mismatch.metrics(ranks)
 
 
 def _add(to: Sums, values: Mapping[str, Tensor]) -> None:

@@ -51,6 +51,35 @@ def test_so_many_steps_in_a_row_without_a_finite_gradient_end_the_run_and_each_i
     assert [line["skipped"] for line in read_metrics(chain.run.folder)] == [0, 1, 0, 1, 1, 1]
 
 
+def test_a_generator_that_is_too_far_from_the_learner_ends_the_run_by_name(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    class Apart(FilePolicy):
+        def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
+            kl = 0.3 if batch.policy_version == 1 else 0.1
+            metrics = {
+                "mismatch_kl@g0": 0.0,
+                "mismatch_max@g0": 0.0,
+                "mismatch_kl@g1": kl,
+                "mismatch_max@g1": 2.0,
+            }
+            return super().step(batch, settings) | metrics
+
+    chain = make_chain(learner={"steps": 3, "mismatch": {"stop_above": 0.2}})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain, policy=Apart())
+    with pytest.raises(
+        RunFailed, match=r"generator g1 has mismatch_kl=0\.3000, above learner\.mismatch\.stop_above"
+    ):
+        trainer.train()
+    trainer.metrics.close()
+    trainer.feeder.stop()
+    lines = read_metrics(chain.run.folder)
+    assert [line["generators"]["g1"]["mismatch_kl"] for line in lines] == [0.1, 0.3]  # the step stands
+    assert not any("@" in name for line in lines for name in line)
+
+
 def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_coefficient_adapts(
     make_chain: MakeChain, hands: list[Hands]
 ) -> None:

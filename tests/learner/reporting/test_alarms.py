@@ -28,6 +28,10 @@ def test_a_healthy_step_says_nothing() -> None:
     ("record", "said"),
     [
         ({"mismatch_kl": 0.03}, "mismatch_kl=0.0300 is above 0.02"),
+        (
+            {"generators": {"g0": {"mismatch_kl": 0.001}, "g1": {"mismatch_kl": 0.09}}},
+            "mismatch_kl=0.0900 of generator g1 is above 0.02",
+        ),
         ({"truncated_share": 0.25}, "25% of the completions were cut at sampling.max_tokens=24"),
     ],
 )

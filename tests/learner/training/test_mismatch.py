@@ -1,0 +1,80 @@
+"""How far learner and sampler are apart, by generator: by hand, and the same whatever the ranks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from learner.training.batch import Batch, pack
+from learner.training.micro_batch import on_device
+from learner.training.mismatch import Mismatch, by_generator
+from tests.support.tiny import completion, group
+
+
+class Alone:
+    def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
+        return values
+
+
+def batch() -> Batch:
+    """Return groups of two generators: three tokens of lag 0 of g0 and one of g1, and what does not count."""
+    groups = [
+        group([1], [completion([5, 6], version=3), completion([7], version=3)], [1.0, 0.0], group_id="0"),
+        group([1], [completion([5], version=3), completion([8, 9], version=2)], [1.0, 0.0], group_id="1"),
+        group([1, 2], [completion([5], version=1), completion([8], version=2)], [1.0, 0.0], group_id="2"),
+    ]
+    for index, name in enumerate(["g0", "g1", "g2"]):
+        groups[index] = replace(groups[index], rollout=replace(groups[index].rollout, generator=name))
+    return pack(groups, [[0.5, -0.5]] * 3, tokens_per_micro_batch=4, truncated="mask", policy_version=3)
+
+
+def measured(shard: Batch, by: dict[int, float]) -> dict[str, float]:
+    """Return the metrics of a shard in which the learner's log-probability of a token is off by `by[token]`."""
+    mismatch = Mismatch(shard)
+    for part in on_device(shard, torch.device("cpu")):
+        off = torch.tensor([by.get(int(token), 0.0) for token in part.token_ids_T])
+        tokens = part.tokens(part.sampled_logprobs_T + off, torch.zeros_like(off), num_tokens=1)
+        mismatch.add(tokens, part.sequence_ids_T)
+    return mismatch.metrics(Alone())
+
+
+def k3(by: float) -> float:
+    return math.exp(by) - 1 - by
+
+
+def test_each_generator_is_measured_on_its_own_tokens_of_lag_0() -> None:
+    found = measured(batch(), {5: 0.5, 6: -0.25, 7: 0.0, 8: 3.0, 9: 3.0, 1: 9.0})
+    assert found == {
+        "mismatch_kl@g0": pytest.approx((k3(0.5) + k3(-0.25)) / 3),
+        "mismatch_max@g0": pytest.approx(0.5),
+        "mismatch_kl@g1": pytest.approx(k3(0.5)),
+        "mismatch_max@g1": pytest.approx(0.5),
+        "mismatch_max": pytest.approx(0.5),
+    }
+    assert by_generator(found).keys() == {"g0", "g1"}  # g2 sampled with older weights alone
+
+
+def test_ranks_add_up_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = {5: 0.5, 6: -0.25, 7: 0.1, 8: 3.0}
+    whole = measured(batch(), off)
+    sums: list[Tensor] = []
+    largest: list[Tensor] = []
+
+    class Collects:
+        def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
+            (most if largest else total).append(values)
+            return values
+
+    total, most = sums, largest
+    monkeypatch.setattr(Alone, "reduce", Collects.reduce)
+    for shard in batch().shards(2):
+        measured(shard, off)
+    names = batch().generators
+    for index, name in enumerate(names[:2]):
+        divergence, tokens = (sums[0] + sums[1])[:, index].tolist()
+        assert divergence / tokens == pytest.approx(whole[f"mismatch_kl@{name}"])
+        assert max(one[index].item() for one in largest) == pytest.approx(whole[f"mismatch_max@{name}"])
