@@ -232,11 +232,24 @@ class FiltersConfig(Section):
     zero_variance: Literal["replace", "keep"] = "replace"
     """`replace`: a group whose rewards are all equal is dropped and another prompt takes its slot.
     `keep`: it trains (on nothing)."""
+    pass_rate: tuple[float, float] = (0.0, 1.0)
+    """Mean scores of a group that trains, bounds included. A group outside is dropped, and another prompt takes its
+    slot: what is solved is left alone with [0, 0.9]."""
     max_empty_groups: int = Field(2000, ge=1)
-    """So many variance-free groups in a row end the run, with the reason."""
+    """So many groups in a row that are dropped for their rewards end the run, with the reason."""
     truncated: Literal["mask", "keep"] = "mask"
     """`mask`: a completion cut at `max_tokens` counts in the baseline and not in the loss.
     `keep`: it trains like others."""
+
+    @field_validator("pass_rate")
+    @classmethod
+    def _is_range(cls, bounds: tuple[float, float]) -> tuple[float, float]:
+        low, high = bounds
+        if not 0 <= low < high <= 1:
+            raise ValueError(
+                f"bounds [low, high] of a pass rate need 0 <= low < high <= 1, got [{low}, {high}]"
+            )
+        return bounds
 
 
 class MismatchConfig(Section):

@@ -286,19 +286,20 @@ class TrainingLoop:
     ) -> None:
         """Report the step that was just committed, in one line."""
         seconds = self._clock.take()
-        arrived, dropped = self.intake.take_arrivals()
+        arrivals = self.intake.take_arrivals()
         trained = reward_mean(groups)
         self.metrics.step(
             {
                 "step": self.version,
-                "reward_mean": trained if arrived is None else arrived,
+                "reward_mean": trained if arrivals.reward_mean is None else arrivals.reward_mean,
                 "reward_mean_trained": trained,
                 **batch_facts(groups, batch),
                 **{name: value for name, value in stepped.items() if name != "seconds" and OF not in name},
                 "generators": by_generator(stepped),
                 "tokens": int(stepped["tokens"]),
-                "dropped": sum(dropped.values()),
-                "dropped_by_reason": dropped,
+                "dropped": sum(arrivals.dropped.values()),
+                "dropped_by_reason": arrivals.dropped,
+                "dropped_by_source": arrivals.dropped_by_source,
                 "late_wait_seconds": round(self.selection.late_wait_s, 3),
                 "lag_breaches": self.selection.breaches,
                 "late_groups": self.selection.late,

@@ -80,6 +80,7 @@ def facts_of(message: Message) -> dict[str, Any]:
         case _:
             return {
                 "task": message.task,
+                **({"source": message.data_source} if message.data_source else {}),
                 "row": message.row,
                 "epoch": message.epoch,
                 "floor": message.floor,

@@ -6,6 +6,8 @@ audit and the metrics count by it. Used by `learner.groups.intake`.
 
 from __future__ import annotations
 
+import math
+
 from broker.messages import ScoredGroup
 from config.learner import LearnerConfig
 from learner.objective.advantages import has_variance
@@ -44,6 +46,18 @@ def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
     if learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
         return f"zero_variance: every reward is {scored[0]:g}"
+    return _why_outside(group, learner.filters.pass_rate)
+
+
+def _why_outside(group: ScoredGroup, bounds: tuple[float, float]) -> str | None:
+    """Return why a group's mean score is too low or too high to train; None if it is not."""
+    values = [score.value for score in group.scores if score.value is not None]
+    low, high = bounds
+    rate = math.fsum(values) / len(values) if values else low
+    if rate > high:
+        return f"too_easy: the mean score is {rate:.3g}, above learner.filters.pass_rate's {high:g}"
+    if rate < low:
+        return f"too_hard: the mean score is {rate:.3g}, below learner.filters.pass_rate's {low:g}"
     return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -32,6 +33,21 @@ from learner.policy_version import PolicyVersion
 log = logging.getLogger(__name__)
 
 LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while it copies them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """The groups that came back since the last look.
+
+    Attributes:
+        reward_mean: over all their scored completions; None where there are none.
+        dropped: groups by reason.
+        dropped_by_source: groups by data source (the task's name where a row has none), and by reason.
+    """
+
+    reward_mean: float | None
+    dropped: dict[str, int]
+    dropped_by_source: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +136,7 @@ class Intake:
         self.version = version
         self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
-        self.dropped: dict[str, int] = {}  # by reason, for the metrics
+        self._dropped: Counter[tuple[str, str]] = Counter()  # by data source and reason, since the last look
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
@@ -216,11 +232,20 @@ class Intake:
         late = self.buffer.take_late(self.run.learner, self.version.trained)
         self.settle({group.group_id: dropped(group, reason) for group, reason in late})
 
-    def take_arrivals(self) -> tuple[float | None, dict[str, int]]:
-        """Return the mean reward of all groups that came back since the last call, and what of them was dropped."""
-        rewards, dropped = self._rewards, self.dropped
-        self._rewards, self.dropped = [], {}
-        return (sum(rewards) / len(rewards) if rewards else None), dropped
+    def take_arrivals(self) -> Arrivals:
+        """Return what came back since the last call."""
+        rewards, dropped = self._rewards, self._dropped
+        self._rewards, self._dropped = [], Counter()
+        by_source: dict[str, dict[str, int]] = {}
+        by_reason: Counter[str] = Counter()
+        for (source, reason), count in sorted(dropped.items()):
+            by_source.setdefault(source, {})[reason] = count
+            by_reason[reason] += count
+        return Arrivals(
+            reward_mean=sum(rewards) / len(rewards) if rewards else None,
+            dropped=dict(by_reason),
+            dropped_by_source=by_source,
+        )
 
     def mean_bytes(self) -> float:
         """Return the bytes that a sampled group takes in Redis, the mean of those scored so far; 0 before the first."""
@@ -239,7 +264,8 @@ class Intake:
         self.run_owner.retire(ends)
         for outcome in ends.values():
             reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
-            self.dropped[reason] = self.dropped.get(reason, 0) + 1
+            facts = outcome.facts or {}
+            self._dropped[facts.get("source") or facts.get("task") or "unknown", reason] += 1
 
     def _accept(self, entries: Iterable[Entry]) -> None:
         """Sort entries into held groups, rounds and outcomes. Ids that the ledger has are retired and not used."""

@@ -111,6 +111,7 @@ class Metrics:
             "tokens": int(stepped["tokens"]),
             "dropped": 0,
             "dropped_by_reason": {},
+            "dropped_by_source": {},
             "is_replayed": True,
             "at": record["at"],
             "seconds_train": stepped["seconds"],

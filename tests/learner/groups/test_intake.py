@@ -11,7 +11,7 @@ from broker import codec
 from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.protocol.streams import bury, hand_over
-from learner.groups.intake import LOOK_COUNT
+from learner.groups.intake import LOOK_COUNT, Arrivals
 from learner.journal.ledger import Outcome, read_ledger
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -26,6 +26,27 @@ def test_a_scored_group_is_held_and_keeps_its_slot(chain: Chain) -> None:
     assert not chain.journal.has("0")
 
 
+@pytest.mark.parametrize(
+    ("rewards", "reason"),
+    [
+        ([1.0, 0.0], None),
+        ([0.5, 0.25], "too_hard: the mean score is 0.375, below learner.filters.pass_rate's 0.4"),
+        ([1.0, 0.5], "too_easy: the mean score is 0.75, above learner.filters.pass_rate's 0.6"),
+    ],
+)
+def test_a_group_outside_the_pass_rates_is_dropped_with_its_number(
+    make_chain: MakeChain, rewards: list[float], reason: str | None
+) -> None:
+    chain = make_chain(learner={"filters": {"pass_rate": [0.4, 0.6]}})
+    [group_id] = chain.issue(1)
+    chain.score(group_id, rewards)
+    chain.read()
+    outcomes = read_ledger(chain.journal.folder).outcomes
+    assert outcomes == ({} if reason is None else {group_id: Outcome("dropped", reason, 4)})
+    if reason is not None:
+        assert chain.intake.take_arrivals().dropped_by_source == {"math": {reason.split(":")[0]: 1}}
+
+
 def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(chain: Chain) -> None:
     flat, good = chain.issue(2)
     chain.score(flat, [1.0, 1.0])
@@ -36,8 +57,12 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert read_ledger(chain.journal.folder).outcomes == {
         flat: Outcome("dropped", "zero_variance: every reward is 1", 4)
     }
-    assert chain.intake.take_arrivals() == (0.75, {"zero_variance": 1})  # the mean of 1, 1, 1 and 0
-    assert chain.intake.take_arrivals() == (None, {})
+    assert chain.intake.take_arrivals() == Arrivals(
+        reward_mean=0.75,  # the mean of 1, 1, 1 and 0
+        dropped={"zero_variance": 1},
+        dropped_by_source={"math": {"zero_variance": 1}},
+    )
+    assert chain.intake.take_arrivals() == Arrivals(reward_mean=None, dropped={}, dropped_by_source={})
 
 
 def test_a_slot_is_not_freed_while_the_ledger_does_not_have_its_outcome(
@@ -112,7 +137,8 @@ def test_a_dead_letter_is_an_outcome_and_stays_for_its_operator(chain: Chain) ->
     assert chain.journal.ledger.outcomes == {group_id: Outcome("dead", "it failed")}
     assert (chain.slots, chain.depth(DEAD), chain.depth(PROMPTS)) == (set(), 1, 0)
     assert chain.client.hlen(chain.keys("where")) == 0
-    assert chain.intake.take_arrivals() == (None, {"dead": 1})
+    arrivals = chain.intake.take_arrivals()
+    assert (arrivals.reward_mean, arrivals.dropped) == (None, {"dead": 1})
 
 
 def test_a_held_group_that_dies_is_not_trained(chain: Chain) -> None:
@@ -322,7 +348,7 @@ def test_a_group_that_is_seen_twice_counts_once(chain: Chain) -> None:
     chain.score(second, [0.5, 0.0])
     chain.read()
     assert set(chain.buffer.groups) == {first, second}
-    assert chain.intake.take_arrivals()[0] == (1.0 + 0.5) / 4
+    assert chain.intake.take_arrivals().reward_mean == (1.0 + 0.5) / 4
 
 
 def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> None:
