@@ -128,6 +128,22 @@ PROOFS = {
     "test_whatever_a_judge_on_vllm_babbles_no_score_is_invented": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented": "prove-suite",
+    **{
+        f"tests/learner/training/test_deepspeed.py::{name}": "prove-suite"
+        for name in (
+            "test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_and_partitioning[split-zero-3]",
+            (
+                "test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_and_partitioning"
+                "[split-one-row-of-two]"
+            ),
+            "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings[split_again-zero-3]",
+            "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-2]",
+            "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-3]",
+            "test_the_number_of_ranks_may_change_where_nothing_is_split_among_them",
+            "test_a_saved_folder_is_one_that_transformers_loads[split_again-zero-3]",
+            "test_a_rank_that_fails_ends_all_and_is_named[split_again-0]",
+        )
+    },
     "tests/learner/training/test_objectives.py::"
     "test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning": "prove-suite",
     "tests/learner/training/test_objectives.py::test_a_step_is_trained_again_bit_for_bit": "prove-suite",
@@ -159,7 +175,7 @@ def tier_of_place(nodeid: str) -> str | None:
 
 def proof_of(nodeid: str) -> str | None:
     """Return the make target that runs a test which `make test` leaves out, `None` for every other test."""
-    return PROOFS.get(nodeid.partition("[")[0])
+    return PROOFS.get(nodeid) or PROOFS.get(nodeid.partition("[")[0])
 
 
 def scope_of(nodeid: str) -> str:

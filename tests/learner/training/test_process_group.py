@@ -9,6 +9,7 @@ import pytest
 from learner.training.process_group import (
     Close,
     Command,
+    Divergences,
     KeepAlive,
     LoadCheckpoint,
     SaveCheckpoint,
@@ -22,6 +23,7 @@ from learner.training.process_group import (
 EACH = [
     Step(learner=None),
     Step(learner='{"steps": 3}'),
+    Divergences(),
     SaveWeights(file="weights"),
     SaveModel(folder="model"),
     SaveCheckpoint(folder="checkpoint", state='{"version": 1}'),
