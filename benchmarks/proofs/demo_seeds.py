@@ -83,9 +83,19 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def run_seed(seed: int, engine: str, out: Path) -> SeedRun:
-    """Run one seed as a user starts it, and audit it. What it prints is kept beside its folder."""
-    name = f"seed-{seed}"
+def run_seed(
+    seed: int, engine: str, out: Path, *, name: str | None = None, settings: Sequence[str] = ()
+) -> SeedRun:
+    """Run one seed as a user starts it, and audit it. What it prints is kept beside its folder.
+
+    Args:
+        seed: of the run.
+        engine: what samples.
+        out: folder of the runs.
+        name: of the run; None: by its seed.
+        settings: words of the command line besides.
+    """
+    name = name or f"seed-{seed}"
     command = [
         *_millrace("up"),
         str(RECIPE),
@@ -94,6 +104,7 @@ def run_seed(seed: int, engine: str, out: Path) -> SeedRun:
         f"name={name}",
         f"runs_dir={out}",
         *ENGINES[engine],
+        *settings,
     ]
     with (out / f"{name}.log").open("wb") as log:
         began_at, began = time.time(), time.monotonic()
