@@ -13,7 +13,6 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES), help="(all)")
     parser.add_argument("--max-lags", type=int, nargs="+", default=MAX_LAGS, help="(0 1 4 8 16)")
     parser.add_argument("--seeds", type=parse_seeds, default="0-2", metavar="LIST", help="(0-2)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once, two cores each (1)")
     parser.add_argument("--out", type=Path, default=Path("runs/staleness"), metavar="DIR", help="of the runs")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it there, too")
     parser.add_argument(
@@ -73,9 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     commit = results.commit()
     heading = results.heading(f"The demo by loss and bound on lag, {len(args.seeds)} seeds")
-    wanted = [(loss, lag, seed) for seed in args.seeds for lag in args.max_lags for loss in args.losses]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(lambda one: _result(loss=one[0], max_lag=one[1], seed=one[2], out=out), wanted))
+    found = [
+        _result(loss=loss, max_lag=lag, seed=seed, out=out)
+        for seed in args.seeds
+        for lag in args.max_lags
+        for loss in args.losses
+    ]
     lines = [*heading, *as_table(found), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.picture:
