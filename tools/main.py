@@ -91,6 +91,11 @@ VERBS: Mapping[str, Verb] = {
         "list, show or export what a run trained on",
         "millrace journal export demo --out answers.jsonl",
     ),
+    "export": Verb(
+        "tools.export.command",
+        "write a version of a run's weights as a folder that transformers and vLLM load",
+        "millrace export demo --version 30 -o model-30",
+    ),
     "replay": Verb(
         "tools.replay.command",
         "train a run's journal again, offline, and compare the weights bit for bit",

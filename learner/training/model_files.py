@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,8 @@ from learner.weight_sync.transport import SavedWeights
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+SHARD_BYTES = 5 * 10**9  # of one file in a model's folder, as transformers has it
+INDEX = "model.safetensors.index.json"  # says which file of several has a tensor
 BLOCK_BYTES = 1 << 22  # written and hashed at a time
 # The types of safetensors with their names, in the order of the format: a file holds the last of them first.
 _TYPES = {
@@ -142,7 +145,24 @@ def write_model_folder(
         folder: made if it is not there.
         source: where config and tokenizer come from; the tokenizer by the class that the generators use too.
     """
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers.core_model_loading import revert_weight_conversion
+
+    write_folder(revert_weight_conversion(model, dict(weights)), folder, source=source)
+
+
+def write_folder(
+    tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int = SHARD_BYTES
+) -> None:
+    """Write a folder that transformers and vLLM load, of tensors that have their names on disk; fsynced.
+
+    Args:
+        tensors: by Hugging Face name, on the CPU, each once.
+        folder: made if it is not there.
+        source: where config, generation config, tokenizer and chat template come from.
+        shard_bytes: most bytes of one safetensors file; more are several, with an index.
+    """
+    from huggingface_hub import split_torch_state_dict_into_shards
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     folder.mkdir(parents=True, exist_ok=True)
     config = AutoConfig.from_pretrained(
@@ -150,10 +170,15 @@ def write_model_folder(
     )  # the model's own: with its dropout
     config.dtype = getattr(torch, source.dtype)
     config.save_pretrained(folder)
-    if model.generation_config is not None:
-        model.generation_config.save_pretrained(folder)
+    with suppress(OSError):  # a model need not have one
+        GenerationConfig.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
-    write_weights(model, weights, folder / "model.safetensors")
+    plan = split_torch_state_dict_into_shards(dict(tensors), max_shard_size=shard_bytes)
+    for name, names in plan.filename_to_tensors.items():
+        write_safetensors({tensor: tensors[tensor] for tensor in names}, folder / name)
+    if plan.is_sharded:
+        index = {"metadata": plan.metadata, "weight_map": plan.tensor_to_filename}
+        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for file in (*folder.iterdir(), folder):
         sync(file)
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from broker import codec
+from broker.checksums import file_checksum
 from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
@@ -25,6 +27,7 @@ from broker.protocol.streams import Entry, entries_of
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress
+from learner.training.model_files import write_weights
 from tests.support.old_files import NAME, restore, unpack
 from tools.audit.command import audit
 
@@ -201,6 +204,27 @@ def test_every_step_is_trained_again_offline(folder: Path) -> None:
     done = _millrace(folder, "replay", NAME)
     assert f"steps {STEPS}: " in done.stdout, done.stdout + done.stderr
     assert "missing 0" in done.stdout, done.stdout
+
+
+def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
+    """Version 11 lies behind the checkpoint of version 9, and its published file is gone."""
+    for file in (folder / "runs" / NAME / "weights").rglob("*.safetensors"):
+        file.unlink()
+    done = _millrace(folder, "export", NAME, "--version", "11", "-o", "exported")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "version 11, from " in done.stdout
+    assert f"version 11 of {NAME}: exported" in done.stdout
+    model: Any = AutoModelForCausalLM.from_pretrained(folder / "exported")
+    assert AutoTokenizer.from_pretrained(folder / "exported").chat_template
+    if (
+        "version 11, from" in done.stdout and ": ok," in done.stdout
+    ):  # this machine rounds as the first one did
+        write_weights(model, dict(model.named_parameters()), folder / "again")
+        recorded = read_ledger(folder / "runs" / NAME / "journal").steps[11]["weights"]
+        assert file_checksum(folder / "again") == recorded
+    refused = _millrace(folder, "export", NAME, "--version", "11", "-o", "exported")
+    assert refused.returncode == 2
+    assert "exported: exists and is not an empty folder" in refused.stderr
 
 
 def test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams(

@@ -126,6 +126,11 @@ def test_an_unfinished_run_goes_on_under_its_name(
         (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
         (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
         (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
+        (
+            ["export", "nobody", "-o", "{folder}/x", "--runs-dir", "{folder}"],
+            1,
+            "no journal in {folder}/nobody: give --runs-dir",
+        ),
         (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
         (
             ["trace", "nobody", "17", "--runs-dir", "{folder}"],
@@ -246,6 +251,7 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
     "words",
     [
         ["replay", "demo"],
+        ["export", "demo", "-o", "{folder}/x"],
         ["rescore", "demo", "--scorer", "math"],
         ["journal", "export", "demo", "--out", "{folder}/x.jsonl"],
     ],

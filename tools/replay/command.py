@@ -67,7 +67,7 @@ class Replay:
         for step in steps:
             try:
                 if self._at is None:
-                    self._seek(step)
+                    self.seek(step)
                 self._train(step)
             except (NothingToReplay, JournalError) as error:
                 self._at = None
@@ -78,10 +78,14 @@ class Replay:
             _write(f"step {step}: {verdict}, {detail}")
         self._print_other_ranks()
 
-    def _seek(self, step: int) -> None:
-        """Brings the policy to version `step`, from the newest checkpoint that is not newer or from the beginning."""
+    def seek(self, step: int) -> None:
+        """Brings the policy to version `step`, from the newest checkpoint that is not newer or from the beginning.
+
+        Raises:
+            NothingToReplay, JournalError: a step on the way can't be trained.
+        """
         folder = self._checkpoints.newest_good(at_most=step, ledger=self._ledger)
-        version = min(self._records) if folder is None else version_of(folder)
+        version = min(self._records, default=0) if folder is None else version_of(folder)
         gone = [k for k in range(version, step) if not self._has_payload(k)]
         if gone:
             raise NothingToReplay(
@@ -180,7 +184,7 @@ def run(options: argparse.Namespace) -> int:
         raise NoJournal(folder)
     ledger = read_ledger(folder / "journal")
     steps = _steps(options.steps, ledger, folder)
-    replayed = _run_of(folder, ledger, steps.start, options.ranks)
+    replayed = run_of(folder, ledger, steps.start, options.ranks)
     return _replay(replayed, ["replay", *options.words], ledger, steps)
 
 
@@ -202,7 +206,7 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
     return asked
 
 
-def _run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
+def run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
     """Returns the run as it was when it made `step`: ranks, threads and partitioning are those of that incarnation."""
     try:
         run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
@@ -239,7 +243,12 @@ def _replay(run: Run, given: Sequence[str], ledger: Ledger, steps: range) -> int
 
 
 def _print_death(ended: Ended) -> None:
-    sys.stderr.write(f"millrace replay: {ended.why}\n")
+    print_death("replay", ended)
+
+
+def print_death(verb: str, ended: Ended) -> None:
+    """Says of a verb why its ranks have ended."""
+    sys.stderr.write(f"millrace {verb}: {ended.why}\n")
 
 
 def _write(line: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from broker.checksums import file_checksum
-from learner.training.model_files import _TYPES, in_parts, write_safetensors
+from config.run import ModelConfig
+from learner.training.model_files import _TYPES, INDEX, in_parts, write_folder, write_safetensors
+from tests.support.tiny import write_tiny_model
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,30 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
     assert saved.checksum == file_checksum(tmp_path / "theirs")
     assert saved.size_bytes == (tmp_path / "theirs").stat().st_size
+
+
+def test_a_large_model_is_written_as_several_files_that_transformers_reads(tmp_path: Path) -> None:
+    source = write_tiny_model(tmp_path / "tiny")
+    tensors = load_file(source / "model.safetensors")
+    write_folder(
+        tensors, tmp_path / "out", source=ModelConfig(path=str(source), dtype="float32"), shard_bytes=600_000
+    )
+    files = sorted(path.name for path in (tmp_path / "out").glob("*.safetensors"))
+    assert len(files) > 2
+    index = json.loads((tmp_path / "out" / INDEX).read_text())
+    assert index["weight_map"].keys() == tensors.keys()
+    loaded: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    model, problems = loaded
+    assert not any(problems.values())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, tensors.get(name, tensors["model.embed_tokens.weight"])), name
+
+
+def test_a_small_model_is_one_file(tmp_path: Path) -> None:
+    source = write_tiny_model(tmp_path / "tiny")
+    tensors = load_file(source / "model.safetensors")
+    write_folder(tensors, tmp_path / "out", source=ModelConfig(path=str(source), dtype="bfloat16"))
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
+    assert INDEX not in names
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"

@@ -1,0 +1,1 @@
+"""`millrace export`: a version of a run's weights as a Hugging Face folder."""
