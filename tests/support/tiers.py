@@ -29,6 +29,7 @@ PLACES = {
     "tests/learner/training/": "model",
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",
+    "tests/tools/export/": "model",
     "tests/generators/test_decoding.py": "model",
     "tests/benchmarks/": "process",
     "tests/broker/private_redis/": "process",
@@ -98,6 +99,7 @@ PLACES = {
 
 # What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
 PROOFS = {
+    "tests/compatibility/test_92978da.py::test_a_version_that_only_its_journal_has_is_exported": "prove-suite",
     "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
     "tests/benchmarks/test_exact_resume.py::"
     "test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not": "prove-suite",

@@ -1,0 +1,77 @@
+"""`millrace export` of a version whose file is there, and what it refuses. Others: tests/compatibility."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from learner.weight_sync.version_folder import FILE, folder_of, published
+from tests.support.chain import make_run
+from tests.support.hash_policy import HashPolicy
+from tests.support.journaled import JournaledRun
+from tests.support.tiny import write_tiny_model
+from tools.main import main
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> JournaledRun:
+    """Return a run of two steps, whose version 2 is a real model's weights."""
+    run = make_run(tmp_path)
+    model = run.model.model_copy(
+        update={"path": str(write_tiny_model(tmp_path / "tiny")), "dtype": "float32"}
+    )
+    made = JournaledRun(run.model_copy(update={"model": model}), HashPolicy())
+    made.live(2)
+    other = write_tiny_model(tmp_path / "trained", seed=1)
+    shutil.copy(other / "model.safetensors", folder_of(published(made.run), 2) / FILE)
+    return made
+
+
+def export(made: JournaledRun, out: Path, *words: str) -> int:
+    return main(["export", made.run.name, "-o", str(out), "--runs-dir", str(made.run.runs_dir), *words])
+
+
+def test_a_published_version_becomes_a_folder_that_transformers_loads(
+    made: JournaledRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(made, tmp_path / "out") == 0  # the newest
+    assert f"version 2 of {made.run.name}: {tmp_path / 'out'}" in capsys.readouterr().out
+    weights = load_file(folder_of(published(made.run), 2) / FILE)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    for name, tensor in weights.items():
+        assert torch.equal(model.state_dict()[name], tensor)
+    text = "What is 12 + 30?"
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--version", "3"], "--version 3: the run has versions 0 to 2"),
+        (["--version", "-1"], "versions 0 to 2"),
+    ],
+)
+def test_a_version_that_never_was_is_refused(
+    made: JournaledRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        export(made, tmp_path / "out", *words)
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_is_left_as_it_is(
+    made: JournaledRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(SystemExit, match="2"):
+        export(made, tmp_path / "out")
+    assert "exists and is not an empty folder" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
