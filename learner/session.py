@@ -36,6 +36,7 @@ from learner.journal.disk import replace_text
 from learner.journal.ledger import Ledger
 from learner.journal.writer import FenceTaken, Journal
 from learner.policy_version import PolicyVersion
+from learner.reporting.generators import as_record
 from learner.reporting.metrics import Metrics
 from learner.resume.config_changes import check_changes
 from learner.resume.history import (
@@ -315,7 +316,7 @@ class Session:
             stepped: Mapping[str, float],
         ) -> None:
             nonlocal kl
-            metrics.replayed(record, groups, batch, stepped)
+            metrics.replayed(record, groups, batch, as_record(stepped))
             kl = kl_after(recorded.of(record).objective.kl, record, batch, stepped)
 
         try:

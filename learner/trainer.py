@@ -25,14 +25,14 @@ from learner.groups.selection import Selection
 from learner.journal.payloads import Advantages
 from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
-from learner.objective.kl import KlCoefficient, penalized
+from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
+from learner.reporting.generators import as_record, by_generator, check_mismatch
 from learner.reporting.latency import ages_of
 from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
 from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import Checkpoints, Progress
-from learner.training.mismatch import OF, by_generator, check_mismatch
 from learner.training.skipped_steps import SkippedSteps
 from learner.weight_sync.publisher import Publisher
 
@@ -294,8 +294,7 @@ class TrainingLoop:
                 "reward_mean": trained if arrivals.reward_mean is None else arrivals.reward_mean,
                 "reward_mean_trained": trained,
                 **batch_facts(groups, batch),
-                **{name: value for name, value in stepped.items() if name != "seconds" and OF not in name},
-                "generators": by_generator(stepped),
+                **{name: value for name, value in as_record(stepped).items() if name != "seconds"},
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(arrivals.dropped.values()),
                 "dropped_by_reason": arrivals.dropped,

@@ -94,7 +94,7 @@ class Metrics:
         record: Mapping[str, Any],
         groups: Sequence[ScoredGroup],
         batch: Batch,
-        stepped: Mapping[str, float],
+        stepped: Mapping[str, Any],
     ) -> None:
         """Take a step that was trained again; the metrics file has it already, unless a kill came first."""
         step = record["step"] + 1

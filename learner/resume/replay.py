@@ -25,7 +25,7 @@ from config.renamed_keys import with_current_names
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages
-from learner.objective.kl import KlCoefficient
+from learner.objective.kl_coefficient import KlCoefficient
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import ASIDE
 

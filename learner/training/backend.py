@@ -16,6 +16,8 @@ from learner.weight_sync.transport import WeightHandle
 MISMATCH_KL = (
     "mismatch_kl"  # metric: mean k3, nats, over tokens that learner and sampler see with the same weights
 )
+MISMATCH_MAX = "mismatch_max"  # metric: the largest difference of a log-probability on these tokens, nats
+OF = "@"  # between a metric's name and that of the generator whose metric it is
 SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and the weights stay as they were
 
 

@@ -9,23 +9,16 @@ is waited for once a step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from broker.errors import RunFailed
-from config.learner import MismatchConfig
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.objective import TokenBatch
-from learner.training.backend import MISMATCH_KL
+from learner.training.backend import MISMATCH_KL, MISMATCH_MAX, OF
 from learner.training.batch import Batch
 from learner.training.process_group import Reduces
-
-MISMATCH_MAX = "mismatch_max"
-OF = "@"  # between a metric's name and its generator's
 
 
 class Mismatch:
@@ -84,33 +77,3 @@ class Mismatch:
                 found[f"{MISMATCH_MAX}{OF}{name}"] = size
                 found[MISMATCH_MAX] = max(found.get(MISMATCH_MAX, 0.0), size)
         return found
-
-
-def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the metrics of generators by the generator's name, then by the metric's."""
-    found: dict[str, dict[str, float]] = {}
-    for key, value in metrics.items():
-        name, mark, generator = key.partition(OF)
-        if mark:
-            found.setdefault(generator, {})[name] = value
-    return found
-
-
-def check_mismatch(config: MismatchConfig, generators: Mapping[str, Mapping[str, float]]) -> None:
-    """Look at the step that was just committed.
-
-    Args:
-        config: the bounds.
-        generators: as `by_generator` returns it.
-    Raises:
-        RunFailed: a generator is beyond `stop_above`.
-    """
-    bound = config.stop_above
-    for name, facts in generators.items():
-        if bound is not None and facts[MISMATCH_KL] > bound:
-            raise RunFailed(
-                f"generator {name} has mismatch_kl={facts[MISMATCH_KL]:.4f}, above "
-                f"learner.mismatch.stop_above={bound}: with the same weights its log-probabilities are not the "
-                "learner's. Look for weights that were loaded in part, a stale cache, or another precision "
-                "(model.head_dtype, model.dtype). Started again, the run goes on"
-            )

@@ -443,3 +443,9 @@ def test_a_disk_that_is_full_at_the_end_hides_no_reason(
     assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == "failed"
     assert "No space left on device" in told(link, keys, "reason")
+
+
+def test_a_session_is_ready_to_refuse_a_run_before_torch_is_imported() -> None:
+    """Importing torch takes seconds, and a name that is taken is to be said at once."""
+    code = "import sys, learner.session; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60).returncode == 0

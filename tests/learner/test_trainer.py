@@ -16,7 +16,7 @@ from broker.keys import PROMPTS, SCORED
 from config.learner import LearnerConfig
 from learner.journal.ledger import read_ledger, read_step
 from learner.journal.writer import Journal
-from learner.objective.kl import KlCoefficient
+from learner.objective.kl_coefficient import KlCoefficient
 from learner.reporting.curves import TIMES
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.replay import kl_after

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from config.learner import CorrectionConfig, KlConfig, ObjectiveConfig
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
-from learner.objective.kl import next_coefficient, penalized
+from learner.objective.kl_coefficient import next_coefficient, penalized
 from learner.objective.rejection import kept_tokens
 from tests.support.made_up_tokens import Answer, made_up, packed
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from learner.reporting.generators import by_generator
 from learner.training.batch import Batch, pack
 from learner.training.micro_batch import on_device
-from learner.training.mismatch import Mismatch, by_generator
+from learner.training.mismatch import Mismatch
 from tests.support.tiny import completion, group
 
 

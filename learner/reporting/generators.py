@@ -1,0 +1,52 @@
+"""This module sorts a step's metrics by generator, and ends a run whose generator is too far from the learner.
+
+In: the metrics that a backend returns. Out: the same as a step's object has them. Used by the learner's loop in rank 0;
+needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker.errors import RunFailed
+from config.learner import MismatchConfig
+from learner.training.backend import MISMATCH_KL, OF
+
+
+def as_record(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """Return a step's metrics as a step's object has them: those of generators apart, under `generators`."""
+    return {
+        **{name: value for name, value in metrics.items() if OF not in name},
+        "generators": by_generator(metrics),
+    }
+
+
+def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return the metrics of generators by the generator's name, then by the metric's."""
+    found: dict[str, dict[str, float]] = {}
+    for key, value in metrics.items():
+        name, mark, generator = key.partition(OF)
+        if mark:
+            found.setdefault(generator, {})[name] = value
+    return found
+
+
+def check_mismatch(config: MismatchConfig, generators: Mapping[str, Mapping[str, float]]) -> None:
+    """Look at the step that was just committed.
+
+    Args:
+        config: the bounds.
+        generators: as `by_generator` returns it.
+    Raises:
+        RunFailed: a generator is beyond `stop_above`.
+    """
+    bound = config.stop_above
+    for name, facts in generators.items():
+        if bound is not None and facts[MISMATCH_KL] > bound:
+            raise RunFailed(
+                f"generator {name} has mismatch_kl={facts[MISMATCH_KL]:.4f}, above "
+                f"learner.mismatch.stop_above={bound}: with the same weights its log-probabilities are not the "
+                "learner's. Look for weights that were loaded in part, a stale cache, or another precision "
+                "(model.head_dtype, model.dtype). Started again, the run goes on"
+            )
