@@ -361,12 +361,44 @@ class MetricsFileConfig(Section):
     type: Literal["metrics_file"] = "metrics_file"
 
 
+class TensorBoardConfig(Section):
+    """TensorBoard's event files in `tensorboard` of the run's folder: `tensorboard --logdir runs` shows every run."""
+
+    type: Literal["tensorboard"] = "tensorboard"
+
+
+class WandbConfig(Section):
+    """Weights & Biases. The key is WANDB_API_KEY, or what `wandb login` has left."""
+
+    type: Literal["wandb"] = "wandb"
+    project: str = "millrace"
+    """Project of the run, made if it is not there."""
+    entity: str | None = None
+    """User or team; unset: the key's own."""
+    mode: Literal["online", "offline"] = "online"
+    """`offline` writes into the run's folder, for `wandb sync` later, and wants no key."""
+    tags: tuple[str, ...] = ()
+    """Tags of the run."""
+
+
+class TrackioConfig(Section):
+    """trackio, on this machine or in a space of the Hugging Face hub."""
+
+    type: Literal["trackio"] = "trackio"
+    project: str = "millrace"
+    """Project of the run, made if it is not there."""
+    space_id: str | None = None
+    """Space on the hub, OWNER/NAME; unset: on this machine."""
+
+
 class CustomLoggerConfig(CustomSection):
     """A `learner.reporting.logger.Logger` of your own; the class takes `run`."""
 
 
 LoggerConfig = Annotated[
-    MetricsFileConfig | CustomLoggerConfig, Field(discriminator="type"), default_type("metrics_file")
+    MetricsFileConfig | TensorBoardConfig | WandbConfig | TrackioConfig | CustomLoggerConfig,
+    Field(discriminator="type"),
+    default_type("metrics_file"),
 ]
 
 
@@ -443,7 +475,7 @@ class LearnerConfig(Section):
     """DeepSpeed's partitioning."""
     weights: WeightsConfig = FilesystemTransportConfig()
     """How new weights reach the generators."""
-    loggers: tuple[LoggerConfig, ...] = (MetricsFileConfig(),)
+    loggers: tuple[LoggerConfig, ...] = (MetricsFileConfig(), TensorBoardConfig())
     """Where the metrics of each step go. Without `metrics_file` the tools and the curves see no steps."""
     max_skipped_steps: int = Field(5, ge=1)
     """So many steps in a row whose gradient is not finite end the run, with the reason. Such a step leaves the weights

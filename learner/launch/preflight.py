@@ -14,6 +14,7 @@ from config.data import DatasetSource
 from config.explanations import ConfigError
 from config.places import is_path, lacks_model
 from config.run import Run
+from learner.reporting.build import missing_loggers
 from learner.status import read_status
 
 FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
@@ -36,6 +37,7 @@ def _missing(run: Run) -> Iterator[str]:
     kl = run.learner.objective.kl
     if kl.coef and kl.reference is not None and is_path(kl.reference) and not Path(kl.reference).is_dir():
         yield f"learner.objective.kl.reference={kl.reference}: there is no such folder, and no name on the hub is so"
+    yield from missing_loggers(run)
     for key, source in (("train", run.data.train), ("held_out", run.data.held_out)):
         if not isinstance(source, DatasetSource):
             continue

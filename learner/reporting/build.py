@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
-from collections.abc import Callable, Mapping
+import netrc
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
+from urllib.parse import urlsplit
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError, build
-from config.learner import CustomLoggerConfig, LoggerConfig, MetricsFileConfig
+from config.learner import (
+    CustomLoggerConfig,
+    LoggerConfig,
+    MetricsFileConfig,
+    TensorBoardConfig,
+    TrackioConfig,
+    WandbConfig,
+)
 from config.run import Run
 from learner.reporting.logger import Logger
 from learner.reporting.metrics_file import MetricsFile
+from learner.reporting.tensorboard import TensorBoard
+from learner.reporting.trackio import Trackio
+from learner.reporting.wandb import Wandb
+
+LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"}  # of each type of logger
 
 log = logging.getLogger(__name__)
 
@@ -20,27 +36,60 @@ def build_loggers(run: Run) -> list[Logger]:
     """Build every logger of `learner.loggers`, in their order.
 
     Raises:
-        RunFailed: a custom class can't be imported or built; the message names it.
+        RunFailed: a logger can't be built; the message names it.
         OSError: a file can't be opened.
     """
     return [_build(section, run) for section in run.learner.loggers]
 
 
 def _build(section: LoggerConfig, run: Run) -> Logger:
-    match section:
-        case MetricsFileConfig():
-            return MetricsFile(run.folder)
-        case CustomLoggerConfig():
-            try:
+    try:
+        match section:
+            case MetricsFileConfig():
+                return MetricsFile(run.folder)
+            case TensorBoardConfig():
+                return Guarded(section.type, TensorBoard(run.folder))
+            case WandbConfig():
+                return Guarded(section.type, Wandb(run, section))
+            case TrackioConfig():
+                return Guarded(section.type, Trackio(run, section))
+            case CustomLoggerConfig():
                 return Guarded(section.import_path, build(section, run=run))
-            except CustomClassError as error:
-                raise RunFailed(f"learner.loggers: {error}") from error
-        case _:
-            assert_never(section)
+            case _:
+                assert_never(section)
+    except CustomClassError as error:
+        raise RunFailed(f"learner.loggers: {error}") from error
+    except Exception as error:
+        if isinstance(section, MetricsFileConfig):
+            raise
+        raise RunFailed(f"learner.loggers: {section.type} can't begin: {error!r}") from error
+
+
+def missing_loggers(run: Run) -> Iterator[str]:
+    """Yield what a logger of the configuration lacks on this machine: its library, or its key. Imports neither."""
+    for section in run.learner.loggers:
+        library = LIBRARIES.get(section.type)
+        if library is not None and importlib.util.find_spec(library) is None:
+            yield f"learner.loggers: {section.type} needs {library}: pip install {library}"
+        elif isinstance(section, WandbConfig) and section.mode == "online" and not _has_wandb_key():
+            yield (
+                "learner.loggers: wandb has no key: set WANDB_API_KEY, run `wandb login`, or set mode: offline"
+            )
+
+
+def _has_wandb_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        found = netrc.netrc(os.environ.get("NETRC")).hosts
+    except (OSError, netrc.NetrcParseError):
+        return False
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    return host in found
 
 
 class Guarded:
-    """Wraps a custom logger, whose failures do not end the run: the training goes on, and a warning says why."""
+    """Wraps a logger whose failures do not end the run: the training goes on, and a warning says why."""
 
     def __init__(self, name: str, logger: Logger) -> None:
         self._name = name

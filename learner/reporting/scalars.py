@@ -1,0 +1,37 @@
+"""This module makes numbers by name of a step's object, for loggers that draw curves.
+
+In: the object of one step, with objects and lists in it. Out: `name/inner` -> number. Pure; used by the loggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version"})  # no curves
+
+
+def scalars(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of an object by their path; text, lists and what is no curve are left out.
+
+    Args:
+        record: the object of a step, as `Logger.log` gets it.
+    """
+    return dict(_numbers({name: value for name, value in record.items() if name not in LEFT_OUT}))
+
+
+def _numbers(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, float]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, (*path, str(name)))
+        elif isinstance(value, int | float):  # a bool is 0 or 1
+            yield "/".join((*path, str(name))), float(value)
+
+
+def rounds(record: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield each evaluation round of an object: the policy version, and its numbers under `evaluation/`."""
+    for result in record.get("evaluations", ()):
+        numbers = dict(_numbers(result, ("evaluation",)))
+        version = numbers.pop("evaluation/version", None)
+        if version is not None:
+            yield int(version), numbers

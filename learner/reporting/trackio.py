@@ -1,0 +1,51 @@
+"""This logger keeps a run in trackio, on this machine or in a space of the hub.
+
+In: the objects of steps. Out: a run of the same name as here. A run that goes on is the same run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from config.learner import TrackioConfig
+from config.loading import to_yaml
+from config.run import Run
+from learner.reporting.scalars import rounds, scalars
+
+
+class Trackio:
+    """A `Logger` of curves."""
+
+    def __init__(self, run: Run, config: TrackioConfig) -> None:
+        """Begin the run there, or go on with it.
+
+        Args:
+            run: the resolved run; its configuration goes along, without secrets.
+            config: project and space.
+        """
+        import trackio
+
+        self._run: Any = trackio.init(
+            project=config.project,
+            name=run.name,
+            space_id=config.space_id,
+            resume="allow",
+            config=yaml.safe_load(to_yaml(run)),
+        )
+
+    def log(self, record: Mapping[str, Any]) -> None:
+        """Keep each number of a step, and of the rounds that have ended."""
+        numbers: dict[str, float] = scalars(record)
+        for version, found in rounds(record):
+            numbers |= {"evaluation_version": float(version)} | found
+        self._run.log(numbers, step=record["step"])
+
+    def sample(self, record: Mapping[str, Any]) -> None:
+        """Keep nothing: samples are in `samples.jsonl`."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._run.finish()

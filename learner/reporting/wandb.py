@@ -1,0 +1,68 @@
+"""This logger sends a run to Weights & Biases, or writes it into the run's folder for `wandb sync`.
+
+In: the objects of steps. Out: a run of the same name as here. A run that goes on is the same run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from config.learner import WandbConfig
+from config.loading import to_yaml
+from config.run import Run
+from learner.reporting.scalars import rounds, scalars
+
+
+class Wandb:
+    """A `Logger` of curves and sample answers."""
+
+    def __init__(self, run: Run, config: WandbConfig) -> None:
+        """Begin the run there, or go on with it; online this asks the server.
+
+        Args:
+            run: the resolved run; its configuration goes along, without secrets.
+            config: project, entity and mode.
+        """
+        import wandb
+
+        self._wandb: Any = wandb
+        self._run: Any = wandb.init(
+            project=config.project,
+            entity=config.entity,
+            mode=config.mode,
+            tags=list(config.tags),
+            name=run.name,
+            id=run.name,
+            resume="allow",
+            dir=str(run.folder),
+            config=yaml.safe_load(to_yaml(run)),
+        )
+        self._run.define_metric("evaluation/*", step_metric="evaluation_version")
+
+    def log(self, record: Mapping[str, Any]) -> None:
+        """Send each number of a step, and of the rounds that have ended."""
+        numbers: dict[str, float] = scalars(record)
+        for version, found in rounds(record):
+            numbers |= {"evaluation_version": float(version)} | found
+        self._run.log(numbers, step=record["step"])
+
+    def sample(self, record: Mapping[str, Any]) -> None:
+        """Send a sample answer with its question."""
+        columns = ["step", "group", "question", "answer", "reward", "reason"]
+        question = record["prompt"][-1]["content"] if record["prompt"] else ""
+        row = [
+            record["step"],
+            record["group"],
+            question,
+            record["answer"],
+            record["reward"],
+            record["reason"],
+        ]
+        self._run.log({"sample": self._wandb.Table(columns=columns, data=[row])}, step=record["step"])
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._run.finish()

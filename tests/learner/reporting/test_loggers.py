@@ -1,0 +1,152 @@
+"""The loggers beside the metrics file: what reaches them, and what is named before a run begins."""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from broker.errors import RunFailed
+from config.explanations import ConfigError
+from config.learner import LearnerConfig
+from config.run import Run
+from learner.launch.preflight import check_places
+from learner.reporting.build import build_loggers
+from learner.reporting.scalars import rounds, scalars
+from tests.support.chain import make_run
+
+RECORD = {
+    "step": 3,
+    "at": 1e9,
+    "reward_mean": 0.5,
+    "is_replayed": True,
+    "dropped_by_source": {"gsm8k": {"zero_variance": 2}},
+    "generators": {"g0": {"mismatch_kl": 0.001}},
+    "queues": {"prompts": 4},
+    "curve": [1, 2],
+    "name": "text",
+    "nothing": None,
+    "evaluations": [{"version": 2, "pass_rate": 0.25, "prompts": 64}],
+}
+SAMPLE = {
+    "step": 3,
+    "group": "17",
+    "prompt": [{"role": "user", "content": "1 + 1?"}],
+    "answer": "2",
+    "reward": 1.0,
+    "reason": "equal",
+}
+
+
+def with_loggers(folder: Path, *sections: dict[str, Any]) -> Run:
+    run = make_run(folder)
+    learner = LearnerConfig.model_validate(run.learner.model_dump() | {"loggers": list(sections)})
+    return run.model_copy(update={"learner": learner})
+
+
+def events(folder: Path) -> Iterator[Event]:
+    """Yield the events of a folder's files: each is length, its checksum, the event and its checksum."""
+    for file in sorted(folder.iterdir()):
+        data = file.read_bytes()
+        while data:
+            (length,) = struct.unpack("<Q", data[:8])
+            yield Event.FromString(data[12 : 12 + length])
+            data = data[12 + length + 4 :]
+
+
+def test_numbers_are_named_by_their_path_and_nothing_else_is_a_curve() -> None:
+    assert scalars(RECORD) == {
+        "reward_mean": 0.5,
+        "is_replayed": 1.0,
+        "dropped_by_source/gsm8k/zero_variance": 2.0,
+        "generators/g0/mismatch_kl": 0.001,
+        "queues/prompts": 4.0,
+    }
+    assert list(rounds(RECORD)) == [(2, {"evaluation/pass_rate": 0.25, "evaluation/prompts": 64.0})]
+
+
+def test_tensorboard_gets_every_number_at_its_step_and_rounds_at_their_version(tmp_path: Path) -> None:
+    run = with_loggers(tmp_path, {"type": "tensorboard"})
+    for _ in range(2):  # a run that goes on writes a second file
+        [logger] = build_loggers(run)
+        logger.log(RECORD)
+        logger.sample(SAMPLE)
+        logger.close()
+    found = [
+        (event.step, value.tag, value.simple_value)
+        for event in events(run.folder / "tensorboard")
+        for value in event.summary.value
+        if value.WhichOneof("value") == "simple_value"
+    ]
+    expected = [(3, name, value) for name, value in scalars(RECORD).items()]
+    expected += [(2, "evaluation/pass_rate", 0.25), (2, "evaluation/prompts", 64.0)]
+    assert [one[:2] for one in found] == [one[:2] for one in expected * 2]
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in expected * 2])
+    texts = [
+        value
+        for event in events(run.folder / "tensorboard")
+        for value in event.summary.value
+        if value.tensor.string_val
+    ]
+    assert b"1 + 1?" in texts[0].tensor.string_val[0]
+
+
+@pytest.mark.parametrize("library", ["wandb", "trackio"])
+def test_a_logger_without_its_library_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *a: None if name == library else find(name, *a)
+    )
+    with pytest.raises(
+        ConfigError, match=rf"learner\.loggers: {library} needs {library}: pip install {library}"
+    ):
+        check_places(with_loggers(tmp_path, {"type": library, "project": "p"}))
+
+
+def test_weights_and_biases_without_a_key_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    online = with_loggers(tmp_path, {"type": "wandb"})
+    with pytest.raises(ConfigError, match="wandb has no key: set WANDB_API_KEY"):
+        check_places(online)
+    check = [
+        line
+        for line in [*_lines(with_loggers(tmp_path, {"type": "wandb", "mode": "offline"}))]
+        if "wandb" in line
+    ]
+    assert check == []
+    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password secret\n")
+    assert not [line for line in _lines(online) if "wandb" in line]
+
+
+def _lines(run: Run) -> list[str]:
+    try:
+        check_places(run)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+def test_a_logger_that_can_not_begin_is_named_and_one_that_fails_later_costs_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = with_loggers(tmp_path, {"type": "tensorboard"})
+    [logger] = build_loggers(run)
+    monkeypatch.setattr("tensorboardX.SummaryWriter.add_scalar", lambda *_: 1 / 0)
+    logger.log(RECORD)
+    assert "logger_failed logger=tensorboard" in caplog.text
+    logger.close()
+    (tmp_path / "elsewhere").write_text("a file where a folder is wanted")
+    broken = run.model_copy(update={"runs_dir": tmp_path / "elsewhere"})
+    with pytest.raises(RunFailed, match=r"learner\.loggers: tensorboard can't begin"):
+        build_loggers(broken)
