@@ -38,6 +38,7 @@ class Wandb:
             id=run.name,
             resume="allow",
             dir=str(run.folder),
+            settings=wandb.Settings(silent=True),  # the console is the run's own
             config=yaml.safe_load(to_yaml(run)),
         )
         self._run.define_metric("evaluation/*", step_metric="evaluation_version")
