@@ -92,6 +92,9 @@ def a_finished_run(session: PageSession) -> None:
     session.types("millrace journal ls RUN", RUN="demo")
     session.types("millrace journal export RUN --out all.jsonl", RUN="demo")
     session.types(".venv/bin/millrace journal export demo --out answers.jsonl")
+    session.types(
+        ".venv/bin/millrace export demo --version 30 -o model-30", says="version 30 of demo: model-30"
+    )
     with (session.folder / "answers.jsonl").open(encoding="utf-8") as answers:
         trained = str(json.loads(answers.readline())["group"])
     session.types("millrace journal show RUN --group 17", says="answer", RUN="demo", **{"17": trained})
