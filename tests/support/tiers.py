@@ -99,6 +99,7 @@ PLACES = {
 
 # What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
 PROOFS = {
+    "tests/compatibility/test_92978da.py::test_every_step_is_trained_again_offline": "prove-suite",
     "tests/compatibility/test_92978da.py::test_a_version_that_only_its_journal_has_is_exported": "prove-suite",
     "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
     "tests/benchmarks/test_exact_resume.py::"
@@ -139,6 +140,18 @@ PROOFS = {
                 "[split-one-row-of-two]"
             ),
             "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings[split_again-zero-3]",
+            (
+                "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings"
+                "[alone_once_more-zero-0]"
+            ),
+            (
+                "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings"
+                "[alone_once_more-bfloat16]"
+            ),
+            (
+                "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay"
+                "[alone_once_more-skips-0]"
+            ),
             "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-2]",
             "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-3]",
             "test_the_number_of_ranks_may_change_where_nothing_is_split_among_them",
