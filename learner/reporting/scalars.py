@@ -35,3 +35,14 @@ def rounds(record: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, float]]]:
         version = numbers.pop("evaluation/version", None)
         if version is not None:
             yield int(version), numbers
+
+
+def with_newest_round(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return an object's numbers with those of its newest evaluation round, for loggers that know one axis.
+
+    The round's policy version is `evaluation_version`.
+    """
+    numbers = scalars(record)
+    for version, found in rounds(record):
+        numbers |= {"evaluation_version": float(version)} | found
+    return numbers

@@ -13,7 +13,7 @@ import yaml
 from config.learner import TrackioConfig
 from config.loading import to_yaml
 from config.run import Run
-from learner.reporting.scalars import rounds, scalars
+from learner.reporting.scalars import with_newest_round
 
 
 class Trackio:
@@ -37,11 +37,8 @@ class Trackio:
         )
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Keep each number of a step, and of the rounds that have ended."""
-        numbers: dict[str, float] = scalars(record)
-        for version, found in rounds(record):
-            numbers |= {"evaluation_version": float(version)} | found
-        self._run.log(numbers, step=record["step"])
+        """Keep each number of a step, and of the newest round that has ended."""
+        self._run.log(with_newest_round(record), step=record["step"])
 
     def sample(self, record: Mapping[str, Any]) -> None:
         """Keep nothing: samples are in `samples.jsonl`."""

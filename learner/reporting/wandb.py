@@ -13,7 +13,7 @@ import yaml
 from config.learner import WandbConfig
 from config.loading import to_yaml
 from config.run import Run
-from learner.reporting.scalars import rounds, scalars
+from learner.reporting.scalars import with_newest_round
 
 
 class Wandb:
@@ -44,11 +44,8 @@ class Wandb:
         self._run.define_metric("evaluation/*", step_metric="evaluation_version")
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Send each number of a step, and of the rounds that have ended."""
-        numbers: dict[str, float] = scalars(record)
-        for version, found in rounds(record):
-            numbers |= {"evaluation_version": float(version)} | found
-        self._run.log(numbers, step=record["step"])
+        """Send each number of a step, and of the newest round that has ended."""
+        self._run.log(with_newest_round(record), step=record["step"])
 
     def sample(self, record: Mapping[str, Any]) -> None:
         """Send a sample answer with its question."""

@@ -17,7 +17,7 @@ from config.learner import LearnerConfig
 from config.run import Run
 from learner.launch.preflight import check_places
 from learner.reporting.build import build_loggers
-from learner.reporting.scalars import rounds, scalars
+from learner.reporting.scalars import rounds, scalars, with_newest_round
 from tests.support.chain import make_run
 
 RECORD = {
@@ -68,6 +68,8 @@ def test_numbers_are_named_by_their_path_and_nothing_else_is_a_curve() -> None:
         "queues/prompts": 4.0,
     }
     assert list(rounds(RECORD)) == [(2, {"evaluation/pass_rate": 0.25, "evaluation/prompts": 64.0})]
+    two = {"step": 9, "evaluations": [{"version": 2, "pass_rate": 0.25}, {"version": 4, "pass_rate": 0.5}]}
+    assert with_newest_round(two) == {"evaluation_version": 4.0, "evaluation/pass_rate": 0.5}
 
 
 def test_tensorboard_gets_every_number_at_its_step_and_rounds_at_their_version(tmp_path: Path) -> None:
