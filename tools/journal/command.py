@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from broker.messages import ScoreStatus
 from broker.private_redis.server import folder_of
 from tools.arguments import add_run, add_runs_dir, add_steps
 
@@ -18,10 +19,12 @@ SUBVERBS = {
     "export": "one line a completion",
 }
 
+STATUSES = tuple(str(status) for status in ScoreStatus)
+
 EXAMPLES = {
     "ls": "millrace journal ls demo",
     "show": "millrace journal show demo --step 3",
-    "export": "millrace journal export demo --out answers.parquet --steps 10-20",
+    "export": "millrace journal export demo --out wrong.parquet --steps 10-20 --max-score 0",
 }
 
 
@@ -39,15 +42,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet"
             )
             add_steps(parser, "these steps only (all)")
+            parser.add_argument("--task", nargs="+", metavar="NAME", help="these tasks only (all)")
+            parser.add_argument("--source", nargs="+", metavar="NAME", help="these data sources only (all)")
+            parser.add_argument("--status", choices=STATUSES, help="completions of this status only (all)")
+            parser.add_argument("--min-score", type=float, metavar="X", help="scores of at least X only")
+            parser.add_argument("--max-score", type=float, metavar="X", help="scores of at most X only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Lists, shows or exports. Raises what these three raise."""
     folder = folder_of(options.run, options.runs_dir)
     if options.subverb == "export":
-        from tools.journal.export import export
+        from tools.journal.export import Wanted, export
 
-        return export(folder, options.out, options.steps)
+        wanted = Wanted(
+            tasks=options.task,
+            sources=options.source,
+            status=options.status,
+            min_score=options.min_score,
+            max_score=options.max_score,
+        )
+        return export(folder, options.out, options.steps, wanted)
     from tools.journal import show as journal_show
 
     if options.subverb == "ls":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,39 @@ class CannotExport(Permanent):
     """The file can't be written; the message says why."""
 
 
-def export(folder: Path, out: Path, steps: range | None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Says which completions are exported: those that fit everything that is not None."""
+
+    tasks: Sequence[str] | None = None
+    sources: Sequence[str] | None = None
+    status: str | None = None
+    min_score: float | None = None  # a completion without a score fits neither bound
+    max_score: float | None = None
+
+    def fits(self, row: Row) -> bool:
+        """Tells whether a completion is exported."""
+        score = row["score"]
+        return (
+            (self.tasks is None or row["task"] in self.tasks)
+            and (self.sources is None or row["data_source"] in self.sources)
+            and (self.status is None or row["status"] == self.status)
+            and (self.min_score is None or (score is not None and score >= self.min_score))
+            and (self.max_score is None or (score is not None and score <= self.max_score))
+        )
+
+
+EVERYTHING = Wanted()
+
+
+def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYTHING) -> int:
     """Writes the rows of `steps`, or of all.
 
+    Args:
+        folder: of the run.
+        out: file to write.
+        steps: to export; None: all.
+        wanted: which of their completions.
     Returns:
         0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
     Raises:
@@ -44,7 +75,7 @@ def export(folder: Path, out: Path, steps: range | None) -> int:
     try:
         with _writer(out) as write:
             for step, group, advantages in reading.groups():
-                for row in rows_of(step, group, advantages):
+                for row in filter(wanted.fits, rows_of(step, group, advantages)):
                     write(row)
                     written += 1
     except OSError as error:
@@ -149,6 +180,7 @@ def _schema(pa: Any) -> Any:
             ("sample_seconds", number),
             ("worker", text),
             ("task", text),
+            ("data_source", text),
             ("row", whole),
             ("epoch", whole),
             ("seed", whole),

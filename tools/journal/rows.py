@@ -115,6 +115,7 @@ def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -
             "sample_seconds": rollout.seconds,
             "worker": group.worker,
             "task": prompt.task,
+            "data_source": prompt.data_source,
             "row": prompt.row,
             "epoch": prompt.epoch,
             "seed": prompt.seed,

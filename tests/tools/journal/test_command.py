@@ -204,6 +204,7 @@ EXPECTED: dict[str, Any] = {
     "sample_seconds": 1.5,
     "worker": "w-2",
     "task": "math",
+    "data_source": "",
     "row": 0,
     "epoch": 0,
     "seed": 0,
@@ -248,6 +249,28 @@ def test_export_has_a_line_a_completion_in_the_order_of_training(
     ]
     assert capsys.readouterr().out == f"12 completions of 3 steps in {out}\n"
     assert [path.name for path in tmp_path.glob("rows*")] == [out.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["--status", "scored"], [EXPECTED]),
+        (["--status", "unscorable"], [UNSCORABLE]),
+        (["--min-score", "0.9", "--max-score", "1"], [EXPECTED]),
+        (["--max-score", "0.9"], []),
+        (["--task", "math", "code"], [EXPECTED, UNSCORABLE]),
+        (["--task", "code"], []),
+        (["--source", "nowhere"], []),
+    ],
+)
+def test_export_is_of_the_completions_that_are_asked_for(
+    ask: Ask, tmp_path: Path, words: list[str], rows: list[dict[str, Any]]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert ask("export", "--out", out, "--steps", "2", *words) == 0
+    assert list(rows_in(out)) == [
+        {"step": 2, "group": str(4 + place), **row} for place in (0, 1) for row in rows
+    ]
 
 
 def test_parquet_is_written_in_more_than_one_part(
