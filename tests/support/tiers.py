@@ -112,6 +112,7 @@ PROOFS = {
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
+    "tests/e2e/test_objectives.py::test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit": "prove-suite",
     "tests/e2e/test_outages.py::"
     "test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged": "prove-suite",
     "tests/e2e/test_outages.py::test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else": "prove-suite",
