@@ -154,6 +154,6 @@ def test_a_section_without_its_type_is_of_the_type_that_there_was_before_the_sea
     assert (settings.objective.type, settings.weights.type) == ("grpo", "filesystem")
     assert (settings.backend.type, [logger.type for logger in settings.loggers]) == (
         "deepspeed",
-        ["metrics_file"],
+        ["metrics_file", "tensorboard"],
     )
     assert LearnerConfig.model_validate_json(settings.model_dump_json()) == settings

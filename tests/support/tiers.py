@@ -125,6 +125,7 @@ PROOFS = {
     "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
     "tests/e2e/test_redis_restart.py::"
     "test_an_older_replica_and_another_redis_in_its_place_cost_no_group": "prove-suite",
+    "tests/e2e/test_stopping.py::test_a_run_is_paused_killed_changed_gone_on_with_and_drained": "prove-suite",
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
