@@ -3,7 +3,8 @@
 In: what a step measured. Out: the next step's coefficient; rewards less the divergence. Runs in rank 0. Pure, and needs
 no torch.
 
-Source: D. M. Ziegler et al., arXiv:1909.08593, sec. 2.2, for the adaptive coefficient.
+Source: D. M. Ziegler et al., arXiv:1909.08593, sec. 2.2, for the adaptive coefficient. Its gain is not fixed here: it
+is the step's completions divided by the horizon.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from config.learner import CorrectionConfig, KlConfig, ObjectiveConfig
+from config.learner import Aggregate, CorrectionConfig, KlConfig, ObjectiveConfig
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.kl_coefficient import next_coefficient, penalized
@@ -65,11 +65,13 @@ def cispo(smallest: float, largest: float) -> Loss:
     return term
 
 
-def decoupled(low: float, high: float, weight_of: Callable[[Answer, int], float]) -> Loss:
+def decoupled(
+    low: float, high: float, weight_of: Callable[[Answer, int], float], dual: float | None = None
+) -> Loss:
     def term(completion: Answer, place: int, fixed: Answer) -> float:
         token = completion.tokens[place]
         ratio = math.exp(token.now - token.start)
-        return -weight_of(fixed, place) * ppo_term(ratio, completion.advantage, low, high, None)
+        return -weight_of(fixed, place) * ppo_term(ratio, completion.advantage, low, high, dual)
 
     return term
 
@@ -176,6 +178,10 @@ CASES: dict[str, tuple[dict[str, Any], Loss]] = {
     "cispo": ({"type": "cispo", "clip_high": 0.5}, cispo(0.0, 1.5)),
     "cispo with a lower bound": ({"type": "cispo", "clip_low": 0.3, "clip_high": 0.5}, cispo(0.7, 1.5)),
     "decoupled_ppo": ({"type": "decoupled_ppo"}, decoupled(0.2, 0.2, token_weight)),
+    "decoupled_ppo with a dual clip": (
+        {"type": "decoupled_ppo", "dual_clip": 1.3},
+        decoupled(0.2, 0.2, token_weight, 1.3),
+    ),
     "decoupled_ppo by sequence": (
         {"type": "decoupled_ppo", "correction": {"rollout_is": "sequence", "rollout_is_threshold": 3.0}},
         decoupled(0.2, 0.2, sequence_weight),
@@ -314,6 +320,40 @@ def test_what_is_rejected_is_what_the_bands_say(rules: list[str]) -> None:
         assert not kept_tokens(tokens, correction)[~tokens.loss_mask_T].any()
         kept, of = kept + sum(expected), of + len(expected)
     assert 0 < kept < of
+
+
+@pytest.mark.parametrize("aggregate", ["token", "sequence", "prompt", "constant"])
+def test_a_loss_of_what_is_kept_is_that_of_a_batch_without_the_rest(aggregate: Aggregate) -> None:
+    """The slow side never sees what the band rejects, and a completion that loses all its tokens is not there."""
+    correction = CorrectionConfig(rollout_rs=("token_k1",), token_k1=(0.7, 1.4))
+    keys = {"aggregate": aggregate} | ({"constant_length": 12} if aggregate == "constant" else {})
+    for seed in range(6):
+        batch = made_up(seed)
+        tokens = packed(batch, batch, "token")
+        kept_T = kept_tokens(tokens, correction)
+        ids_T = np.repeat(np.arange(len(batch)), [one.prompt_tokens + len(one.tokens) for one in batch])
+        tokens_S = np.bincount(ids_T[kept_T.numpy()], minlength=len(batch))
+        weights = token_weights(
+            ids_T.astype(np.int32),
+            tokens_S,
+            np.array([one.group for one in batch], np.int32),
+            aggregate=aggregate,
+            constant_length=12,
+        )
+        left = replace(
+            tokens,
+            loss_mask_T=kept_T,
+            num_tokens=int(tokens_S.sum()),
+            weights_T=None if weights is None else torch.tensor(weights),
+        )
+        rest = [
+            replace(one, tokens=tuple(t for i, t in enumerate(one.tokens) if slow_keep(one, i, ["token_k1"])))
+            for one in batch
+        ]
+        rest = [one for one in rest if one.tokens]
+        loss = build_objective(OBJECTIVE.validate_python({"type": "grpo"} | keys)).loss(left)
+        expected = total(rest, rest, grpo(0.2, 0.28, 3.0), aggregate)
+        assert loss.value.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("aggregate", ["sequence", "prompt", "constant"])
