@@ -144,18 +144,21 @@ PROOFS = {
             "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings[split_again-zero-3]",
             (
                 "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings"
-                "[alone_once_more-zero-0]"
+                "[single_again-repeated]"
             ),
             (
                 "test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_settings"
-                "[alone_once_more-bfloat16]"
+                "[single_again-bfloat16]"
             ),
             (
                 "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay"
-                "[alone_once_more-skips-0]"
+                "[single_again-skips-0]"
             ),
             "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-2]",
             "test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in_a_replay[split_again-skips-3]",
+            "test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_and_partitioning[single-one-row]",
+            "test_bfloat16_follows_float32_as_far_as_it_can",
+            "test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit",
             "test_the_number_of_ranks_may_change_where_nothing_is_split_among_them",
             "test_a_saved_folder_is_one_that_transformers_loads[split_again-zero-3]",
             "test_a_rank_that_fails_ends_all_and_is_named[split_again-0]",
