@@ -122,6 +122,8 @@ PROOFS = {
     "tests/e2e/test_real_data.py::"
     "test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream": "prove-suite",
     "tests/e2e/test_redis_restart.py::"
+    "test_a_redis_that_was_away_and_a_redis_that_was_emptied_cost_no_group": "prove-suite",
+    "tests/e2e/test_redis_restart.py::"
     "test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing": "prove-suite",
     "tests/e2e/test_redis_restart.py::"
     "test_an_older_replica_and_another_redis_in_its_place_cost_no_group": "prove-suite",

@@ -55,7 +55,8 @@ SLOW = {"a stopped parent", "a fork bomb", "a hang", "a hang that ignores signal
 def test_no_trick_of_an_answer_passes(scorer: CodeTests, hasty: CodeTests, what: str) -> None:
     score = asserts(hasty if what in SLOW else scorer, ATTACKS[what], "assert f(1) == 987654")
     assert score.value == 0.0, score.reason
-    assert score.seconds < (1.0 if what in SLOW else 8.0) + 2.0
+    # Not a measure of speed: a machine that runs every test may be busy, and a hang would take minutes.
+    assert score.seconds < (1.0 if what in SLOW else 8.0) + 8.0
 
 
 @pytest.mark.parametrize(
