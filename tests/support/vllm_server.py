@@ -80,7 +80,8 @@ class Recorder:
             await send(message)
 
         await self._app(scope, receive_and_keep, send_and_keep)
-        if scope.get("path") == "/v1/chat/completions":
+        refused_unread = not asked  # a wrong key
+        if scope.get("path") == "/v1/chat/completions" and not refused_unread:
             self.exchanges.append(Exchange(json.loads(asked), status, json.loads(said)))
 
 
