@@ -235,6 +235,9 @@ class FiltersConfig(Section):
     pass_rate: tuple[float, float] = (0.0, 1.0)
     """Mean scores of a group that trains, bounds included. A group outside is dropped, and another prompt takes its
     slot: what is solved is left alone with [0, 0.9]."""
+    max_replaced: int | None = Field(None, ge=0)
+    """So many groups are replaced for their rewards before a step; what comes beyond trains, on nothing where all its
+    rewards are equal. Unset: no bound."""
     max_empty_groups: int = Field(2000, ge=1)
     """So many groups in a row that are dropped for their rewards end the run, with the reason."""
     truncated: Literal["mask", "keep"] = "mask"
@@ -429,7 +432,10 @@ class LearnerConfig(Section):
     """The one process (of `ranks`) that trains, feeds prompts and owns the journal."""
 
     steps: int = Field(100, ge=1)
-    """Optimizer steps of the run."""
+    """Optimizer steps of the run; one with `epochs` and without `steps` has as many as its epochs make."""
+    epochs: int | None = Field(None, ge=1)
+    """Passes over the training data. The run ends once every row was issued so often and has its outcome, or at
+    `steps`, whichever comes first. Groups that are dropped leave fewer steps."""
     groups_per_step: int = Field(64, ge=1)
     """Scored groups consumed by one optimizer step, over all ranks."""
     mini_batches: int = Field(1, ge=1)
@@ -489,3 +495,8 @@ class LearnerConfig(Section):
     resume: Literal["auto", "never"] | Path = "auto"
     """`auto`: go on where this run stopped, if it has begun. `never`: refuse a name that is taken.
     A checkpoint's folder: a new run begins with its weights."""
+
+    @property
+    def steps_follow_epochs(self) -> bool:
+        """Whether the number of steps is that of the epochs, which the data decide."""
+        return self.epochs is not None and "steps" not in self.model_fields_set

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import socket
 import threading
@@ -205,6 +206,8 @@ class Session:
         """Log what changed in the configuration since the last incarnation. Raises RunFailed for a forbidden change."""
         if before := self.history.ledger.incarnations[-1].get("config"):
             for change in check_changes(before, self.run):
+                if change.startswith("learner.steps:") and self.run.learner.steps_follow_epochs:
+                    continue  # known once the data are read
                 log.info("config_changed %s", change)
 
     def _check_start(self, heartbeat: Heartbeat) -> None:
@@ -242,7 +245,18 @@ class Session:
         log.info(
             "data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint
         )
+        self._count_steps(len(train))
         return train, held_out
+
+    def _count_steps(self, num_rows: int) -> None:
+        """Set the steps of a run that is to last a number of epochs: so many as they make where nothing is dropped."""
+        learner = self.run.learner
+        if learner.epochs is None or not learner.steps_follow_epochs:
+            return
+        steps = math.ceil(learner.epochs * num_rows / learner.groups_per_step)
+        log.info("epochs=%d rows=%d steps=%d", learner.epochs, num_rows, steps)
+        self.run = self.run.model_copy(update={"learner": learner.model_copy(update={"steps": steps})})
+        self.status.run = self.run
 
     def _begin_incarnation(self, train: PromptSource) -> Journal:
         """Claim the run and open the journal, whose first record says how this incarnation is configured."""
@@ -347,8 +361,7 @@ class Session:
         keep_alive: Callable[[], None],
     ) -> TrainingLoop:
         run = self.run
-        version = PolicyVersion(start.version)
-        train, held_out = sources
+        version, (train, held_out) = PolicyVersion(start.version), sources
         evaluation = Evaluation(run, self.run_owner, journal, held_out)
         buffer, vocabulary = GroupBuffer(journal), policy.vocabulary
         intake = Intake(
@@ -370,6 +383,7 @@ class Session:
             intake,
             stop,
             wanted=lambda: operator.wanted,
+            has_issued_all=lambda: feeder.has_issued_all,
             while_waiting=WhileWaiting(feeder, operator, keep_alive),
             set_state=beat.set_state,
             meter=beat.meter,

@@ -92,7 +92,7 @@ class TrainingLoop:
         return self.policy_version.trained
 
     def train(self) -> str:
-        """Train until the last step, or until an operator or a signal ends it: finished, drained or stopped."""
+        """Train until the last step, or until an operator or a signal ends the run: finished, drained or stopped."""
         self._recover()
         self._surviving(
             self.selection.poll_operator
@@ -117,7 +117,8 @@ class TrainingLoop:
         self._clock.lap("train")
         self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum, kl=kl)
         self._clock.lap("journal")  # the step stands, whatever happens now
-        stepped = self.policy.step(batch)
+        # The number of steps that epochs make is known since the data were read, and not to the backend.
+        stepped = self.policy.step(batch, learner if learner.epochs else None)
         if kl is not None:
             stepped = self._adapt(kl, batch, stepped)
         self.policy_version.trained += 1
@@ -140,6 +141,7 @@ class TrainingLoop:
             policy_version=self.version,
             mini_batches=self.run.learner.mini_batches,
             kl_coef=self._kl.value,
+            by_length=self.policy.pads,
         )
 
     def _penalized_rewards(
@@ -218,7 +220,9 @@ class TrainingLoop:
 
         Where a signal comes first, nothing is given up: groups in flight stay in Redis, and the next learner goes on.
         """
-        is_done = self.version >= self.run.learner.steps
+        is_done = self.version >= self.run.learner.steps or (
+            self.selection.has_run_dry() and not self.selection.has_drained()
+        )
         is_last = is_done or self.selection.has_drained()
         if is_last:
             self._evaluate(wait=True)

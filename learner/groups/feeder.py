@@ -65,6 +65,11 @@ class Feeder:
         self.failure: BaseException | None = None
         self.is_open = True  # False: no training group is let in; the operator drains or pauses the run
         self._first_row = first_row
+        epochs = run.learner.epochs
+        self._last = (
+            math.inf if epochs is None else epochs * len(train)
+        )  # the first ordinal that is not issued
+        self._has_reached_end = False
         self._known = known
         self._mean_bytes = mean_bytes
         self._retries: list[str] = []
@@ -86,6 +91,11 @@ class Feeder:
         """Return whether the feeder's thread has ended unasked."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
 
+    @property
+    def has_issued_all(self) -> bool:
+        """Whether every group of the run's epochs was issued, and every retry."""
+        return self._has_reached_end and not self._retries
+
     def raise_failure(self) -> None:
         """Raise what ended the thread, if something did."""
         has_died = self.has_died  # asked first: a thread that ends says why before it does
@@ -103,6 +113,7 @@ class Feeder:
     def rebase(self, position: int) -> None:
         """Go on from where Redis stands."""
         self.position = position
+        self._has_reached_end = False
         if isinstance(self.failure, WentBack):  # any other has ended the thread, and ends the run
             self.failure = None
         self.wake()
@@ -195,10 +206,13 @@ class Feeder:
             return False
         ordinals: list[int] = []
         end = self.position
-        while len(ordinals) < room:
+        while len(ordinals) < room and end < self._last:
             if not self._known(str(end)):
                 ordinals.append(end)
             end += 1
+        if not ordinals:
+            self._has_reached_end = True
+            return False
         groups = self.entries(map(str, ordinals))
         self._has_tried = True
         issued = self.run_owner.issue(self.position, end, budget, version, groups)

@@ -39,11 +39,19 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
     return None
 
 
-def why_empty(group: ScoredGroup, learner: LearnerConfig) -> str | None:
-    """Return why there is nothing to learn from a group; None if there is something."""
+def why_empty(group: ScoredGroup, learner: LearnerConfig, *, may_replace: bool = True) -> str | None:
+    """Return why there is nothing to learn from a group; None if there is something.
+
+    Args:
+        group: a scored one.
+        learner: with the filters.
+        may_replace: False: a group trains whatever its rewards are, if it has some.
+    """
     scored = [reward for reward in group.rewards if reward is not None]
     if not scored:  # the scorers bury such a group, and one of too few scores: scorers.min_scored
         return f"unscorable: none of {len(group.rewards)} scored; {group.scores[0].reason}"
+    if not may_replace:
+        return None
     if learner.filters.zero_variance == "replace" and not has_variance(group.rewards):
         return f"zero_variance: every reward is {scored[0]:g}"
     return _why_outside(group, learner.filters.pass_rate)

@@ -143,6 +143,7 @@ class Intake:
         self._rewards: list[float] = []  # of everything that came back since the last step
         self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
+        self._replaced = 0  # groups dropped for their rewards since the last step
         self._dead_in_a_row = 0
         self._nowhere: set[str] = set()  # ids that were in no entry at the last look
         self._since: dict[str, float] = {}  # working time of issue, by id; the one whose entry was looked at
@@ -235,7 +236,7 @@ class Intake:
     def take_arrivals(self) -> Arrivals:
         """Return what came back since the last call."""
         rewards, dropped = self._rewards, self._dropped
-        self._rewards, self._dropped = [], Counter()
+        self._rewards, self._dropped, self._replaced = [], Counter(), 0
         by_source: dict[str, dict[str, int]] = {}
         by_reason: Counter[str] = Counter()
         for (source, reason), count in sorted(dropped.items()):
@@ -325,7 +326,10 @@ class Intake:
             return
         self._dead_in_a_row = 0
         self._rewards += [reward for reward in group.rewards if reward is not None]
-        if reason := why_empty(group, self.run.learner):
+        most = self.run.learner.filters.max_replaced
+        may_replace = most is None or self._replaced < most
+        if reason := why_empty(group, self.run.learner, may_replace=may_replace):
+            self._replaced += 1
             self._empty_in_a_row += 1
             self._last_reason = reason
             ends[group.group_id] = dropped(group, reason)

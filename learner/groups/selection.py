@@ -31,6 +31,7 @@ class Selection:
 
     Args:
         wanted: what the operator asks for: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
+        has_issued_all: asked whether no group is left to issue: the epochs are over.
         while_waiting: called about every second; raises what ends the run (a failed feeder, a lost fence).
         set_state: receives what the learner waits for, for the heartbeat.
         meter: counts the time spent waiting, by what is waited for.
@@ -43,6 +44,7 @@ class Selection:
         stop: threading.Event,
         *,
         wanted: Callable[[], str],
+        has_issued_all: Callable[[], bool],
         while_waiting: Callable[[], None],
         set_state: Callable[[str], None],
         meter: WorkMeter | None = None,
@@ -57,6 +59,7 @@ class Selection:
         self.breaches = 0  # and without its leave: must stay 0
         self._stop = stop
         self._wanted = wanted
+        self._has_issued_all = has_issued_all
         self._while_waiting = while_waiting
         self._set_state = set_state
         self._checked = 0.0
@@ -70,9 +73,16 @@ class Selection:
         """Return whether a signal asked for the end."""
         return self._stop.is_set()
 
-    def has_drained(self) -> bool:
-        """Return whether a drain has ended: an operator wants it, no group is in flight, and no signal came first."""
+    def has_run_dry(self) -> bool:
+        """Return whether nothing is in flight or to come: an operator drained the run, or its epochs are over.
+
+        A signal that came first is no such end.
+        """
         return not self.is_stopped and self._is_the_rest(())
+
+    def has_drained(self) -> bool:
+        """Return whether the run has run dry because an operator wants it to."""
+        return self._wanted() == DRAIN and self.has_run_dry()
 
     @property
     def is_paused(self) -> bool:
@@ -86,8 +96,8 @@ class Selection:
     def take(self, version: int) -> list[ScoredGroup] | None:
         """Return `groups_per_step` groups that policy version `version` may train on.
 
-        While the run is drained, the last groups are returned, however few. The result is None once stop was asked for,
-        or once nothing is left of a run that is drained.
+        The last groups of a run that is drained, or of its epochs, are returned, however few. The result is None once
+        stop was asked for, or once nothing is left of such a run.
         """
         since = said = time.monotonic()
         while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
@@ -118,8 +128,8 @@ class Selection:
         return None
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
-        """Return whether the run is being drained, and no group but the chosen ones is in flight."""
-        if self._wanted() != DRAIN:
+        """Return whether nothing is issued any more, and no group but the chosen ones is in flight."""
+        if self._wanted() != DRAIN and not self._has_issued_all():
             return False
         return self.intake.run_owner.slot_count() == len(chosen)
 

@@ -92,7 +92,7 @@ def catch_up(
                 _compare(policy, record, scratch)
             settings = _in_micro_batches_of(run.learner.tokens_per_micro_batch, recorded.of(record))
             groups, advantages = _read(folder, record)
-            batch = _packed(record, groups, advantages, settings)
+            batch = _packed(record, groups, advantages, settings, by_length=policy.pads)
             report(record, groups, batch, policy.step(batch, settings))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -165,17 +165,18 @@ class IncarnationSettings:
         return self._parsed[fence]
 
 
-def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig) -> Batch:
+def read_batch(folder: Path, record: Mapping[str, Any], settings: LearnerConfig, *, by_length: bool) -> Batch:
     """Return what a step trained on, packed as it was.
 
     Args:
         folder: of the journal.
         record: the step's.
         settings: of the incarnation that wrote it.
+        by_length: whether the backend pads.
     Raises:
         JournalError: the payload is gone or damaged.
     """
-    return _packed(record, *read_step(folder, record), settings)
+    return _packed(record, *read_step(folder, record), settings, by_length=by_length)
 
 
 def kl_after(
@@ -238,7 +239,12 @@ def _warn_of_smaller_micro_batches(
 
 
 def _packed(
-    record: Mapping[str, Any], groups: Sequence[ScoredGroup], advantages: Advantages, settings: LearnerConfig
+    record: Mapping[str, Any],
+    groups: Sequence[ScoredGroup],
+    advantages: Advantages,
+    settings: LearnerConfig,
+    *,
+    by_length: bool,
 ) -> Batch:
     return pack(
         groups,
@@ -248,6 +254,7 @@ def _packed(
         policy_version=record["step"],
         mini_batches=settings.mini_batches,
         kl_coef=record.get("kl", {}).get("coef", 0.0),
+        by_length=by_length,
     )
 
 

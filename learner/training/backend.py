@@ -50,6 +50,11 @@ class TrainingBackend(WeightHandle, HoldsState, Protocol):
         """The number of tokens that the model's embedding has."""
         ...
 
+    @property
+    def pads(self) -> bool:
+        """Whether the model may run on padded sequences: a micro-batch should then hold some of like length."""
+        ...
+
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Take one optimizer step on a batch.
 

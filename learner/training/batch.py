@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from broker.messages import Completion, FinishReason, ScoredGroup
 
+MICRO_BATCH_COST = 128  # tokens of padding that cost about as much as one more micro-batch on a CPU
 # Each array of a batch with its type on the wire; the order is that of the bytes.
 _ARRAYS = {
     "token_ids": "<i4",
@@ -174,12 +175,13 @@ def pack(
     policy_version: int,
     mini_batches: int = 1,
     kl_coef: float = 0.0,
+    by_length: bool = False,
 ) -> Batch:
     """Pack every completion that trains, each behind its prompt, into micro-batches of a token budget.
 
     A completion that does not train (unscorable, or truncated under `mask`) has counted in the group's baseline and is
-    left out: it costs no computation. Micro-batches are filled first-fit, the longest sequence first. A sequence longer
-    than the budget has a micro-batch to itself.
+    left out: it costs no computation. Micro-batches are filled first-fit, the longest sequence first, or by length. A
+    sequence longer than the budget has a micro-batch to itself.
 
     Args:
         groups: what this step trains on, in the order of the journal.
@@ -189,6 +191,7 @@ def pack(
         policy_version: the learner's version now; a token's lag is this less the version that sampled it.
         mini_batches: optimizer steps; the groups are dealt to them in order, as evenly as can be.
         kl_coef: weight of the divergence to the reference model in this step.
+        by_length: the sequences of a micro-batch are alike in length, and its padded grid stays in the budget.
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
     """
@@ -214,7 +217,7 @@ def pack(
     names = sorted({group.rollout.generator for group in groups})
     tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
     return Batch(
-        **_joined([_packed(own, tokens_per_micro_batch) for own in of_mini], tokens),
+        **_joined([_packed(own, tokens_per_micro_batch, by_length=by_length) for own in of_mini], tokens),
         num_tokens=sum(tokens),
         policy_version=policy_version,
         prompts=np.asarray(prompts, np.int32),
@@ -226,12 +229,13 @@ def pack(
     )
 
 
-def _packed(sequences: Sequence[dict[str, NDArray[Any]]], budget: int) -> list[dict[str, NDArray[Any]]]:
+def _packed(
+    sequences: Sequence[dict[str, NDArray[Any]]], budget: int, *, by_length: bool
+) -> list[dict[str, NDArray[Any]]]:
     """Pack sequences into micro-batches of a budget of tokens."""
     lengths = [len(sequence["token_ids"]) for sequence in sequences]
-    return [
-        _concatenate([sequences[i] for i in indices]) for indices in _first_fit_decreasing(lengths, budget)
-    ]
+    bins = _by_length(lengths, budget) if by_length else _first_fit_decreasing(lengths, budget)
+    return [_concatenate([sequences[i] for i in indices]) for indices in bins]
 
 
 def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
@@ -282,6 +286,31 @@ def _first_fit_decreasing(lengths: Sequence[int], budget: int) -> list[list[int]
         bins[chosen].append(index)
         room[chosen] -= lengths[index]
     return bins
+
+
+def _by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Return the indices of the sequences in each bin, alike in length: padding and bins together cost least.
+
+    The sequences stand in the order of their lengths, and each bin is a stretch of them. The cheapest cuts are found
+    from the shortest stretch on. A stretch of n sequences costs n times its longest one, and what a bin costs.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    longest = np.asarray([lengths[i] for i in order], np.int64)
+    least = np.zeros(len(order) + 1)  # the cost of the first so many sequences
+    cuts = np.zeros(len(order) + 1, np.int64)  # where the last bin of the first so many begins
+    for end in range(1, len(order) + 1):
+        begins = np.arange(end)
+        cells = (end - begins) * longest[:end]
+        cost = np.where(
+            (cells <= budget) | (begins == end - 1), least[:end] + cells + MICRO_BATCH_COST, np.inf
+        )
+        cuts[end] = int(cost.argmin())
+        least[end] = cost[cuts[end]]
+    bins, end = [], len(order)
+    while end:
+        bins.append(order[cuts[end] : end])
+        end = int(cuts[end])
+    return bins[::-1]
 
 
 def _concatenate(sequences: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

@@ -23,6 +23,7 @@ from typing import Any, assert_never
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 from broker.errors import RunFailed
@@ -88,6 +89,9 @@ class DeepSpeedBackend:
         join(self._device, rank=rank, world_size=world_size)
         # ZeRO-3 splits the weights while they are read, and would else take the ranks for one.
         self._deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
+        self._attention = attention_implementation(
+            run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
+        )
         self._channel = CommandChannel()
         self._has_failed = False
         self._model, self._wrapped, self._engine = self._build()
@@ -115,6 +119,11 @@ class DeepSpeedBackend:
         """The number of tokens that the model's embedding has."""
         size: int = self._model.get_input_embeddings().num_embeddings
         return size
+
+    @property
+    def pads(self) -> bool:
+        """Whether the model may run on padded sequences: where attention has no varlen kernels."""
+        return self._attention == "sdpa"
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Rank 0: take one optimizer step on a batch; see `TrainingBackend.step`.
@@ -228,16 +237,13 @@ class DeepSpeedBackend:
         run, on_cuda = self.run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
-        attention = attention_implementation(
-            run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
-        )
         # transformers asks this object, as long as it exists, whether to split the weights among ranks as it reads
         # them.
         from transformers.integrations.deepspeed import HfDeepSpeedConfig
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
         model = load_model(
-            run.model, attention=attention, gradient_checkpointing=run.learner.gradient_checkpointing
+            run.model, attention=self._attention, gradient_checkpointing=run.learner.gradient_checkpointing
         )
         del splitting
         wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
@@ -308,7 +314,7 @@ class DeepSpeedBackend:
                     aggregate=objective.aggregate,
                     constant_length=objective.constant_length,
                 )
-            parts = on_device(own, self._device, weights_N=weights_N)
+            parts = self._on_device(own, weights_N)
             if several and isinstance(objective, DecoupledPpoConfig | CustomObjectiveConfig):
                 for part, (logprobs_T, _) in zip(parts, self._logprobs(parts), strict=True):
                     part.start_logprobs_T = logprobs_T
@@ -327,7 +333,7 @@ class DeepSpeedBackend:
 
         How far learner and sampler are apart is counted here, over the rejected tokens too.
         """
-        parts = on_device(shard, self._device)
+        parts = self._on_device(shard)
         kept = []
         for part, (logprobs_T, entropy_T) in zip(parts, self._logprobs(parts), strict=True):
             tokens = part.tokens(logprobs_T, entropy_T, num_tokens=1)
@@ -338,7 +344,7 @@ class DeepSpeedBackend:
 
     def _divergences(self, shard: Batch) -> list[float]:
         kl = self.run.learner.objective.kl
-        parts = on_device(shard, self._device)
+        parts = self._on_device(shard)
         references = self._references.of(kl).logprobs(parts)
         estimates = [
             kl_estimate(logprobs_T, reference_T, part.loss_mask_T, kl.estimator)
@@ -354,10 +360,13 @@ class DeepSpeedBackend:
         found: list[float] = self._channel.reduce(torch.from_numpy(sums_S)).tolist()
         return found
 
+    def _on_device(self, shard: Batch, weights_N: NDArray[np.float32] | None = None) -> list[MicroBatch]:
+        return on_device(shard, self._device, weights_N=weights_N, may_pad=self.pads)
+
     @torch.no_grad()
     def _logprobs(self, parts: list[MicroBatch]) -> list[tuple[Tensor, Tensor]]:
         """Return the policy's log-probabilities and entropies for each micro-batch, without a gradient."""
-        return [self._engine(part.token_ids_T, part.position_ids_T, part.places_K) for part in parts]
+        return [self._engine(*part.model_inputs) for part in parts]
 
     def _set_optimizer(self, settings: LearnerConfig, version: int) -> float:
         """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
@@ -381,7 +390,7 @@ class DeepSpeedBackend:
         kl_coef: float,
     ) -> None:
         """Add the gradient of one micro-batch."""
-        logprobs_T, entropy_T = self._engine(part.token_ids_T, part.position_ids_T, part.places_K)
+        logprobs_T, entropy_T = self._engine(*part.model_inputs)
         tokens = part.tokens(logprobs_T, entropy_T, num_tokens=num_tokens, kl_coef=kl_coef)
         loss = objective.loss(tokens)
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.

@@ -5,7 +5,7 @@ temperature, with its gradient, and its entropy. Runs in every rank, inside the 
 are more than a linear map of its last hidden state is refused by name: its numbers would be silently wrong.
 """
 
-# T tokens of a micro-batch, K of them trained, C of them in one chunk, D hidden size, V vocabulary.
+# T tokens of a micro-batch, K of them trained, C of them in one chunk, D hidden size, V vocabulary; S rows of L padded.
 
 from __future__ import annotations
 
@@ -172,31 +172,61 @@ class LogprobModel(nn.Module):
     def trains_entropy(self, trains: bool) -> None:
         self.model.get_output_embeddings().trains_entropy = trains
 
-    def forward(self, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        token_ids_T: Tensor,
+        position_ids_T: Tensor,
+        places_K: Tensor,
+        cells_T: Tensor | None = None,
+        grid: tuple[int, int] = (1, 0),
+    ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies of one micro-batch.
 
         Args:
             token_ids_T: the micro-batch's tokens, int64.
             position_ids_T: their places in their sequences, int64; each restart begins a new sequence.
             places_K: indices of the tokens whose log-probability is wanted, int64; never a sequence's first token.
+            cells_T: where each token lies in a grid with a row for each sequence, int64; the model then runs on the
+                padded grid. None: the model runs on the packed row.
+            grid: rows and columns of that grid.
         Returns:
             [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 in other places. The entropies
             have a gradient where `trains_entropy` is set.
         """
+        if cells_T is None:
+            hidden_KD = self._packed(token_ids_T, position_ids_T)[places_K - 1]
+        else:
+            hidden_KD = self._padded(token_ids_T, cells_T, grid)[cells_T[places_K - 1]]
+        # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
+        logprobs_K, entropy_K = self.model.get_output_embeddings()(hidden_KD, token_ids_T[places_K])
+        blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
+        return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
+
+    def _packed(self, token_ids_T: Tensor, position_ids_T: Tensor) -> Tensor:
+        """Return [T, D], the last hidden states of one row."""
         # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
         # and the sequences of a micro-batch attend to each other without a word.
-        hidden_TD = self.model.base_model(
+        hidden_1TD: Tensor = self.model.base_model(
             input_ids=token_ids_T[None],
             position_ids=position_ids_T[None],
             attention_mask=None,
             use_cache=False,
-        ).last_hidden_state[0]
-        # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
-        logprobs_K, entropy_K = self.model.get_output_embeddings()(
-            hidden_TD[places_K - 1], token_ids_T[places_K]
-        )
-        blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
-        return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
+        ).last_hidden_state
+        return hidden_1TD[0]
+
+    def _padded(self, token_ids_T: Tensor, cells_T: Tensor, grid: tuple[int, int]) -> Tensor:
+        """Return [S x L, D], the last hidden states of a padded grid."""
+        # Padding lies behind its sequence, and attention looks back: nothing has to be masked.
+        num_rows, longest = grid
+        ids_SL = token_ids_T.new_zeros(num_rows * longest).index_put((cells_T,), token_ids_T)
+        position_ids_L = torch.arange(longest, device=token_ids_T.device)
+        hidden_SLD: Tensor = self.model.base_model(
+            input_ids=ids_SL.view(num_rows, longest),
+            position_ids=position_ids_L.expand(num_rows, longest),
+            attention_mask=None,
+            use_cache=False,
+        ).last_hidden_state
+        return hidden_SLD.flatten(0, 1)
 
 
 def what_changes_logits(model: PreTrainedModel) -> str:

@@ -4,7 +4,7 @@ In: a shard of a batch, as arrays. Out: its micro-batches as tensors, ready for 
 backend in every rank.
 """
 
-# N tokens of a rank, T tokens of a micro-batch, K of them trained, S sequences of it.
+# N tokens of a rank, T tokens of a micro-batch, K of them trained, S sequences of it, L tokens of its longest.
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from torch import Tensor
 from learner.objective.objective import TokenBatch
 from learner.training.batch import Batch
 
+COMPARED = 1000  # comparisons that cost as much as a token's way through the weights; models differ
+
 
 class MicroBatch:
     """A micro-batch on the device: slices of the arrays that were moved there at once for the whole step."""
@@ -30,6 +32,8 @@ class MicroBatch:
         sequence_ids_T: NDArray[np.int32],
         places_K: Tensor,
         lengths_S: Tensor,
+        cells_T: Tensor | None,
+        grid: tuple[int, int],
     ) -> None:
         self.token_ids_T = tensors["token_ids"][part]
         self.position_ids_T = tensors["position_ids"][part]
@@ -41,10 +45,17 @@ class MicroBatch:
         self.sequence_ids_T = sequence_ids_T  # on the host: the completion of each token in the global batch
         self.places_K = places_K  # indices of the trained tokens
         self.lengths_S = lengths_S
+        self.cells_T = cells_T  # the cell of each token in a grid of S x L, row by row; None: one packed row
+        self.grid = grid
         self.start_logprobs_T: Tensor | None = (
             None  # at the start of the step, where an update has come since
         )
         self.reference_logprobs_T: Tensor | None = None
+
+    @property
+    def model_inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, tuple[int, int]]:
+        """The arguments of `LogprobModel.forward`."""
+        return self.token_ids_T, self.position_ids_T, self.places_K, self.cells_T, self.grid
 
     def tokens(
         self, logprobs_T: Tensor, entropy_T: Tensor, *, num_tokens: int, kl_coef: float = 0.0
@@ -75,7 +86,7 @@ class MicroBatch:
 
 
 def on_device(
-    shard: Batch, device: torch.device, *, weights_N: NDArray[np.float32] | None = None
+    shard: Batch, device: torch.device, *, weights_N: NDArray[np.float32] | None = None, may_pad: bool = False
 ) -> list[MicroBatch]:
     """Move the micro-batches of a shard to the device, by one transfer for each array.
 
@@ -86,6 +97,7 @@ def on_device(
         shard: the rank's.
         device: that trains.
         weights_N: each token's share of the global batch; None: all alike.
+        may_pad: lay the sequences of a micro-batch side by side, padded, where the model has less to do so.
     """
     tensors = {
         "token_ids": _moved(shard.token_ids.astype(np.int64), device),
@@ -100,14 +112,39 @@ def on_device(
     parts = list(shard.micro_batches())
     places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
     lengths = [_lengths(shard.position_ids[part]) for part in parts]
+    cells = [_cells(own) if may_pad and is_cheaper_padded(own) else None for own in lengths]
     return [
         MicroBatch(
-            tensors, part, sequence_ids_T=shard.sequence_ids[part], places_K=places_K, lengths_S=lengths_S
+            tensors,
+            part,
+            sequence_ids_T=shard.sequence_ids[part],
+            places_K=places_K,
+            lengths_S=lengths_S,
+            cells_T=None if cells_T is None else _moved(cells_T, device),
+            grid=(len(own), int(own.max())),
         )
-        for part, places_K, lengths_S in zip(
-            parts, _split(places, device), _split(lengths, device), strict=True
+        for part, places_K, lengths_S, cells_T, own in zip(
+            parts, _split(places, device), _split(lengths, device), cells, lengths, strict=True
         )
     ]
+
+
+def is_cheaper_padded(lengths_S: NDArray[np.int64]) -> bool:
+    """Return whether a model with SDPA has less to do with padded rows than with one packed row of these sequences.
+
+    A token costs what the weights cost, and a share of that for each token that it is compared with. Without varlen
+    kernels a packed row compares every pair of its tokens, and masks most of them afterwards.
+    """
+    padded, packed = len(lengths_S) * int(lengths_S.max()), int(lengths_S.sum())
+    return padded * (COMPARED + int(lengths_S.max())) <= packed * (COMPARED + packed)
+
+
+def _cells(lengths_S: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [T], where each token of packed sequences lies in a grid with a row for each, flattened."""
+    starts_S = np.cumsum(lengths_S) - lengths_S
+    rows_S = np.arange(len(lengths_S)) * lengths_S.max()
+    cells: NDArray[np.int64] = np.arange(lengths_S.sum()) + np.repeat(rows_S - starts_S, lengths_S)
+    return cells
 
 
 def _lengths(position_ids_T: NDArray[np.int32]) -> NDArray[np.int64]:

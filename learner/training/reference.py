@@ -98,7 +98,7 @@ class ReferenceModel:
         """Return [T] for each micro-batch: log-probabilities, nats, float32; 0 where no token trains."""
         if self._stays_on_host:
             self._model.to(self._device)
-        found = [self._model(part.token_ids_T, part.position_ids_T, part.places_K)[0] for part in parts]
+        found = [self._model(*part.model_inputs)[0] for part in parts]
         if self._stays_on_host:
             self._model.to("cpu")
         return found

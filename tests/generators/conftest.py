@@ -1,111 +1,17 @@
-"""A tiny random model on disk, prompts for it, and transformers' own answer to compare an engine's with."""
+"""A tiny random model on disk."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
-from safetensors.torch import save_file
-from tokenizers.pre_tokenizers import ByteLevel
-from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
-
-from broker.messages import Completion, Prompt, Split
-from config.data import DataConfig, ProceduralSource
-from config.generators import EngineConfig, GeneratorsConfig, SamplingConfig
-from config.run import ModelConfig, Run
-
-STOP = "<|endoftext|>"
-VOCABULARY = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), STOP])}
-STOP_ID = VOCABULARY[STOP]
-
-
-def random_model(*, seed: int, tied: bool = True) -> Qwen2ForCausalLM:
-    """Two layers over bytes. Wide initialization, so that its distributions are far from flat and from each other."""
-    torch.manual_seed(seed)
-    config = Qwen2Config(
-        vocab_size=len(VOCABULARY),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=4096,
-        tie_word_embeddings=tied,
-        initializer_range=0.15,
-        eos_token_id=STOP_ID,
-        pad_token_id=STOP_ID,
-        bos_token_id=None,
-        dtype="float32",
-    )
-    model: Qwen2ForCausalLM = Qwen2ForCausalLM(config).eval()
-    return model
-
-
-def save_weights(model: PreTrainedModel, file: Path) -> Path:
-    """Write a safetensors file as the learner does: a tied tensor once."""
-    tied = set(model.all_tied_weights_keys)
-    save_file({name: tensor.clone() for name, tensor in model.state_dict().items() if name not in tied}, file)
-    return file
-
-
-def save_folder(folder: Path, *, tied: bool) -> Path:
-    """Return a Hugging Face folder: config, weights (seed 0) and a byte-level tokenizer."""
-    random_model(seed=0, tied=tied).save_pretrained(folder)
-    Qwen2Tokenizer(
-        vocab=VOCABULARY, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP
-    ).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a tied embedding."""
+    from tests.support.byte_model import (
+        save_folder,  # transformers loads for seconds, and most tests need none of it
+    )
+
     return save_folder(tmp_path_factory.mktemp("tiny_model"), tied=True)
-
-
-def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context: int = 96) -> Run:
-    """Return the run of a tiny model. `context`: tokens of a prompt and its completion."""
-    return Run(
-        name="engines",
-        model=ModelConfig(path=str(model), dtype="float32"),
-        data=DataConfig(train=ProceduralSource(), max_prompt_tokens=context - max_tokens),
-        sampling=SamplingConfig(max_tokens=max_tokens),
-        generators=GeneratorsConfig(engine=engine),
-    )
-
-
-def make_prompt(
-    text: str, *, n: int = 4, seed: int = 0, temperature: float = 1.0, max_tokens: int = 24
-) -> Prompt:
-    """Return a prompt of the bytes of `text`."""
-    return Prompt(
-        group_id=str(seed),
-        split=Split.TRAIN,
-        task="math",
-        n=n,
-        floor=0,
-        issued_at=0.0,
-        epoch=0,
-        row=0,
-        fingerprint="",
-        seed=seed,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        messages=({"role": "user", "content": text},),
-        token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32),
-        verification_info={},
-    )
-
-
-def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Completion) -> NDArray[np.float32]:
-    """Log-probability of every sampled token by one full forward of transformers, without a cache."""
-    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.token_ids.tolist()]])
-    with torch.inference_mode():
-        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
-    chosen = torch.log_softmax(logits.float() / prompt.temperature, -1).gather(
-        -1, ids[0, len(prompt.token_ids) :, None]
-    )
-    return chosen[:, 0].numpy()

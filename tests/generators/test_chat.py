@@ -13,7 +13,7 @@ from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.run import ModelConfig
 from generators.chat import load_chat
-from tests.generators.conftest import STOP, STOP_ID, VOCABULARY
+from tests.support.byte_model import STOP, STOP_ID, VOCABULARY
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from generators import chat, decoding
 from generators.chat import Chat
 from generators.decoding import open_decoder
 from generators.engines.scripted import ScriptedEngine
-from tests.generators.conftest import make_prompt, make_run
+from tests.support.byte_model import make_prompt, make_run
 
 
 def silent(rollout: SampledGroup) -> SampledGroup:

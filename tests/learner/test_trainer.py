@@ -134,6 +134,24 @@ def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_co
     assert kl_after(section, ledger.steps[1], batch, {}) == state
 
 
+def test_a_run_of_one_epoch_ends_once_every_row_was_trained_or_dropped(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    chain = make_chain(learner={"epochs": 1, "steps": 100}, evaluation={"every": 0})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    assert trainer.train() == FINISHED
+    trainer.metrics.close()
+    ledger = read_ledger(chain.run.folder / "journal")
+    dropped = {group_id for group_id, outcome in ledger.outcomes.items() if outcome.kind == "dropped"}
+    assert dropped == {"2", "5", "8"}  # of ten rows
+    trained = [group_id for record in ledger.steps for group_id in record["ids"]]
+    assert sorted(trained) == ["0", "1", "3", "4", "6", "7", "9"]
+    assert [len(record["ids"]) for record in ledger.steps] == [2, 2, 2, 1]  # what is left, however few
+    assert (chain.run.folder / "model").is_dir()
+
+
 def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
     make_chain: MakeChain, hands: list[Hands]
 ) -> None:
@@ -224,7 +242,7 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     watch(chain.journal, "check_fence")
     watch(chain.run_owner, "announce")
     watch(chain.run_owner, "retire")
-    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_: None)  # nothing else ends
+    monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_, **__: None)  # nothing else ends
     hands.append(Hands(chain))
     hands[0].start()
     trainer = make_trainer(chain)

@@ -145,6 +145,7 @@ class Chain:
             self.intake,
             self.stop,
             wanted=lambda: self.wanted,
+            has_issued_all=lambda: False,
             while_waiting=lambda: None,
             set_state=self.said.append,
         )
@@ -240,6 +241,7 @@ class FilePolicy:
     """A policy whose weights are the number of steps that it has done."""
 
     vocabulary = 100
+    pads = False
 
     def __init__(self) -> None:
         self.steps = 0

@@ -15,6 +15,8 @@ from learner.weight_sync.transport import SavedWeights
 class HashPolicy:
     """Enough of `learner.training.deepspeed.DeepSpeedBackend` to be checkpointed and replayed."""
 
+    pads = False
+
     def __init__(self, seed: str = "model") -> None:
         self.weights = hashlib.sha256(seed.encode()).hexdigest()
         self.steps: list[tuple[int, LearnerConfig | None]] = []  # (version, settings) of each

@@ -70,6 +70,7 @@ def make_trainer(
         chain.intake,
         chain.stop,
         wanted=lambda: operator.wanted,
+        has_issued_all=lambda: feeder.has_issued_all,
         while_waiting=WhileWaiting(feeder, operator, KeepAlive(policy)),
         set_state=chain.said.append,
     )

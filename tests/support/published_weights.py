@@ -12,7 +12,7 @@ from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
 from config.generators import ScriptedEngineConfig
 from generators.engines.scripted import ScriptedEngine
-from tests.generators.conftest import make_run
+from tests.support.byte_model import make_run
 
 
 class RecordingEngine(ScriptedEngine):

@@ -41,6 +41,7 @@ class ToyBackend:
     """A model of one logit a token, on one rank, trained by hand."""
 
     vocabulary = 100
+    pads = False
 
     def __init__(self, run: Run, rank: int, world_size: int, rate: float = 0.1) -> None:
         assert (rank, world_size) == (0, 1)

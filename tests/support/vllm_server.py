@@ -20,7 +20,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from tests.generators.conftest import STOP_ID, VOCABULARY, random_model
+from tests.support.byte_model import STOP_ID, VOCABULARY, random_model
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM

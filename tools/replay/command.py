@@ -117,7 +117,7 @@ class Replay:
             raise NothingToReplay("the journal has no record of it")
         settings = self._lives.of(record)
         try:
-            batch = read_batch(self._journal, record, settings)
+            batch = read_batch(self._journal, record, settings, by_length=self._policy.pads)
         except JournalError:
             self._damaged.add(step)
             raise

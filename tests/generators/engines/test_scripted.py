@@ -13,7 +13,7 @@ import pytest
 from broker.messages import Completion, FinishReason, Prompt
 from config.generators import ScriptedEngineConfig
 from generators.engines.build import build_engine
-from tests.generators.conftest import make_prompt, make_run
+from tests.support.byte_model import make_prompt, make_run
 
 
 def sampled(config: ScriptedEngineConfig, prompt: Prompt, *, version: int = 3) -> tuple[Completion, ...]:

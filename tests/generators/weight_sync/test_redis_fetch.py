@@ -38,7 +38,7 @@ from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.relay import Relay, RelayTransport
 from learner.weight_sync.version_folder import FILE
-from tests.generators.conftest import make_run as make_engine_run
+from tests.support.byte_model import make_run as make_engine_run
 from tests.support.chain import FilePolicy, make_run
 from tests.support.published_weights import RecordingEngine
 from tests.support.waiting import wait_until

@@ -109,6 +109,29 @@ def test_a_dropped_group_is_replaced_even_in_the_last_step(
     wait_until(lambda: chain.slots == {"1", "2"})
 
 
+def test_each_row_is_issued_once_an_epoch_and_then_nothing_more(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
+    chain = make_chain(learner={"epochs": 2, "steps": 100})
+    feeder = start_feeder(chain, known={"18", "19"}.__contains__)
+    issued: set[str] = set()
+
+    def has_all() -> bool:
+        new = chain.slots - issued
+        issued.update(new)
+        assert feeder.has_issued_all in {False, len(issued) == 18}
+        chain.run_owner.retire(new)
+        feeder.wake()
+        return feeder.has_issued_all
+
+    wait_until(has_all)
+    assert issued == {str(number) for number in range(18)}  # two times ten rows; the ledger knew two of them
+    feeder.insert(["3-r1"])
+    assert not feeder.has_issued_all
+    wait_until(lambda: chain.slots == {"3-r1"})
+    wait_until(lambda: feeder.has_issued_all)
+
+
 def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: StartFeeder) -> None:
     feeder = start_feeder(chain)
     wait_until(lambda: len(chain.slots) == 4)

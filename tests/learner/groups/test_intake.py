@@ -47,6 +47,25 @@ def test_a_group_outside_the_pass_rates_is_dropped_with_its_number(
         assert chain.intake.take_arrivals().dropped_by_source == {"math": {reason.split(":")[0]: 1}}
 
 
+def test_so_many_groups_are_replaced_before_a_step_and_what_comes_beyond_trains(
+    make_chain: MakeChain,
+) -> None:
+    chain = make_chain(learner={"filters": {"max_replaced": 1}})
+    replaced, kept, good = chain.issue(3)
+    for group_id in (replaced, kept):
+        chain.score(group_id, [1.0, 1.0])
+        chain.read()
+    chain.score(good)
+    chain.read()
+    assert set(chain.buffer.groups) == chain.slots == {kept, good}
+    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1}
+    (next_one,) = chain.issue(1)
+    chain.score(next_one, [0.0, 0.0])
+    chain.read()
+    assert chain.slots == {kept, good}
+    assert chain.intake.take_arrivals().dropped == {"zero_variance": 1}  # of the step after
+
+
 def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(chain: Chain) -> None:
     flat, good = chain.issue(2)
     chain.score(flat, [1.0, 1.0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.messages import FinishReason, Span
-from learner.training.batch import Batch, pack
+from learner.training.batch import MICRO_BATCH_COST, Batch, pack
 from tests.support.tiny import completion, group, random_groups
 
 TOKEN_FIELDS = ("token_ids", "position_ids", "sampled_logprobs", "advantages", "loss_mask", "lags")
@@ -23,7 +23,9 @@ def assert_same(one: Batch, other: Batch) -> None:
         )
 
 
-def batch_of(lengths: list[int], *, tokens_per_micro_batch: int, policy_version: int = 0) -> Batch:
+def batch_of(
+    lengths: list[int], *, tokens_per_micro_batch: int, policy_version: int = 0, by_length: bool = False
+) -> Batch:
     """One group whose sequences (prompt of one token included) have these lengths; the tokens of sequence i are i."""
     completions = [completion([i] * (length - 1)) for i, length in enumerate(lengths)]
     return pack(
@@ -32,6 +34,7 @@ def batch_of(lengths: list[int], *, tokens_per_micro_batch: int, policy_version:
         tokens_per_micro_batch=tokens_per_micro_batch,
         truncated="keep",
         policy_version=policy_version,
+        by_length=by_length,
     )
 
 
@@ -66,6 +69,57 @@ def test_rows_are_filled_first_fit_longest_first(
         [*np.flatnonzero(batch.position_ids[row] == 0), row.stop - row.start] for row in batch.micro_batches()
     ]
     assert [np.diff(row).tolist() for row in starts] == rows
+
+
+@pytest.mark.parametrize(
+    ("lengths", "budget", "rows"),
+    [
+        (
+            [400, 10, 390, 12],
+            4096,
+            [[400, 390], [12, 10]],
+        ),  # apart: padding would cost more than a micro-batch
+        ([40, 30, 20, 10], 4096, [[40, 30, 20, 10]]),  # together: it would not
+        ([400, 400, 400], 900, [[400], [400, 400]]),  # the padded grid stays in the budget
+        ([5000, 4000], 4096, [[5000], [4000]]),  # longer than the budget: alone, whole
+        ([], 8, []),
+    ],
+)
+def test_by_length_the_rows_of_a_micro_batch_are_alike(
+    lengths: list[int], budget: int, rows: list[list[int]]
+) -> None:
+    batch = batch_of(lengths, tokens_per_micro_batch=budget, by_length=True)
+    found = [
+        np.diff([*np.flatnonzero(batch.position_ids[row] == 0), row.stop - row.start]).tolist()
+        for row in batch.micro_batches()
+    ]
+    assert found == rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_cut_by_length_costs_less(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(20, 400, size=9).tolist()
+    batch = batch_of(lengths, tokens_per_micro_batch=1000, by_length=True)
+
+    def cost(rows: list[list[int]]) -> float:
+        if any(len(row) > 1 and len(row) * max(row) > 1000 for row in rows):
+            return np.inf
+        return sum(len(row) * max(row) + MICRO_BATCH_COST for row in rows)
+
+    ordered = sorted(lengths, reverse=True)
+    least = min(
+        cost(
+            [row.tolist() for row in np.split(ordered, np.flatnonzero([cut >> i & 1 for i in range(8)]) + 1)]
+        )
+        for cut in range(2**8)
+    )
+    found = [
+        np.diff([*np.flatnonzero(batch.position_ids[row] == 0), row.stop - row.start]).tolist()
+        for row in batch.micro_batches()
+    ]
+    assert sorted(length for row in found for length in row) == sorted(lengths)
+    assert cost(found) == least
 
 
 def test_what_does_not_train_is_left_out_of_the_rows_and_of_the_mean() -> None:

@@ -104,6 +104,22 @@ def test_packed_equals_unpacked_in_values_and_gradients(
         torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-4, msg=name)
 
 
+def test_a_padded_grid_gives_the_same_values_and_gradients_as_a_packed_row(folder: Path) -> None:
+    model, logprobs, entropy = packed(folder, logits_at_once=WHOLE, gradient_checkpointing=False)
+    weights = torch.linspace(-1, 1, len(logprobs))
+    (logprobs * weights).sum().backward()
+    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    token_ids, positions, mask = packed_row()
+    cells = positions + positions.eq(0).cumsum(0).sub(1) * 23  # rows of the longest sequence
+    padded, padded_entropy = model(token_ids, positions, places(mask), cells, (3, 23))
+    torch.testing.assert_close(padded[mask], logprobs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(padded_entropy[mask], entropy, atol=1e-5, rtol=0)
+    (padded[mask] * weights).sum().backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], atol=1e-5, rtol=1e-4, msg=name)
+
+
 def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Path) -> None:
     """Positions that do not restart are the mistake that the tests above have to be able to notice."""
     model, logprobs, _ = packed(folder, logits_at_once=WHOLE, gradient_checkpointing=False)

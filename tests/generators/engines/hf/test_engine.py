@@ -17,7 +17,7 @@ from broker.errors import Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import HfEngineConfig
 from generators.engines.hf.engine import HfEngine
-from tests.generators.conftest import (
+from tests.support.byte_model import (
     STOP_ID,
     VOCABULARY,
     make_prompt,

@@ -18,7 +18,7 @@ GENERATOR = """
 import asyncio, sys
 from pathlib import Path
 from generators.engines.vllm.engine import VllmEngine
-from tests.generators.conftest import make_run
+from tests.support.byte_model import make_run
 from tests.support.small_vllm import CONFIG
 
 async def main():

@@ -33,7 +33,8 @@ from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.liveness import EngineDied, Lifeline
 from scorers import api
 from scorers.served_model.client import Endpoint, EndpointMisused
-from tests.generators.conftest import (
+from tests.support import judging
+from tests.support.byte_model import (
     STOP,
     STOP_ID,
     VOCABULARY,
@@ -43,7 +44,6 @@ from tests.generators.conftest import (
     reference_logprobs,
     save_weights,
 )
-from tests.support import judging
 from tests.support.judging import GRADED, JUDGED, Judging, answers
 from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
 
