@@ -55,7 +55,7 @@ from learner.resume.replay import IncarnationSettings, Interrupted, catch_up, kl
 from learner.status import Status, check_redis, read_status
 from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
 from learner.training import checkpoint
-from learner.training.checkpoint import Checkpoints, Progress
+from learner.training.checkpoint import Checkpoints, Progress, read_progress
 from learner.weight_sync.build import build_transport
 from learner.weight_sync.publisher import Publisher
 
@@ -253,10 +253,19 @@ class Session:
         learner = self.run.learner
         if learner.epochs is None or not learner.steps_follow_epochs:
             return
-        steps = math.ceil(learner.epochs * num_rows / learner.groups_per_step)
+        steps = self._begins_at() + math.ceil(learner.epochs * num_rows / learner.groups_per_step)
         log.info("epochs=%d rows=%d steps=%d", learner.epochs, num_rows, steps)
         self.run = self.run.model_copy(update={"learner": learner.model_copy(update={"steps": steps})})
         self.status.run = self.run
+
+    def _begins_at(self) -> int:
+        """Return the policy version that the run began with."""
+        if self.history.ledger.steps:
+            return int(self.history.ledger.steps[0]["step"])
+        start = self.run.learner.resume
+        if self.history.has_begun:
+            start = self.history.first_incarnation.get("start") or "never"
+        return 0 if start in {"auto", "never"} else read_progress(Path(start)).version
 
     def _begin_incarnation(self, train: PromptSource) -> Journal:
         """Claim the run and open the journal, whose first record says how this incarnation is configured."""

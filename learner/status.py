@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -37,6 +38,7 @@ class Status:
         self._link = link
         self._keys = keys
         self._run_owner = run_owner
+        self.steps_follow_epochs = run.learner.steps_follow_epochs
         self._file = run.folder / "status.json"
         self._advice = ""
         self._version = 0
@@ -131,6 +133,7 @@ class Status:
             "version": version,
             "begun": self._begun,
             "steps": self.run.learner.steps,
+            "epochs": self._ended_by_epochs(status, version),
             "at": time.time(),
             "advice": self._advice,
         }
@@ -141,8 +144,26 @@ class Status:
         except OSError as error:  # a full disk may be the very reason: the other roles must hear of it
             log.error("status_not_written file=%s error=%s", self._file, error)  # noqa: TRY400
 
+    def _ended_by_epochs(self, status: str, version: int) -> int | None:
+        learner = self.run.learner
+        by_epochs = self.steps_follow_epochs or version < learner.steps
+        return learner.epochs if status == "finished" and by_epochs else None
 
-def read_status(folder: Path) -> dict[str, str]:
+
+def has_reached_end(run: Run, version: int) -> bool:
+    """Return whether a run that has finished has nothing left to do: its steps are done, or its epochs are over.
+
+    Args:
+        run: as it is configured now.
+        version: optimizer steps done.
+    """
+    learner = run.learner
+    if learner.epochs is not None and read_status(run.folder).get("epochs") == learner.epochs:
+        return True
+    return version >= learner.steps and not learner.steps_follow_epochs
+
+
+def read_status(folder: Path) -> dict[str, Any]:
     """Return what status.json in a run's folder says; empty where there is none."""
     try:
         return dict(json.loads((folder / "status.json").read_text()))

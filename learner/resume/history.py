@@ -25,7 +25,7 @@ from broker.keys import Keys
 from broker.protocol.run_reader import RunReader
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
-from learner.status import read_status
+from learner.status import has_reached_end, read_status
 from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
     redis = RunReader(link, keys)
     status = redis.status() or read_status(run.folder).get("status", "")
     steps = history.ledger.steps
-    if status == "finished" and (not steps or steps[-1]["step"] + 1 >= run.learner.steps):
+    if status == "finished" and (not steps or has_reached_end(run, steps[-1]["step"] + 1)):
         raise AlreadyFinished(f"run {run.name} is finished; its model is in {run.folder / 'model'}")
     if not history.has_begun:
         if redis.position() > 0:
@@ -183,7 +183,7 @@ def check_start(run: Run, folder: Path) -> None:
     ]
     if other:
         raise RunFailed(f"{name} is a checkpoint of a learner of another shape: {'; '.join(other)}")
-    if version >= run.learner.steps:
+    if version >= run.learner.steps and not run.learner.steps_follow_epochs:
         raise RunFailed(
             f"{name} stands at step {version}, and learner.steps={run.learner.steps} are no more than that"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,10 @@ from broker.joining import RunState, reset_run_state, state_of
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask, asked, explain, explanation
+from config.learner import LearnerConfig
 from config.loading import from_yaml
 from config.run import Run
-from learner.status import Status, check_redis, read_status
+from learner.status import Status, check_redis, has_reached_end, read_status
 from tests.conftest import free_port
 from tests.support.chain import make_run
 
@@ -244,3 +246,31 @@ def test_an_old_redis_is_refused(
         return
     with pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed"):
         check_redis(run, link)
+
+
+@pytest.mark.parametrize(
+    ("ended", "learner", "has_nothing_left"),
+    [
+        ({"version": 7, "epochs": None}, {"steps": 7}, True),
+        ({"version": 7, "epochs": None}, {"steps": 8}, False),  # more steps were asked for
+        ({"version": 7, "epochs": 2}, {"epochs": 2}, True),
+        ({"version": 7, "epochs": 2}, {"epochs": 3}, False),  # another epoch was asked for
+        ({"version": 7, "epochs": 2}, {"steps": 90, "epochs": 2}, True),
+        (
+            {"version": 7, "epochs": None},
+            {"steps": 9, "epochs": 2},
+            False,
+        ),  # its steps ended it, and there are more
+        ({"version": 200, "epochs": None}, {"epochs": 2}, False),  # how many steps that makes, the data say
+    ],
+)
+def test_a_finished_run_has_nothing_left_to_do_unless_more_is_asked_for(
+    tmp_path: Path, ended: dict[str, Any], learner: dict[str, int], has_nothing_left: bool
+) -> None:
+    run = make_run(tmp_path, learner=learner)
+    if "steps" not in learner:
+        unset = {name: value for name, value in run.learner.model_dump().items() if name != "steps"}
+        run = run.model_copy(update={"learner": LearnerConfig.model_validate(unset)})
+    run.folder.mkdir(parents=True)
+    (run.folder / "status.json").write_text(json.dumps({"status": "finished"} | ended))
+    assert has_reached_end(run, ended["version"]) is has_nothing_left

@@ -113,6 +113,8 @@ PROOFS = {
     "tests/e2e/test_chaos_command.py::"
     "test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean": "prove-suite",
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
+    "tests/e2e/test_epochs.py::"
+    "test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
     "tests/e2e/test_objectives.py::test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit": "prove-suite",

@@ -263,8 +263,8 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
     how = found.status or ("stopped" if outcome.reason == "stopped" else "failed")
     write = sys.stdout.write
     write(
-        f"\nrun {run.name}: {how} after {max(found.version, 0)} of {run.learner.steps} steps, "
-        f"{int(seconds) // 60} min {int(seconds) % 60} s\n"
+        f"\nrun {run.name}: {how} after {max(found.version, 0)} of {found.steps or run.learner.steps} "
+        f"steps, {int(seconds) // 60} min {int(seconds) % 60} s\n"
     )
     rates = found.pass_rates
     if rates:
