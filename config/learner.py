@@ -287,6 +287,19 @@ class OptimizerConfig(Section):
     """Largest norm of the gradient."""
 
 
+class LoraConfig(Section):
+    """LoRA: low-rank adapters train in place of the model's weights. Generators are given the merged weights."""
+
+    rank: int = Field(32, ge=1)
+    """Rank of each adapter."""
+    alpha: int = Field(64, ge=1)
+    """An adapter's product is multiplied by alpha / rank."""
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Names of the layers that have adapters, as `q_proj`; `all-linear`: every linear layer but the head."""
+    adapter: Path | None = None
+    """Folder of an adapter to begin with, as PEFT writes it; unset: new ones, which change nothing at first."""
+
+
 class ZeroConfig(Section):
     """DeepSpeed's partitioning."""
 
@@ -477,6 +490,8 @@ class LearnerConfig(Section):
     """Bounds on the difference between learner and generators."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
+    lora: LoraConfig | None = None
+    """Adapters that train in place of the model's weights; unset: all weights train."""
     zero: ZeroConfig = ZeroConfig()
     """DeepSpeed's partitioning."""
     weights: WeightsConfig = FilesystemTransportConfig()

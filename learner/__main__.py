@@ -162,9 +162,11 @@ def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingB
     """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
     from learner.data.prompts import check_reference, load_tokenizer
     from learner.training.build import build_backend
+    from learner.training.lora import check_adapter
 
     tokenizer = load_tokenizer(run)
     check_reference(run, tokenizer)
+    check_adapter(run)
     return tokenizer, build_backend(run, rank=0, world_size=world_size)
 
 

@@ -7,6 +7,7 @@ old run's configuration, needs no such file.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def _missing(run: Run) -> Iterator[str]:
     if kl.coef and kl.reference is not None and is_path(kl.reference) and not Path(kl.reference).is_dir():
         yield f"learner.objective.kl.reference={kl.reference}: there is no such folder, and no name on the hub is so"
     yield from missing_loggers(run)
+    lora = run.learner.lora
+    if lora is not None and importlib.util.find_spec("peft") is None:
+        yield "learner.lora needs peft: pip install peft"
+    if lora is not None and lora.adapter is not None and not lora.adapter.is_dir():
+        yield f"learner.lora.adapter={lora.adapter}: there is no such folder"
     for key, source in (("train", run.data.train), ("held_out", run.data.held_out)):
         if not isinstance(source, DatasetSource):
             continue

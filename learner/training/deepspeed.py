@@ -48,6 +48,7 @@ from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.lora import ADAPTER, add_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import elements, in_parts, load_model, write_model_folder, write_weights
 from learner.training.process_group import Command, CommandChannel, device_of, join
@@ -101,6 +102,7 @@ class DeepSpeedBackend:
             device=self._device,
             world_size=world_size,
             vocabulary=self.vocabulary,
+            policy=self._engine,
         )
         if run.learner.objective.kl.coef:
             self._references.of(run.learner.objective.kl)  # a reference that is missing is named at the start
@@ -246,6 +248,8 @@ class DeepSpeedBackend:
             run.model, attention=self._attention, gradient_checkpointing=run.learner.gradient_checkpointing
         )
         del splitting
+        if run.learner.lora is not None:
+            add_adapter(model, run.learner.lora, seed=run.seed)
         wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
@@ -450,13 +454,19 @@ class DeepSpeedBackend:
         return weights
 
     def _save_weights(self, file: Path) -> SavedWeights | None:
-        weights = self._weights()
-        return write_weights(self._model, weights, file) if self._rank == 0 else None
+        weights, lora = self._weights(), self.run.learner.lora
+        if self._rank > 0:
+            return None
+        return write_weights(self._model, weights if lora is None else merged(weights, lora), file)
 
     def _save_model(self, folder: Path) -> None:
-        weights = self._weights()
-        if self._rank == 0:
-            write_model_folder(self._model, weights, folder, source=self.run.model)
+        weights, lora = self._weights(), self.run.learner.lora
+        if self._rank > 0:
+            return
+        if lora is not None:
+            write_adapter(weights, folder / ADAPTER, lora=lora, source=self.run.model)
+            weights = merged(weights, lora)
+        write_model_folder(self._model, weights, folder, source=self.run.model)
 
     def _shape(self) -> dict[str, Any]:
         """Return the settings that a checkpoint has to fit."""

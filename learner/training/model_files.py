@@ -61,7 +61,7 @@ def load_model(
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    arguments = _hub_arguments(model)
+    arguments = hub_arguments(model)
     config = AutoConfig.from_pretrained(model.path, **arguments)
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
@@ -166,13 +166,13 @@ def write_folder(
 
     folder.mkdir(parents=True, exist_ok=True)
     config = AutoConfig.from_pretrained(
-        source.path, **_hub_arguments(source)
+        source.path, **hub_arguments(source)
     )  # the model's own: with its dropout
     config.dtype = getattr(torch, source.dtype)
     config.save_pretrained(folder)
     with suppress(OSError):  # a model need not have one
-        GenerationConfig.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source.path, **_hub_arguments(source)).save_pretrained(folder)
+        GenerationConfig.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
     plan = split_torch_state_dict_into_shards(dict(tensors), max_shard_size=shard_bytes)
     for name, names in plan.filename_to_tensors.items():
         write_safetensors({tensor: tensors[tensor] for tensor in names}, folder / name)
@@ -202,7 +202,7 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
         yield part
 
 
-def _hub_arguments(model: ModelConfig) -> dict[str, Any]:
+def hub_arguments(model: ModelConfig) -> dict[str, Any]:
     """Return the arguments of every `from_pretrained` of this model."""
     return {
         "revision": model.revision or "main",

@@ -22,6 +22,7 @@ from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
 from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
 
@@ -104,13 +105,37 @@ class ReferenceModel:
         return found
 
 
+class PolicyWithoutAdapter:
+    """The reference of a policy that trains adapters: its own model as it was before them. It takes no memory."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    @torch.no_grad()
+    def logprobs(self, parts: Iterable[MicroBatch]) -> list[Tensor]:
+        """Return [T] for each micro-batch, as `ReferenceModel.logprobs`."""
+        with without_adapter(self._policy):
+            return [self._policy(*part.model_inputs)[0] for part in parts]
+
+
 class References:
     """Holds the reference model of each step: the run's, or an earlier incarnation's when its steps are replayed."""
 
     def __init__(
-        self, run: Run, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int
+        self, run: Run, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int, policy: Any
     ) -> None:
+        """Take what a reference is loaded with; none is loaded yet.
+
+        Args:
+            run: the resolved run.
+            deepspeed: the library, imported for this device.
+            device: where the passes run.
+            world_size: number of ranks.
+            vocabulary: tokens of the policy's embedding.
+            policy: the engine that trains.
+        """
         self._run = run
+        self._policy = policy
         self._arguments = {
             "deepspeed": deepspeed,
             "device": device,
@@ -119,8 +144,10 @@ class References:
         }
         self._loaded: tuple[tuple[str, bool], ReferenceModel] | None = None
 
-    def of(self, kl: KlConfig) -> ReferenceModel:
+    def of(self, kl: KlConfig) -> ReferenceModel | PolicyWithoutAdapter:
         """Load the reference of a section, or return the one that was loaded for the same model; a collective."""
+        if kl.reference is None and self._run.learner.lora is not None:
+            return PolicyWithoutAdapter(self._policy)
         wanted = (reference_source(self._run, kl).path, kl.offload)
         if self._loaded is None or self._loaded[0] != wanted:
             self._loaded = None  # lets go of the other one first

@@ -98,7 +98,7 @@ def needs_of(run: Run | None, size: Size | None) -> list[Need]:
                 folder=run.folder,
                 what="checkpoints and the trained model",
                 is_sure=True,
-                count=checkpoints_bytes(run, size.parameters),
+                count=checkpoints_bytes(run, size),
             ),
         ]
     return needs
@@ -140,7 +140,7 @@ def memory(run: Run | None, size: Size | None, *, available: Callable[[], int] |
     free = (available or available_memory)()
     if run is None or size is None:
         return MEMORY.ok(f"{readable(free)} available")
-    training, sampling = training_bytes(run, size.parameters), sampling_bytes(run, size.parameters)
+    training, sampling = training_bytes(run, size), sampling_bytes(run, size.parameters)
     reference = reference_bytes(run, size.parameters)
     beside = f"the reference model {readable(reference)}, " if reference else ""
     seen = (

@@ -26,6 +26,7 @@ BYTES_OF = {"float32": 4, "bfloat16": 2}
 OPTIMIZER_BYTES = 12  # a parameter, in float32: the master weight and AdamW's two moments
 TRAINING_BYTES = 8  # beside the optimizer: gradients, and what they are summed up in
 HEADER = struct.Struct("<Q")  # of a safetensors file: the length of its description
+NO_ADAPTER = re.compile(r"embed|lm_head|wte|wpe")  # in the names of matrices that `all-linear` leaves out
 BILLIONS = re.compile(r"(\d+(?:\.\d+)?)[bB](?![a-zA-Z])")  # in a model's name: Qwen2.5-0.5B
 
 
@@ -35,6 +36,7 @@ class Size:
 
     parameters: int
     source: str  # how the number is known
+    matrix_edges: int = 0  # rows and columns of all matrices but embeddings and head; 0: not known
 
 
 def bytes_in_flight(run: Run) -> float:
@@ -61,15 +63,23 @@ def weights_bytes(run: Run, parameters: int) -> int:
     return parameters * BYTES_OF[run.model.dtype] * (KEEP + 1)
 
 
-def checkpoints_bytes(run: Run, parameters: int) -> int:
+def checkpoints_bytes(run: Run, size: Size) -> int:
     """Returns what the kept checkpoints take, the one that is being written, and the trained model in the end."""
-    one = BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES
-    return parameters * (one * (run.learner.checkpoint.keep + 1) + BYTES_OF[run.model.dtype])
+    one = size.parameters * BYTES_OF[run.model.dtype] + trained_parameters(run, size) * OPTIMIZER_BYTES
+    return one * (run.learner.checkpoint.keep + 1) + size.parameters * BYTES_OF[run.model.dtype]
 
 
-def training_bytes(run: Run, parameters: int) -> int:
+def training_bytes(run: Run, size: Size) -> int:
     """Returns the learner's memory for the model, all ranks together, activations not counted."""
-    return parameters * (BYTES_OF[run.model.dtype] + OPTIMIZER_BYTES + TRAINING_BYTES)
+    beside = OPTIMIZER_BYTES + TRAINING_BYTES
+    return size.parameters * BYTES_OF[run.model.dtype] + trained_parameters(run, size) * beside
+
+
+def trained_parameters(run: Run, size: Size) -> int:
+    """Returns how many parameters train: all, or those of the adapters, about a hundredth where no file says it."""
+    if run.learner.lora is None:
+        return size.parameters
+    return run.learner.lora.rank * size.matrix_edges or size.parameters // 100
 
 
 def reference_bytes(run: Run, parameters: int) -> int:
@@ -80,7 +90,9 @@ def reference_bytes(run: Run, parameters: int) -> int:
         parameters: of the policy; a reference of another size is looked for.
     """
     kl = run.learner.objective.kl
-    if not kl.coef:
+    if not kl.coef or (
+        run.learner.lora is not None and kl.reference is None
+    ):  # then the policy without its adapter
         return 0
     found = None if kl.reference is None else size_of(run.model.model_copy(update={"path": kl.reference}))
     copies = 1 if run.learner.zero.stage == 3 else run.learner.ranks
@@ -95,8 +107,12 @@ def sampling_bytes(run: Run, parameters: int) -> int:
 def size_of(model: ModelConfig) -> Size | None:
     """Finds how large the model is: from its files, in a folder or the hub's cache, else from its name."""
     for folder in (Path(model.path), *_cached(model.path)):
-        if counted := sum(_parameters_in(file) for file in sorted(folder.glob("*.safetensors"))):
-            return Size(counted, f"as {folder} has them")
+        shapes = [shape for file in sorted(folder.glob("*.safetensors")) for shape in _shapes_in(file)]
+        if counted := sum(math.prod(shape) for _, shape in shapes):
+            edges = sum(
+                sum(shape) for name, shape in shapes if len(shape) == 2 and not NO_ADAPTER.search(name)
+            )
+            return Size(counted, f"as {folder} has them", edges)
     if found := BILLIONS.search(Path(model.path).name):
         return Size(int(float(found[1]) * 1e9), f"by the name {Path(model.path).name}")
     return None
@@ -110,12 +126,12 @@ def _cached(name: str) -> Iterator[Path]:
     yield from sorted(snapshots, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def _parameters_in(file: Path) -> int:
-    """Counts the elements of all tensors, by the head of a safetensors file; 0 where the file is of another kind."""
+def _shapes_in(file: Path) -> list[tuple[str, list[int]]]:
+    """Reads the names and shapes of all tensors from the head of a safetensors file; none of a file of another kind."""
     try:
         with file.open("rb") as stream:
             (length,) = HEADER.unpack(stream.read(HEADER.size))
             described = json.loads(stream.read(min(length, 100 * MIB)))
-        return sum(math.prod(tensor["shape"]) for name, tensor in described.items() if name != "__metadata__")
+        return [(name, list(tensor["shape"])) for name, tensor in described.items() if name != "__metadata__"]
     except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError):
-        return 0
+        return []

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     exported = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     exported = exported.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
     file = folder_of(published(exported), version) / FILE
-    if file.is_file():
+    if file.is_file() and exported.learner.lora is None:  # the published file lacks the adapter alone
         _copy(file, exported, out)
     else:
         code, is_first = _make(exported, ledger, version, options)

@@ -39,7 +39,7 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
     assert doctor_needs.bytes_in_flight(run) == 20 * 1000 * 12
     assert doctor_needs.journal_bytes(run) == 50 * step
     assert doctor_needs.weights_bytes(run, 1000) == 1000 * 2 * 3
-    assert doctor_needs.checkpoints_bytes(run, 1000) == 1000 * (14 * 3 + 2)
+    assert doctor_needs.checkpoints_bytes(run, doctor_needs.Size(1000, "")) == 1000 * (14 * 3 + 2)
     for journal, steps in (({"keep": "since_checkpoint"}, 15), ({"keep_mb": 1}, 15), ({"keep_mb": 2}, 27)):
         section = run.learner.model_copy(update={"journal": run.learner.journal.model_validate(journal)})
         assert doctor_needs.journal_bytes(run.model_copy(update={"learner": section})) == steps * step, (
@@ -49,13 +49,13 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
 
 def test_a_models_size_is_read_from_its_files_where_they_are_here(make_run: MakeRun, tmp_path: Path) -> None:
     header = json.dumps(
-        {"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "b": {"shape": [5]}}
+        {"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "embed": {"shape": [5, 1]}}
     ).encode()
     for number in (1, 2):
         (tmp_path / f"model-{number}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     (tmp_path / "other.safetensors").write_bytes(b"junk")
     assert doctor_needs.size_of(make_run(model={"path": str(tmp_path)}).model) == doctor_needs.Size(
-        34, f"as {tmp_path} has them"
+        34, f"as {tmp_path} has them", 14
     )
     assert doctor_needs.size_of(make_run(model={"path": "me/nameless"}).model) is None
     assert_found(
@@ -102,6 +102,13 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
         update={"learner": LearnerConfig.model_validate({"ranks": 2, "objective": {"kl": {"coef": 0.1}}})}
     )
     assert_found(machine.memory(pulled, size, available=lambda: 30 * GIB), OK, "the reference model 3.7 GiB")
+
+    adapted = run.model_copy(update={"learner": LearnerConfig.model_validate({"lora": {"rank": 8}})})
+    known = doctor_needs.Size(1_000_000_000, "", 500_000)  # adapters of 4 million parameters
+    assert_found(
+        machine.memory(adapted, known, available=lambda: 10 * GIB), OK, "training 1.9 GiB, 2 generators"
+    )
+    assert doctor_needs.trained_parameters(adapted, size) == 10_000_000
 
     several = make_run(learner={"ranks": 2})
     for asked, total, level in (

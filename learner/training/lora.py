@@ -1,0 +1,217 @@
+"""LoRA adapters: small matrices beside a model's linear layers train, and the model's own weights stay.
+
+In: a loaded model and `learner.lora`. Out: the same model with adapters in its layers; its weights merged, for whoever
+samples; the adapter alone, as PEFT writes and reads it. Used by the backend in every rank. PEFT makes the layers. The
+merge is our own, since it runs on weights that were gathered from all ranks, and leaves the model as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from broker.errors import RunFailed
+from config.learner import LoraConfig
+from config.run import ModelConfig, Run
+from learner.journal.disk import sync
+from learner.training.model_files import hub_arguments, write_safetensors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # files of an adapter's folder
+ADAPTER = "adapter"  # folder of the adapter in a model's folder
+_BASE = ".base_layer."  # in the name of a weight that has an adapter beside it
+_A, _B = ".lora_A.default.weight", ".lora_B.default.weight"
+_PREFIX = "base_model.model."  # of names in an adapter's file
+
+
+def add_adapter(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
+    """Put adapters into a model's layers, and leave nothing else to train.
+
+    A new adapter changes nothing: its second matrix is 0. Its first one is drawn by the seed, alike on all ranks.
+
+    Args:
+        model: as it was loaded; changed in place.
+        lora: rank, alpha, targets, and the adapter to begin with.
+        seed: of the first matrices.
+    Raises:
+        RunFailed: the targets are no layers of this model, or the adapter to begin with does not fit.
+    """
+    _inject(model, lora, seed=seed)
+    dtype = model.dtype
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(
+                dtype
+            )  # PEFT's are float32; the backend keeps masters of its own
+    if lora.adapter is not None:
+        found = _read(lora)
+        own = _own(model)
+        _check_fit(lora, found, {name: tuple(parameter.shape) for name, parameter in own.items()})
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(found[name])
+
+
+def check_adapter(run: Run) -> None:
+    """Check that the adapter which the run begins with, if it names one, is one of this model. Loads no weights.
+
+    Raises:
+        RunFailed: there is no such adapter, or it is another model's, or of another rank.
+    """
+    lora = run.learner.lora
+    if lora is None:
+        return
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    arguments = hub_arguments(run.model)
+    config = AutoConfig.from_pretrained(run.model.path, **arguments)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=run.model.trust_remote_code)
+        _inject(model, lora, seed=0)
+    if lora.adapter is not None:
+        shapes = {name: tuple(parameter.shape) for name, parameter in _own(model).items()}
+        _check_fit(lora, _read(lora), shapes)
+
+
+def merged(weights: Mapping[str, Tensor], lora: LoraConfig) -> dict[str, Tensor]:
+    """Return a model's weights with its adapters added, under the names that they have without adapters.
+
+    Args:
+        weights: every weight of the model with adapters, by parameter name, on one device.
+        lora: of the adapters.
+    """
+    scale, found = lora.alpha / lora.rank, {}
+    for name, weight in weights.items():
+        if name.endswith((_A, _B)):
+            continue
+        module, is_base, rest = name.rpartition(_BASE)
+        if is_base and rest == "weight":
+            low_rank = weights[module + _B].float() @ weights[module + _A].float()
+            weight = (weight.float() + scale * low_rank).to(weight.dtype)  # noqa: PLW2901
+        found[name.replace(_BASE, ".")] = weight
+    return found
+
+
+def write_adapter(
+    weights: Mapping[str, Tensor], folder: Path, *, lora: LoraConfig, source: ModelConfig
+) -> None:
+    """Write the adapter alone, as `peft.PeftModel.from_pretrained` and vLLM read it; fsynced.
+
+    Args:
+        weights: as for `merged`; only the adapters' are written.
+        folder: made if it is not there.
+        lora: of the adapters.
+        source: of the model that they are for.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = _peft_config(lora)
+    config.base_model_name_or_path = source.path
+    config.save_pretrained(folder)
+    write_safetensors(
+        {_saved_name(name): weight for name, weight in weights.items() if name.endswith((_A, _B))},
+        folder / WEIGHTS,
+    )
+    for file in (*folder.iterdir(), folder):
+        sync(file)
+
+
+@contextmanager
+def without_adapter(model: nn.Module) -> Iterator[None]:
+    """Have the model run as it was before its adapters, within the block; for passes without a gradient."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+def _inject(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
+    from peft import inject_adapter_in_model
+
+    torch.manual_seed(seed)
+    try:
+        inject_adapter_in_model(_peft_config(lora), model)
+    except ValueError as error:
+        raise RunFailed(f"learner.lora.targets={lora.targets}: {error}") from error
+    if any(
+        ".base_layer.bias" in name and parameter.requires_grad for name, parameter in model.named_parameters()
+    ):
+        raise RuntimeError("PEFT trains biases, which the merge would lose")
+
+
+def _peft_config(lora: LoraConfig) -> Any:
+    from peft import LoraConfig as PeftConfig
+    from peft import TaskType
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    return PeftConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets,
+        lora_dropout=0.0,
+        bias="none",
+        task_type=TaskType.CAUSAL_LM,
+    )
+
+
+def _own(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the adapters' parameters by the names of an adapter's file."""
+    return {
+        _saved_name(name): parameter
+        for name, parameter in model.named_parameters()
+        if name.endswith((_A, _B))
+    }
+
+
+def _saved_name(name: str) -> str:
+    return _PREFIX + name.replace(".default.", ".")
+
+
+def _read(lora: LoraConfig) -> dict[str, Tensor]:
+    """Read the adapter to begin with. Raises RunFailed where there is none, or it is of another rank or weight."""
+    folder = Path(str(lora.adapter))
+    key = f"learner.lora.adapter={folder}"
+    try:
+        described = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        found = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RunFailed(f"{key}: no adapter as PEFT writes it: {error}") from error
+    wanted = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha}
+    for name, value in wanted.items():
+        if described.get(name) != value:
+            raise RunFailed(
+                f"{key}: its {name} is {described.get(name)}, and the run's is {value}: "
+                "set learner.lora.rank and learner.lora.alpha to those of the adapter"
+            )
+    unknown = [name for name in ("use_rslora", "use_dora", "modules_to_save") if described.get(name)]
+    if unknown:
+        raise RunFailed(f"{key}: it was made with {', '.join(unknown)}, which this learner does not train")
+    return found
+
+
+def _check_fit(lora: LoraConfig, found: Mapping[str, Tensor], shapes: Mapping[str, Iterable[int]]) -> None:
+    """Check an adapter's tensors against those of the model's layers. Raises RunFailed with the first that differs."""
+    key = f"learner.lora.adapter={lora.adapter}"
+    for name in sorted(found.keys() | shapes.keys()):
+        there = tuple(found[name].shape) if name in found else None
+        here = tuple(shapes[name]) if name in shapes else None
+        if there != here:
+            raise RunFailed(
+                f"{key}: it is for another model or other layers: {name} has the shape {there} there, and {here} "
+                "in this model with learner.lora.targets"
+            )
