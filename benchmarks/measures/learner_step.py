@@ -1,129 +1,184 @@
-"""Seconds of one optimizer step of the demo's batch, beside plain transformers and torch.
+"""Seconds of one optimizer step, beside the faster of two loops of plain transformers and torch: padded and packed.
 
-From scored groups to new weights, on the same tokens, one thread each. Ours packs rows without padding and runs
-DeepSpeed's engine (ZeRO as in the recipe); the peer pads all sequences into one batch, takes the logits of every place,
-and steps torch's AdamW. The first step starts from the same weights in both, and its gradients must agree.
+From scored groups to new weights, on the same tokens, with as many threads. Ours runs DeepSpeed's engine (ZeRO as in
+the recipe), on rows of like length. The padded peer takes the sequences as they come; the packed one fills rows first-
+fit, with restarting positions. Both take the logits of every place, and step torch's AdamW. The first step starts from
+the same weights everywhere, and its gradients must agree.
 """
 
-# B sequences, T tokens of the longest.
+# B rows, T tokens of the longest.
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.comparison import Comparison, Turn, take_turns, timed
+from benchmarks.comparison import Comparison, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
-from broker.messages import SampledGroup, ScoredGroup
+from benchmarks.rigs.groups import prompt as made_up_prompt
+from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.learner import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
 from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend, adamw_arguments, learning_rate
 
-PEER = "peer: padded batch, transformers, torch's AdamW"
+Layout = Literal["padded", "packed"]
 TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line of the table.
+
+    Attributes:
+        is_large: a model of 50 million parameters; else the demo's of 0.2 million.
+        is_long: answers of 64 to 512 tokens; else those that the demo's model gives.
+        padded_rows: sequences of one micro-batch of the padded peer.
+        packed_tokens: tokens of one micro-batch of the packed peer.
+        tokens: of one of ours.
+    """
+
+    is_large: bool = False
+    is_long: bool = False
+    groups: int = 16
+    rounds: int = 5
+    threads: int = 1
+    padded_rows: int = 128
+    packed_tokens: int = 512
+    tokens: int = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """The sizes that are measured."""
 
-    groups: int = 16  # of one step
-    rounds: int = 5
+    cases: tuple[Case, ...]
 
 
-FULL, SMOKE = Size(), Size(groups=2, rounds=1)
+FULL = Size(cases=(Case(), Case(is_long=True, rounds=3, padded_rows=16, packed_tokens=1024, tokens=4096)))
+SMOKE = Size(cases=(Case(groups=2, rounds=1),))
 
 
 def measure(size: Size) -> list[Comparison]:
-    """Make one comparison of a whole step."""
+    """Make a comparison of a whole step for each case."""
+    return [_compare(case) for case in size.cases]
+
+
+def _compare(case: Case) -> Comparison:
     with tempfile.TemporaryDirectory() as folder:
-        run = demo_run(
-            Path(folder),
-            data={"train": {"type": "procedural", "split": "train", "size": size.groups}},
-            learner={"device": "cpu"},
-        )
-        groups = _groups(run, size.groups)
-        torch.set_num_threads(1)
-        peer, policy = PlainLearner(run), DeepSpeedBackend(run, rank=0, world_size=1)
-        norms: dict[str, list[float]] = {"ours": [], "other": []}
+        run, groups = _prepared(Path(folder), case)
+        torch.set_num_threads(case.threads)
+        policy = DeepSpeedBackend(run, rank=0, world_size=1)
+        layouts: tuple[Layout, ...] = ("padded", "packed")
+        peers = {layout: PlainLearner(run, case, layout) for layout in layouts}
 
-        def ours(number: int) -> Turn:
-            def step() -> float:
-                norms["ours"].append(
-                    policy.step(_pack(run, groups, number, run.learner.tokens_per_micro_batch))["grad_norm"]
-                )
-                return 1.0
+        def ours(number: int) -> float:
+            batch = _pack(run, groups, number, run.learner.tokens_per_micro_batch, by_length=True)
+            return policy.step(batch)["grad_norm"]
 
-            return timed(step)
+        def other(layout: Layout, number: int) -> float:
+            return peers[layout].step(groups, number)
 
-        def other(number: int) -> Turn:
-            def step() -> float:
-                # Rows with room for one token: every sequence has one to itself.
-                norms["other"].append(peer.step(_pack(run, groups, number, 1)))
-                return 1.0
-
-            return timed(step)
-
-        mine, others = take_turns(ours, other, rounds=size.rounds)
+        sides: dict[str, Callable[[int], float]] = {"ours": ours}
+        sides |= {layout: partial(other, layout) for layout in peers}
+        seconds, norms = _take_turns(sides, case.rounds)
         policy.close()
-    if not math.isclose(norms["ours"][0], norms["other"][0], rel_tol=TOLERANCE):
-        raise RuntimeError(
-            f"the first gradients have the norms {norms['ours'][0]} and {norms['other'][0]}: the two do "
-            "not do the same work"
-        )
+        parameters = sum(parameter.numel() for parameter in peers["padded"].model.parameters())
+    if any(not math.isclose(norm, norms["ours"], rel_tol=TOLERANCE) for norm in norms.values()):
+        raise RuntimeError(f"the first gradients have the norms {norms}: not all do the same work")
     tokens = _pack(run, groups, 0, 1).num_tokens
-    return [
-        Comparison(
-            what=f"step on {size.groups} x {run.sampling.group_size} completions, {tokens:,} trained tokens",
-            unit="s",
-            less_is_better=True,
-            ours=[turn.seconds for turn in mine],
-            beside=PEER,
-            other=[turn.seconds for turn in others],
-        )
-    ]
+    faster = min(peers, key=lambda layout: median(seconds[layout]))
+    slower = next(layout for layout in peers if layout != faster)
+    return Comparison(
+        what=f"step on {case.groups} x {run.sampling.group_size} completions, {tokens:,} trained tokens, "
+        f"{parameters / 1e6:.1f} M parameters, threads: {case.threads}",
+        unit="s",
+        less_is_better=True,
+        ours=seconds["ours"],
+        beside=f"peer: {faster}, transformers, torch's AdamW ({slower}: {median(seconds[slower]):.3g})",
+        other=seconds[faster],
+    )
+
+
+def _take_turns(
+    sides: dict[str, Callable[[int], float]], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Time all sides in every round, another one first each time; the first round is not counted.
+
+    Returns:
+        The seconds of each counted round, and the gradient's norm of the first one, by side.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    norms: dict[str, float] = {}
+    names = list(sides)
+    for number in range(rounds + 1):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            turn = timed(partial(sides[name], number))
+            if number:
+                seconds[name].append(turn.seconds)
+            else:
+                norms[name] = turn.amount
+    return seconds, norms
 
 
 class PlainLearner:
-    """A GRPO learner as one writes it in an afternoon: one padded batch, all logits, torch's own optimizer."""
+    """A GRPO learner as one writes it in an afternoon: all logits, torch's own optimizer, no engine."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, case: Case, layout: Layout) -> None:
+        self._run, self._case, self._layout = run, case, layout
         disable_progress_bar()
-        self._model: Any = AutoModelForCausalLM.from_pretrained(run.model.path, dtype=torch.float32)
-        self._model.train()
-        self._optimizer = torch.optim.AdamW(
-            self._model.parameters(), **adamw_arguments(run.learner.optimizer)
-        )
+        self.model: Any = AutoModelForCausalLM.from_pretrained(run.model.path, dtype=torch.float32)
+        self.model.train()
+        self._optimizer = torch.optim.AdamW(self.model.parameters(), **adamw_arguments(run.learner.optimizer))
 
-    def step(self, batch: Batch) -> float:
-        """Take a step on a batch of one sequence a row; return the gradient's norm before clipping."""
+    def step(self, groups: Sequence[ScoredGroup], version: int) -> float:
+        """Take a step on groups; return the gradient's norm before clipping."""
+        if self._layout == "packed":
+            batch = _pack(self._run, groups, version, self._case.packed_tokens)
+            parts = [[part] for part in batch.micro_batches()]
+        else:
+            batch = _pack(self._run, groups, version, 1)  # every sequence has a row to itself
+            rows = list(batch.micro_batches())
+            at_once = self._case.padded_rows
+            parts = [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
+        for part in parts:
+            self._loss(batch, part).backward()
+        optimizer = self._run.learner.optimizer
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optimizer.grad_clip)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate(optimizer, version, steps=self._run.learner.steps)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        return float(norm)
 
+    def _loss(self, batch: Batch, rows: Sequence[slice]) -> Tensor:
         def padded(name: str) -> Tensor:
-            return pad_sequence(
-                [torch.tensor(getattr(batch, name)[row]) for row in batch.micro_batches()], batch_first=True
-            )
+            arrays = [torch.tensor(getattr(batch, name)[row]) for row in rows]
+            return pad_sequence(arrays, batch_first=True)
 
         ids_BT = padded("token_ids").long()
-        keys_BT = pad_sequence(
-            [torch.ones(row.stop - row.start) for row in batch.micro_batches()], batch_first=True
-        )
-        logits = self._model(input_ids=ids_BT, attention_mask=keys_BT, use_cache=False).logits[:, :-1].float()
-        logprobs_BT = (
-            (logits / self._run.sampling.temperature).log_softmax(-1).gather(-1, ids_BT[:, 1:, None])[..., 0]
-        )
+        if self._layout == "packed":
+            more = {"position_ids": padded("position_ids").long()}
+        else:
+            keys = [torch.ones(row.stop - row.start) for row in rows]
+            more = {"attention_mask": pad_sequence(keys, batch_first=True)}
+        logits = self.model(input_ids=ids_BT, use_cache=False, **more).logits[:, :-1].float()
+        logprobs = (logits / self._run.sampling.temperature).log_softmax(-1)
+        logprobs_BT = logprobs.gather(-1, ids_BT[:, 1:, None])[..., 0]
         objective = self._run.learner.objective
         if not isinstance(objective, GrpoConfig):
             raise TypeError(f"the comparison is with GRPO, not {objective.type}")
@@ -134,30 +189,78 @@ class PlainLearner:
         if objective.dual_clip is not None:
             bounded_BT = torch.maximum(gain_BT, objective.dual_clip * advantages_BT)
             gain_BT = torch.where(advantages_BT < 0, bounded_BT, gain_BT)
-        loss = -torch.where(padded("loss_mask")[:, 1:], gain_BT, 0.0).sum() / batch.num_tokens
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._run.learner.optimizer.grad_clip)
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(
-                self._run.learner.optimizer, batch.policy_version, steps=self._run.learner.steps
-            )
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        return float(norm)
+        return -torch.where(padded("loss_mask")[:, 1:], gain_BT, 0.0).sum() / batch.num_tokens
 
 
-def _groups(run: Run, count: int) -> list[ScoredGroup]:
-    """Make groups as the demo's model samples them, every second completion rewarded."""
-    prompts = demo_prompts(run, count)
-    with demo_engine(run) as sample:
-        completions = sample(prompts)
-    return [
-        scored(SampledGroup(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
-        for prompt, group in zip(prompts, completions, strict=True)
-    ]
+def _prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
+    """Return the run, with its model on the disk, and the groups of a step."""
+    run = demo_run(
+        folder,
+        data={"train": {"type": "procedural", "split": "train", "size": case.groups}},
+        learner={"device": "cpu", "threads": case.threads, "tokens_per_micro_batch": case.tokens},
+    )
+    prompts = demo_prompts(run, case.groups)
+    if case.is_long:
+        random = np.random.default_rng(0)
+        lengths = random.integers(64, 513, (case.groups, run.sampling.group_size)).tolist()
+    else:
+        with demo_engine(run) as sample:
+            sampled = sample(prompts)
+        if not case.is_large:
+            rollouts = zip(prompts, sampled, strict=True)
+            return run, [
+                scored(SampledGroup(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
+                for prompt, group in rollouts
+            ]
+        lengths = [[len(completion.token_ids) for completion in group] for group in sampled]
+    if case.is_large:
+        run = run.model_copy(update={"model": run.model.model_copy(update={"path": _large_model(folder)})})
+    return run, [_made_up(number, some) for number, some in enumerate(lengths)]
 
 
-def _pack(run: Run, groups: Sequence[ScoredGroup], version: int, tokens_per_micro_batch: int) -> Batch:
+def _large_model(folder: Path) -> str:
+    """Write a random Qwen2 of 50 million parameters, and return its folder."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=8192,
+        hidden_size=512,
+        intermediate_size=1536,
+        num_hidden_layers=14,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        dtype="float32",
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder / "large")
+    return str(folder / "large")
+
+
+def _made_up(number: int, lengths: Sequence[int]) -> ScoredGroup:
+    """Make a group of random tokens, which a model that knows nothing gives about these log-probabilities."""
+    random = np.random.default_rng(number)
+    completions = tuple(
+        Completion.of_one_segment(
+            token_ids=random.integers(0, 64, length, dtype=np.int32),
+            logprobs=np.full(length, -4.0, np.float32),
+            policy_spans=(Span(version=0, first=0, count=length),),
+            finish_reason=FinishReason.STOP,
+            text="",
+        )
+        for length in lengths
+    )
+    asked = made_up_prompt(str(number), n=len(completions))
+    return scored(SampledGroup(prompt=asked, completions=completions, generator="generator-0", seconds=1.0))
+
+
+def _pack(
+    run: Run,
+    groups: Sequence[ScoredGroup],
+    version: int,
+    tokens_per_micro_batch: int,
+    *,
+    by_length: bool = False,
+) -> Batch:
     advantages = [group_advantages(group.rewards, run.learner.advantage.scale) for group in groups]
     return pack(
         groups,
@@ -165,4 +268,5 @@ def _pack(run: Run, groups: Sequence[ScoredGroup], version: int, tokens_per_micr
         tokens_per_micro_batch=tokens_per_micro_batch,
         truncated=run.learner.filters.truncated,
         policy_version=version,
+        by_length=by_length,
     )
