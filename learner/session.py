@@ -339,7 +339,7 @@ class Session:
             stepped: Mapping[str, float],
         ) -> None:
             nonlocal kl
-            metrics.replayed(record, groups, batch, as_record(stepped))
+            metrics.replayed(record, groups, batch, as_record(stepped, batch))
             kl = kl_after(recorded.of(record).objective.kl, record, batch, stepped)
 
         try:
@@ -434,7 +434,7 @@ class Session:
             log.warning("status_not_told error=%s", error)
 
     def _close(self, trainer: TrainingLoop) -> None:
-        """Close the files and draw the picture, which is worth having even of a run that failed.
+        """Close the files, draw the picture and write the report, which are worth having even of a run that failed.
 
         Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
         """
@@ -449,6 +449,12 @@ class Session:
             draw(self.run.folder)
         except Exception:
             log.exception("curves_not_drawn")
+        try:
+            from learner.reporting.report.page import write_report
+
+            write_report(self.run.folder)
+        except Exception:
+            log.exception("report_not_written")
 
 
 def _is_asked_for(error: PipelineError, stop: threading.Event) -> bool:

@@ -298,7 +298,7 @@ class TrainingLoop:
                 "reward_mean": trained if arrivals.reward_mean is None else arrivals.reward_mean,
                 "reward_mean_trained": trained,
                 **batch_facts(groups, batch),
-                **{name: value for name, value in as_record(stepped).items() if name != "seconds"},
+                **{name: value for name, value in as_record(stepped, batch).items() if name != "seconds"},
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(arrivals.dropped.values()),
                 "dropped_by_reason": arrivals.dropped,

@@ -91,6 +91,11 @@ VERBS: Mapping[str, Verb] = {
         "list, show or export what a run trained on",
         "millrace journal export demo --out answers.jsonl",
     ),
+    "report": Verb(
+        "tools.report.command",
+        "write a run, or two side by side, as one HTML page",
+        "millrace report demo -o demo.html",
+    ),
     "export": Verb(
         "tools.export.command",
         "write a version of a run's weights as a folder that transformers and vLLM load",

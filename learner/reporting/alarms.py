@@ -47,7 +47,9 @@ class Alarms:
 
     def _mismatch(self, record: Mapping[str, Any]) -> str:
         bound = self._run.learner.mismatch.warn_above
-        generators = {name: facts[MISMATCH_KL] for name, facts in record.get("generators", {}).items()}
+        generators = {
+            name: facts.get(MISMATCH_KL, 0.0) for name, facts in record.get("generators", {}).items()
+        }
         worst = max(generators, key=lambda name: generators[name], default="")
         value = max(record.get(MISMATCH_KL, 0.0), generators.get(worst, 0.0))
         if value <= bound:

@@ -12,14 +12,20 @@ from typing import Any
 from broker.errors import RunFailed
 from config.learner import MismatchConfig
 from learner.training.backend import MISMATCH_KL, OF
+from learner.training.batch import Batch
 
 
-def as_record(metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return a step's metrics as a step's object has them: those of generators apart, under `generators`."""
-    return {
-        **{name: value for name, value in metrics.items() if OF not in name},
-        "generators": by_generator(metrics),
-    }
+def as_record(metrics: Mapping[str, float], batch: Batch) -> dict[str, Any]:
+    """Return a step's metrics as a step's object has them: those of generators apart, under `generators`.
+
+    Args:
+        metrics: what the backend returned.
+        batch: what the step trained on.
+    """
+    generators: dict[str, dict[str, float]] = lag_by_generator(batch)
+    for name, facts in by_generator(metrics).items():
+        generators.setdefault(name, {}).update(facts)
+    return {**{name: value for name, value in metrics.items() if OF not in name}, "generators": generators}
 
 
 def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -29,6 +35,18 @@ def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
         name, mark, generator = key.partition(OF)
         if mark:
             found.setdefault(generator, {})[name] = value
+    return found
+
+
+def lag_by_generator(batch: Batch) -> dict[str, dict[str, float]]:
+    """Return the mean and the largest lag of the trained tokens of each generator, versions."""
+    trained = batch.loss_mask
+    of_token, lags = batch.generator_ids[batch.sequence_ids[trained]], batch.lags[trained]
+    found: dict[str, dict[str, float]] = {}
+    for index, name in enumerate(batch.generators):
+        own = lags[of_token == index]
+        if len(own):
+            found[name] = {"lag_mean": float(own.mean()), "lag_max": int(own.max()), "tokens": len(own)}
     return found
 
 
@@ -43,7 +61,7 @@ def check_mismatch(config: MismatchConfig, generators: Mapping[str, Mapping[str,
     """
     bound = config.stop_above
     for name, facts in generators.items():
-        if bound is not None and facts[MISMATCH_KL] > bound:
+        if bound is not None and facts.get(MISMATCH_KL, 0.0) > bound:
             raise RunFailed(
                 f"generator {name} has mismatch_kl={facts[MISMATCH_KL]:.4f}, above "
                 f"learner.mismatch.stop_above={bound}: with the same weights its log-probabilities are not the "

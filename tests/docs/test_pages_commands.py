@@ -51,6 +51,7 @@ VERBS_TESTS = {
     "rm": "tests/tools/runs/test_remove.py",
     "score": "tests/tools/score/test_command.py",
     "judge-check": "tests/tools/judge_check/test_command.py",
+    "report": "tests/tools/report/test_command.py",
     "export": "tests/tools/export/test_command.py",
     "replay": "tests/tools/replay/test_command.py",
     "rescore": "tests/tools/rescore/test_command.py",

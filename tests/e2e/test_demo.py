@@ -131,6 +131,7 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
         "config.yaml",
         "samples.jsonl",
         "curves.png",
+        "report.html",
         "status.json",
         "logs/learner.log",
         "logs/generator-0.log",

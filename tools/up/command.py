@@ -273,6 +273,7 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
     for label, path in (
         ("folder", run.folder),
         ("curves", run.folder / "curves.png"),
+        ("report", run.folder / "report.html"),
         ("model", run.folder / "model"),
     ):
         if path.exists():

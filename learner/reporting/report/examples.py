@@ -1,0 +1,166 @@
+"""This module finds examples of what a run learnt and unlearnt, and how its scorers worked, in the journal's payloads.
+
+In: the ledger's steps and the payload files. Out: pairs of an early and a late answer to the same prompt, whose mean
+reward rose or fell most; and a line for each scorer. A few steps from both ends are read, not the whole journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from broker.messages import ScoredGroup
+from learner.journal.ledger import JournalError, read_step
+from learner.reporting.report.facts import RunFacts
+
+ENDS = 40  # steps of either end that are read
+SHOWN = 3  # examples of each kind
+LENGTH = 1200  # characters of a text that are shown
+
+Decode = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One completion of a group."""
+
+    step: int
+    text: str
+    reward: float
+    reason: str  # the scorer's
+    mean_reward: float  # of its group
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An early and a late answer to one prompt; or one answer alone, where no prompt came twice."""
+
+    prompt: str
+    answers: tuple[Answer, ...]
+    rose_by: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerFacts:
+    """What the payloads that were read say of one scorer."""
+
+    name: str
+    completions: int
+    mean_seconds: float
+    max_seconds: float
+    mean_score: float
+    unscorable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What was found."""
+
+    rose: Sequence[Example]
+    fell: Sequence[Example]
+    single: Sequence[Example]  # where no prompt came twice: the best and the worst of the last steps
+    scorers: Sequence[ScorerFacts]
+    steps_read: int
+
+
+def find_examples(facts: RunFacts, decode: Decode) -> Examples:
+    """Read the ends of the journal; payloads that are gone or damaged are passed over.
+
+    Args:
+        facts: the run's.
+        decode: from token ids to text.
+    """
+    steps = facts.ledger.steps
+    ends = list(steps) if len(steps) <= 2 * ENDS else [*steps[:ENDS], *steps[-ENDS:]]
+    read = [(int(record["step"]), group) for record, group in _groups(facts, ends)]
+    pairs = list(_pairs(read, decode))
+    rose = sorted((pair for pair in pairs if pair.rose_by > 0), key=lambda pair: -pair.rose_by)
+    fell = sorted((pair for pair in pairs if pair.rose_by < 0), key=lambda pair: pair.rose_by)
+    return Examples(
+        rose=rose[:SHOWN],
+        fell=fell[:SHOWN],
+        single=[] if pairs else _single(read, decode),
+        scorers=_scorers(group for _, group in read),
+        steps_read=len({step for step, _ in read}),
+    )
+
+
+def _groups(
+    facts: RunFacts, records: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], ScoredGroup]]:
+    for record in records:
+        try:
+            groups, _ = read_step(facts.folder / "journal", record)
+        except (JournalError, OSError):
+            continue
+        for group in groups:
+            yield record, group
+
+
+def _pairs(read: Sequence[tuple[int, ScoredGroup]], decode: Decode) -> Iterator[Example]:
+    """Yield an example for each row of the data that was trained more than once."""
+    by_row: dict[tuple[str, int], list[tuple[int, ScoredGroup]]] = {}
+    for step, group in read:
+        prompt = group.rollout.prompt
+        by_row.setdefault((prompt.fingerprint, prompt.row), []).append((step, group))
+    for same in by_row.values():
+        if len(same) > 1:
+            first, last = same[0], same[-1]
+            rose_by = _mean(last[1]) - _mean(first[1])
+            answers = _answer(*first, decode, best=rose_by < 0), _answer(*last, decode, best=rose_by > 0)
+            yield Example(_asked(first[1]), answers, rose_by)
+
+
+def _single(read: Sequence[tuple[int, ScoredGroup]], decode: Decode) -> list[Example]:
+    late = sorted(read[-ENDS:], key=lambda item: _mean(item[1]))
+    ends = [(item, False) for item in late[:SHOWN]] + [(item, True) for item in late[SHOWN:][-SHOWN:]]
+    return [
+        Example(_asked(group), (_answer(step, group, decode, best=best),), 0.0)
+        for (step, group), best in ends
+    ]
+
+
+def _mean(group: ScoredGroup) -> float:
+    rewards = [reward for reward in group.rewards if reward is not None]
+    return fmean(rewards) if rewards else 0.0
+
+
+def _asked(group: ScoredGroup) -> str:
+    messages = group.rollout.prompt.messages
+    return _cut(messages[-1]["content"]) if messages else ""
+
+
+def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Answer:
+    """Return the group's completion with the highest or the lowest reward."""
+    rewards = [(reward, index) for index, reward in enumerate(group.rewards) if reward is not None]
+    reward, index = (max if best else min)(rewards, default=(0.0, 0))
+    text = decode(group.rollout.completions[index].token_ids.tolist())
+    return Answer(step + 1, _cut(text), reward, _cut(group.scores[index].reason), _mean(group))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LENGTH else f"{text[:LENGTH]} ... ({len(text) - LENGTH:,} more characters)"
+
+
+def _scorers(groups: Iterator[ScoredGroup]) -> list[ScorerFacts]:
+    by_name: dict[str, list[Any]] = {}
+    for group in groups:
+        for score in group.scores:
+            by_name.setdefault(score.scorer, []).append(score)
+    found = []
+    for name, scores in by_name.items():
+        values = [score.value for score in scores if score.value is not None]
+        seconds = [score.seconds for score in scores]
+        found.append(
+            ScorerFacts(
+                name=name,
+                completions=len(scores),
+                mean_seconds=fmean(seconds),
+                max_seconds=max(seconds),
+                mean_score=fmean(values) if values else 0.0,
+                unscorable=len(scores) - len(values),
+            )
+        )
+    return sorted(found, key=lambda scorer: -scorer.mean_seconds)

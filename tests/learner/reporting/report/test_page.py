@@ -1,0 +1,207 @@
+"""The report: what it says of a run, what stands out, and what a hostile text can't do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from learner.reporting.report import page as page_module
+from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
+from learner.reporting.report.facts import RunFacts, Series, read_facts
+from learner.reporting.report.findings import findings_of
+from learner.reporting.report.page import write_report
+from tests.support.chain import make_run
+from tests.support.hash_policy import HashPolicy
+from tests.support.journaled import JournaledRun
+
+HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
+
+
+def record(step: int, **more: Any) -> dict[str, Any]:
+    return {
+        "step": step,
+        "reward_mean": 0.5,
+        "reward_mean_trained": 0.5,
+        "groups": 2,
+        "dropped": 2,
+        "dropped_by_reason": {"zero_variance": 2},
+        "lag_mean": 0.5,
+        "lag_max": 1,
+        "response_tokens_mean": 10.0,
+        "response_tokens_max": 20,
+        "truncated_share": 0.0,
+        "loss": 0.1,
+        "tokens": 40,
+        "entropy": 1.0,
+        "grad_norm": 0.3,
+        "lr": 1e-6,
+        "skipped": 0.0,
+        "generators": {
+            "g0": {"lag_mean": 0.5, "lag_max": 1, "tokens": 40, "mismatch_kl": 1e-6, "mismatch_max": 1e-3}
+        },
+        "queues": {"prompts": 1, "rollouts": 0, "scored": 2},
+        "seconds": 2.0,
+        "seconds_wait": 0.5,
+        "seconds_train": 1.5,
+        **more,
+    }
+
+
+def written(folder: Path, records: list[dict[str, Any]], **status: Any) -> RunFacts:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in records))
+    (folder / "status.json").write_text(json.dumps({"status": "finished", "steps": len(records)} | status))
+    return read_facts(folder)
+
+
+def texts(facts: RunFacts) -> list[str]:
+    return [f"{finding.level}: {finding.text}" for finding in findings_of(facts)]
+
+
+class Asks(HTMLParser):
+    """What a page would ask for or run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"script", "img", "iframe", "object", "embed", "link", "a", "base", "form"}:
+            self.found.append(tag)
+        self.found += [
+            name for name, _ in attrs if name in {"src", "href", "action"} or name.startswith("on")
+        ]
+
+
+def asked_for(page: str) -> list[str]:
+    parser = Asks()
+    parser.feed(page)
+    return parser.found
+
+
+def test_a_run_is_on_one_page_that_asks_nobody_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = JournaledRun(make_run(tmp_path), HashPolicy())
+    made.live(2)
+    folder = made.run.folder
+    written(folder, [record(1), record(2, evaluations=[{"version": 2, "pass_rate": 0.625, "samples": 8}])])
+    monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: HOSTILE)
+    file = write_report(folder)
+    text = file.read_text()
+    assert file == folder / "report.html"
+    assert asked_for(text) == []
+    assert "&lt;script&gt;alert(1)" in text  # the answer is there, as text
+    assert "default-src 'none'" in text
+    assert "http://" not in text.replace("http://example.org/x", "")
+    for words in ("0.625", "Held-out pass rate", "g0", "Where the time went", "75.0 %", "Nothing stands out"):
+        assert words in text
+
+
+def test_the_comparison_sees_what_a_page_must_not_have() -> None:
+    assert asked_for(HOSTILE) == ["script", "img", "src", "onerror"]
+
+
+def test_two_runs_lie_side_by_side(tmp_path: Path) -> None:
+    written(tmp_path / "first", [record(1), record(2)])
+    written(tmp_path / "second", [record(1), record(2, reward_mean=0.9)])
+    text = write_report(tmp_path / "first", tmp_path / "both.html", other=tmp_path / "second").read_text()
+    reward = text[text.index("<h3>Reward</h3>") :]
+    reward = reward[: reward.index("<h3>", 5)]
+    assert reward.count("<polyline") == 2
+    assert re.findall(r"</i>(\w+) <b>([\d.]+)</b>", reward) == [("first", "0.5"), ("second", "0.9")]
+
+
+def test_ten_thousand_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path) -> None:
+    records = [record(step, grad_norm=7000.0 if step == 4321 else 0.5) for step in range(1, 10_001)]
+    written(tmp_path / "long", records)
+    started = time.monotonic()
+    file = write_report(tmp_path / "long")
+    assert file.stat().st_size < 500_000
+    assert time.monotonic() - started < 30  # a warning of something quadratic
+    norms = file.read_text().split("<h3>Gradient norm</h3>")[1].split("</svg>")[0]
+    assert ">8,000<" in norms or ">7,000<" in norms  # the scale has room for the spike, which the band shows
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, None),
+        ({"skipped": 1.0}, "problem: 30 steps had a gradient that is not finite"),
+        ({"lag_breaches": 1}, "problem: Groups were trained beyond learner.max_lag"),
+        ({"truncated_share": 0.3}, "note: 30% of the latest completions were cut"),
+        ({"dropped": 18}, "note: 90% of the latest groups were dropped"),
+        ({"seconds_wait": 9.0, "age_scoring_s": 4.0, "age_sampling_s": 1.0}, "note: The learner waited"),
+        (
+            {"generators": {"g7": {"mismatch_kl": 0.5, "mismatch_max": 3.0}}},
+            "problem: Generator g7 and the learner",
+        ),
+    ],
+)
+def test_what_stands_out_is_said_and_nothing_else(
+    tmp_path: Path, change: dict[str, Any], said: str | None
+) -> None:
+    found = texts(written(tmp_path / "run", [record(step, **change) for step in range(1, 31)]))
+    assert len(found) == (said is not None)
+    assert said is None or found[0].startswith(said)
+
+
+def test_trends_are_said(tmp_path: Path) -> None:
+    def falling(step: int) -> dict[str, Any]:
+        rounds = {10: 0.5, 20: 0.8, 30: 0.4}
+        more = (
+            {"evaluations": [{"version": step, "pass_rate": rounds[step], "samples": 8}]}
+            if step in rounds
+            else {}
+        )
+        return record(step, entropy=1.0 / step**2, reward_mean=step / 100, **more)
+
+    found = texts(written(tmp_path / "run", [falling(step) for step in range(1, 31)]))
+    assert [text[:50] for text in found] == [
+        "problem: The held-out pass rate fell by 0.400 sinc",
+        "note: The entropy fell from 0.454 to 0.00119 nats ",
+    ]
+
+
+def test_a_run_that_failed_early_has_a_page_with_the_reason(tmp_path: Path) -> None:
+    written(tmp_path / "run", [], status="failed", reason="no <model> here")
+    text = write_report(tmp_path / "run").read_text()
+    assert "The run failed: no &lt;model&gt; here" in text
+
+
+@pytest.mark.parametrize("values", [[0.0], [1e-9, 2e-9], [-3.0, -3.0], [float("nan"), 1.0, 2e9]])
+def test_every_series_can_be_drawn(values: list[float]) -> None:
+    picture = str(line_chart([Series("x", list(range(len(values))), values)], label="x"))
+    assert picture.count("<polyline") == 1
+    assert "nan" not in picture
+    points = re.search(r'<polyline class="line c0" points="([^"]*)"', picture)
+    assert points is not None
+    assert all(0 <= float(part) <= 560 for pair in points[1].split() for part in pair.split(","))
+
+
+def test_a_line_has_so_many_points_at_most() -> None:
+    series = Series("x", list(range(100_000)), [float(step % 7) for step in range(100_000)])
+    picture = str(line_chart([series], label="x"))
+    line = picture.split('class="line c0" points="')[1].split('"', maxsplit=1)[0]
+    assert len(line.split()) <= POINTS
+
+
+def test_a_bar_is_divided_by_shares() -> None:
+    widths = [
+        float(width) for width in re.findall(r'width="([\d.]+)"', str(bar([("a", 3), ("b", 1)], label="x")))
+    ]
+    assert widths == [419.0, 139.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.25, "0.25"), (1234.5, "1,234"), (2_500_000, "2.5e6"), (3e-7, "3.0e-7"), (-0.125, "-0.125")],
+)
+def test_numbers_are_short(value: float, text: str) -> None:
+    assert number_text(value) == text
