@@ -95,6 +95,10 @@ def a_finished_run(session: PageSession) -> None:
     session.types(
         ".venv/bin/millrace export demo --version 30 -o model-30", says="version 30 of demo: model-30"
     )
+    session.types(".venv/bin/millrace report demo", says="report.html")
+    session.types(
+        ".venv/bin/millrace report demo demo-2 -o both.html", says="both.html", **{"demo-2": "demo"}
+    )
     with (session.folder / "answers.jsonl").open(encoding="utf-8") as answers:
         trained = str(json.loads(answers.readline())["group"])
     session.types("millrace journal show RUN --group 17", says="answer", RUN="demo", **{"17": trained})
