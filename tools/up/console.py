@@ -1,8 +1,8 @@
 """The console of `millrace up` shows the roles' lines, and how the run stands.
 
-In: lines by role, and a `RunView` at every tick. Out: on a terminal, the lines above a table that stays at the bottom;
-else the lines and a plain progress line every few seconds. All lines of the learner are shown, of the other roles only
-warnings and errors: the rest is in `logs/ROLE.log`.
+In: lines by role, and a `RunView` at every tick. Out: on a terminal, one table that stays, with the newest sample and
+the time that is left; only warnings and errors are printed above it. Elsewhere the learner's lines, what other roles
+warn of, and a progress line every minute. Every line of every role is in `logs/ROLE.log`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
@@ -25,7 +26,9 @@ from broker.monitoring.snapshot import Snapshot
 from tools.run_view.follower import RunView
 from tools.run_view.screen import ROLE_COLOURS, RunScreen, depth_bar, frame, policy_of, role_of, table
 
-PLAIN_EVERY_S = 5.0
+PLAIN_EVERY_S, STARTING_EVERY_S = 60.0, 5.0
+RATE_WINDOW_S = 60.0  # over which the time that is left is judged
+SAMPLE_CHARS = 110  # of a question or an answer in the table
 LIVE_EVERY_S = 0.25
 STALE_S = 5.0
 ROLE_WIDTH = 11
@@ -34,6 +37,9 @@ SHOW_CURSOR = b"\x1b[?25h\n"
 
 # The format of config.logs.
 LOG_LINE = re.compile(r"(?P<time>\d\d:\d\d:\d\d) \S+ (?P<level>[A-Z]+) (?P<module>[\w.]+): (?P<text>.*)")
+SAMPLE = re.compile(
+    r"sample group=\S+ question=(?P<question>'.*'|\".*\") answer=(?P<answer>'.*'|\".*\") reward=(?P<reward>\S+)"
+)
 LEVELS = {"WARNING": "yellow", "ERROR": "bold red", "CRITICAL": "bold red"}
 
 
@@ -81,7 +87,8 @@ class PlainConsole:
 
     def tick(self, view: RunView, running: int) -> None:
         """Prints the progress line if it is due and says something new."""
-        if time.monotonic() - self._shown_at < PLAIN_EVERY_S:
+        has_begun = view.snapshot is not None and view.snapshot.version > 0
+        if time.monotonic() - self._shown_at < (PLAIN_EVERY_S if has_begun else STARTING_EVERY_S):
             return
         text = progress_line(view, running)
         if text != self._shown:
@@ -97,6 +104,9 @@ class LiveConsole:
         self._drawn_at = 0.0
         self._console = console or Console(highlight=False)
         self._screen = RunScreen(self._console)
+        self._rate = StepRate()
+        self._sample: Mapping[str, str] = {}
+        self._alarming = ""  # the role whose alarm was printed last, until its next line
 
     def __enter__(self) -> Self:
         _show_control_characters(False)
@@ -108,15 +118,49 @@ class LiveConsole:
         _show_control_characters(True)
 
     def line(self, role: str, text: str) -> None:
-        """Prints a line above the table, if the line is one to show."""
-        if is_shown(role, text):
+        """Prints an alarm above the table; a sample goes into it, and any other line only to its log."""
+        if (found := LOG_LINE.match(text)) is not None:
+            self._alarming = role if found["level"] in LEVELS else ""
+            if role == "learner" and (sample := SAMPLE.match(found["text"])):
+                self._sample = sample.groupdict()
+        if self._alarming == role:  # with a traceback's lines, which have no level of their own
             self._console.print(_pretty(role, text), soft_wrap=True)
 
     def tick(self, view: RunView, running: int) -> None:
         """Draws the table anew, if it is due."""
         if time.monotonic() - self._drawn_at >= LIVE_EVERY_S:
             self._drawn_at = time.monotonic()
-            self._screen.draw(panel(view, running, self._drawn_at - self._started))
+            if view.snapshot is not None:
+                self._rate.add(view.snapshot.version, self._drawn_at)
+            left_s = None if view.snapshot is None else self._rate.seconds_to(view.snapshot.steps)
+            drawing = panel(view, running, self._drawn_at - self._started, left_s=left_s, sample=self._sample)
+            self._screen.draw(drawing)
+
+
+class StepRate:
+    """Judges from the newest steps how long the others will take."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, float]] = deque()  # (version, when it was first seen), the newest last
+
+    def add(self, version: int, now: float) -> None:
+        """Take a look at the run.
+
+        Args:
+            version: optimizer steps done.
+            now: monotonic seconds.
+        """
+        if not self._seen or version != self._seen[-1][0]:
+            self._seen.append((version, now))
+        while len(self._seen) > 2 and now - self._seen[1][1] > RATE_WINDOW_S:
+            self._seen.popleft()
+
+    def seconds_to(self, steps: int) -> float | None:
+        """Returns the seconds until step `steps` at the rate of the last minute; None where no step has come yet."""
+        if len(self._seen) < 2 or self._seen[0][0] < 0:
+            return None
+        (first, began), (last, seen) = self._seen[0], self._seen[-1]
+        return (steps - last) * (seen - began) / (last - first) if last > first else None
 
 
 def _show_control_characters(shown: bool) -> None:
@@ -191,10 +235,25 @@ def progress_line(view: RunView, running: int) -> str:
     return " ".join(parts)
 
 
-def panel(view: RunView, running: int, seconds: float) -> RenderableType:
-    """Draws the table at the bottom of the terminal."""
+def panel(
+    view: RunView,
+    running: int,
+    seconds: float,
+    *,
+    left_s: float | None = None,
+    sample: Mapping[str, str] | None = None,
+) -> RenderableType:
+    """Draws the table at the bottom of the terminal.
+
+    Args:
+        view: the run.
+        running: processes that `up` has started and that live.
+        seconds: since `up` began.
+        left_s: until the last step; None where that is not known.
+        sample: `question`, `answer` and `reward` of the newest sample, as the log has them; empty where there is none.
+    """
     found = view.snapshot
-    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    clock = _clock(seconds) if left_s is None else f"{_clock(seconds)}, about {_clock(left_s)} left"
     if found is None or not found.steps:
         text = Text(f"starting: {running} processes are up, the learner has not begun", "dim")
         return frame(text, "millrace", view.name, clock)
@@ -206,6 +265,8 @@ def panel(view: RunView, running: int, seconds: float) -> RenderableType:
         Text(),
         _processes(found),
     ]
+    if sample:
+        parts += [Text(), _sample(sample)]
     if len(found.scorers) > 1 or any(
         _troubles(stats) or stats.cache_hit_rate is not None for stats in found.scorers
     ):
@@ -215,6 +276,23 @@ def panel(view: RunView, running: int, seconds: float) -> RenderableType:
             Text(f"Redis has not answered for {view.silent_s:.0f} s; this is what was seen last", "bold red")
         )
     return frame(Group(*parts), "millrace", view.name, clock)
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+def _sample(sample: Mapping[str, str]) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    for name in ("question", "answer"):
+        grid.add_row(Text(name, "dim"), Text(_shortened(sample[name])))
+    grid.add_row(Text("reward", "dim"), Text(sample["reward"], "bold"))
+    return grid
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SAMPLE_CHARS else f"{text[: SAMPLE_CHARS - 4]} ...{text[-1]}"
 
 
 def _headline(view: RunView, found: Snapshot) -> RenderableType:

@@ -250,11 +250,17 @@ def _decoder(facts: RunFacts) -> Decode:
 
     if facts.run is None or not facts.ledger.steps:
         return ids
-    from learner.data.prompts import load_tokenizer
+    from transformers import AutoTokenizer
 
-    try:
-        tokenizer = load_tokenizer(facts.run)
-    except Exception as error:  # noqa: BLE001 - the model may be gone, or the hub: the report is worth having
+    model = facts.run.model
+    try:  # what this machine has: a report waits for no hub
+        tokenizer = AutoTokenizer.from_pretrained(
+            model.path,
+            revision=model.revision,
+            trust_remote_code=model.trust_remote_code,
+            local_files_only=True,
+        )
+    except Exception as error:  # noqa: BLE001 - the model may be gone: the report is worth having
         log.warning("report_without_text run=%s error=%s", facts.name, error)
         return ids
     return lambda token_ids: str(tokenizer.decode(list(token_ids), skip_special_tokens=True))

@@ -37,7 +37,7 @@ def test_two_runs_make_one_page(
 ) -> None:
     out = tmp_path / "both.html"
     assert report(made, made.run.name, "-o", str(out)) == 0
-    assert out.read_text().count(f"<h1>{made.run.name}</h1>") == 2
+    assert out.read_text().count(f"</i>{made.run.name}</h1>") == 2
 
 
 def test_a_run_that_is_not_there_is_named(made: JournaledRun, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
 from tools.run_view.finding import BottleneckFinding
 from tools.run_view.follower import RunView, completion_rates
-from tools.up.console import LiveConsole, PlainConsole, is_shown, panel, progress_line, sparkline
+from tools.up.console import LiveConsole, PlainConsole, StepRate, is_shown, panel, progress_line, sparkline
 
 BEATS = (
     Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
@@ -179,9 +179,71 @@ def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: pytest.Ca
         plain.line("learner", "answer='[bold]7[/]'")
         plain.tick(midway(), 3)  # not due so soon
     assert capsys.readouterr().out == "learner     | answer='[bold]7[/]'\n"
+
+
+def shown_live(*lines: tuple[str, str]) -> str:
     out = io.StringIO()
     with LiveConsole(Console(file=out, width=120, force_terminal=True, color_system=None)) as live:
-        live.line("learner", "12:00:01 learner INFO learner.reporting.metrics: step 1/2 answer='[bold]7[/]'")
+        for role, text in lines:
+            live.line(role, text)
         live.tick(midway(), 3)
-    assert "learner     │ 12:00:01 step 1/2 answer='[bold]7[/]'" in out.getvalue()
-    assert "step 3/12" in out.getvalue()
+    return out.getvalue()
+
+
+STEP = ("learner", "12:00:01 learner INFO learner.reporting.metrics: step 1/2 reward=0.5")
+SAMPLED = (
+    "learner",
+    (
+        "12:00:01 learner INFO learner.reporting.metrics: sample group=4 question='What is [bold]7[/]?' "
+        'answer="it\'s 7" reward=1.0 reason=answer 7 equals 7'
+    ),
+)
+FAILED = ("scorers-0", "12:00:02 scorer ERROR scorers.pool.worker: ended reason='[red]x[/]'")
+
+
+def test_a_terminal_has_one_table_with_the_newest_sample_and_the_rest_is_in_the_logs() -> None:
+    shown = shown_live(STEP, ("generator-0", "a library's own line"), SAMPLED)
+    assert "step 3/12" in shown
+    assert "reward=0.5" not in shown
+    assert "a library's own" not in shown
+    assert re.search(r"question 'What is \[bold\]7\[/\]\?'", shown)
+    assert re.search(r"answer   \"it's 7\"", shown)
+    assert re.search(r"reward   1\.0", shown)
+
+
+def test_an_alarm_stands_above_the_table_with_its_traceback() -> None:
+    shown = shown_live(
+        FAILED, ("scorers-0", "Traceback (most recent call last):"), STEP, ("learner", "noise")
+    )
+    assert "scorers-0   │ 12:00:02 ERROR ended reason='[red]x[/]'" in shown
+    assert "scorers-0   │ Traceback" in shown
+    assert "noise" not in shown
+
+
+def test_the_time_that_is_left_is_judged_by_the_last_minute() -> None:
+    rate = StepRate()
+    assert rate.seconds_to(10) is None
+    for version, now in ((0, 0.0), (1, 100.0), (1, 105.0), (2, 110.0), (3, 120.0), (4, 170.0)):
+        rate.add(version, now)
+    # The first step took long, and is no part of the last minute.
+    assert rate.seconds_to(10) == (10 - 4) * (170 - 100) / (4 - 1)
+    out = io.StringIO()
+    Console(file=out, width=120).print(panel(midway(), 3, 72, left_s=3725))
+    assert "1:12, about 1:02:05 left" in out.getvalue()
+
+
+def test_a_progress_line_comes_every_minute_once_the_run_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("tools.up.console.time.monotonic", lambda: now)
+    plain = PlainConsole()
+    lines = []
+    for after, view in ((4, RunView(name="demo")), (6, RunView(name="demo")), (50, midway()), (61, midway())):
+        now = 1000.0 + after
+        plain.tick(view, 3)
+        lines.append(capsys.readouterr().out)
+    assert [bool(line) for line in lines] == [False, True, False, False]
+    now = 1000.0 + 6 + 60
+    plain.tick(midway(), 3)
+    assert "step=3/12" in capsys.readouterr().out
