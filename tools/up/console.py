@@ -147,20 +147,20 @@ class StepRate:
         """Take a look at the run.
 
         Args:
-            version: optimizer steps done.
+            version: optimizer steps done; -1 before the run has begun.
             now: monotonic seconds.
         """
-        if not self._seen or version != self._seen[-1][0]:
+        if version >= 0 and (not self._seen or version != self._seen[-1][0]):
             self._seen.append((version, now))
         while len(self._seen) > 2 and now - self._seen[1][1] > RATE_WINDOW_S:
             self._seen.popleft()
 
     def seconds_to(self, steps: int) -> float | None:
         """Returns the seconds until step `steps` at the rate of the last minute; None where no step has come yet."""
-        if len(self._seen) < 2 or self._seen[0][0] < 0:
+        if len(self._seen) < 2:
             return None
         (first, began), (last, seen) = self._seen[0], self._seen[-1]
-        return (steps - last) * (seen - began) / (last - first) if last > first else None
+        return (steps - last) * (seen - began) / (last - first)
 
 
 def _show_control_characters(shown: bool) -> None:

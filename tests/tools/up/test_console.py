@@ -223,7 +223,7 @@ def test_an_alarm_stands_above_the_table_with_its_traceback() -> None:
 def test_the_time_that_is_left_is_judged_by_the_last_minute() -> None:
     rate = StepRate()
     assert rate.seconds_to(10) is None
-    for version, now in ((0, 0.0), (1, 100.0), (1, 105.0), (2, 110.0), (3, 120.0), (4, 170.0)):
+    for version, now in ((-1, -20.0), (0, 0.0), (1, 100.0), (1, 105.0), (2, 110.0), (3, 120.0), (4, 170.0)):
         rate.add(version, now)
     # The first step took long, and is no part of the last minute.
     assert rate.seconds_to(10) == (10 - 4) * (170 - 100) / (4 - 1)
