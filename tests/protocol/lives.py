@@ -63,6 +63,7 @@ class ChainPolicy:
     """A policy whose weights are a checksum of every batch that it was trained on, in order."""
 
     vocabulary = 1000
+    pads = False
 
     def __init__(self) -> None:
         self.weights = "begin"

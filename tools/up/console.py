@@ -286,13 +286,14 @@ def _clock(seconds: float) -> str:
 def _sample(sample: Mapping[str, str]) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     for name in ("question", "answer"):
-        grid.add_row(Text(name, "dim"), Text(_shortened(sample[name])))
+        text = sample[name][1:-1].replace("\\\\", "\\")  # the log has it in quotes
+        grid.add_row(Text(name, "dim"), Text(_shortened(text)))
     grid.add_row(Text("reward", "dim"), Text(sample["reward"], "bold"))
     return grid
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= SAMPLE_CHARS else f"{text[: SAMPLE_CHARS - 4]} ...{text[-1]}"
+    return text if len(text) <= SAMPLE_CHARS else f"{text[:SAMPLE_CHARS]} ..."
 
 
 def _headline(view: RunView, found: Snapshot) -> RenderableType:

@@ -206,8 +206,8 @@ def test_a_terminal_has_one_table_with_the_newest_sample_and_the_rest_is_in_the_
     assert "step 3/12" in shown
     assert "reward=0.5" not in shown
     assert "a library's own" not in shown
-    assert re.search(r"question 'What is \[bold\]7\[/\]\?'", shown)
-    assert re.search(r"answer   \"it's 7\"", shown)
+    assert re.search(r"question What is \[bold\]7\[/\]\?", shown)
+    assert re.search(r"answer   it's 7 in \\boxed", shown)
     assert re.search(r"reward   1\.0", shown)
 
 
