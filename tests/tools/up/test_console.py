@@ -195,7 +195,7 @@ SAMPLED = (
     "learner",
     (
         "12:00:01 learner INFO learner.reporting.metrics: sample group=4 question='What is [bold]7[/]?' "
-        'answer="it\'s 7" reward=1.0 reason=answer 7 equals 7'
+        'answer="it\'s \\\\boxed{7}" reward=1.0 reason=answer 7 equals 7'
     ),
 )
 FAILED = ("scorers-0", "12:00:02 scorer ERROR scorers.pool.worker: ended reason='[red]x[/]'")
@@ -207,7 +207,7 @@ def test_a_terminal_has_one_table_with_the_newest_sample_and_the_rest_is_in_the_
     assert "reward=0.5" not in shown
     assert "a library's own" not in shown
     assert re.search(r"question What is \[bold\]7\[/\]\?", shown)
-    assert re.search(r"answer   it's 7 in \\boxed", shown)
+    assert re.search(r"answer   it's \\boxed\{7\}", shown)
     assert re.search(r"reward   1\.0", shown)
 
 
