@@ -28,10 +28,11 @@ TITLES = {
     "server": "The reward server",
     "sandbox": "A Python program in the sandbox",
     "hf_engine": "The demo's engine",
+    "logprob_memory": "The memory of a large vocabulary",
     "learner_step": "One optimizer step",
     "learner_step_large": "One optimizer step of a model of 50 million parameters",
 }
-LONG = {"learner_step_large"}  # minutes: only where it is asked for by name
+LONG = {"learner_step_large", "logprob_memory"}  # minutes: only where it is asked for by name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
