@@ -153,9 +153,9 @@ def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
         (
             f"**{'NOT proven' if missed else 'Proven'}**: nothing lost, nothing twice, the same weights; at "
             f"least {FEWEST} deaths a row, and together one before each of the {len(places())} lines of the "
-            "learner's loop and of its recovery. Each row is a run of the demo's model with a generator and a "
-            "scorer, its journal then trained again in fresh processes by `millrace replay`, from version 0 and "
-            "without an interruption."
+            "learner's loop and of its recovery. Each row is a run of the demo's model with a reference, an "
+            "adaptive coefficient, a generator and a scorer. Its journal is then trained again in fresh "
+            "processes by `millrace replay`, from version 0 and without an interruption."
         ),
         "",
         *(f"- {failure}" for failure in missed),

@@ -290,6 +290,7 @@ def resumed_run(
             "ranks": ranks,
             "tokens_per_micro_batch": 64,
             "zero": {"stage": zero_stage},
+            "objective": {"kl": {"coef": 0.01, "target": 0.05, "horizon": 500}},  # a coefficient that moves
             "checkpoint": {"every": 5},
         },
     }
