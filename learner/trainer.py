@@ -28,8 +28,9 @@ from learner.objective.advantages import batch_advantages
 from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
 from learner.reporting.generators import as_record, by_generator, check_mismatch
+from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.latency import ages_of
-from learner.reporting.metrics import Clock, Metrics, batch_facts, reward_mean
+from learner.reporting.metrics import Clock, Metrics
 from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import Checkpoints, Progress

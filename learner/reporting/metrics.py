@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broker.messages import FinishReason, ScoredGroup
+from broker.messages import ScoredGroup
 from config.run import Run
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
+from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.metrics_file import add_rounds, read_metrics
 from learner.training.batch import Batch
 
@@ -203,29 +204,4 @@ def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "version": version,
         **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result},
-    }
-
-
-def reward_mean(groups: Sequence[ScoredGroup]) -> float:
-    """Return the mean reward of all completions that have a reward; 0 where none has."""
-    rewards = [reward for group in groups for reward in group.rewards if reward is not None]
-    return sum(rewards) / len(rewards) if rewards else 0.0
-
-
-def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
-    """Return the metrics of a batch's groups: lag in versions, lengths in tokens, the share that was truncated."""
-    lengths = [len(completion.token_ids) for group in groups for completion in group.rollout.completions]
-    lags = batch.lags[batch.loss_mask]
-    cut = [
-        completion.finish_reason is FinishReason.LENGTH
-        for group in groups
-        for completion in group.rollout.completions
-    ]
-    return {
-        "groups": len(groups),
-        "lag_mean": float(lags.mean()) if len(lags) else 0.0,
-        "lag_max": int(lags.max()) if len(lags) else 0,
-        "response_tokens_mean": sum(lengths) / len(lengths),
-        "response_tokens_max": max(lengths),
-        "truncated_share": sum(cut) / len(cut),
     }

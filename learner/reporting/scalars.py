@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version"})  # no curves
+LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version", "histograms"})  # no curves
 
 
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:

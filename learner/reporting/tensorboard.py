@@ -7,7 +7,7 @@ TensorBoard shows them as one run.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,31 @@ class TensorBoard:
         """Write each number of a step, and of the rounds that have ended."""
         for name, value in scalars(record).items():
             self._writer.add_scalar(name, value, record["step"])
+        for name, histogram in record.get("histograms", {}).items():
+            self._histogram(name, histogram["edges"], histogram["counts"], record["step"])
         for version, numbers in rounds(record):
             for name, value in numbers.items():
                 self._writer.add_scalar(name, value, version)
+
+    def _histogram(self, name: str, edges: Sequence[int], counts: Sequence[int], step: int) -> None:
+        """Write counts by bin; a bin's values are taken to be its upper end."""
+        limits = [*edges, 2 * edges[-1] + 1] if edges else []
+        values = (
+            [(limit, count) for limit, count in zip(limits, counts, strict=True) if count] if edges else []
+        )
+        if not values:
+            return
+        self._writer.add_histogram_raw(
+            f"histograms/{name}",
+            min=values[0][0],
+            max=values[-1][0],
+            num=sum(count for _, count in values),
+            sum=sum(limit * count for limit, count in values),
+            sum_squares=sum(limit * limit * count for limit, count in values),
+            bucket_limits=[float(limit) for limit, _ in values],
+            bucket_counts=[count for _, count in values],
+            global_step=step,
+        )
 
     def sample(self, record: Mapping[str, Any]) -> None:
         """Write a sample answer with its question."""

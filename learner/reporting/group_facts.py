@@ -1,0 +1,106 @@
+"""This module says what the groups of a step were like: rewards by task, source and component, lengths, lags, answers.
+
+In: the groups that a step trained on, and their batch. Out: keys of the step's object, as `learner.reporting.keys`
+lists them. Used by the learner's loop in rank 0; needs no torch.
+"""
+
+# N tokens of a completion.
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.messages import Completion, FinishReason, ScoredGroup
+from learner.training.batch import Batch
+
+NGRAM = 4  # tokens of what counts as repeated
+PRIME = 1_000_003
+LENGTH_EDGES = tuple(2**power for power in range(4, 18))  # upper ends of the histogram of lengths, tokens
+
+
+def reward_mean(groups: Sequence[ScoredGroup]) -> float:
+    """Return the mean reward of all completions that have a reward; 0 where none has."""
+    rewards = [reward for group in groups for reward in group.rewards if reward is not None]
+    return sum(rewards) / len(rewards) if rewards else 0.0
+
+
+def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
+    """Return what the groups of a step were like, by key of its object.
+
+    Args:
+        groups: at least one.
+        batch: of them.
+    """
+    completions = [completion for group in groups for completion in group.rollout.completions]
+    lengths = np.asarray([len(completion.token_ids) for completion in completions])
+    lags = batch.lags[batch.loss_mask]
+    return {
+        "groups": len(groups),
+        "lag_mean": float(lags.mean()) if len(lags) else 0.0,
+        "lag_max": int(lags.max()) if len(lags) else 0,
+        "response_tokens_mean": float(lengths.mean()),
+        "response_tokens_max": int(lengths.max()),
+        "truncated_share": fmean(one.finish_reason is FinishReason.LENGTH for one in completions),
+        "repeated_share": fmean(map(repeated_share, completions)),
+        "same_answer_share": same_answer_share(groups),
+        "reward_by_task": _rewards_by(groups, lambda group: group.rollout.prompt.task),
+        "reward_by_source": _rewards_by(
+            groups, lambda group: group.rollout.prompt.data_source or group.rollout.prompt.task
+        ),
+        "components": _components(groups),
+        "histograms": {
+            "lag": _histogram(lags, tuple(range(int(lags.max()) + 1)) if len(lags) else ()),
+            "response_tokens": _histogram(lengths, LENGTH_EDGES),
+        },
+    }
+
+
+def _histogram(values: NDArray[Any], edges: Sequence[int]) -> dict[str, list[int]]:
+    """Return `edges`, the upper ends of the bins, and `counts`, with one more bin for what is above the last edge."""
+    counts = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
+    return {"edges": list(edges), "counts": counts.tolist()}
+
+
+def repeated_share(completion: Completion) -> float:
+    """Return the share of a completion's stretches of NGRAM tokens that came before in the same completion."""
+    token_ids_N: NDArray[np.int64] = np.asarray(completion.token_ids, np.int64)
+    count = len(token_ids_N) - NGRAM + 1
+    if count < 1:
+        return 0.0
+    digests = np.zeros(count, np.int64)  # of the stretches: integers sort fast
+    for place in range(NGRAM):
+        digests = digests * PRIME + token_ids_N[place : place + count]
+    return 1.0 - len(np.unique(digests)) / count
+
+
+def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
+    """Return the share of completions that are, token for token, another completion of their group."""
+    same = total = 0
+    for group in groups:
+        counts = Counter(one.token_ids.tobytes() for one in group.rollout.completions)
+        total += len(group.rollout.completions)
+        same += sum(count for count in counts.values() if count > 1)
+    return same / total if total else 0.0
+
+
+def _rewards_by(groups: Iterable[ScoredGroup], name_of: Any) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        found.setdefault(name_of(group), []).extend(reward for reward in group.rewards if reward is not None)
+    return {name: fmean(rewards) for name, rewards in sorted(found.items()) if rewards}
+
+
+def _components(groups: Iterable[ScoredGroup]) -> Mapping[str, float]:
+    """Return the mean of each part of the scores, over the completions that have it."""
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        for score in group.scores:
+            for name, value in score.components.items():
+                found.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in sorted(found.items())}

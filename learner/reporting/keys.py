@@ -1,0 +1,79 @@
+"""This table says what each key of a step's object in `metrics.jsonl` means; docs/metrics.md has the same rows.
+
+A key with a dot is one inside an object: `generators.NAME.lag_mean`. A test compares the rows with what a run writes,
+and with the page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KEYS: Final = {
+    "step": "optimizer steps done, this one included",
+    "at": "Unix seconds",
+    "is_replayed": "true where the step was trained again after a crash, and its line was lost",
+    "reward_mean": "mean reward of all completions that came back since the last step, dropped groups included",
+    "reward_mean_trained": "mean reward of the completions of this step",
+    "reward_by_task.TASK": "the same by task",
+    "reward_by_source.SOURCE": "the same by data source; by task where a row has none",
+    "components.NAME": "mean of a part of the scores (format, a penalty, a scorer), over completions that have it",
+    "groups": "groups of this step",
+    "tokens": "trained tokens",
+    "response_tokens_mean": "mean tokens of a completion",
+    "response_tokens_max": "tokens of the longest completion",
+    "truncated_share": "share of completions that were cut at sampling.max_tokens",
+    "repeated_share": "share of stretches of four tokens that came before in their completion; the mean",
+    "same_answer_share": "share of completions that are another one of their group, token for token",
+    "histograms.NAME": "`edges`, upper ends of bins, and `counts`, one more: `lag` by token, `response_tokens`",
+    "lag_mean": "mean lag of the trained tokens, versions",
+    "lag_max": "largest lag of a trained token, versions",
+    "generators.NAME.lag_mean": "mean lag of the tokens of one generator",
+    "generators.NAME.lag_max": "largest lag of its tokens",
+    "generators.NAME.tokens": "trained tokens of it",
+    "generators.NAME.mismatch_kl": "`mismatch_kl` of its tokens",
+    "generators.NAME.mismatch_max": "`mismatch_max` of its tokens",
+    "loss": "value of the objective, the mean over optimizer steps",
+    "entropy": "mean entropy of the trained tokens' distributions, nats",
+    "grad_norm": "norm of the gradient before clipping",
+    "lr": "learning rate",
+    "skipped": "1 where the gradient was not finite and the weights stay as they were",
+    "ratio_mean": "mean importance ratio of the trained tokens",
+    "ratio_max": "largest importance ratio",
+    "clip_fraction_low": "share of trained tokens that the lower clip cut",
+    "clip_fraction_high": "share of trained tokens that the upper clip cut",
+    "clip_fraction_dual": "share of trained tokens that the dual clip cut",
+    "rejected_fraction": "share of sampled tokens that the correction rejected; only with one",
+    "sampler_kl": "mean divergence of sampler and learner over all tokens (k3, nats)",
+    "mismatch_kl": "the same over tokens of lag 0, where only rounding may differ",
+    "mismatch_max": "largest difference of a log-probability of a token of lag 0, nats",
+    "reference_kl": "mean divergence to the reference, nats; only with a KL term",
+    "kl_coef": "its coefficient in this step",
+    "dropped": "groups that were dropped since the last step",
+    "dropped_by_reason.REASON": "the same by reason",
+    "dropped_by_source.SOURCE.REASON": "the same by data source and reason",
+    "late_wait_seconds": "seconds spent with enough groups that max_lag does not allow to take, since the start",
+    "lag_breaches": "groups trained beyond max_lag without leave, since the start; must be 0",
+    "late_groups": "groups trained beyond max_lag as `late_groups: train` allows, since the start",
+    "age_prompts_s": "mean seconds that a group of the step waited to be sampled",
+    "age_sampling_s": "mean seconds of its sampling",
+    "age_rollouts_s": "mean seconds that it waited to be scored",
+    "age_scoring_s": "mean seconds of its scoring",
+    "age_scored_s": "mean seconds that it waited to be trained",
+    "queues.STREAM": "entries of a stream after the step",
+    "seconds": "seconds since the last step",
+    "seconds_wait": "of these: waiting for groups",
+    "seconds_train": "training",
+    "seconds_journal": "writing the journal",
+    "seconds_publish": "publishing the weights",
+    "seconds_evaluate": "waiting for a held-out round",
+    "seconds_other": "everything else",
+    "evaluations": "held-out rounds that ended: `version`, `pass_rate`, `samples`, or the `reason` why there is none",
+    "eval_version": "version of the newest of them",
+    "eval_pass_rate": "its pass rate",
+    "eval_samples": "its samples",
+}
+
+
+def as_table() -> list[str]:
+    """Return the lines of the page's table."""
+    return ["| key | means |", "|---|---|", *(f"| `{key}` | {meaning} |" for key, meaning in KEYS.items())]

@@ -1,0 +1,106 @@
+"""What a step's groups were like, and that every key of a step's object is explained on the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.messages import FinishReason
+from learner.reporting.group_facts import batch_facts, repeated_share, same_answer_share
+from learner.reporting.keys import KEYS, as_table
+from learner.reporting.metrics_file import read_metrics
+from learner.training.batch import pack
+from tests.learner.conftest import MakeChain
+from tests.support.loop import Hands, make_trainer
+from tests.support.paths import ROOT
+from tests.support.tiny import completion, group
+
+NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "REASON", "STREAM"}
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "share"),
+    [
+        ([1, 2, 3], 0.0),  # too short to repeat itself
+        ([1, 2, 3, 4, 5, 6, 7], 0.0),
+        ([1, 2, 3, 4, 1, 2, 3, 4], 1 / 5),  # one of five stretches
+        ([7] * 13, 9 / 10),
+    ],
+)
+def test_repetition_is_the_share_of_stretches_that_came_before(token_ids: list[int], share: float) -> None:
+    assert repeated_share(completion(token_ids)) == pytest.approx(share)
+
+
+def test_same_answers_are_counted_within_a_group() -> None:
+    one = group([9], [completion([1, 2]), completion([1, 2]), completion([3])], [1.0, 1.0, 0.0])
+    other = group([9], [completion([1, 2]), completion([4]), completion([5])], [1.0, 0.0, 0.0])
+    assert same_answer_share([one, other]) == pytest.approx(2 / 6)
+
+
+def test_rewards_have_names_and_truncation_and_length_are_of_the_step() -> None:
+    cut = completion([1] * 20, finish_reason=FinishReason.LENGTH)
+    maths = group([9], [completion([1, 2, 3]), cut], [1.0, None])
+    prompt = replace(maths.rollout.prompt, task="code", data_source="mbpp")
+    scores = tuple(
+        replace(score, components={"format": number / 2}) for number, score in enumerate(maths.scores)
+    )
+    code = replace(maths, rollout=replace(maths.rollout, prompt=prompt), rewards=(0.5, 0.0), scores=scores)
+    batch = pack(
+        [maths, code],
+        [[0.5, None], [0.5, -0.5]],
+        tokens_per_micro_batch=99,
+        truncated="keep",
+        policy_version=0,
+    )
+    facts = batch_facts([maths, code], batch)
+    assert facts["reward_by_task"] == {"code": 0.25, "math": 1.0}
+    assert facts["reward_by_source"] == {"math": 1.0, "mbpp": 0.25}
+    assert facts["components"] == {"format": 0.25}
+    assert (facts["truncated_share"], facts["response_tokens_mean"], facts["response_tokens_max"]) == (
+        0.5,
+        11.5,
+        20,
+    )
+    lengths = facts["histograms"]["response_tokens"]
+    assert (lengths["edges"][:3], lengths["counts"][:3]) == ([16, 32, 64], [2, 2, 0])
+    assert facts["histograms"]["lag"] == {"edges": [0], "counts": [26, 0]}
+
+
+def paths(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and path[:1] != ("histograms",):
+            yield from paths(value, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def explains(key: str, path: tuple[str, ...]) -> bool:
+    parts = key.split(".")
+    return len(parts) <= len(path) and all(
+        part in NAMED_BY_A_RUN or part == name for part, name in zip(parts, path, strict=False)
+    )
+
+
+def test_every_key_that_a_run_writes_is_explained(make_chain: MakeChain, hands: list[Hands]) -> None:
+    chain = make_chain(learner={"steps": 3}, evaluation={"every": 1, "prompts": 2, "samples": 4})
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    trainer.train()
+    trainer.metrics.close()
+    lines = read_metrics(chain.run.folder)
+    assert json.dumps(lines)
+    unexplained = {
+        path for line in lines for path in paths(line) if not any(explains(key, path) for key in KEYS)
+    }
+    assert unexplained == set()
+
+
+def test_the_page_has_the_table() -> None:
+    page = Path(ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    assert "\n".join(as_table()) in page
