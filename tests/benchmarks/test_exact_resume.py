@@ -96,7 +96,7 @@ def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() ->
     texts = [text_of(place) for place in exact_resume.places()]
     in_order = [
         "self._step(groups)",
-        "stepped = self.policy.step(batch)",
+        "stepped = self.policy.step(batch, learner if learner.epochs else None)",
         "self.selection.commit(groups)",
         "self.checkpoints.save(self.policy, self.progress())",
         "self._retire_what_has_ended()",

@@ -33,6 +33,10 @@ LIVE_EVERY_S = 0.25
 STALE_S = 5.0
 ROLE_WIDTH = 11
 BAR_WIDTH = 24
+HEADLINE_BAR, HEADLINE_REWARDS = (
+    16,
+    12,
+)  # of the progress and of the newest rewards: the headline fits 105 columns
 SHOW_CURSOR = b"\x1b[?25h\n"
 
 # The format of config.logs.
@@ -298,10 +302,14 @@ def _shortened(text: str) -> str:
 
 def _headline(view: RunView, found: Snapshot) -> RenderableType:
     done = max(found.version, 0)
-    filled = min(BAR_WIDTH, BAR_WIDTH * done // found.steps)
+    filled = min(HEADLINE_BAR, HEADLINE_BAR * done // found.steps)
     grid = Table.grid(padding=(0, 3))
     rewards = (
-        Text.assemble("reward ", (f"{view.rewards[-1]:.3f} ", "bold"), (sparkline(view.rewards), "cyan"))
+        Text.assemble(
+            "reward ",
+            (f"{view.rewards[-1]:.3f} ", "bold"),
+            (sparkline(view.rewards, HEADLINE_REWARDS), "cyan"),
+        )
         if view.rewards
         else Text("reward -")
     )
@@ -318,7 +326,7 @@ def _headline(view: RunView, found: Snapshot) -> RenderableType:
             "step ",
             (f"{done}/{found.steps} ", "bold"),
             ("━" * filled, "cyan"),
-            ("━" * (BAR_WIDTH - filled), "dim"),
+            ("━" * (HEADLINE_BAR - filled), "dim"),
         ),
         rewards,
         rates,
