@@ -264,6 +264,27 @@ class MismatchConfig(Section):
     """Mean divergence a token of one generator, above which the run ends with the reason; unset: never."""
 
 
+class HackingConfig(Section):
+    """The watch on a reward that rises while what it stands for does not: docs/running.md, "Reward hacking"."""
+
+    action: Literal["warn", "pause", "none"] = "warn"
+    """`warn`: the log, `millrace top` and the report say what was found, and samples show it. `pause`: the run is
+    paused too, until `millrace resume`. `none`: nothing is looked for."""
+    window: int = Field(5, ge=2)
+    """Steps whose mean counts as one value."""
+    reward_rose: float = Field(0.1, gt=0)
+    """Rise of the mean reward from which on it is asked what rose with it."""
+    witness_share: float = Field(0.25, gt=0, lt=1)
+    """Share of that rise by which the mean held-out score, a shadow scorer, or the task's own scorer beside others has
+    to rise too."""
+    longer: float = Field(1.15, gt=1)
+    """Answers so many times as long as at the lowest reward are looked at..."""
+    length_paid: float = Field(0.4, gt=0, lt=1)
+    """...and are a finding where length and reward correlate so much within the groups."""
+    share_rose: float = Field(0.2, gt=0, lt=1)
+    """Rise of the share of cut, repeated or shared answers that is a finding."""
+
+
 class OptimizerConfig(Section):
     """AdamW with a linear warm-up, and a learning rate that then follows a schedule."""
 
@@ -488,6 +509,8 @@ class LearnerConfig(Section):
     """Which groups train."""
     mismatch: MismatchConfig = MismatchConfig()
     """Bounds on the difference between learner and generators."""
+    hacking: HackingConfig = HackingConfig()
+    """What is said of a reward that rises alone."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
     lora: LoraConfig | None = None

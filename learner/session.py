@@ -23,7 +23,7 @@ from broker.joining import reset_run_state
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.run_owner import RunOwner
-from broker.protocol.run_state import GO_ON
+from broker.protocol.run_state import GO_ON, PAUSE, ask_unless_asked
 from config.loading import to_yaml
 from config.run import Run
 from learner.data.prompts import PromptSource, open_source
@@ -134,7 +134,7 @@ class Session:
             journal = self._journal = self._begin_incarnation(sources[0])
             heartbeat.set_state("training the journal's steps since the last checkpoint")
             heartbeat.meter.hold(1.0)
-            metrics = Metrics(self.run, advise=self._advise)
+            metrics = Metrics(self.run, advise=self._advise, pause=self._pause)
             metrics.recall(journal.ledger.evaluations)
             start = self._start(policy, journal, sources[0], metrics, stop)
             if start is None:
@@ -422,6 +422,10 @@ class Session:
         if self._journal is not None:
             self._journal.check_fence()  # as in `_end`
         self.status.advise(text)
+
+    def _pause(self) -> None:
+        """Ask this very run for a pause, as an operator does, unless an operator has asked for something already."""
+        ask_unless_asked(self.link, self.keys, PAUSE)
 
     def _publish_status(self, status: str, reason: str, version: int) -> None:
         """Tell everybody how it ended, as far as Redis can be reached; nobody where a newer learner has the run."""

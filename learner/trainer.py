@@ -300,6 +300,7 @@ class TrainingLoop:
                 "reward_mean_trained": trained,
                 **batch_facts(groups, batch),
                 **{name: value for name, value in as_record(stepped, batch).items() if name != "seconds"},
+                **({"arrived": arrivals.facts} if arrivals.facts else {}),
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(arrivals.dropped.values()),
                 "dropped_by_reason": arrivals.dropped,
@@ -312,7 +313,8 @@ class TrainingLoop:
                 "at": time.time(),
                 "seconds": sum(seconds.values()),
                 **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()},
-            }
+            },
+            groups,
         )
         every = self.run.learner.samples_every
         if every and (self.version % every == 0 or self.version == 1):

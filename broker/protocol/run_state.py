@@ -1,6 +1,7 @@
 """The fields `wanted` and `why` of the hash `run` carry requests to the learner that runs.
 
-`wanted` is an operator's: written by `millrace drain|pause|resume`, read by the learner about once a second, and obeyed
+`wanted` is an operator's: written by `millrace drain|pause|resume` (and by the learner that pauses itself,
+`learner.hacking`), read by the learner about once a second, and obeyed
 by the next learner where none runs. `wanted` stays until the learner has done it. `why` explains a signal: `millrace
 up` writes `why` before it ends a learner because another role keeps failing, and the learner's last status repeats it.
 """
@@ -20,6 +21,12 @@ def ask(link: RedisLink, keys: Keys, wanted: str) -> None:
     link.script(
         "set_state", keys.scripts(), "wanted", wanted
     )  # full memory, which may be why, does not refuse it
+
+
+def ask_unless_asked(link: RedisLink, keys: Keys, wanted: str) -> None:
+    """Ask as `ask` does, for the learner itself: what an operator has asked for before stays."""
+    if asked(link, keys) == GO_ON:
+        ask(link, keys, wanted)
 
 
 def asked(link: RedisLink, keys: Keys) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -22,32 +21,18 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_reader import Place
 from broker.protocol.streams import Entry
 from config.run import Run
+from learner.groups.arrivals import ArrivalCounter, Arrivals
 from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Evaluation, version_of
 from learner.groups.filters import why_empty, why_impossible
-from learner.journal.ledger import DROPPED, Outcome
+from learner.journal.ledger import Outcome
 from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
 
 LOOK_COUNT = 64  # entries that a survey looks at: Redis does nothing else while it copies them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
-    """The groups that came back since the last look.
-
-    Attributes:
-        reward_mean: over all their scored completions; None where there are none.
-        dropped: groups by reason.
-        dropped_by_source: groups by data source (the task's name where a row has none), and by reason.
-    """
-
-    reward_mean: float | None
-    dropped: dict[str, int]
-    dropped_by_source: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +121,10 @@ class Intake:
         self.version = version
         self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
-        self._dropped: Counter[tuple[str, str]] = Counter()  # by data source and reason, since the last look
+        self._arrivals = ArrivalCounter()  # since the last step
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
         self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
-        self._rewards: list[float] = []  # of everything that came back since the last step
         self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
         self._replaced = 0  # groups dropped for their rewards since the last step
@@ -235,18 +219,8 @@ class Intake:
 
     def take_arrivals(self) -> Arrivals:
         """Return what came back since the last call."""
-        rewards, dropped = self._rewards, self._dropped
-        self._rewards, self._dropped, self._replaced = [], Counter(), 0
-        by_source: dict[str, dict[str, int]] = {}
-        by_reason: Counter[str] = Counter()
-        for (source, reason), count in sorted(dropped.items()):
-            by_source.setdefault(source, {})[reason] = count
-            by_reason[reason] += count
-        return Arrivals(
-            reward_mean=sum(rewards) / len(rewards) if rewards else None,
-            dropped=dict(by_reason),
-            dropped_by_source=by_source,
-        )
+        self._replaced = 0
+        return self._arrivals.take()
 
     def mean_bytes(self) -> float:
         """Return the bytes that a sampled group takes in Redis, the mean of those scored so far; 0 before the first."""
@@ -264,9 +238,7 @@ class Intake:
         self.journal.end(ends)
         self.run_owner.retire(ends)
         for outcome in ends.values():
-            reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
-            facts = outcome.facts or {}
-            self._dropped[facts.get("source") or facts.get("task") or "unknown", reason] += 1
+            self._arrivals.end(outcome)
 
     def _accept(self, entries: Iterable[Entry]) -> None:
         """Sort entries into held groups, rounds and outcomes. Ids that the ledger has are retired and not used."""
@@ -325,7 +297,7 @@ class Intake:
         if group.group_id in self.buffer:  # look_around was faster than read
             return
         self._dead_in_a_row = 0
-        self._rewards += [reward for reward in group.rewards if reward is not None]
+        self._arrivals.add(group)
         most = self.run.learner.filters.max_replaced
         may_replace = most is None or self._replaced < most
         if reason := why_empty(group, self.run.learner, may_replace=may_replace):

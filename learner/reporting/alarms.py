@@ -1,15 +1,16 @@
 """This module finds alarms in the metrics of a step: what an operator should look at.
 
-In: the object of one step. Out: sentences that say what to do. Used by `learner.reporting.metrics`; no alarm decides
-anything.
+In: the object of one step, and of each held-out round. Out: sentences that say what to do. Used by
+`learner.reporting.metrics`; no alarm decides anything, except where `learner.hacking.action` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from config.run import Run
+from learner.reporting.hacking import HackingAlarm, HackingWatch
 from learner.training.backend import MISMATCH_KL
 
 TRUNCATED_SHARE = 0.2  # of the completions of a step
@@ -25,7 +26,21 @@ class Alarms:
         self._run = run
         self._steps = 0  # of this incarnation, as is `late_wait_seconds`: a run that goes on begins with 0
         self._seconds = 0.0
+        self._step = 0
         self._said: dict[str, int] = {}
+        self._hacking = HackingWatch(run)
+
+    def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take the steps of earlier incarnations, beside which a rise is seen."""
+        self._hacking.recall(records)
+
+    def of_round(self, version: int, mean_score: float | None) -> list[HackingAlarm]:
+        """Return what a held-out round tells beside the rewards of the steps."""
+        return self._new(self._hacking.of_round(version, mean_score))
+
+    def of_rewards(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
+        """Return what the rewards of one step tell; called after `of`."""
+        return self._new(self._hacking.of_step(record))
 
     def of(self, record: Mapping[str, Any]) -> list[str]:
         """Return the alarms of one step, in words."""
@@ -36,14 +51,18 @@ class Alarms:
             "late": self._late(record),
             "truncated": self._truncated(record),
         }
-        step = int(record["step"])
-        due = {
-            name: text
-            for name, text in found.items()
-            if text and step - self._said.get(name, -AGAIN_STEPS) >= AGAIN_STEPS
-        }
-        self._said |= dict.fromkeys(due, step)
-        return list(due.values())
+        self._step = int(record["step"])
+        return [text for name, text in found.items() if text and self._is_new(name)]
+
+    def _new(self, alarms: Iterable[HackingAlarm]) -> list[HackingAlarm]:
+        return [alarm for alarm in alarms if self._is_new(alarm.kind)]
+
+    def _is_new(self, name: str) -> bool:
+        """Return whether an alarm was not said for a while, and count it as said."""
+        if self._step - self._said.get(name, -AGAIN_STEPS) < AGAIN_STEPS:
+            return False
+        self._said[name] = self._step
+        return True
 
     def _mismatch(self, record: Mapping[str, Any]) -> str:
         bound = self._run.learner.mismatch.warn_above

@@ -4,11 +4,8 @@ In: the groups that a step trained on, and their batch. Out: keys of the step's 
 lists them. Used by the learner's loop in rank 0; needs no torch.
 """
 
-# N tokens of a completion.
-
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -16,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.messages import Completion, FinishReason, ScoredGroup
+from broker.messages import FinishReason, ScoredGroup
+from learner.groups.answers import repeated_share, same_answer_share
 from learner.training.batch import Batch
 
-NGRAM = 4  # tokens of what counts as repeated
-PRIME = 1_000_003
 LENGTH_EDGES = tuple(2**power for power in range(4, 18))  # upper ends of the histogram of lengths, tokens
 
 
@@ -65,28 +61,6 @@ def _histogram(values: NDArray[Any], edges: Sequence[int]) -> dict[str, list[int
     """Return `edges`, the upper ends of the bins, and `counts`, with one more bin for what is above the last edge."""
     counts = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
     return {"edges": list(edges), "counts": counts.tolist()}
-
-
-def repeated_share(completion: Completion) -> float:
-    """Return the share of a completion's stretches of NGRAM tokens that came before in the same completion."""
-    token_ids_N: NDArray[np.int64] = np.asarray(completion.token_ids, np.int64)
-    count = len(token_ids_N) - NGRAM + 1
-    if count < 1:
-        return 0.0
-    digests = np.zeros(count, np.int64)  # of the stretches: integers sort fast
-    for place in range(NGRAM):
-        digests = digests * PRIME + token_ids_N[place : place + count]
-    return 1.0 - len(np.unique(digests)) / count
-
-
-def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
-    """Return the share of completions that are, token for token, another completion of their group."""
-    same = total = 0
-    for group in groups:
-        counts = Counter(one.token_ids.tobytes() for one in group.rollout.completions)
-        total += len(group.rollout.completions)
-        same += sum(count for count in counts.values() if count > 1)
-    return same / total if total else 0.0
 
 
 def _rewards_by(groups: Iterable[ScoredGroup], name_of: Any) -> dict[str, float]:

@@ -17,10 +17,13 @@ from config.run import Run
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
 from learner.reporting.group_facts import batch_facts, reward_mean
+from learner.reporting.hacking import HackingAlarm
 from learner.reporting.metrics_file import add_rounds, read_metrics
 from learner.training.batch import Batch
 
 log = logging.getLogger(__name__)
+
+SUSPECTS = 2  # answers that are shown with an alarm of reward hacking
 
 
 class Clock:
@@ -50,24 +53,35 @@ class Metrics:
     step, and has an object of its own where no step follows.
     """
 
-    def __init__(self, run: Run, advise: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        advise: Callable[[str], None] = lambda _: None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
         """Build the loggers.
 
         Args:
             run: the run whose steps these are.
             advise: called with what an operator might change.
+            pause: called where `learner.hacking.action` asks for a pause.
         """
         self._run = run
         self._advise = advise
+        self._pause = pause
+        self._newest_groups: Sequence[ScoredGroup] = ()
         self._loggers = build_loggers(run)
-        self._last_step = max((line["step"] for line in read_metrics(run.folder)), default=0)
+        lines = read_metrics(run.folder)
+        self._last_step = max((line["step"] for line in lines), default=0)
         self._pending: dict[str, Any] | None = None
         self._evaluations: list[dict[str, Any]] = []
         self._alarms = Alarms(run)
+        self._alarms.recall(lines)
 
-    def step(self, record: dict[str, Any]) -> None:
-        """Take the object of a step that is done; it has at least the keys of the console line."""
+    def step(self, record: dict[str, Any], groups: Sequence[ScoredGroup] = ()) -> None:
+        """Take the object of a step that is done, which has at least the keys of the console line, and its groups."""
         self.flush()
+        self._newest_groups = groups
         self._pending = record
         self._attach_evaluations()
         log.info(
@@ -86,9 +100,28 @@ class Metrics:
             record["seconds_wait"],
             record["seconds_train"],
         )
-        for alarm in self._alarms.of(record):
-            log.warning("%s", alarm)
-            self._advise(alarm)
+        for text in self._alarms.of(record):
+            self._alarm(text)
+        self._warn_of_hacking(self._alarms.of_rewards(record))
+
+    def _alarm(self, text: str) -> None:
+        log.warning("%s", text)
+        self._advise(text)
+        if self._pending is not None:
+            self._pending.setdefault("alarms", []).append(text)
+
+    def _warn_of_hacking(self, alarms: Sequence[HackingAlarm]) -> None:
+        """Say what was found, show answers that are paid in spite of it, and pause the run where that is wanted."""
+        for alarm in alarms:
+            self._alarm(
+                f"reward_hacking kind={alarm.kind!r}: {alarm.text}. The policy may have found what the scorer "
+                "overlooks: read samples.jsonl"
+            )
+            for group, index in paid_most(self._newest_groups, alarm.component):
+                self.sample(self._pending["step"] if self._pending else self._last_step, group, index)
+        if alarms and self._run.learner.hacking.action == "pause":
+            log.warning("pausing run=%s: to go on: millrace resume %s", self._run.name, self._run.name)
+            self._pause()
 
     def replayed(
         self,
@@ -141,10 +174,15 @@ class Metrics:
         )
         self._evaluations.append(_line_of(version, result))
         self._attach_evaluations()
+        self._warn_of_hacking(self._alarms.of_round(version, result.get("mean_score")))
 
-    def sample(self, step: int, group: ScoredGroup) -> None:
-        """Log one answer of a group with its score."""
-        prompt, completion, score = group.rollout.prompt, group.rollout.completions[0], group.scores[0]
+    def sample(self, step: int, group: ScoredGroup, index: int = 0) -> None:
+        """Log the answer `index` of a group with its score."""
+        prompt, completion, score = (
+            group.rollout.prompt,
+            group.rollout.completions[index],
+            group.scores[index],
+        )
         record = {
             "step": step,
             "group": group.group_id,
@@ -152,10 +190,11 @@ class Metrics:
             "answer": completion.text,
             "finish_reason": str(completion.finish_reason),
             "versions": [group.rollout.min_version, group.rollout.max_version],
-            "reward": group.rewards[0],
+            "reward": group.rewards[index],
             "score": score.value,
             "status": str(score.status),
             "reason": score.reason,
+            "components": dict(score.components),
         }
         for logger in self._loggers:
             logger.sample(record)
@@ -164,7 +203,7 @@ class Metrics:
             group.group_id,
             prompt.messages[-1]["content"][-200:],
             completion.text[-200:],
-            group.rewards[0],
+            group.rewards[index],
             score.reason,
         )
 
@@ -199,9 +238,32 @@ class Metrics:
             logger.log(record)
 
 
+def paid_most(
+    groups: Sequence[ScoredGroup], component: str, most: int = SUSPECTS
+) -> list[tuple[ScoredGroup, int]]:
+    """Return the answers whose reward is furthest above one part of their score, as group and index.
+
+    Args:
+        groups: of one step.
+        component: the part; where an answer lacks it, it counts as 0.
+        most: answers that are returned, of different groups.
+    """
+    found = []
+    for group in groups:
+        gaps = [
+            (reward - score.components.get(component, 0.0), index)
+            for index, (reward, score) in enumerate(zip(group.rewards, group.scores, strict=True))
+            if reward is not None
+        ]
+        if gaps:
+            found.append((*max(gaps), group))
+    found.sort(key=lambda item: -item[0])
+    return [(group, index) for _, index, group in found[:most]]
+
+
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words for a round: its pass rate, or why a lost round has none."""
     return {
         "version": version,
-        **{key: result[key] for key in ("pass_rate", "samples", "reason") if key in result},
+        **{key: result[key] for key in ("pass_rate", "mean_score", "samples", "reason") if key in result},
     }

@@ -77,6 +77,7 @@ def _of_the_weights(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _of_learning(facts: RunFacts) -> Iterator[Finding]:
+    yield from _of_hacking(facts)
     truncated = facts.series("truncated_share")
     if truncated is not None:
         now, before = newest(truncated.values), oldest(truncated.values)
@@ -120,6 +121,19 @@ def _of_held_out(facts: RunFacts) -> Iterator[Finding]:
             f"The held-out pass rate fell by {fell:.3f} since version {rounds.steps[best]:.0f}, while the training "
             "reward rose: the policy may have found what the scorer overlooks. Read the examples below.",
         )
+
+
+def _of_hacking(facts: RunFacts) -> Iterator[Finding]:
+    """Yield the first alarm of each kind: later ones of that kind say the same with other numbers."""
+    seen: set[str] = set()
+    for record in facts.records:
+        for text in record.get("alarms", ()):
+            kind, _, what = text.partition(": ")
+            if kind.startswith("reward_hacking") and kind not in seen:
+                seen.add(kind)
+                yield Finding(
+                    "problem", f"Step {record['step']}: the reward rose alone. {what[:1].upper()}{what[1:]}."
+                )
 
 
 def _of_the_time(facts: RunFacts) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from broker import codec
 from broker.errors import RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.protocol.streams import bury, hand_over
-from learner.groups.intake import LOOK_COUNT, Arrivals
+from learner.groups.intake import LOOK_COUNT
 from learner.journal.ledger import Outcome, read_ledger
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -76,12 +76,12 @@ def test_a_group_without_variance_is_dropped_and_its_slot_is_free_for_another(ch
     assert read_ledger(chain.journal.folder).outcomes == {
         flat: Outcome("dropped", "zero_variance: every reward is 1", 4)
     }
-    assert chain.intake.take_arrivals() == Arrivals(
-        reward_mean=0.75,  # the mean of 1, 1, 1 and 0
-        dropped={"zero_variance": 1},
-        dropped_by_source={"math": {"zero_variance": 1}},
-    )
-    assert chain.intake.take_arrivals() == Arrivals(reward_mean=None, dropped={}, dropped_by_source={})
+    arrivals = chain.intake.take_arrivals()
+    assert arrivals.reward_mean == 0.75  # the mean of 1, 1, 1 and 0
+    assert arrivals.dropped == {"zero_variance": 1}
+    assert arrivals.dropped_by_source == {"math": {"zero_variance": 1}}
+    assert arrivals.facts["completions"] == 4
+    assert chain.intake.take_arrivals().facts == {}
 
 
 def test_a_slot_is_not_freed_while_the_ledger_does_not_have_its_outcome(

@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from broker.messages import FinishReason
-from learner.reporting.group_facts import batch_facts, repeated_share, same_answer_share
+from learner.reporting.group_facts import batch_facts
 from learner.reporting.keys import KEYS, as_table
 from learner.reporting.metrics_file import read_metrics
 from learner.training.batch import pack
@@ -21,25 +19,6 @@ from tests.support.paths import ROOT
 from tests.support.tiny import completion, group
 
 NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "REASON", "STREAM"}
-
-
-@pytest.mark.parametrize(
-    ("token_ids", "share"),
-    [
-        ([1, 2, 3], 0.0),  # too short to repeat itself
-        ([1, 2, 3, 4, 5, 6, 7], 0.0),
-        ([1, 2, 3, 4, 1, 2, 3, 4], 1 / 5),  # one of five stretches
-        ([7] * 13, 9 / 10),
-    ],
-)
-def test_repetition_is_the_share_of_stretches_that_came_before(token_ids: list[int], share: float) -> None:
-    assert repeated_share(completion(token_ids)) == pytest.approx(share)
-
-
-def test_same_answers_are_counted_within_a_group() -> None:
-    one = group([9], [completion([1, 2]), completion([1, 2]), completion([3])], [1.0, 1.0, 0.0])
-    other = group([9], [completion([1, 2]), completion([4]), completion([5])], [1.0, 0.0, 0.0])
-    assert same_answer_share([one, other]) == pytest.approx(2 / 6)
 
 
 def test_rewards_have_names_and_truncation_and_length_are_of_the_step() -> None:

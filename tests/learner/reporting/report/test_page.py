@@ -169,6 +169,17 @@ def test_trends_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_an_alarm_of_reward_hacking_is_said_once_a_kind(tmp_path: Path) -> None:
+    alarms = {
+        7: ["reward_hacking kind='length': answers grew <b>"],
+        27: ["reward_hacking kind='length': again", "50% of the time was spent waiting"],
+    }
+    found = texts(
+        written(tmp_path / "run", [record(step, alarms=alarms.get(step, [])) for step in range(1, 31)])
+    )
+    assert found == ["problem: Step 7: the reward rose alone. Answers grew <b>."]
+
+
 def test_a_run_that_failed_early_has_a_page_with_the_reason(tmp_path: Path) -> None:
     written(tmp_path / "run", [], status="failed", reason="no <model> here")
     text = write_report(tmp_path / "run").read_text()

@@ -1,0 +1,109 @@
+"""Everything that comes back is summed up between two steps: rewards, parts of scores, lengths, what was dropped.
+
+In: scored training groups, whether or not they will train, and outcomes. Out: `Arrivals`, the facts that only all of
+them together can tell: what trains was chosen by its rewards, so its mean says little. Filled by
+`learner.groups.intake`; needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from broker.messages import FinishReason, ScoredGroup
+from learner.groups.answers import length_correlation, repeated_share, same_answer_share
+from learner.journal.ledger import DROPPED, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """The groups that came back since the last look.
+
+    Attributes:
+        reward_mean: over all their scored completions; None where there are none.
+        facts: what their answers were like, by key, see `learner.reporting.keys`; empty where there are none.
+        dropped: groups by reason.
+        dropped_by_source: groups by data source (the task's name where a row has none), and by reason.
+    """
+
+    reward_mean: float | None
+    facts: Mapping[str, float | Mapping[str, float]]
+    dropped: Mapping[str, int]
+    dropped_by_source: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What was summed up since the last look."""
+
+    rewards: list[float] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+    components: dict[str, list[float]] = field(default_factory=dict)
+    answered: Counter[bytes] = field(default_factory=Counter)  # completions by their token ids
+    rows: dict[bytes, set[tuple[str, int]]] = field(default_factory=dict)  # those that each answers
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)  # by data source and reason
+
+    def count(self, name: str, value: float) -> None:
+        self.values.setdefault(name, []).append(float(value))
+
+
+class ArrivalCounter:
+    """Sums up groups as they come."""
+
+    def __init__(self) -> None:
+        self._sums = _Sums()
+
+    def add(self, group: ScoredGroup) -> None:
+        """Take a group that came back with scores."""
+        sums = self._sums
+        row = (group.rollout.prompt.fingerprint, group.rollout.prompt.row)
+        sums.rewards += [reward for reward in group.rewards if reward is not None]
+        for completion, score in zip(group.rollout.completions, group.scores, strict=True):
+            sums.count("response_tokens_mean", len(completion.token_ids))
+            sums.count("truncated_share", completion.finish_reason is FinishReason.LENGTH)
+            sums.count("repeated_share", repeated_share(completion))
+            if score.value is not None:
+                sums.count("score_mean", score.value)
+            for name, value in score.components.items():
+                sums.components.setdefault(name, []).append(value)
+            answer = completion.token_ids.tobytes()
+            sums.rows.setdefault(answer, set()).add(row)
+            sums.answered[answer] += 1
+        sums.count("same_answer_share", same_answer_share([group]))
+        if (correlation := length_correlation(group)) is not None:
+            sums.count("length_correlation", correlation)
+
+    def end(self, outcome: Outcome) -> None:
+        """Take the outcome of a group that does not train."""
+        reason = outcome.detail.split(":")[0] if outcome.kind == DROPPED else outcome.kind
+        facts = outcome.facts or {}
+        self._sums.dropped[facts.get("source") or facts.get("task") or "unknown", reason] += 1
+
+    def take(self) -> Arrivals:
+        """Return what came since the last call, and begin anew."""
+        sums, self._sums = self._sums, _Sums()
+        by_source: dict[str, dict[str, int]] = {}
+        by_reason: Counter[str] = Counter()
+        for (source, reason), count in sorted(sums.dropped.items()):
+            by_source.setdefault(source, {})[reason] = count
+            by_reason[reason] += count
+        return Arrivals(
+            reward_mean=fmean(sums.rewards) if sums.rewards else None,
+            facts=_facts(sums),
+            dropped=dict(by_reason),
+            dropped_by_source=by_source,
+        )
+
+
+def _facts(sums: _Sums) -> dict[str, float | Mapping[str, float]]:
+    if not sums.answered:
+        return {}
+    shared = sum(count for answer, count in sums.answered.items() if len(sums.rows[answer]) > 1)
+    return {
+        "completions": sums.answered.total(),
+        **{name: fmean(values) for name, values in sums.values.items()},
+        "shared_answer_share": shared / sums.answered.total(),
+        "components": {name: fmean(values) for name, values in sorted(sums.components.items())},
+    }

@@ -1,0 +1,260 @@
+"""This module watches for reward hacking: a reward that rises while what it stands for does not.
+
+In: the object of each step, and of each held-out round in it. Out: alarms, each with what the reward rose by and what
+did not rise with it, or what rose with it and should not. Called by `learner.reporting.metrics`; what follows from an
+alarm is `learner.hacking.action`.
+
+A witness is a number that rises with the reward of an honest run: the held-out score, an extra scorer that has
+neither weight nor gate (a shadow scorer), and the task's own scorer where something else is paid too. The reward's rise
+is looked at over the newest stretch in which it rose by `reward_rose`, beyond its noise. A witness that has room, and
+rose by less than `witness_share` of it over the same stretch, is an alarm. So is a sign that the wrong thing is paid
+for, since the window with the lowest reward: longer answers that are paid for their length within their groups, answers
+that are cut, that repeat themselves, or that are given to several prompts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Any, Final
+
+from config.run import Run
+from config.scorers import TaskConfig
+
+HISTORY = 500  # steps that are looked back at
+PERSISTS = 3  # steps in a row that find the same, before it is an alarm
+NOISE = 4.0  # standard errors that a rise goes beyond: of so many stretches one is often beyond three
+FULL = 0.9  # a witness as high as that has no room to rise
+HELD_OUT: Final = "held_out"
+
+
+@dataclass(frozen=True, slots=True)
+class HackingAlarm:
+    """One finding.
+
+    Attributes:
+        kind: `held_out`, `scorer NAME` for the task's own or a shadow scorer, `length`, `truncated`, `repeated`,
+            `shared_answers`.
+        text: what was found, in words.
+        component: the part of the scores that bears witness, "" where the kind is no scorer's.
+    """
+
+    kind: str
+    text: str
+    component: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rise:
+    """What a value did between two windows of steps."""
+
+    before: float
+    now: float
+
+    @property
+    def by(self) -> float:
+        return self.now - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The steps between the ends of two windows, as indices of the watch's steps, and the reward's rise."""
+
+    first: int
+    last: int
+    reward: _Rise
+
+
+class HackingWatch:
+    """Watches one run. It looks at the steps of all incarnations, which the metrics file has."""
+
+    def __init__(self, run: Run) -> None:
+        self._config = run.learner.hacking
+        self._witnesses = witnesses(run.scorers.tasks)
+        self._steps: list[Mapping[str, Any]] = []  # what of each step's object counts
+        self._found: dict[str, int] = {}  # steps in a row, by kind
+        self._rounds: list[tuple[int, float]] = []  # version and mean held-out score, in order
+
+    def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take the steps of earlier incarnations; nothing is found in them again."""
+        for record in records:
+            self._take(record)
+            for result in record.get("evaluations", ()):
+                if result.get("mean_score") is not None:
+                    self._rounds.append((result["version"], result["mean_score"]))
+
+    def of_step(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
+        """Return what the object of a step shows: each kind once it was there for PERSISTS steps."""
+        if self._config.action == "none" or not self._take(record):
+            return []
+        found = [*self._of_scorers(), *self._of_signs()]
+        self._found = {alarm.kind: self._found.get(alarm.kind, 0) + 1 for alarm in found}
+        return [alarm for alarm in found if self._found[alarm.kind] >= PERSISTS]
+
+    def of_round(self, version: int, mean_score: float | None) -> list[HackingAlarm]:
+        """Return what a held-out round shows, at once: a round is many samples, and the next one is far."""
+        if self._config.action == "none" or mean_score is None:
+            return []
+        self._rounds.append((version, mean_score))
+        return list(self._of_held_out())
+
+    def _take(self, record: Mapping[str, Any]) -> bool:
+        """Keep what counts of a step's object. False: nothing came back before that step, or it was trained again."""
+        if "arrived" not in record:
+            return False
+        self._steps.append(
+            {"step": record["step"], "reward": record["reward_mean"], **_flat(record["arrived"])}
+        )
+        del self._steps[:-HISTORY]
+        return True
+
+    # ---------------------------------------------------------------------------------------------------- the stretches
+
+    def _mean(self, key: str, last: int) -> float | None:
+        """Return the mean of a key over the window that ends with step `last`; None where the window lacks it."""
+        window = self._steps[last - self._config.window + 1 : last + 1]
+        values = [step[key] for step in window if key in step]
+        return fmean(values) if len(values) == self._config.window else None
+
+    def _rise(self, key: str, first: int, last: int) -> _Rise | None:
+        before, now = self._mean(key, first), self._mean(key, last)
+        return None if before is None or now is None else _Rise(before, now)
+
+    def _noise(self) -> float:
+        """Return the standard error of a window's mean reward, by how much a step's reward differs from the next."""
+        rewards = [step["reward"] for step in self._steps]
+        jumps = [abs(after - before) for before, after in pairwise(rewards)]
+        return 1.4826 * median(jumps) / math.sqrt(2 * self._config.window) if jumps else 0.0
+
+    def _has_risen(self, first: int, last: int) -> _Rise | None:
+        rise = self._rise("reward", first, last)
+        if rise is None or rise.by < self._config.reward_rose:
+            return None
+        return rise if rise.by > NOISE * math.sqrt(2) * self._noise() else None
+
+    def _newest_stretch(self) -> _Stretch | None:
+        """Return the shortest stretch up to now in which the reward rose; None where it did not."""
+        last, window = len(self._steps) - 1, self._config.window
+        for first in range(last - window, window - 2, -1):
+            if rise := self._has_risen(first, last):
+                return _Stretch(first, last, rise)
+        return None
+
+    def _whole_stretch(self) -> _Stretch | None:
+        """Return the stretch from the lowest window up to now; None where the reward has not risen since."""
+        last, window = len(self._steps) - 1, self._config.window
+        means = {first: self._mean("reward", first) for first in range(window - 1, last - window + 1)}
+        known = {first: mean for first, mean in means.items() if mean is not None}
+        if not known:
+            return None
+        first = min(known, key=lambda first: known[first])
+        rise = self._has_risen(first, last)
+        return None if rise is None else _Stretch(first, last, rise)
+
+    # --------------------------------------------------------------------------------------------------- what is found
+
+    def _of_scorers(self) -> Iterator[HackingAlarm]:
+        stretch = self._newest_stretch()
+        if stretch is None:
+            return
+        for name in self._witnesses:
+            rise = self._rise(f"components.{name}", stretch.first, stretch.last)
+            if rise is not None and self._is_left_behind(rise, stretch.reward):
+                paid = self._risen_components(stretch)
+                yield HackingAlarm(
+                    f"scorer {name}",
+                    f"{self._since(stretch)} the reward rose from {stretch.reward.before:.2f} to "
+                    f"{stretch.reward.now:.2f}, and {name} went from {rise.before:.2f} to {rise.now:.2f}"
+                    f"{f'; what rose: {paid}' if paid else ''}",
+                    name,
+                )
+
+    def _of_held_out(self) -> Iterator[HackingAlarm]:
+        """Compare the newest round with the newest earlier one since which the reward rose."""
+        version, score = self._rounds[-1]
+        last = self._index_of(version)
+        for earlier, before in reversed(self._rounds[:-1]):
+            first = self._index_of(earlier)
+            if first is None or last is None or first > last - self._config.window:
+                continue
+            if reward := self._has_risen(first, last):
+                rise = _Rise(before, score)
+                if self._is_left_behind(rise, reward):
+                    yield HackingAlarm(
+                        HELD_OUT,
+                        f"between versions {earlier} and {version} the reward rose from {reward.before:.2f} to "
+                        f"{reward.now:.2f}, and the mean held-out score went from {before:.2f} to {score:.2f}",
+                    )
+                return
+
+    def _of_signs(self) -> Iterator[HackingAlarm]:
+        stretch = self._whole_stretch()
+        if stretch is None:
+            return
+        config = self._config
+        length = self._rise("response_tokens_mean", stretch.first, stretch.last)
+        paid = self._mean("length_correlation", stretch.last)
+        grew = length is not None and length.now >= config.longer * length.before
+        if length is not None and grew and paid is not None and paid >= config.length_paid:
+            yield HackingAlarm(
+                "length",
+                f"{self._since(stretch)} answers grew from {length.before:.0f} to {length.now:.0f} tokens, and the "
+                f"longer ones of a group are paid more: length and reward correlate with {paid:.2f}",
+            )
+        for key, kind, what in (
+            ("truncated_share", "truncated", "answers that were cut at sampling.max_tokens"),
+            ("repeated_share", "repeated", "what an answer had said before"),
+            ("shared_answer_share", "shared_answers", "answers that another prompt was given too"),
+        ):
+            rise = self._rise(key, stretch.first, stretch.last)
+            if rise is not None and rise.by >= config.share_rose:
+                yield HackingAlarm(
+                    kind,
+                    f"{self._since(stretch)} the reward rose from {stretch.reward.before:.2f} to "
+                    f"{stretch.reward.now:.2f}, and with it the share of {what}: from {rise.before:.0%} to "
+                    f"{rise.now:.0%}",
+                )
+
+    def _is_left_behind(self, witness: _Rise, reward: _Rise) -> bool:
+        return witness.now < FULL and witness.by < self._config.witness_share * reward.by
+
+    def _since(self, stretch: _Stretch) -> str:
+        return f"since step {self._steps[stretch.first]['step']}"
+
+    def _risen_components(self, stretch: _Stretch) -> str:
+        """Return which other parts of the scores rose by as much as a witness should have."""
+        prefix = "components."
+        parts = []
+        for key in self._steps[stretch.last]:
+            rise = self._rise(key, stretch.first, stretch.last) if key.startswith(prefix) else None
+            if rise is not None and rise.by >= self._config.witness_share * stretch.reward.by:
+                parts.append(f"{key.removeprefix(prefix)} from {rise.before:.2f} to {rise.now:.2f}")
+        return ", ".join(parts)
+
+    def _index_of(self, version: int) -> int | None:
+        """Return the index of the last step up to a version, the first whole window for the first versions."""
+        whole = self._config.window - 1
+        if len(self._steps) <= whole or version < self._steps[0]["step"] - 1:  # None: longer ago than HISTORY
+            return None
+        past = [step for step in self._steps if step["step"] <= version]
+        return max(whole, len(past) - 1)
+
+
+def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:
+    """Return the components that bear witness: shadow scorers, and own scorers beside which something else is paid."""
+    found: dict[str, None] = {}
+    for task in tasks.values():
+        parts = task.extra_scorers.items()
+        found |= dict.fromkeys(name for name, part in parts if not part.weight and part.gate is None)
+        pays_shape = task.format is not None and task.format.mode != "gate"
+        if pays_shape or any(part.weight for _, part in parts):
+            found[task.scorer.type] = None
+    return list(found)
+
+
+def _flat(arrived: Mapping[str, Any]) -> dict[str, float]:
+    flat = {key: value for key, value in arrived.items() if not isinstance(value, Mapping)}
+    return flat | {f"components.{name}": value for name, value in arrived["components"].items()}

@@ -1,0 +1,214 @@
+"""Which rewards that rise alone the watch names, when, and which honest rises it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from broker.protocol.run_state import DRAIN, PAUSE, ask, ask_unless_asked, asked
+from config.loading import load_run
+from config.run import Run
+from config.scorers import TaskConfig
+from learner.reporting.hacking import PERSISTS, HackingWatch, witnesses
+from learner.reporting.metrics import Metrics, paid_most
+from learner.reporting.metrics_file import read_metrics
+from tests.support.chain import Chain, make_prompt, make_scored
+from tests.support.made_up_step import made_up_step
+from tests.support.paths import ROOT
+from tests.support.tiny import completion, group
+
+DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
+TRUTH = {"scorer": {"type": "custom", "import_path": "my:Truth"}}
+SHADOWED = {"scorer": {"type": "math"}, "extra_scorers": {"truth": TRUTH}}
+STEPS = 40
+
+
+def run_of(task: dict[str, Any] | None = None, *settings: str) -> Run:
+    run = load_run(["--config", str(DEMO), *settings])
+    if task is None:
+        return run
+    scorers = run.scorers.model_copy(update={"tasks": {"math": TaskConfig.model_validate(task)}})
+    return run.model_copy(update={"scorers": scorers})
+
+
+def ramp(first: float, last: float, begin: int = 10, end: int = 30) -> list[float]:
+    """Return a value for each of STEPS steps: `first`, then a straight line, then `last`."""
+    return [
+        first + (last - first) * min(1.0, max(0.0, (step - begin) / (end - begin))) for step in range(STEPS)
+    ]
+
+
+def steps(
+    reward: Sequence[float],
+    components: Mapping[str, Sequence[float]] | None = None,
+    signs: Mapping[str, Sequence[float]] | None = None,
+) -> list[dict[str, Any]]:
+    noise = random.Random(0)
+    arrived = {"response_tokens_mean": [20.0] * STEPS, "length_correlation": [0.0] * STEPS, **(signs or {})}
+    return [
+        {
+            "step": index + 1,
+            "reward_mean": reward[index] + noise.gauss(0, 0.01),
+            "arrived": {
+                **{name: values[index] for name, values in arrived.items()},
+                "components": {name: values[index] for name, values in (components or {}).items()},
+            },
+        }
+        for index in range(STEPS)
+    ]
+
+
+def named(run: Run, records: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Return each kind with the step at which it was first an alarm."""
+    watch, found = HackingWatch(run), dict[str, int]()
+    for record in records:
+        for alarm in watch.of_step(record):
+            found.setdefault(alarm.kind, record["step"])
+    return [(step, kind) for kind, step in found.items()]
+
+
+def test_a_reward_whose_shadow_stays_behind_is_named_soon_after_it_has_risen() -> None:
+    [(step, kind)] = named(
+        run_of(SHADOWED), steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
+    )
+    assert kind == "scorer truth"
+    risen = 10 + 20 * 0.1 / 0.6  # where the line has risen by reward_rose
+    assert risen < step <= risen + 5 + 2 * PERSISTS
+
+
+def test_the_alarm_says_what_rose_and_what_did_not() -> None:
+    watch = HackingWatch(run_of(SHADOWED))
+    records = steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
+    [text, *_] = [alarm.text for record in records for alarm in watch.of_step(record)]
+    assert "truth went from 0.30 to 0.30; what rose: math from 0.3" in text
+
+
+@pytest.mark.parametrize(
+    ("shadow", "why"),
+    [
+        (ramp(0.3, 0.9), "it rises with the reward"),
+        (ramp(0.1, 0.4), "it rises by half as much"),
+        ([0.95] * STEPS, "it has no room"),
+    ],
+)
+def test_an_honest_rise_is_left_alone(shadow: list[float], why: str) -> None:
+    assert named(run_of(SHADOWED), steps(ramp(0.3, 0.9), {"truth": shadow})) == [], why
+
+
+def test_a_reward_that_does_not_rise_or_rises_within_its_noise_is_left_alone() -> None:
+    flat = {"truth": [0.3] * STEPS}
+    assert named(run_of(SHADOWED), steps([0.4] * STEPS, flat)) == []
+    for seed in range(50):
+        noise = random.Random(seed)
+        noisy = [0.4 + noise.gauss(0, 0.1) for _ in range(STEPS)]
+        assert named(run_of(SHADOWED), steps(noisy, flat)) == []
+
+
+def test_a_late_hack_is_seen_after_an_honest_rise() -> None:
+    reward = [(one + two) / 2 for one, two in zip(ramp(0.2, 0.8, 0, 10), ramp(0.2, 1.0, 25, 35), strict=True)]
+    truth = ramp(0.2, 0.5, 0, 10)  # which rose with the first half, and not with the second
+    [(step, kind)] = named(run_of(SHADOWED), steps(reward, {"truth": truth}))
+    assert kind == "scorer truth"
+    assert step > 25
+
+
+@pytest.mark.parametrize(
+    ("signs", "kind"),
+    [
+        ({"response_tokens_mean": ramp(20, 40), "length_correlation": [0.7] * STEPS}, "length"),
+        ({"truncated_share": ramp(0.0, 0.5)}, "truncated"),
+        ({"repeated_share": ramp(0.1, 0.6)}, "repeated"),
+        ({"shared_answer_share": ramp(0.0, 0.9)}, "shared_answers"),
+        (
+            {"response_tokens_mean": ramp(20, 40), "length_correlation": [-0.2] * STEPS},
+            None,
+        ),  # longer, unpaid
+        (
+            {"response_tokens_mean": [20.0] * STEPS, "length_correlation": [0.7] * STEPS},
+            None,
+        ),  # paid, no longer
+        ({"repeated_share": [0.6] * STEPS}, None),  # as it was at the start
+    ],
+)
+def test_a_sign_is_named_where_it_rises_with_the_reward(
+    signs: dict[str, list[float]], kind: str | None
+) -> None:
+    found = [name for _, name in named(run_of(), steps(ramp(0.3, 0.9), signs=signs))]
+    assert found == ([] if kind is None else [kind])
+    assert named(run_of(), steps([0.5] * STEPS, signs=signs)) == []  # without a rise of the reward
+
+
+def test_a_round_is_compared_with_the_newest_one_since_which_the_reward_rose() -> None:
+    def alarms(scores: dict[int, float]) -> list[tuple[int, str]]:
+        watch, found = HackingWatch(run_of()), []
+        for record in steps(ramp(0.3, 0.9)):
+            watch.of_step(record)
+            if record["step"] in scores:
+                found += [
+                    (record["step"], alarm.kind)
+                    for alarm in watch.of_round(record["step"], scores[record["step"]])
+                ]
+        return found
+
+    assert alarms({10: 0.3, 20: 0.3, 30: 0.3}) == [(20, "held_out"), (30, "held_out")]
+    assert alarms({10: 0.3, 20: 0.6, 30: 0.85}) == []
+    assert alarms({10: 0.3, 39: 0.2}) == [(39, "held_out")]
+
+
+def test_what_earlier_incarnations_saw_counts_and_is_not_said_again() -> None:
+    records = steps(ramp(0.3, 0.9), {"truth": [0.3] * STEPS})
+    watch = HackingWatch(run_of(SHADOWED))
+    watch.recall(records[:15])
+    assert next(alarm.kind for record in records[15:25] for alarm in watch.of_step(record)) == "scorer truth"
+    new = HackingWatch(run_of(SHADOWED))
+    assert [alarm for record in records[21:24] for alarm in new.of_step(record)] == []  # it saw no rise
+
+
+def test_nothing_is_looked_for_where_it_is_off() -> None:
+    records = steps(ramp(0.3, 0.9), {"truth": [0.3] * STEPS})
+    assert named(run_of(SHADOWED, "learner.hacking.action=none"), records) == []
+
+
+def test_witnesses_are_shadows_and_own_scorers_that_share_the_reward() -> None:
+    def of(**task: Any) -> list[str]:
+        return witnesses({"math": TaskConfig.model_validate({"scorer": {"type": "math"}, **task})})
+
+    assert of() == []
+    assert of(extra_scorers={"truth": TRUTH}) == ["truth"]
+    assert of(extra_scorers={"form": {**TRUTH, "weight": 0.5}}) == ["math"]
+    assert of(extra_scorers={"form": {**TRUTH, "gate": 0.5}}) == []
+    assert of(format={"mode": "mix", "weight": 0.5}) == ["math"]
+    assert of(format={"mode": "gate"}) == []
+
+
+def test_the_answers_shown_are_those_that_are_paid_in_spite_of_the_witness() -> None:
+    honest = group([9], [completion([1]), completion([2])], [1.0, 0.0])
+    hacked = group([9], [completion([3]), completion([4])], [0.0, 0.9])
+    assert paid_most([honest, hacked], "math", most=1) == [(honest, 0)]  # no part of that name: paid most
+    assert paid_most([], "math") == []
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after"), [("warn", "", ""), ("pause", "", PAUSE), ("pause", DRAIN, DRAIN)]
+)
+def test_a_hack_is_said_shown_written_down_and_pauses_the_run_where_wanted(
+    chain: Chain, action: str, before: str, after: str
+) -> None:
+    run = run_of(SHADOWED, f"learner.hacking.action={action}", f"runs_dir={chain.run.runs_dir}")
+    link, keys, said = chain.run_owner.link, chain.run_owner.keys, list[str]()
+    ask(link, keys, before)
+    metrics = Metrics(run, advise=said.append, pause=lambda: ask_unless_asked(link, keys, PAUSE))
+    groups = [make_scored(make_prompt("1"), [0.0, 0.9])]
+    for record in steps(ramp(0.3, 0.9), {"truth": [0.3] * STEPS}):
+        metrics.step({**made_up_step(record["step"]), **record}, groups)
+    metrics.close()
+    assert said[0].startswith("reward_hacking kind='scorer truth': since step ")
+    assert asked(link, keys) == after
+    alarms = [alarm for record in read_metrics(run.folder) for alarm in record.get("alarms", ())]
+    assert alarms == said
+    samples = [json.loads(line) for line in (run.folder / "samples.jsonl").read_text().splitlines()]
+    assert [sample["reward"] for sample in samples] == [0.9] * len(said)
