@@ -460,6 +460,8 @@ class JournalConfig(Section):
     """MiB of payloads that stay, the newest; those that recovery needs stay all the same."""
     segment_mb: int = Field(64, ge=1)
     """MiB of one payload file: what is removed is whole files."""
+    untrained_mb: int = Field(256, ge=0)
+    """MiB of dropped groups and of held-out rounds that stay for people, the newest; 0: none is kept."""
 
 
 class LearnerConfig(Section):

@@ -1,7 +1,8 @@
 """This module says what the ledger keeps of a group that never trains: its end, and facts that show a person its way.
 
-In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts are a few hundred bytes;
-prompt, answers and scores are gone with the group. Used by `learner.groups.intake`.
+In: a scored group with the reason to drop it, or a dead letter. Out: an `Outcome` whose facts are a few hundred bytes.
+Prompt, answers and scores of a dropped group stay for a while in `learner.journal.untrained`. Used by
+`learner.groups.intake`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Message = Prompt | SampledGroup | ScoredGroup
 
 def dropped(group: ScoredGroup, reason: str) -> Outcome:
     """Return the outcome of a group that came back, and has nothing to learn from or is too old."""
-    return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group))
+    return Outcome(DROPPED, reason, group.rollout.num_tokens, facts=facts_of(group), group=group)
 
 
 def given_up(entry: Entry) -> Outcome:

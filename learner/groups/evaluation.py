@@ -232,7 +232,7 @@ class Evaluation:
                     log.error(
                         "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
                     )
-                self._journal.evaluation(current.version, result)
+                self._journal.evaluation(current.version, result, list(current.groups.values()))
                 report(current.version, result)
             self._run_owner.retire(current.ids)
             self.rounds.close(current.version)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.group_ids import retried
+from broker.messages import ScoredGroup
 from learner.journal.payloads import JournalError, PayloadGone, payload_files, read_payload, read_step
 from learner.journal.records import Broken, Whole, first_record, scan
 
@@ -48,6 +49,8 @@ class Outcome:
     # Further facts for people (`learner.groups.discarded`). They are not read back into memory, except into
     # `Ledger.followed`.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    # What `learner.journal.untrained` keeps; not read back either.
+    group: ScoredGroup | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -139,7 +139,18 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
         JournalError: the payload is not what was written, or can't be read.
     """
     where = f"{folder / record['file']}: the payload of step {record['step']}"
-    payload = read_payload(folder, record)
+    return decode_step(read_payload(folder, record), where)
+
+
+def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[list[float | None]]]:
+    """Read what `StepEncoder.encode` wrote; every completion's `text` is "".
+
+    Args:
+        payload: of one step.
+        where: names the payload in an error.
+    Raises:
+        JournalError: it can't be read.
+    """
     ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
     tree = msgpack.unpackb(payload[_HEAD_BYTES.size : ids_at])
     if tree["schema"] != PAYLOAD_SCHEMA:

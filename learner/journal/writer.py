@@ -8,6 +8,7 @@ Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own 
 (its first record is of kind `life`):
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
     payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order
+    untrained-FENCE-NNN.bin  dropped and held-out groups, for people (`learner.journal.untrained`)
 Records are numbered within their incarnation (`n`), which shows a missing or a doubled record. They are dated for
 people (`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older
 learner that wakes up writes behind the mark, to no effect. An incarnation touches its own files only. `notes.jsonl`
@@ -29,10 +30,11 @@ from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
 from learner.journal.disk import make_folder, sync, write_all
-from learner.journal.ledger import Ledger, Outcome, fence_of, ledgers, read_ledger
+from learner.journal.ledger import DROPPED, Ledger, Outcome, fence_of, ledgers, read_ledger
 from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, payload_files
 from learner.journal.records import framed
 from learner.journal.retention import removable
+from learner.journal.untrained import EVALUATED, UntrainedWriter
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class Journal:
         self._encoder = StepEncoder()
         self._beside = ThreadPoolExecutor(1, "checksum")
         self._payloads = PayloadWriter(folder, fence, segment_mb=config.segment_mb)
+        self._untrained = UntrainedWriter(folder, fence, keep_mb=config.untrained_mb)
         try:
             self.ledger: Ledger = read_ledger(folder, before=fence)
             previous = self.ledger.previous
@@ -157,6 +160,9 @@ class Journal:
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Record groups that ended without training; one write and fsync for all. Raises as `append` does."""
         self.check_fence()
+        ended = [(outcome.group, outcome.detail) for outcome in ends.values()]
+        groups, reasons = [group for group, _ in ended if group], [why for group, why in ended if group]
+        self._untrained.write(DROPPED, self._next_step, groups, reasons)
         self._write(
             [
                 {
@@ -178,9 +184,18 @@ class Journal:
         self.check_fence()
         self._write([{"kind": "retry", "id": group_id, "number": number}])
 
-    def evaluation(self, version: int, results: Mapping[str, Any]) -> None:
-        """Record an evaluation round, which is its groups' outcome. Raises as `append` does."""
+    def evaluation(
+        self, version: int, results: Mapping[str, Any], groups: Sequence[ScoredGroup] = ()
+    ) -> None:
+        """Record an evaluation round, which is its groups' outcome. Raises as `append` does.
+
+        Args:
+            version: of the round.
+            results: what it came to.
+            groups: those that came back, for `learner.journal.untrained`.
+        """
         self.check_fence()
+        self._untrained.write(EVALUATED, version, groups, [""] * len(groups))
         self._write([{"kind": "evaluation", "version": version, **results}])
         self.check_fence()
 
@@ -232,6 +247,14 @@ class Journal:
         self._beside.shutdown()
         self._log.close()
         self._payloads.close()
+        self._untrained.close()
+
+    @property
+    def _next_step(self) -> int:
+        """The step that is trained next."""
+        if self.ledger.steps:
+            return int(self.ledger.steps[-1]["step"]) + 1
+        return 0
 
     def _create_ledger(self) -> BinaryIO:
         path = self.folder / f"ledger-{self.fence:06d}.log"

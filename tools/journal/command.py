@@ -19,6 +19,7 @@ SUBVERBS = {
     "export": "one line a completion",
 }
 
+OUTCOMES = ("trained", "dropped", "evaluated")
 STATUSES = tuple(str(status) for status in ScoreStatus)
 
 EXAMPLES = {
@@ -42,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet"
             )
             add_steps(parser, "these steps only (all)")
+            parser.add_argument(
+                "--outcome",
+                nargs="+",
+                choices=OUTCOMES,
+                default=("trained",),
+                help="what became of them (trained); dropped and evaluated ones are kept for a while",
+            )
             parser.add_argument("--task", nargs="+", metavar="NAME", help="these tasks only (all)")
             parser.add_argument("--source", nargs="+", metavar="NAME", help="these data sources only (all)")
             parser.add_argument("--status", choices=STATUSES, help="completions of this status only (all)")
@@ -56,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
         from tools.journal.export import Wanted, export
 
         wanted = Wanted(
+            outcomes=tuple(options.outcome),
             tasks=options.task,
             sources=options.source,
             status=options.status,

@@ -1,4 +1,4 @@
-"""`millrace journal export RUN --out FILE`: what was trained on, one line a completion, as JSON lines or parquet.
+"""`millrace journal export RUN --out FILE`: one line a completion, trained, dropped or held out, in JSON or parquet.
 
 In: a run's journal. Out: a file that is there when it is whole: it is written under another name and renamed. A step
 whose payload is gone or damaged is named on standard error. Memory holds a step and a batch of rows.
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import Permanent
-from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of
+from learner.journal.ledger import TRAINED, JournalError, Ledger
+from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of, untrained_groups
 
 ROWS_AT_ONCE = 1024  # rows of a parquet row group
 
@@ -30,6 +31,7 @@ class CannotExport(Permanent):
 class Wanted:
     """Says which completions are exported: those that fit everything that is not None."""
 
+    outcomes: Sequence[str] = (TRAINED,)
     tasks: Sequence[str] | None = None
     sources: Sequence[str] | None = None
     status: str | None = None
@@ -66,25 +68,43 @@ def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYT
         CannotExport: a name that ends otherwise, a disk that is full, no pyarrow for parquet.
     """
     ledger = open_journal(folder)
+    is_trained_wanted = TRAINED in wanted.outcomes
     records = [record for record in ledger.steps if steps is None or record["step"] in steps]
-    if not records:
+    if not records and is_trained_wanted:
         known = ranges([record["step"] for record in ledger.steps])
         raise NotInJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
-    reading = Steps(folder, records)
+    reading = Steps(folder, records if is_trained_wanted else [])
+    damaged: list[str] = []
     written = 0
     try:
         with _writer(out) as write:
-            for step, group, advantages in reading.groups():
-                for row in filter(wanted.fits, rows_of(step, group, advantages)):
+            for row in _rows(ledger, reading, steps, wanted, damaged):
+                if wanted.fits(row):
                     write(row)
                     written += 1
     except OSError as error:
         raise CannotExport(f"{error.filename or out}: {error.strerror or error}") from error
-    for line in _complaints(reading):
+    for line in [*_complaints(reading), *damaged]:
         sys.stderr.write(f"millrace journal: {line}\n")
-    read = len(records) - len(reading.gone) - len(reading.damaged)
-    sys.stdout.write(f"{written} completions of {read} steps in {out}\n")
-    return 1 if reading.damaged or not read else 0
+    read = len(reading.records) - len(reading.gone) - len(reading.damaged)
+    of = f" of {read} steps" if wanted.outcomes == (TRAINED,) else f" ({', '.join(wanted.outcomes)})"
+    sys.stdout.write(f"{written} completions{of} in {out}\n")
+    return 1 if reading.damaged or damaged or (is_trained_wanted and not read) else 0
+
+
+def _rows(
+    ledger: Ledger, reading: Steps, steps: range | None, wanted: Wanted, damaged: list[str]
+) -> Iterator[Row]:
+    """Yields the rows of the wanted outcomes, trained ones first; what can't be read is added to `damaged`."""
+    for step, group, advantages in reading.groups():
+        yield from rows_of(step, group, advantages)
+    if not set(wanted.outcomes) - {TRAINED}:
+        return
+    for found in untrained_groups(reading.folder, ledger):
+        if isinstance(found, JournalError):
+            damaged.append(str(found))
+        elif found.kind in wanted.outcomes and (steps is None or found.step in steps):
+            yield from rows_of(found.step, found.group, None, outcome=found.kind, why=found.reason)
 
 
 def _complaints(reading: Steps) -> list[str]:
@@ -159,6 +179,8 @@ def _schema(pa: Any) -> Any:
 
     return pa.schema(
         [
+            ("outcome", text),
+            ("why", text),
             ("step", whole),
             ("group", text),
             ("completion", whole),

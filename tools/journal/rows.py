@@ -7,7 +7,7 @@ step and not the journal. A step whose payload is gone or damaged gives no rows,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from broker.messages import ScoredGroup
 from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import Decoder, open_decoder
-from learner.journal.ledger import JournalError, Ledger, PayloadGone, read_ledger, read_step
+from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
+from learner.journal.untrained import Untrained, read_untrained
 from tools.runs.folder import NoJournal
 
 Row = dict[str, Any]
@@ -85,19 +86,51 @@ def run_of(folder: Path) -> Run:
         ) from error
 
 
-def rows_of(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[Row]:
-    """Yields a row for each completion of a group that has its text."""
+def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | JournalError]:
+    """Yields the dropped and the held-out groups that are kept, their completions with text, and what is damaged.
+
+    Raises:
+        RunFailed: the tokenizer of the run's model can't be loaded.
+    """
+    decoder: Decoder | None = None
+    for found in read_untrained(folder / "journal", ledger):
+        if isinstance(found, Untrained):
+            decoder = decoder or open_decoder(run_of(folder))
+            yield replace(found, group=decoder.with_text(found.group))
+        else:
+            yield found
+
+
+def rows_of(
+    step: int,
+    group: ScoredGroup,
+    advantages: Sequence[float | None] | None,
+    *,
+    outcome: str = TRAINED,
+    why: str = "",
+) -> Iterator[Row]:
+    """Yields a row for each completion of a group that has its text.
+
+    Args:
+        step: that trained on it, or that was trained next.
+        group: with its text.
+        advantages: of a trained group, else None.
+        outcome: trained, dropped or evaluated.
+        why: a dropped group's reason.
+    """
     prompt, rollout = group.rollout.prompt, group.rollout
     for index, completion in enumerate(rollout.completions):
         score = group.scores[index]
         yield {
+            "outcome": outcome,
+            "why": why,
             "step": step,
             "group": group.group_id,
             "completion": index,
             "prompt": [{"role": turn["role"], "content": turn["content"]} for turn in prompt.messages],
             "answer": completion.text,
             "reward": group.rewards[index],
-            "advantage": advantages[index],
+            "advantage": None if advantages is None else advantages[index],
             "status": str(score.status),
             "score": score.value,
             "reason": score.reason,

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from broker.messages import ScoredGroup
-from learner.journal.ledger import TRAINED, Ledger
+from learner.journal.ledger import DEAD, TRAINED, Ledger, Outcome
 from learner.journal.payloads import MIB
-from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of
+from learner.journal.untrained import Untrained
+from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of, untrained_groups
 from tools.printable import printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "payload")
@@ -48,20 +49,34 @@ def show_step(folder: Path, step: int) -> int:
 
 
 def show_group(folder: Path, group_id: str) -> int:
-    """Prints everything of one group, or how the group ended without being trained.
+    """Prints everything of one group; of a dropped or held-out group as long as that is kept.
 
     Raises:
         NotInJournal: the journal knows of no such group, or its payload can't be read.
     """
     ledger = open_journal(folder)
     outcome = ledger.outcomes.get(group_id)
-    if outcome is None:
+    is_evaluated = any(group_id in found.get("ids", ()) for found in ledger.evaluations.values())
+    if outcome is None and not is_evaluated:
         raise NotInJournal(
-            f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on "
-            "its way. Evaluation groups are recorded by their rounds alone"
+            f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on its way"
         )
-    if outcome.kind == TRAINED:
+    if outcome is not None and outcome.kind == TRAINED:
         return _show(folder, _record(ledger, int(outcome.detail)), group_id)
+    if outcome is not None:
+        _show_end(ledger, group_id, outcome)
+        if outcome.kind == DEAD:  # `millrace dead show` has the letter
+            return 0
+    for found in untrained_groups(folder, ledger):
+        if isinstance(found, Untrained) and found.group.group_id == group_id:
+            for line in _group_lines(found.step, found.group, None):
+                sys.stdout.write(line + "\n")
+            return 0
+    sys.stdout.write("    its answers are not kept any more, or never were: learner.journal.untrained_mb\n")
+    return 0
+
+
+def _show_end(ledger: Ledger, group_id: str, outcome: Outcome) -> None:
     retries = ledger.retries.get(group_id, 0)
     again = (
         f"; issued anew as {', '.join(f'{group_id}-r{number + 1}' for number in range(retries))}"
@@ -72,7 +87,6 @@ def show_group(folder: Path, group_id: str) -> int:
         f"group {group_id}: {outcome.kind}, {outcome.tokens} tokens thrown away{again}\n"
         f"    {printable(outcome.detail)}\n"
     )
-    return 0
 
 
 def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -125,7 +139,7 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
     return 0
 
 
-def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | None]) -> Iterator[str]:
+def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | None] | None) -> Iterator[str]:
     prompt = group.rollout.prompt
     yield (
         f"\ngroup {group.group_id}: task {prompt.task}, row {prompt.row} of epoch {prompt.epoch}, seed "

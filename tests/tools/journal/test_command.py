@@ -82,8 +82,15 @@ def run(make_run: MakeRun) -> Run:
             journal.append(step, trained, [[0.25, None]] * 2, weights="beef" * 16)
         journal.close()
     journal = Journal(run.folder / "journal", 3, run=run.name)
-    journal.end({"10": Outcome(DROPPED, "zero_variance: all 0", 40), "11": Outcome(DEAD, "deadline")})
+    journal.end(
+        {
+            "10": Outcome(DROPPED, "zero_variance: all 0", 40),
+            "11": Outcome(DEAD, "deadline"),
+            "12": Outcome(DROPPED, "pass_rate", 22, group=group("12")),
+        }
+    )
     journal.retry("11", 1)
+    journal.evaluation(5, {"ids": ["eval-5-0"], "pass_rate": 1.0}, [group("eval-5-0")])
     journal.close()
     return run
 
@@ -122,7 +129,7 @@ def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
             (4, "2", "there"),
         )
     ]
-    assert lines[-1] == "5 steps of 3 incarnations; groups: 1 dead, 1 dropped, 10 trained; 0 evaluations"
+    assert lines[-1] == "5 steps of 3 incarnations; groups: 1 dead, 2 dropped, 10 trained; 1 evaluations"
 
 
 def test_ls_names_what_is_wrong_and_says_so_by_its_code(
@@ -162,8 +169,26 @@ def test_a_group_that_was_not_trained_is_shown_by_its_reason(
     assert ask("show", "--group", "10") == ask("show", "--group", "11") == 0
     assert capsys.readouterr().out == (
         "group 10: dropped, 40 tokens thrown away\n    zero_variance: all 0\n"
+        "    its answers are not kept any more, or never were: learner.journal.untrained_mb\n"
         "group 11: dead, 0 tokens thrown away; issued anew as 11-r1\n    deadline\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("group_id", "said"),
+    [
+        ("12", "group 12: dropped, 22 tokens thrown away\n    pass_rate\n\ngroup 12: "),
+        ("eval-5-0", "\ngroup eval"),
+    ],
+)
+def test_a_group_that_is_kept_is_shown_with_its_answers(
+    ask: Ask, group_id: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("show", "--group", group_id) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(said)
+    assert "  completion 0: reward 0.5, advantage none; stop" in shown
+    assert "    answer: né\\x1b[2J\n      5\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -242,7 +267,7 @@ def test_export_has_a_line_a_completion_in_the_order_of_training(
     out = tmp_path / f"rows.{kind}"
     assert ask("export", "--out", out, "--steps", "1-3") == 0
     assert list(rows_in(out)) == [
-        {"step": step, "group": str(2 * step + place), **row}
+        {"outcome": "trained", "why": "", "step": step, "group": str(2 * step + place), **row}
         for step in (1, 2, 3)
         for place in (0, 1)
         for row in (EXPECTED, UNSCORABLE)
@@ -269,8 +294,39 @@ def test_export_is_of_the_completions_that_are_asked_for(
     out = tmp_path / "rows.jsonl"
     assert ask("export", "--out", out, "--steps", "2", *words) == 0
     assert list(rows_in(out)) == [
-        {"step": 2, "group": str(4 + place), **row} for place in (0, 1) for row in rows
+        {"outcome": "trained", "why": "", "step": 2, "group": str(4 + place), **row}
+        for place in (0, 1)
+        for row in rows
     ]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        (["--outcome", "dropped"], [("dropped", "pass_rate", 5, "12")]),
+        (["--outcome", "evaluated"], [("evaluated", "", 5, "eval-5-0")]),
+        (
+            ["--outcome", "dropped", "evaluated"],
+            [("dropped", "pass_rate", 5, "12"), ("evaluated", "", 5, "eval-5-0")],
+        ),
+        (
+            ["--outcome", "trained", "dropped", "--steps", "4-9", "--status", "scored"],
+            [("trained", "", 4, "8"), ("trained", "", 4, "9"), ("dropped", "pass_rate", 5, "12")],
+        ),
+        (["--outcome", "dropped", "--steps", "0-4"], []),
+    ],
+)
+def test_dropped_and_held_out_completions_are_exported_where_they_are_asked_for(
+    ask: Ask, tmp_path: Path, kind: str, words: list[str], groups: list[tuple[str, str, int, str]]
+) -> None:
+    out = tmp_path / f"rows.{kind}"
+    assert ask("export", "--out", out, *words) == 0
+    found = list(rows_in(out))
+    heads = [(row["outcome"], row["why"], row["step"], row["group"]) for row in found]
+    assert list(dict.fromkeys(heads)) == groups
+    assert {row["answer"] for row in found} <= {EXPECTED["answer"], UNSCORABLE["answer"]}
+    assert all(row["advantage"] is None for row in found if row["outcome"] != "trained")
 
 
 def test_parquet_is_written_in_more_than_one_part(
