@@ -91,6 +91,7 @@ def a_finished_run(session: PageSession) -> None:
     session.types("millrace audit RUN --json", RUN="demo")
     session.types("millrace journal ls RUN", RUN="demo")
     session.types("millrace journal export RUN --out all.jsonl", RUN="demo")
+    session.types("millrace journal export RUN --out lost.parquet --outcome dropped evaluated", RUN="demo")
     session.types(".venv/bin/millrace journal export demo --out answers.jsonl")
     session.types(
         ".venv/bin/millrace export demo --version 30 -o model-30", says="version 30 of demo: model-30"
