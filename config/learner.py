@@ -489,6 +489,9 @@ class LearnerConfig(Section):
     memory do not count."""
     ranks: int = Field(1, ge=1)
     """Processes that train. Ignored where a launcher has set RANK."""
+    sequence_ranks: int = Field(1, ge=1)
+    """Ranks over which one packed row lies (DeepSpeed-Ulysses), for rows that one rank has no memory for. It divides
+    `ranks` and the model's heads; 1: each rank has rows of its own."""
     gpus: tuple[int, ...] = ()
     """GPUs for `millrace up` to give the learner. Empty: all are visible."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -535,6 +538,12 @@ class LearnerConfig(Section):
     resume: Literal["auto", "never"] | Path = "auto"
     """`auto`: go on where this run stopped, if it has begun. `never`: refuse a name that is taken.
     A checkpoint's folder: a new run begins with its weights."""
+
+    @model_validator(mode="after")
+    def _ranks_fit(self) -> Self:
+        if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set other ranks
+            raise ValueError(f"sequence_ranks={self.sequence_ranks} does not divide ranks={self.ranks}")
+        return self
 
     @property
     def steps_follow_epochs(self) -> bool:

@@ -43,7 +43,7 @@ from learner.objective.kl import kl_estimate
 from learner.objective.objective import Objective
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
-from learner.training import random_states
+from learner.training import random_states, sequence_parallel
 from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
@@ -53,6 +53,7 @@ from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import elements, in_parts, load_model, write_model_folder, write_weights
 from learner.training.process_group import Command, CommandChannel, device_of, join
 from learner.training.reference import References
+from learner.training.sequence_parallel import SequenceMesh
 from learner.training.step_statistics import StepStatistics
 from learner.weight_sync.transport import SavedWeights
 
@@ -93,7 +94,12 @@ class DeepSpeedBackend:
         self._attention = attention_implementation(
             run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
         )
-        self._channel = CommandChannel()
+        self._mesh: SequenceMesh | None = None
+        if run.learner.sequence_ranks > 1:
+            self._mesh = SequenceMesh(
+                run.learner.sequence_ranks, rank=rank, world_size=world_size, attention=self._attention
+            )
+        self._channel = CommandChannel(counts=self._mesh is None or self._mesh.rank == 0)
         self._has_failed = False
         self._model, self._wrapped, self._engine = self._build()
         self._references = References(
@@ -103,6 +109,7 @@ class DeepSpeedBackend:
             world_size=world_size,
             vocabulary=self.vocabulary,
             policy=self._engine,
+            mesh=self._mesh,
         )
         if run.learner.objective.kl.coef:
             self._references.of(run.learner.objective.kl)  # a reference that is missing is named at the start
@@ -124,8 +131,8 @@ class DeepSpeedBackend:
 
     @property
     def pads(self) -> bool:
-        """Whether the model may run on padded sequences: where attention has no varlen kernels."""
-        return self._attention == "sdpa"
+        """Whether the model may run on padded rows: where attention has no varlen kernels, and a rank whole rows."""
+        return self._attention == "sdpa" and self._mesh is None
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Rank 0: take one optimizer step on a batch; see `TrainingBackend.step`.
@@ -135,13 +142,18 @@ class DeepSpeedBackend:
                 then, and must not be published.
         """
         command = commands.Step(learner=None if learner is None else learner.model_dump_json())
-        metrics: dict[str, float] = self._on_all_ranks(command, batch.shards(self._world_size))
+        metrics: dict[str, float] = self._on_all_ranks(command, self._shards(batch))
         return metrics
 
     def divergences(self, batch: Batch) -> list[float]:
         """Rank 0: measure each completion's divergence to the reference; see `TrainingBackend.divergences`."""
-        found: list[float] = self._on_all_ranks(commands.Divergences(), batch.shards(self._world_size))
+        found: list[float] = self._on_all_ranks(commands.Divergences(), self._shards(batch))
         return found
+
+    def _shards(self, batch: Batch) -> list[Batch]:
+        """Return the shard of each rank; those of a mesh have the same one."""
+        size = 1 if self._mesh is None else self._mesh.size
+        return [shard for shard in batch.shards(self._world_size // size) for _ in range(size)]
 
     def save_weights(self, file: Path) -> SavedWeights:
         """Rank 0: write the weights as one safetensors file, in `model.dtype`, fsynced."""
@@ -245,12 +257,16 @@ class DeepSpeedBackend:
 
         splitting = HfDeepSpeedConfig(config) if run.learner.zero.stage == 3 else None
         model = load_model(
-            run.model, attention=self._attention, gradient_checkpointing=run.learner.gradient_checkpointing
+            run.model,
+            attention=self._attention if self._mesh is None else sequence_parallel.NAME,
+            gradient_checkpointing=run.learner.gradient_checkpointing,
         )
         del splitting
         if run.learner.lora is not None:
             add_adapter(model, run.learner.lora, seed=run.seed)
-        wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
+        wrapped = LogprobModel(
+            model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype, mesh=self._mesh
+        )
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         optimizer = None  # DeepSpeed's own for the host's memory, which it compiles
         if not offloads_optimizer(run, on_cuda=on_cuda):

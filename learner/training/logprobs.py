@@ -23,6 +23,8 @@ from broker.errors import RunFailed
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from learner.training.sequence_parallel import SequenceMesh
+
 log = logging.getLogger(__name__)
 
 LOGITS_AT_ONCE = 2**26  # entries of one fp32 chunk of logits: 256 MiB, 442 tokens of a vocabulary of 151,936
@@ -129,6 +131,7 @@ class LogprobModel(nn.Module):
         temperature: float,
         head_dtype: Literal["float32", "model"] = "float32",
         logits_at_once: int = LOGITS_AT_ONCE,
+        mesh: SequenceMesh | None = None,
     ) -> None:
         """Wrap a model and replace its head.
 
@@ -137,10 +140,14 @@ class LogprobModel(nn.Module):
             temperature: the one that the tokens were sampled at.
             head_dtype: type in which the logits are computed; `model`: that of the head's weight.
             logits_at_once: entries of a chunk of logits.
+            mesh: the ranks over which a row lies; None: each rank has its own rows.
         Raises:
-            RunFailed: its logits are not a linear map of the hidden state.
+            RunFailed: its logits are not a linear map of the hidden state, or the mesh can't divide its attention.
         """
         super().__init__()
+        if mesh is not None:
+            mesh.check(model)
+        self._mesh = mesh
         head = model.get_output_embeddings()
         changed = [
             name
@@ -193,6 +200,8 @@ class LogprobModel(nn.Module):
             [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 in other places. The entropies
             have a gradient where `trains_entropy` is set.
         """
+        if self._mesh is not None:
+            return self._spread(self._mesh, token_ids_T, position_ids_T, places_K)
         if cells_T is None:
             hidden_KD = self._packed(token_ids_T, position_ids_T)[places_K - 1]
         else:
@@ -201,6 +210,28 @@ class LogprobModel(nn.Module):
         logprobs_K, entropy_K = self.model.get_output_embeddings()(hidden_KD, token_ids_T[places_K])
         blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
+
+    def _spread(
+        self, mesh: SequenceMesh, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the same for a row that lies over the ranks of a mesh, the whole row on each of them."""
+        length = len(token_ids_T)
+        missing = (
+            -length % mesh.size
+        )  # to make slices of one length: sequences of one token, which nothing looks at
+        ids_T, positions_T = (
+            functional.pad(token_ids_T, (0, missing)),
+            functional.pad(position_ids_T, (0, missing)),
+        )
+        own = mesh.own_slice(positions_T)
+        hidden_tD = self._packed(ids_T[own], positions_T[own])
+        places_k = places_K[
+            (places_K > own.start) & (places_K <= own.stop)
+        ]  # those that this slice's tokens foretell
+        found = self.model.get_output_embeddings()(hidden_tD[places_k - 1 - own.start], token_ids_T[places_k])
+        blank_T = torch.zeros(length, dtype=torch.float32, device=token_ids_T.device)
+        logprobs_T, entropy_T = (blank_T.index_put((places_k,), own_k) for own_k in found)
+        return mesh.sum(logprobs_T), mesh.sum(entropy_T)
 
     def _packed(self, token_ids_T: Tensor, position_ids_T: Tensor) -> Tensor:
         """Return [T, D], the last hidden states of one row."""

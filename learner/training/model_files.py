@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -47,9 +47,7 @@ _TYPES = {
 _RANKS = {dtype: rank for rank, dtype in enumerate(_TYPES)}
 
 
-def load_model(
-    model: ModelConfig, *, attention: Literal["flash_attention_2", "sdpa"], gradient_checkpointing: bool
-) -> PreTrainedModel:
+def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bool) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
     Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.

@@ -124,9 +124,14 @@ class Reduces(Protocol):
 
 
 class CommandChannel:
-    """Sends commands over gloo, in a group of its own: a wait for a command never occupies an accelerator's stream."""
+    """Sends commands over gloo, in a group of its own: a wait for a command never occupies an accelerator's stream.
 
-    def __init__(self) -> None:
+    Args:
+        counts: whether this rank's numbers are summed with the others'; not those of a rank that has another's shard.
+    """
+
+    def __init__(self, *, counts: bool = True) -> None:
+        self._counts = counts
         self._group = distributed.new_group(backend="gloo", timeout=TIMEOUT)
         self._alone = distributed.get_world_size() == 1
 
@@ -169,6 +174,8 @@ class CommandChannel:
             largest: take the largest value instead of the sum.
         """
         operation = distributed.ReduceOp.MAX if largest else distributed.ReduceOp.SUM
+        if not self._counts and not largest:
+            values.zero_()
         distributed.all_reduce(values, op=operation, group=self._group)
         return values
 

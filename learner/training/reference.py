@@ -21,10 +21,12 @@ from torch import Tensor
 from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
+from learner.training import sequence_parallel
 from learner.training.logprobs import LogprobModel, attention_implementation
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
+from learner.training.sequence_parallel import SequenceMesh
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class ReferenceModel:
         device: torch.device,
         world_size: int,
         vocabulary: int,
+        mesh: SequenceMesh | None = None,
     ) -> None:
         """Load the model; under ZeRO-3 a collective.
 
@@ -51,15 +54,18 @@ class ReferenceModel:
             device: where the passes run.
             world_size: number of ranks.
             vocabulary: tokens of the policy's embedding.
+            mesh: the ranks over which a row lies, as the policy's.
         Raises:
             RunFailed: there is no such model, or its embedding is too small for the policy's tokens.
         """
         self._device = device
         self._stays_on_host = kl.offload and device.type == "cuda" and run.learner.zero.stage != 3
         source = reference_source(run, kl)
-        attention = attention_implementation(
-            run.learner.attention, device=device, dtype=getattr(torch, run.model.dtype)
-        )
+        attention: str = sequence_parallel.NAME
+        if mesh is None:
+            attention = attention_implementation(
+                run.learner.attention, device=device, dtype=getattr(torch, run.model.dtype)
+            )
         config = _zero_config(run, kl, world_size=world_size, device=device)
         splitting = None
         if config is not None:
@@ -79,7 +85,9 @@ class ReferenceModel:
                 f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "
                 "log-probabilities would be of other tokens. Take a reference of the same tokenizer"
             )
-        wrapped = LogprobModel(model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
+        wrapped = LogprobModel(
+            model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype, mesh=mesh
+        )
         wrapped.requires_grad_(False).eval()
         self._model: Any = wrapped
         if config is not None:
@@ -122,7 +130,15 @@ class References:
     """Holds the reference model of each step: the run's, or an earlier incarnation's when its steps are replayed."""
 
     def __init__(
-        self, run: Run, *, deepspeed: Any, device: torch.device, world_size: int, vocabulary: int, policy: Any
+        self,
+        run: Run,
+        *,
+        deepspeed: Any,
+        device: torch.device,
+        world_size: int,
+        vocabulary: int,
+        policy: Any,
+        mesh: SequenceMesh | None,
     ) -> None:
         """Take what a reference is loaded with; none is loaded yet.
 
@@ -133,6 +149,7 @@ class References:
             world_size: number of ranks.
             vocabulary: tokens of the policy's embedding.
             policy: the engine that trains.
+            mesh: the ranks over which a row lies; None: each rank has its own rows.
         """
         self._run = run
         self._policy = policy
@@ -141,6 +158,7 @@ class References:
             "device": device,
             "world_size": world_size,
             "vocabulary": vocabulary,
+            "mesh": mesh,
         }
         self._loaded: tuple[tuple[str, bool], ReferenceModel] | None = None
 

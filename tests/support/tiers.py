@@ -104,6 +104,10 @@ PLACES = {
 PROOFS = {
     "tests/compatibility/test_92978da.py::test_every_step_is_trained_again_offline": "prove-suite",
     "tests/compatibility/test_92978da.py::test_a_version_that_only_its_journal_has_is_exported": "prove-suite",
+    "tests/learner/training/test_sequence_parallel.py::"
+    "test_so_do_they_with_every_other_kind_of_pass": "prove-suite",
+    "tests/learner/training/test_sequence_parallel.py::"
+    "test_a_mesh_lies_beside_data_parallel_ranks": "prove-suite",
     "tests/benchmarks/test_benchmarks.py::test_every_benchmark_runs_and_its_numbers_are_positive": "prove-suite",
     "tests/benchmarks/test_exact_resume.py::"
     "test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not": "prove-suite",

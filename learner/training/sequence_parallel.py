@@ -1,0 +1,177 @@
+"""One packed row lies over several ranks: each has a slice of its tokens, and in attention a share of the heads.
+
+In: the hidden states of a rank's slice. Out: attention over the whole row, and log-probabilities of the whole row on
+every rank. Used by `learner.training.logprobs` where `learner.sequence_ranks` is above 1. The ranks of a mesh are given
+the same shard; each computes the loss of the whole row, and the gradient of its own slice. Every pass is a collective.
+
+Source: DeepSpeed-Ulysses, arXiv:2309.14509, sec. 3.1.
+"""
+
+# P ranks of a mesh; T tokens of a row, a multiple of P; t = T / P tokens of a slice; H heads of E numbers.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from broker.errors import RunFailed
+from learner.training.process_group import TIMEOUT
+
+NAME = "millrace_ulysses"  # of the attention, as transformers knows it
+
+
+class SequenceMesh:
+    """The ranks over which a row lies, `size` neighbours each.
+
+    Args:
+        size: ranks of a mesh.
+        rank: this process among `world_size`.
+        world_size: number of ranks.
+        attention: transformers' name of the attention that runs on the gathered rows.
+    Raises:
+        RunFailed: the ranks can't be divided so.
+    """
+
+    def __init__(self, size: int, *, rank: int, world_size: int, attention: str) -> None:
+        if world_size % size:
+            raise RunFailed(
+                f"learner.sequence_ranks={size} does not divide the {world_size} ranks of the learner"
+            )
+        self.size = size
+        self.rank = rank % size
+        self._group: Any = None
+        for first in range(0, world_size, size):  # every rank makes every group, in the same order
+            group = distributed.new_group(list(range(first, first + size)), timeout=TIMEOUT)
+            if first <= rank < first + size:
+                self._group = group
+        self._attention = attention
+        self._position_ids_T: Tensor | None = None
+        self._mask_11TT: Tensor | None = None
+        self._register()
+
+    def check(self, model: Any) -> None:
+        """Refuse a model whose attention can't be divided so. Raises RunFailed."""
+        config = model.config.get_text_config()
+        for name in ("num_attention_heads", "num_key_value_heads"):
+            heads = getattr(config, name, None) or config.num_attention_heads
+            if heads % self.size:
+                raise RunFailed(
+                    f"learner.sequence_ranks={self.size} does not divide {name}={heads} of {type(model).__name__}"
+                )
+        kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
+        if kinds:
+            raise RunFailed(
+                f"learner.sequence_ranks={self.size} needs full attention in every layer, and "
+                f"{type(model).__name__} has {', '.join(sorted(kinds))}"
+            )
+
+    def own_slice(self, position_ids_T: Tensor) -> slice:
+        """Begin a row, and return which of its tokens are this rank's.
+
+        Args:
+            position_ids_T: of the whole row; each 0 begins a sequence.
+        """
+        self._position_ids_T, self._mask_11TT = position_ids_T, None
+        length = len(position_ids_T) // self.size
+        return slice(self.rank * length, (self.rank + 1) * length)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum over the mesh, whose gradient goes to this rank's own summand alone."""
+        summed: Tensor = _SumOfSlices.apply(values, self._group)  # type: ignore[no-untyped-call]
+        return summed
+
+    def _register(self) -> None:
+        """Have transformers find this attention by its name; the last mesh of a process has it."""
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(NAME, self._attend)
+
+    def _attend(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, _: Tensor | None, **options: Any
+    ) -> tuple[Tensor, None]:
+        """Attend over the whole row with a share of the heads.
+
+        Args:
+            module: the layer's.
+            query: [1, H, t, E].
+            key: [1, H', t, E].
+            value: [1, H', t, E].
+        Returns:
+            [1, t, H, E].
+        """
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        core: Callable[..., tuple[Tensor, Any]] = ALL_ATTENTION_FUNCTIONS[self._attention]
+        options.pop("position_ids", None)  # the slice's
+        if self._attention == "sdpa":
+            mask = self._mask()
+        else:  # varlen kernels find the sequences by their restarts
+            mask = None
+            if self._position_ids_T is not None:
+                options["position_ids"] = self._position_ids_T[None]
+        rows = [self._whole_row(part) for part in (query, key, value)]
+        attended, _ = core(module, *rows, mask, **options)
+        return self._own_tokens(attended), None
+
+    def _mask(self) -> Tensor:
+        """Return [1, 1, T, T], True where a token may look: backwards, and within its sequence."""
+        if self._mask_11TT is None:
+            if self._position_ids_T is None:
+                raise ValueError("no row has begun")
+            sequence_T = (self._position_ids_T == 0).cumsum(0)
+            same_TT = sequence_T[:, None] == sequence_T[None, :]
+            self._mask_11TT = same_TT.tril()[None, None]
+        return self._mask_11TT
+
+    def _whole_row(self, part: Tensor) -> Tensor:
+        """Change [1, H, t, E], all heads of a slice, into [1, H / P, T, E], some heads of the row."""
+        _, heads, length, width = part.shape
+        by_rank = part.view(self.size, heads // self.size, length, width)  # by who gets these heads
+        slices = self._exchange(by_rank)  # by whose slice it is
+        return slices.transpose(0, 1).reshape(1, heads // self.size, self.size * length, width)
+
+    def _own_tokens(self, attended: Tensor) -> Tensor:
+        """Change [1, T, H / P, E], some heads of the row, into [1, t, H, E], all heads of a slice."""
+        _, length, heads, width = attended.shape
+        by_rank = attended.reshape(self.size, length // self.size, heads, width)  # by who gets these tokens
+        shares = self._exchange(by_rank)  # by whose heads these are
+        return shares.transpose(0, 1).reshape(1, length // self.size, self.size * heads, width)
+
+    def _exchange(self, by_rank: Tensor) -> Tensor:
+        exchanged: Tensor = _AllToAll.apply(by_rank.contiguous(), self._group)  # type: ignore[no-untyped-call]
+        return exchanged
+
+
+class _AllToAll(torch.autograd.Function):
+    """Sends entry p of the first dimension to rank p, and gets as many back. Its gradient takes the same way back."""
+
+    @staticmethod
+    def forward(ctx: Any, parts: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        received = torch.empty_like(parts)
+        distributed.all_to_all_single(received, parts, group=group)
+        return received
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        gradient = gradients[0].contiguous()
+        returned = torch.empty_like(gradient)
+        distributed.all_to_all_single(returned, gradient, group=ctx.group)
+        return returned, None
+
+
+class _SumOfSlices(torch.autograd.Function):
+    """Adds up what the ranks have. All of them compute the same loss of it: each takes its own summand's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, group: Any) -> Tensor:  # noqa: ARG004
+        summed = values.clone()
+        distributed.all_reduce(summed, group=group)
+        return summed
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ARG004
+        return gradients[0], None
