@@ -13,7 +13,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +27,9 @@ from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
 from learner.training.sequence_parallel import SequenceMesh
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -67,24 +70,7 @@ class ReferenceModel:
                 run.learner.attention, device=device, dtype=getattr(torch, run.model.dtype)
             )
         config = _zero_config(run, kl, world_size=world_size, device=device)
-        splitting = None
-        if config is not None:
-            from transformers.integrations.deepspeed import HfDeepSpeedConfig
-
-            splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
-        try:
-            model = load_model(source, attention=attention, gradient_checkpointing=False)
-        except OSError as error:
-            raise RunFailed(
-                f"learner.objective.kl.reference={source.path} can't be loaded: {error}"
-            ) from error
-        del splitting
-        found: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
-        if found < vocabulary:
-            raise RunFailed(
-                f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "
-                "log-probabilities would be of other tokens. Take a reference of the same tokenizer"
-            )
+        model = _loaded(source, attention=attention, config=config, vocabulary=vocabulary)
         wrapped = LogprobModel(
             model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype, mesh=mesh
         )
@@ -111,6 +97,29 @@ class ReferenceModel:
         if self._stays_on_host:
             self._model.to("cpu")
         return found
+
+
+def _loaded(
+    source: ModelConfig, *, attention: str, config: dict[str, Any] | None, vocabulary: int
+) -> PreTrainedModel:
+    """Load the model, split among the ranks where there is a configuration of ZeRO-3. Raises as `ReferenceModel`."""
+    splitting = None
+    if config is not None:
+        from transformers.integrations.deepspeed import HfDeepSpeedConfig
+
+        splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
+    try:
+        model = load_model(source, attention=attention, gradient_checkpointing=False)
+    except OSError as error:
+        raise RunFailed(f"learner.objective.kl.reference={source.path} can't be loaded: {error}") from error
+    del splitting
+    found: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
+    if found < vocabulary:
+        raise RunFailed(
+            f"learner.objective.kl.reference={source.path} has {found} tokens, and the policy {vocabulary}: its "
+            "log-probabilities would be of other tokens. Take a reference of the same tokenizer"
+        )
+    return model
 
 
 class PolicyWithoutAdapter:
