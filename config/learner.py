@@ -446,6 +446,8 @@ class CheckpointConfig(Section):
     """Steps between two checkpoints; 0: only the last one."""
     keep: int = Field(2, ge=1)
     """The newest so many stay."""
+    export: bool = False
+    """Write the weights of each checkpoint as a Hugging Face folder too, `models/step-N` of the run; these stay."""
 
 
 class JournalConfig(Section):

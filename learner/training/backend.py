@@ -22,7 +22,7 @@ SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and
 
 
 class HoldsState(Protocol):
-    """The part of a backend that a checkpoint needs: its state, saved and loaded."""
+    """The part of a backend that a checkpoint needs: its state, saved and loaded, and its weights for others."""
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         """Write all that training goes on from; every rank needs to see the folder.
@@ -39,6 +39,10 @@ class HoldsState(Protocol):
         Raises:
             RunFailed: the folder holds no whole checkpoint, or one that does not fit this backend.
         """
+        ...
+
+    def save_model(self, folder: Path) -> None:
+        """Write a folder that transformers and vLLM load."""
         ...
 
 
@@ -81,10 +85,6 @@ class TrainingBackend(WeightHandle, HoldsState, Protocol):
         Args:
             batch: the completions; its order of completions is the order of the result.
         """
-        ...
-
-    def save_model(self, folder: Path) -> None:
-        """Write a folder that transformers and vLLM load."""
         ...
 
     def keep_alive(self) -> None:

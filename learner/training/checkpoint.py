@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 STATE = "state.json"  # beside the backend's files: what the checkpoint fits, and where training stands
 ASIDE = ".tmp"
+MODELS = "models"  # of the run's folder: `learner.checkpoint.export`
 # A RuntimeError of torch's writers with one of these words means that the disk is full or broken.
 _TORCH_WRITES = ("inline_container.cc", "PytorchStreamWriter", "iostream error", "write(): fd")
 HASHED_AT_ONCE = 8  # files: each rank has one, and a disk reads several faster than one
@@ -80,6 +81,7 @@ class Checkpoints:
             # To replace a whole checkpoint would leave a moment without any, and the journal may have removed older
             # steps.
             if final.is_dir() and what_is_wrong(final) is None and _holds_the_same(final, progress):
+                self._export(policy, final.name)
                 return final
             policy.save_checkpoint(aside, asdict(progress))
             size = _seal(aside)
@@ -87,6 +89,7 @@ class Checkpoints:
                 shutil.rmtree(final)
             aside.rename(final)
             sync(self.folder)
+            self._export(policy, final.name)
         except (OSError, RuntimeError) as error:
             if not isinstance(error, OSError) and not any(words in str(error) for words in _TORCH_WRITES):
                 raise
@@ -98,6 +101,18 @@ class Checkpoints:
         self._remove_old()
         log.info("checkpoint path=%s bytes=%d took_s=%.1f", final, size, time.monotonic() - started)
         return final
+
+    def _export(self, policy: HoldsState, name: str) -> None:
+        """Write the weights as a Hugging Face folder under `models`, where that is wanted. It stays."""
+        final = self.folder.parent / MODELS / name
+        if not self._config.export or final.exists():
+            return
+        aside = final.with_name(f"{name}{ASIDE}")
+        shutil.rmtree(aside, ignore_errors=True)
+        policy.save_model(aside)
+        aside.rename(final)
+        sync(final.parent)
+        log.info("exported path=%s", final)
 
     def newest_good(self, *, at_most: int | None = None, ledger: Ledger | None = None) -> Path | None:
         """Find the newest checkpoint whose files are what its manifest says; None if there is none.

@@ -38,6 +38,10 @@ class HashPolicy:
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"weights": self.weights, "state": state}))
 
+    def save_model(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        (folder / "weights").write_text(self.weights)
+
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
         content = json.loads((folder / "state.json").read_text())
         self.weights = content["weights"]

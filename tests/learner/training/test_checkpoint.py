@@ -35,6 +35,12 @@ class Parts:
             (folder / name).write_bytes(f"{name} of version {state['version']}".encode())
         (folder / "state.json").write_text(json.dumps({"state": state}))
 
+    def save_model(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        if self.fails_at == "model":
+            raise OSError(28, "No space left on device")
+        (folder / "model.safetensors").write_bytes(b"weights")
+
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
         self.loaded.append(folder)
         state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]
@@ -74,6 +80,21 @@ def test_the_newest_few_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("keep", "covered"), [(1, [2, 4, 6]), (2, [None, 2, 4]), (3, [None, None, 2])])
+def test_each_is_exported_where_that_is_wanted_and_exports_stay(tmp_path: Path) -> None:
+    run = make_run(tmp_path, learner={"checkpoint": {"keep": 1, "export": True}})
+    checkpoints = Checkpoints(run)
+    models = run.folder / "models"
+    (models / "step-000002.tmp").mkdir(parents=True)  # as a kill leaves one
+    with pytest.raises(RunFailed, match="No space left"):
+        checkpoints.save(Parts(fails_at="model"), progress(1))
+    assert not (models / "step-000001").exists()
+    for version in (1, 2):  # the first one is whole, and its export is made up for
+        checkpoints.save(Parts(), progress(version))
+    assert sorted(path.name for path in models.iterdir()) == ["step-000001", "step-000002"]
+    assert (models / "step-000002" / "model.safetensors").read_bytes() == b"weights"
+    assert names(checkpoints) == ["step-000002"]
+
+
 def test_while_fewer_are_there_than_shall_be_kept_they_cover_nothing(
     tmp_path: Path, keep: int, covered: list[int | None]
 ) -> None:
