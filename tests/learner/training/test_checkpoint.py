@@ -79,7 +79,6 @@ def test_the_newest_few_stay(tmp_path: Path) -> None:
     assert checkpoints.oldest_version() == 4
 
 
-@pytest.mark.parametrize(("keep", "covered"), [(1, [2, 4, 6]), (2, [None, 2, 4]), (3, [None, None, 2])])
 def test_each_is_exported_where_that_is_wanted_and_exports_stay(tmp_path: Path) -> None:
     run = make_run(tmp_path, learner={"checkpoint": {"keep": 1, "export": True}})
     checkpoints = Checkpoints(run)
@@ -95,6 +94,7 @@ def test_each_is_exported_where_that_is_wanted_and_exports_stay(tmp_path: Path) 
     assert names(checkpoints) == ["step-000002"]
 
 
+@pytest.mark.parametrize(("keep", "covered"), [(1, [2, 4, 6]), (2, [None, 2, 4]), (3, [None, None, 2])])
 def test_while_fewer_are_there_than_shall_be_kept_they_cover_nothing(
     tmp_path: Path, keep: int, covered: list[int | None]
 ) -> None:
