@@ -2,8 +2,9 @@
 
 In: losses, bounds on lag, seeds. Out: the demo for each of them, a table of what each learned, and a picture;
 `--write` puts the table at the end of benchmarks/RESULTS.md. A long proof, run by whoever changes a loss or what bounds
-lag. What has run is not run again: each run's numbers are a file in the folder `--out`. Exit code 0 if every run ended
-well, and the default loss at its default bound learns as much as without lag.
+lag. What has run is not run again: each run's numbers, with its commit, are a line of benchmarks/staleness.jsonl, so an
+hour's work may be done in parts. Exit code 0 if every run ended well, and the default loss at its default bound learns
+as much as without lag.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LOSSES: dict[str, tuple[str, ...]] = {
 }
 MAX_LAGS = (0, 1, 4, 8, 16)
 DEFAULT_LOSS, DEFAULT_LAG = "grpo", 4
+RUNS = results.ROOT / "benchmarks" / "staleness.jsonl"
 CLOSE = 0.02  # of the held-out pass rate: more is a loss
 
 
@@ -46,6 +48,7 @@ class Result:
     after: float | None  # of the final weights
     lag_mean: float  # over the trained tokens, the mean of the steps
     clipped: float  # share of tokens whose gradient a clip changed, the mean of the steps
+    commit: str
 
     @property
     def name(self) -> str:
@@ -62,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-lags", type=int, nargs="+", default=MAX_LAGS, help="(0 1 4 8 16)")
     parser.add_argument("--seeds", type=parse_seeds, default="0-2", metavar="LIST", help="(0-2)")
     parser.add_argument("--out", type=Path, default=Path("runs/staleness"), metavar="DIR", help="of the runs")
+    parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="what has run (its own)")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it there, too")
     parser.add_argument(
         "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
@@ -69,15 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
-    commit = results.commit()
     heading = results.heading(f"The demo by loss and bound on lag, {len(args.seeds)} seeds")
+    known = read_runs(args.runs)
     found = [
-        _result(loss=loss, max_lag=lag, seed=seed, out=out)
+        known.get((loss, lag, seed)) or _run(loss=loss, max_lag=lag, seed=seed, out=out, file=args.runs)
         for seed in args.seeds
         for lag in args.max_lags
         for loss in args.losses
     ]
-    lines = [*heading, *as_table(found), *results.remarks(commit)]
+    lines = [*heading, *as_table(found)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.picture:
         draw(found, args.picture)
@@ -86,13 +90,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if holds(found) else 1
 
 
-def _result(*, loss: str, max_lag: int, seed: int, out: Path) -> Result:
-    """Return what a run has learned: from its file, or from a run now."""
-    file = out / f"{loss}-lag-{max_lag}-seed-{seed}.json"
-    if file.exists():
-        return Result(**json.loads(file.read_text(encoding="utf-8")))
-    run = run_seed(seed, "hf", out, name=file.stem, settings=(f"learner.max_lag={max_lag}", *LOSSES[loss]))
-    metrics = read_metrics(out / file.stem)
+def read_runs(file: Path) -> dict[tuple[str, int, int], Result]:
+    """Return what has run, by loss, bound and seed; nothing where there is no file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    found = [Result(**json.loads(line)) for line in lines]
+    return {(one.loss, one.max_lag, one.seed): one for one in found}
+
+
+def _run(*, loss: str, max_lag: int, seed: int, out: Path, file: Path) -> Result:
+    """Run the demo once, and write down what it has learned."""
+    name = f"{loss}-lag-{max_lag}-seed-{seed}"
+    commit = results.commit()
+    run = run_seed(seed, "hf", out, name=name, settings=(f"learner.max_lag={max_lag}", *LOSSES[loss]))
+    metrics = read_metrics(out / name)
     result = Result(
         loss=loss,
         max_lag=max_lag,
@@ -103,8 +113,10 @@ def _result(*, loss: str, max_lag: int, seed: int, out: Path) -> Result:
         after=run.after,
         lag_mean=_mean(metrics, ("lag_mean",)),
         clipped=_mean(metrics, ("clip_fraction_low", "clip_fraction_high", "clip_fraction_dual")),
+        commit=commit,
     )
-    file.write_text(json.dumps(asdict(result)), encoding="utf-8")
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(asdict(result)) + "\n")
     sys.stdout.write(f"{result.name}: held-out {_rate(result.after)} in {result.seconds:.0f} s\n")
     sys.stdout.flush()
     return result
@@ -161,7 +173,8 @@ def _claim(found: Sequence[Result]) -> str:
             f"; {DEFAULT_LOSS} at max_lag {DEFAULT_LAG} reaches {statistics.fmean(_rates(default)):.3f}, and "
             f"{statistics.fmean(_rates(without)):.3f} without lag"
         )
-    return words + "."
+    commits = dict.fromkeys(one.commit for one in found)
+    return f"{words}. {'Commit' if len(commits) == 1 else 'Commits'} {', '.join(commits)}."
 
 
 def holds(found: Sequence[Result]) -> bool:

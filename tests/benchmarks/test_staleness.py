@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs.staleness import LOSSES, Result, as_table, draw, holds
+from benchmarks.proofs.staleness import LOSSES, Result, as_table, draw, holds, read_runs
 
 
 def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code: int = 0) -> Result:
@@ -20,6 +22,7 @@ def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code
         after=after,
         lag_mean=float(max_lag) / 2,
         clipped=0.01,
+        commit="abc",
     )
 
 
@@ -31,7 +34,8 @@ def test_a_row_is_the_mean_of_its_seeds_with_the_least_and_the_most() -> None:
     assert "| grpo | 4 | 2 | 0.905 (0.900 to 0.910) | 2.0 | 1.0% | 100 |" in lines
     assert "| cispo | 4 | 1 | 0.500 (0.500 to 0.500) | 2.0 | 1.0% | 100 |" in lines
     assert lines[-1] == (
-        "**Holds**: 5 of 5 runs ended well with a clean audit; grpo at max_lag 4 reaches 0.905, and 0.905 without lag."
+        "**Holds**: 5 of 5 runs ended well with a clean audit; grpo at max_lag 4 reaches 0.905, and 0.905 without lag. "
+        "Commit abc."
     )
 
 
@@ -47,6 +51,13 @@ def test_a_row_is_the_mean_of_its_seeds_with_the_least_and_the_most() -> None:
 def test_a_run_that_failed_and_a_default_that_loses_by_lag_are_no_proof(spoilt: list[Result]) -> None:
     assert holds(GOOD)
     assert not holds(spoilt)
+
+
+def test_what_has_run_is_read_back_and_not_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    assert read_runs(file) == {}
+    file.write_text("".join(json.dumps(asdict(one)) + "\n" for one in GOOD))
+    assert read_runs(file) == {(one.loss, one.max_lag, one.seed): one for one in GOOD}
 
 
 def test_the_picture_has_every_loss_and_bound(tmp_path: Path) -> None:
