@@ -27,7 +27,7 @@ from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
 from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
-from learner.reporting.generators import as_record, by_generator, check_mismatch
+from learner.reporting.generators import as_record, by_generator, check_mismatch, merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.latency import ages_of
 from learner.reporting.metrics import Clock, Metrics
@@ -293,13 +293,13 @@ class TrainingLoop:
         seconds = self._clock.take()
         arrivals = self.intake.take_arrivals()
         trained = reward_mean(groups)
+        recorded = {name: value for name, value in as_record(stepped, batch).items() if name != "seconds"}
         self.metrics.step(
             {
                 "step": self.version,
                 "reward_mean": trained if arrivals.reward_mean is None else arrivals.reward_mean,
                 "reward_mean_trained": trained,
-                **batch_facts(groups, batch),
-                **{name: value for name, value in as_record(stepped, batch).items() if name != "seconds"},
+                **merged(batch_facts(groups, batch), recorded),
                 **({"arrived": arrivals.facts} if arrivals.facts else {}),
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(arrivals.dropped.values()),

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.errors import RunFailed
 from config.learner import MismatchConfig
-from learner.training.backend import MISMATCH_KL, OF
+from learner.training.backend import MISMATCH_KL, OF, RATIO_BIN, RATIO_EDGES
 from learner.training.batch import Batch
 
 
@@ -25,7 +25,24 @@ def as_record(metrics: Mapping[str, float], batch: Batch) -> dict[str, Any]:
     generators: dict[str, dict[str, float]] = lag_by_generator(batch)
     for name, facts in by_generator(metrics).items():
         generators.setdefault(name, {}).update(facts)
-    return {**{name: value for name, value in metrics.items() if OF not in name}, "generators": generators}
+    return {
+        **{name: value for name, value in metrics.items() if OF not in name},
+        "generators": generators,
+        "histograms": _ratio_histogram(metrics),
+    }
+
+
+def merged(facts: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `batch_facts` and `as_record` say of a step as one; both have histograms."""
+    return {**facts, **record, "histograms": {**facts["histograms"], **record.get("histograms", {})}}
+
+
+def _ratio_histogram(metrics: Mapping[str, float]) -> dict[str, dict[str, list[float]]]:
+    """Return the histogram of importance ratios, as `learner.reporting.group_facts` makes others; {} where none is."""
+    counts = [metrics.get(f"{RATIO_BIN}{OF}{index}") for index in range(len(RATIO_EDGES) + 1)]
+    if None in counts:
+        return {}
+    return {"ratio": {"edges": list(RATIO_EDGES), "counts": [int(count or 0) for count in counts]}}
 
 
 def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -33,7 +50,7 @@ def by_generator(metrics: Mapping[str, float]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for key, value in metrics.items():
         name, mark, generator = key.partition(OF)
-        if mark:
+        if mark and name != RATIO_BIN:
             found.setdefault(generator, {})[name] = value
     return found
 

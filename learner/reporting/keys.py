@@ -31,7 +31,7 @@ KEYS: Final = {
     "arrived.shared_answer_share": "share of completions that another prompt was given too, token for token",
     "arrived.length_correlation": "correlation of length and reward within a group; the mean over groups",
     "alarms": "what the log warned of after this step",
-    "histograms.NAME": "`edges`, upper ends of bins, and `counts`, one more: `lag` by token, `response_tokens`",
+    "histograms.NAME": "upper ends of bins (`edges`) and their `counts`, one more: `lag`, `ratio`, `response_tokens`",
     "lag_mean": "mean lag of the trained tokens, versions",
     "lag_max": "largest lag of a trained token, versions",
     "generators.NAME.lag_mean": "mean lag of the tokens of one generator",

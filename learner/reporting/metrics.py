@@ -16,6 +16,7 @@ from broker.messages import ScoredGroup
 from config.run import Run
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
+from learner.reporting.generators import merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.hacking import HackingAlarm
 from learner.reporting.metrics_file import add_rounds, read_metrics
@@ -140,8 +141,7 @@ class Metrics:
             "step": step,
             "reward_mean": trained,
             "reward_mean_trained": trained,
-            **batch_facts(groups, batch),
-            **stepped,
+            **merged(batch_facts(groups, batch), stepped),
             "tokens": int(stepped["tokens"]),
             "dropped": 0,
             "dropped_by_reason": {},

@@ -18,6 +18,9 @@ MISMATCH_KL = (
 )
 MISMATCH_MAX = "mismatch_max"  # metric: the largest difference of a log-probability on these tokens, nats
 OF = "@"  # between a metric's name and that of the generator whose metric it is
+# Upper ends of the bins of the importance ratio. The metric `ratio_bin@N` is the number of tokens in bin N.
+RATIO_EDGES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 2.0, 4.0, 10.0)
+RATIO_BIN = "ratio_bin"
 SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and the weights stay as they were
 
 

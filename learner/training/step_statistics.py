@@ -17,7 +17,7 @@ from torch import Tensor
 
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.objective import Loss, TokenBatch
-from learner.training.backend import MISMATCH_KL
+from learner.training.backend import MISMATCH_KL, OF, RATIO_BIN, RATIO_EDGES
 from learner.training.batch import Batch
 from learner.training.mismatch import Mismatch
 from learner.training.process_group import Reduces
@@ -38,6 +38,7 @@ class StepStatistics:
         self._sums: Sums = {}
         self._named: Sums = {}  # of the objective
         self._maxima: Sums = {}  # of the objective
+        self._bins: Tensor | None = None  # tokens by importance ratio
         self._has_rejections = False
 
     def add(self, tokens: TokenBatch, loss: Loss, sequence_ids_T: NDArray[np.int32]) -> None:
@@ -68,6 +69,8 @@ class StepStatistics:
         self._mismatch.add(tokens, sequence_ids_T)
         k3_T = k3_divergence(tokens.logprobs_T, tokens.sampled_logprobs_T, tokens.loss_mask_T)
         is_fresh_T = tokens.loss_mask_T & (tokens.lags_T == 0)
+        own = _ratio_bins(tokens)
+        self._bins = own if self._bins is None else self._bins + own
         _add(
             self._sums,
             {
@@ -93,7 +96,8 @@ class StepStatistics:
             `loss`, `tokens`, `entropy`, `sampler_kl`, and what the objective names. `sampler_kl` is over all tokens,
             rejected ones included. `mismatch_kl` is over the tokens of lag 0, where learner and sampler should agree up
             to rounding; it is missing where no token has lag 0. `rejected_fraction` is the share of sampled tokens that
-            the correction left out; it is missing where none may be. `Mismatch.metrics` adds those by generator.
+            the correction left out; it is missing where none may be. `ratio_bin@N` is the number of tokens in a bin of
+            the ratio to the sampler. `Mismatch.metrics` adds those by generator.
         """
         sums = _reduced(self._sums | {f".{name}": value for name, value in self._named.items()}, ranks)
         tokens = max(1.0, sums["tokens"])
@@ -105,11 +109,24 @@ class StepStatistics:
             **_reduced(self._maxima, ranks, largest=True),
             "sampler_kl": sums["k3"] / max(1.0, sums["sampled"]),
         }
+        if self._bins is not None:
+            counts = ranks.reduce(self._bins.cpu()).tolist()
+            metrics |= {f"{RATIO_BIN}{OF}{index}": float(count) for index, count in enumerate(counts)}
         if "rejected" in sums:
             metrics["rejected_fraction"] = sums["rejected"] / max(1.0, sums["sampled"])
         if sums["tokens_lag_0"]:
             metrics[MISMATCH_KL] = sums["k3_lag_0"] / sums["tokens_lag_0"]
         return metrics | self._mismatch.metrics(ranks)
+
+
+def _ratio_bins(tokens: TokenBatch) -> Tensor:
+    """Return the trained tokens of each bin of the ratio to the sampler, one bin more than there are edges."""
+    log_T = (tokens.logprobs_T.detach() - tokens.sampled_logprobs_T).double()
+    edges = torch.tensor(RATIO_EDGES, dtype=torch.float64, device=log_T.device).log()
+    # What does not train is counted in a bin of its own, which is cut off: so nothing waits for the device.
+    bins_T = torch.where(tokens.loss_mask_T, torch.bucketize(log_T, edges), len(RATIO_EDGES) + 1)
+    counts = torch.zeros(len(RATIO_EDGES) + 2, dtype=torch.int64, device=log_T.device)
+    return counts.scatter_add(0, bins_T, torch.ones_like(bins_T))[:-1]
 
 
 def _add(to: Sums, values: Mapping[str, Tensor]) -> None:

@@ -9,10 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from learner.reporting.generators import by_generator
+from learner.objective.objective import Loss
+from learner.reporting.generators import as_record, by_generator
+from learner.training.backend import RATIO_EDGES
 from learner.training.batch import Batch, pack
 from learner.training.micro_batch import on_device
 from learner.training.mismatch import Mismatch
+from learner.training.step_statistics import StepStatistics
 from tests.support.tiny import completion, group
 
 
@@ -79,3 +82,34 @@ def test_ranks_add_up_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
         divergence, tokens = (sums[0] + sums[1])[:, index].tolist()
         assert divergence / tokens == pytest.approx(whole[f"mismatch_kl@{name}"])
         assert max(one[index].item() for one in largest) == pytest.approx(whole[f"mismatch_max@{name}"])
+
+
+def test_ratios_are_counted_by_bin_and_ranks_add_up() -> None:
+    whole = batch()
+    off = {5: math.log(0.05), 6: 0.0, 7: math.log(1.3), 8: math.log(100), 9: math.log(1.08)}
+
+    def counted(shard: Batch) -> list[float]:
+        statistics = StepStatistics(shard)
+        for part in on_device(shard, torch.device("cpu")):
+            by = torch.tensor([off.get(int(token), 0.0) for token in part.token_ids_T])
+            tokens = part.tokens(part.sampled_logprobs_T + by, torch.zeros_like(by), num_tokens=1)
+            statistics.add(tokens, Loss(value=tokens.logprobs_T.sum()), part.sequence_ids_T)
+        means = statistics.means(Alone())
+        return [means[f"ratio_bin@{index}"] for index in range(len(RATIO_EDGES) + 1)]
+
+    found = counted(whole)
+    assert sum(found) == whole.num_tokens
+    by_edge = dict(zip([*RATIO_EDGES, math.inf], found, strict=True))
+    assert {edge: count for edge, count in by_edge.items() if count} == {
+        0.1: 3,  # token 5, three times
+        1.01: 1,  # token 6
+        1.1: 1,  # token 9
+        2.0: 1,  # token 7
+        math.inf: 2,  # token 8, twice
+    }
+    shards = [counted(shard) for shard in whole.shards(2)]
+    assert [sum(counts) for counts in zip(*shards, strict=True)] == found
+    record = as_record({f"ratio_bin@{index}": count for index, count in enumerate(found)}, whole)
+    assert record["histograms"] == {"ratio": {"edges": list(RATIO_EDGES), "counts": found}}
+    assert "ratio_bin" not in str(record["generators"])
+    assert as_record({"loss": 1.0}, whole)["histograms"] == {}
