@@ -309,7 +309,7 @@ class OptimizerConfig(Section):
 
 
 class LoraConfig(Section):
-    """LoRA: low-rank adapters train in place of the model's weights. Generators are given the merged weights."""
+    """LoRA: low-rank adapters train in place of the model's weights."""
 
     rank: int = Field(32, ge=1)
     """Rank of each adapter."""
@@ -317,6 +317,9 @@ class LoraConfig(Section):
     """An adapter's product is multiplied by alpha / rank."""
     targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
     """Names of the layers that have adapters, as `q_proj`; `all-linear`: every linear layer but the head."""
+    publish: Literal["merged", "adapter"] = "merged"
+    """What generators are given. `merged`: all weights. `adapter`: the adapter alone, which each generator merges with
+    the weights of `model.path` on its own machine."""
     adapter: Path | None = None
     """Folder of an adapter to begin with, as PEFT writes it; unset: new ones, which change nothing at first."""
 

@@ -23,6 +23,16 @@ def build_receiver(run: Run, link: RedisLink, keys: Keys, generator: str) -> Wei
     Raises:
         RunFailed: a custom transport names no receiver, or its receiver's class can't be imported or built.
     """
+    lora = run.learner.lora
+    receiver = _transports_own(run, link, keys, generator)
+    if lora is None or lora.publish == "merged":
+        return receiver
+    from generators.weight_sync.adapter import MergingReceiver  # which imports torch
+
+    return MergingReceiver(receiver, run.model, lora)
+
+
+def _transports_own(run: Run, link: RedisLink, keys: Keys, generator: str) -> WeightReceiver:
     match run.learner.weights:
         case FilesystemTransportConfig(redis_max_bytes=most_bytes):
             return FilesystemReceiver(RedisReceiver(link, keys, generator, most_bytes=most_bytes))

@@ -18,6 +18,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -48,9 +49,16 @@ from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.logprobs import LogprobModel, attention_implementation
-from learner.training.lora import ADAPTER, add_adapter, merged, write_adapter
+from learner.training.lora import ADAPTER, adapters_of, add_adapter, is_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
-from learner.training.model_files import elements, in_parts, load_model, write_model_folder, write_weights
+from learner.training.model_files import (
+    elements,
+    in_parts,
+    load_model,
+    write_model_folder,
+    write_safetensors,
+    write_weights,
+)
 from learner.training.process_group import Command, CommandChannel, device_of, join
 from learner.training.reference import References
 from learner.training.sequence_parallel import SequenceMesh
@@ -452,10 +460,15 @@ class DeepSpeedBackend:
             self._rank,
         )
 
-    def _weights(self) -> dict[str, Tensor]:
-        """Gather every weight and saved buffer by name, on rank 0's CPU, ties once; nothing on the other ranks."""
+    def _weights(self, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, Tensor]:
+        """Gather every weight and saved buffer by name, on rank 0's CPU, ties once; nothing on the other ranks.
+
+        Args:
+            wanted: of which names.
+        """
         weights: dict[str, Tensor] = {}
-        for names_to_parameters in in_parts(dict(self._model.named_parameters()), GATHERED_AT_ONCE):
+        named = {name: parameter for name, parameter in self._model.named_parameters() if wanted(name)}
+        for names_to_parameters in in_parts(named, GATHERED_AT_ONCE):
             parameters = list(names_to_parameters.values())
             partitioned = self.run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
@@ -466,11 +479,16 @@ class DeepSpeedBackend:
                     }
         if self._rank == 0:
             saved = self._model.state_dict().keys()
-            weights |= {name: buffer.cpu() for name, buffer in self._model.named_buffers() if name in saved}
+            buffers = self._model.named_buffers()
+            weights |= {name: buffer.cpu() for name, buffer in buffers if name in saved and wanted(name)}
         return weights
 
     def _save_weights(self, file: Path) -> SavedWeights | None:
-        weights, lora = self._weights(), self.run.learner.lora
+        lora = self.run.learner.lora
+        if lora is not None and lora.publish == "adapter":
+            adapters = self._weights(is_adapter)
+            return write_safetensors(adapters_of(adapters), file) if self._rank == 0 else None
+        weights = self._weights()
         if self._rank > 0:
             return None
         return write_weights(self._model, weights if lora is None else merged(weights, lora), file)

@@ -92,7 +92,7 @@ def merged(weights: Mapping[str, Tensor], lora: LoraConfig) -> dict[str, Tensor]
     """
     scale, found = lora.alpha / lora.rank, {}
     for name, weight in weights.items():
-        if name.endswith((_A, _B)):
+        if is_adapter(name):
             continue
         module, is_base, rest = name.rpartition(_BASE)
         if is_base and rest == "weight":
@@ -100,6 +100,16 @@ def merged(weights: Mapping[str, Tensor], lora: LoraConfig) -> dict[str, Tensor]
             weight = (weight.float() + scale * low_rank).to(weight.dtype)  # noqa: PLW2901
         found[name.replace(_BASE, ".")] = weight
     return found
+
+
+def adapters_of(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the adapters among weights, by the names of PEFT's files."""
+    return {_saved_name(name): weight for name, weight in weights.items() if is_adapter(name)}
+
+
+def is_adapter(name: str) -> bool:
+    """Return whether a parameter of that name is part of an adapter."""
+    return name.endswith((_A, _B))
 
 
 def write_adapter(
@@ -117,10 +127,7 @@ def write_adapter(
     config = _peft_config(lora)
     config.base_model_name_or_path = source.path
     config.save_pretrained(folder)
-    write_safetensors(
-        {_saved_name(name): weight for name, weight in weights.items() if name.endswith((_A, _B))},
-        folder / WEIGHTS,
-    )
+    write_safetensors(adapters_of(weights), folder / WEIGHTS)
     for file in (*folder.iterdir(), folder):
         sync(file)
 
@@ -171,11 +178,7 @@ def _peft_config(lora: LoraConfig) -> Any:
 
 def _own(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the adapters' parameters by the names of an adapter's file."""
-    return {
-        _saved_name(name): parameter
-        for name, parameter in model.named_parameters()
-        if name.endswith((_A, _B))
-    }
+    return {_saved_name(name): parameter for name, parameter in model.named_parameters() if is_adapter(name)}
 
 
 def _saved_name(name: str) -> str:

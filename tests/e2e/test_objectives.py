@@ -21,6 +21,11 @@ RUNS = {
         "learner.optimizer.lr=1e-3",
         "learner.objective={kl: {coef: 0.01, target: 0.05, horizon: 2000}}",
     ],
+    "lora-alone": [
+        "learner.lora={rank: 8, alpha: 16, publish: adapter}",
+        "learner.optimizer.lr=1e-3",
+        "learner.objective={kl: {coef: 0.01, target: 0.05, horizon: 2000}}",
+    ],
     "decoupled": [
         (
             "learner.objective={type: decoupled_ppo, aggregate: sequence, correction: {rollout_is: token, "
@@ -58,7 +63,10 @@ def test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit(name: str, tmp
             assert metrics[0]["reference_kl"] == pytest.approx(0, abs=1e-6)
             assert metrics[-1]["reference_kl"] != pytest.approx(0, abs=1e-6)
             assert metrics[-1]["kl_coef"] != 0.01  # it follows the divergence
-        assert (tmp_path / name / "model/adapter/adapter_model.safetensors").is_file() == (name == "lora")
+        assert (tmp_path / name / "model/adapter/adapter_model.safetensors").is_file() == name.startswith(
+            "lora"
+        )
+        assert metrics[0]["mismatch_kl"] < 1e-6
         again = millrace("replay", name, "--runs-dir", str(tmp_path))
         assert f"steps {STEPS}: ok {STEPS}, differs 0, not compared 0, missing 0" in again.stdout, (
             again.stdout

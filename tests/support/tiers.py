@@ -182,6 +182,7 @@ PROOFS = {
             "test_the_reference_is_the_model_without_its_adapter",
             "test_adapters_train_and_nothing_else",
             "test_the_merged_weights_do_what_the_adapter_does",
+            "test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_published",
             "test_a_step_behind_a_checkpoint_is_trained_again_bit_for_bit",
             "test_a_run_begins_with_an_adapter",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from broker.errors import RunFailed
+from broker.messages import Announcement
+from generators.weight_sync.adapter import MergingReceiver
+from generators.weight_sync.receiver import Received
 from learner.training.lora import ADAPTER, check_adapter
 from tests.support.policy_workshop import (
     SMALL,
@@ -29,7 +32,8 @@ from tests.support.tiny import tiny_run, write_tiny_model
 pytestmark = pytest.mark.timeout(600)
 
 STEPS = 20
-LORA = {"lora": {"rank": 4, "alpha": 8}}
+LORA: dict[str, Any] = {"lora": {"rank": 4, "alpha": 8}}
+ALONE: dict[str, Any] = {"lora": LORA["lora"] | {"publish": "adapter"}}
 PULLED = {"objective": {"kl": {"coef": 0.3}}}
 STAGES = [0, 1, 2, 3]
 
@@ -61,6 +65,7 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
         "lora": trained(workshop, "lora", zero(0, **LORA, **PULLED)),
         "loaded": trained(workshop, "loaded", zero(0, **LORA, **loaded)),
         "life": workshop.life("life", zero(0, **LORA, **PULLED)),
+        "published": trained(workshop, "published", zero(0, **ALONE, **PULLED)),
     }
     return workshop.do("alone", plans, ranks=1)
 
@@ -73,6 +78,7 @@ def split(workshop: Workshop) -> dict[str, list[Any]]:
         for stage in STAGES
         for what, more in (("full", {}), ("lora", LORA))
     }
+    plans["published-3"] = trained(workshop, "published-3", zero(3, **ALONE, **PULLED))
     plans["life-3"] = workshop.life("life-3", zero(3, **LORA, **PULLED))
     return workshop.do("split", plans, ranks=2)
 
@@ -120,6 +126,51 @@ def test_the_merged_weights_do_what_the_adapter_does(workshop: Workshop, alone: 
             assert (adapted(input_ids=ids).logits - expected).abs().max() > 0.1
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)  # logits up to 30
     assert load_file(folder / "model.safetensors").keys() == workshop.weights("lora").keys()
+
+
+class Brings:
+    """A receiver that brings one file."""
+
+    is_slow = False
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.returned: list[Received] = []
+        self.is_closed = False
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        return Received(version=STEPS, file=self.file)
+
+    def loaded(self, received: Received) -> None:
+        self.returned.append(received)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def merging(workshop: Workshop, file: Path) -> tuple[MergingReceiver, Brings]:
+    run, brings = tiny_run(workshop.model, **ALONE), Brings(file)
+    assert run.learner.lora is not None
+    return MergingReceiver(brings, run.model, run.learner.lora), brings
+
+
+@pytest.mark.usefixtures("alone", "split")
+@pytest.mark.parametrize(("name", "like"), [("published", "lora"), ("published-3", "lora-3")])
+def test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_published(
+    workshop: Workshop, name: str, like: str
+) -> None:
+    adapter = Path(workshop.path(name))
+    assert adapter.stat().st_size < Path(workshop.path(like)).stat().st_size / 10
+    receiver, brings = merging(workshop, adapter)
+    received = receiver.receive([], held=0)
+    assert received.version == STEPS
+    assert distance(load_file(received.file), workshop.weights(like)) == 0
+    receiver.loaded(received)
+    assert not received.file.exists()
+    assert [one.file for one in brings.returned] == [adapter]
+    receiver.close()
+    assert brings.is_closed
+    assert not received.file.parent.exists()
 
 
 @pytest.mark.usefixtures("alone", "split")
