@@ -72,12 +72,21 @@ class RunFacts:
         return len(self.records)
 
     def series(self, key: str, name: str = "") -> Series | None:
-        """Return a metric of the steps by its key; None where no step has it."""
-        found = [(record["step"], record[key]) for record in self.records if _is_number(record.get(key))]
+        """Return a metric of the steps by its key, as `arrived.components.math`; None where no step has it."""
+        found = [
+            (record["step"], value) for record in self.records if _is_number(value := _inner(record, key))
+        ]
         if not found:
             return None
         steps, values = zip(*found, strict=True)
         return Series(name or key, steps, values)
+
+    def names_in(self, key: str) -> list[str]:
+        """Return the names of the metrics inside an object of the steps, as `arrived.components`, in order."""
+        found: set[str] = set()
+        for record in self.records:
+            found |= (_inner(record, key) or {}).keys()
+        return sorted(found)
 
     def rounds(self) -> Series | None:
         """Return the held-out pass rate by version; None where no round has one."""
@@ -194,6 +203,14 @@ def _seconds(records: Records) -> dict[str, float]:
             if key.startswith("seconds_") and _is_number(value):
                 sums[key.removeprefix("seconds_")] += value
     return dict(sums.most_common())
+
+
+def _inner(record: Mapping[str, Any], key: str) -> Any:
+    """Return what a step's object has at a key with dots; None where it is not there."""
+    value: Any = record
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _is_number(value: object) -> bool:

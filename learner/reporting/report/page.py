@@ -26,6 +26,7 @@ from learner.reporting.report.findings import Finding, findings_of
 log = logging.getLogger(__name__)
 
 FILE = "report.html"
+MOST_LINES = 5  # of a chart whose metrics a run names
 TEMPLATE = Path(__file__).with_name("page.html")
 # Charts in the page's order: section, title, what it shows, the keys of its lines with their names, the lowest value.
 CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], ...] = (
@@ -34,6 +35,13 @@ CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], .
         "Reward",
         "mean of a step's completions",
         (("reward_mean", "all that came back"), ("reward_mean_trained", "trained")),
+        None,
+    ),
+    (
+        "Learning",
+        "Parts of the scores",
+        "mean over all that came back; a shadow scorer's is one of them",
+        (("arrived.components.*", ""),),
         None,
     ),
     ("Learning", "Held-out pass rate", "by policy version", (("held_out", "pass rate"),), None),
@@ -47,6 +55,17 @@ CHARTS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...], float | None], .
         0.0,
     ),
     ("Learning", "Truncated", "share of completions", (("truncated_share", "truncated"),), 0.0),
+    (
+        "Learning",
+        "Answers alike",
+        "share of all that came back",
+        (
+            ("arrived.same_answer_share", "like another of their group"),
+            ("arrived.shared_answer_share", "given to another prompt too"),
+            ("arrived.repeated_share", "said before in the answer"),
+        ),
+        0.0,
+    ),
     ("Optimizer", "Loss", "a trained token", (("loss", "loss"),), None),
     ("Optimizer", "Gradient norm", "before clipping", (("grad_norm", "norm"),), 0.0),
     ("Optimizer", "Learning rate", "", (("lr", "rate"),), 0.0),
@@ -214,7 +233,7 @@ def _sections(runs: Sequence[RunFacts]) -> dict[str, list[Drawn]]:
         series = [
             found
             for facts in runs
-            for key, name in chosen
+            for key, name in _expanded(facts, chosen)
             if (found := _series(facts, key, name if len(runs) == 1 else facts.name)) is not None
         ]
         if series and any(any(one.values) for one in series):
@@ -223,6 +242,19 @@ def _sections(runs: Sequence[RunFacts]) -> dict[str, list[Drawn]]:
                 Drawn(title, about, line_chart(series, label=f"{title}: {about}", low=low), legend)
             )
     return sections
+
+
+def _expanded(facts: RunFacts, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the keys of a chart's lines, with one for each metric inside an object where a key ends with a star."""
+    found: list[tuple[str, str]] = []
+    for key, name in keys:
+        inside, is_star, _ = key.partition(".*")
+        found += (
+            [(f"{inside}.{own}", own) for own in facts.names_in(inside)[:MOST_LINES]]
+            if is_star
+            else [(key, name)]
+        )
+    return found
 
 
 def _series(facts: RunFacts, key: str, name: str) -> Series | None:

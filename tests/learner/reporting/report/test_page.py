@@ -180,6 +180,19 @@ def test_an_alarm_of_reward_hacking_is_said_once_a_kind(tmp_path: Path) -> None:
     assert found == ["problem: Step 7: the reward rose alone. Answers grew <b>."]
 
 
+def test_parts_of_the_scores_have_a_line_each_by_the_names_of_the_run(tmp_path: Path) -> None:
+    arrived = {"components": {"math": 0.5, "truth": 0.25}, "same_answer_share": 0.125}
+    facts = written(tmp_path / "run", [record(step, arrived=arrived) for step in (1, 2)])
+    assert facts.names_in("arrived.components") == ["math", "truth"]
+    found = facts.series("arrived.components.truth")
+    assert found is not None
+    assert (list(found.steps), list(found.values)) == ([1, 2], [0.25, 0.25])
+    assert facts.series("arrived.components.format") is facts.series("groups.of") is None
+    drawn = page_module.page([facts])
+    assert all(word in drawn for word in ("Parts of the scores", "truth", "Answers alike", "0.125"))
+    assert "Parts of the scores" not in page_module.page([written(tmp_path / "old", [record(1)])])
+
+
 def test_a_run_that_failed_early_has_a_page_with_the_reason(tmp_path: Path) -> None:
     written(tmp_path / "run", [], status="failed", reason="no <model> here")
     text = write_report(tmp_path / "run").read_text()
