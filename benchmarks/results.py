@@ -37,10 +37,18 @@ def heading(title: str, *, redis: str = "") -> list[str]:
 
 
 def commit() -> str:
-    """Return the checkout's commit, and whether tracked files have changed since. RESULTS.md itself does not count."""
+    """Return the checkout's commit, and whether tracked files have changed since. What proofs write does not count."""
     try:
         found = _git("rev-parse", "--short=10", "HEAD")
-        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/RESULTS.md")
+        changed = _git(
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            "--",
+            ".",
+            ":!benchmarks/RESULTS.md",
+            ":!benchmarks/staleness.jsonl",
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{found} with changes" if changed else found
