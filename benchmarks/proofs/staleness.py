@@ -73,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
+    commit = results.commit()
     heading = results.heading(f"The demo by loss and bound on lag, {len(args.seeds)} seeds")
     known = read_runs(args.runs)
     found = [
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for lag in args.max_lags
         for loss in args.losses
     ]
-    lines = [*heading, *as_table(found)]
+    lines = [*heading, *as_table(found), *results.remarks(commit)]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     if args.picture:
         draw(found, args.picture)
