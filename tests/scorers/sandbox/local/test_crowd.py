@@ -45,6 +45,7 @@ def f(x):
         if time.monotonic() > until: return x
 if __name__ == "__main__": print(f(input()))
 """
+CALM_S = 20.0
 ROWS = [{"inputs": ["1"], "outputs": ["1"]}, {"tests": ["assert f(1) == 1"]}]
 
 
@@ -73,6 +74,17 @@ def beside(neighbour: LocalSandbox, work: Callable[[], Score]) -> Score:
         assert [outcome.stdout for outcome in outcomes] == [b"full\n"]
 
 
+def undisturbed(work: Callable[[], Score]) -> Score:
+    """Work until no other test's program of this user is in the way, which the scorer itself says; at most CALM_S."""
+    until = time.monotonic() + CALM_S
+    while True:
+        try:
+            return work()
+        except Retryable as error:
+            if "took the processes" not in str(error) or time.monotonic() > until:
+                raise
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
     monkeypatch: pytest.MonkeyPatch, row: dict[str, object]
@@ -86,6 +98,6 @@ def test_a_program_is_not_judged_where_a_neighbour_took_its_processes(
             program = THREADS.replace("WAIT_S", str(wait_s))
             return scorer.score(f"```python\n{program}```", {"type": "code", "answer": row})
 
-        assert work(0.3).value == 1.0
+        assert undisturbed(lambda: work(0.3)).value == 1.0
         with pytest.raises(Retryable, match="took the processes"):
             beside(neighbour, lambda: work(6.0))
