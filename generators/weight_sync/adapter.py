@@ -9,8 +9,6 @@ weight that it is for. An adapter that is used in part, or not at all, is refuse
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,12 +20,14 @@ from torch import Tensor
 
 from broker.errors import RunFailed
 from broker.messages import Announcement
+from broker.own_folder import OwnFolder
 from config.learner import LoraConfig
 from config.run import ModelConfig
 from generators.weight_sync.receiver import Received, WeightReceiver
 
 log = logging.getLogger(__name__)
 
+FOLDER = "millrace-merged-"  # prefix of its name
 PREFIX, LOW, HIGH = "base_model.model.", ".lora_A.weight", ".lora_B.weight"  # of names in PEFT's files
 
 
@@ -44,7 +44,7 @@ class MergingReceiver:
         self._receiver = receiver
         self._model = model
         self._scale = lora.alpha / lora.rank
-        self._folder = Path(tempfile.mkdtemp(prefix="millrace-merged-"))
+        self._folder = OwnFolder(FOLDER)
         self._base: dict[str, Path] | None = None  # file of each weight
         self._adapter: Received | None = None
 
@@ -61,7 +61,9 @@ class MergingReceiver:
         """
         started = time.monotonic()
         adapter = self._receiver.receive(announced, held=held)
-        merged = Received(version=adapter.version, file=self._folder / f"v{adapter.version:06d}.safetensors")
+        merged = Received(
+            version=adapter.version, file=self._folder.path / f"v{adapter.version:06d}.safetensors"
+        )
         try:
             tensors = load_file(adapter.file)
         except SafetensorError as error:
@@ -85,7 +87,7 @@ class MergingReceiver:
     def close(self) -> None:
         """Close the other receiver, and leave no file behind."""
         self._receiver.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def _write(self, adapter: Mapping[str, Tensor], file: Path) -> None:
         if self._base is None:

@@ -8,15 +8,11 @@ folder of this generator's own, hashed while it is written; the hash is the anno
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import redis
 
@@ -25,11 +21,11 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.own_folder import OwnFolder
 from broker.weight_chunks import Manifest
 from generators.weight_sync.receiver import NotHere, Received, TooLarge
 
-PREFIX = "millrace-weights-"  # of the folder's name, in the system's folder for temporary files
-LOCK = "lock"  # a file in the folder, locked while the generator lives
+PREFIX = "millrace-weights-"  # of the folder's name
 
 
 class RedisReceiver:
@@ -48,8 +44,7 @@ class RedisReceiver:
         self._count = itertools.count(1)
         self._has_loaded = False
         self._stop = threading.Event()
-        self._folder: Path | None = None
-        self._lock: BinaryIO | None = None
+        self._folder: OwnFolder | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -107,9 +102,7 @@ class RedisReceiver:
         """Break off the reading, and leave nothing behind."""
         self._stop.set()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        if self._lock is not None:
-            self._lock.close()
+            self._folder.close()
 
     def _ask(self, held: int) -> None:
         weight_chunks.ask(self._client, self._keys, self._generator, held=held, count=next(self._count))
@@ -153,18 +146,5 @@ class RedisReceiver:
     def _own_folder(self) -> Path:
         """Return this generator's folder. The first call makes it, and removes the folders of killed generators."""
         if self._folder is None:
-            _sweep(Path(tempfile.gettempdir()))
-            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-            aside = self._folder / f"{LOCK}.new"
-            self._lock = aside.open("wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            aside.rename(self._folder / LOCK)  # locked before anybody can find it
-        return self._folder
-
-
-def _sweep(parent: Path) -> None:
-    """Remove the folders whose generator no longer holds the lock."""
-    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        with contextlib.suppress(OSError), lock.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent)
+            self._folder = OwnFolder(PREFIX)
+        return self._folder.path

@@ -13,7 +13,7 @@ from torch import Tensor
 from broker.errors import RunFailed
 from config.learner import LoraConfig
 from config.run import ModelConfig
-from generators.weight_sync.adapter import MergingReceiver, base_files, pairs_of
+from generators.weight_sync.adapter import FOLDER, MergingReceiver, base_files, pairs_of
 from generators.weight_sync.receiver import Received
 
 LOW, HIGH = "base_model.model.layer.lora_A.weight", "base_model.model.layer.lora_B.weight"
@@ -102,3 +102,17 @@ def test_a_model_without_safetensors_is_refused_with_what_to_set(tmp_path: Path)
 
 def test_an_empty_adapter_has_no_pairs() -> None:
     assert pairs_of({}) == {}
+
+
+def test_what_a_killed_generator_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    dead = temporary / f"{FOLDER}dead"
+    dead.mkdir(parents=True)
+    (dead / "lock").touch()
+    (dead / "v000003.safetensors").touch()
+    receiver = made(tmp_path, pair())
+    living = receiver.receive([], held=0).file.parent
+    assert list(temporary.iterdir()) == [living]
+    receiver.close()
+    assert not any(temporary.iterdir())

@@ -421,7 +421,7 @@ def test_what_killed_generators_left_on_the_disk_is_removed_and_a_living_ones_is
         (folder / file).touch()
     other = Asking(learner, "other")
     other.ask()
-    assert {path.name for path in temporary.iterdir()} - {other.weights._folder.name} == {  # type: ignore[union-attr]
+    assert {path.name for path in temporary.iterdir()} - {other.weights._folder.path.name} == {  # type: ignore[union-attr]
         living.name,
         f"{redis_fetch.PREFIX}new",
     }
