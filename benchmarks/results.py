@@ -6,6 +6,7 @@ In: lines of Markdown. Out: the same under a heading, on the terminal and, if as
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
@@ -18,6 +19,11 @@ from broker.private_redis import server
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+
+
+def add_write(parser: argparse.ArgumentParser) -> None:
+    """Add `--write` to a proof's arguments."""
+    parser.add_argument("--write", action="store_true", help=f"append to {RESULTS.relative_to(ROOT)}")
 
 
 def heading(title: str, *, redis: str = "") -> list[str]:

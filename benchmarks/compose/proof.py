@@ -51,9 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--compose", default="docker compose", help="the command (docker compose)")
     parser.add_argument("--engine", default="docker", help="the program that knows containers (docker)")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}; default: all")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     commit = results.commit()
     heading = results.heading("The demo in containers")

@@ -34,7 +34,8 @@ from config.learner import GrpoConfig
 from config.run import Run
 from learner.objective.advantages import group_advantages
 from learner.training.batch import Batch, pack
-from learner.training.deepspeed import DeepSpeedBackend, adamw_arguments, learning_rate
+from learner.training.deepspeed import DeepSpeedBackend, learning_rate
+from learner.training.engine_config import adamw_arguments
 
 Layout = Literal["padded", "packed"]
 TOLERANCE = 1e-3  # relative, between the norms of two gradients in float32

@@ -337,9 +337,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="STAGE",
         help="these situations alone: scorers, generators, learner, budget",
     )
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     return parser
 
 

@@ -90,9 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="new folder of the runs (runs/chaos-demo-DATE)"
     )
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     parser.add_argument(
         "--storm", type=int, metavar="SEED", help=argparse.SUPPRESS
     )  # one disturbed run, by main

@@ -44,9 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--engine", choices=ENGINES, default="hf", help="what samples (hf)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/seeds-DATE)")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"seeds-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     try:

@@ -52,9 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--seed", type=int, default=0, metavar="K", help="of the runs, and of when they are killed (0)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the runs (runs/resume-DATE)")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"resume-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     out.mkdir(parents=True)

@@ -95,9 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--hack-seeds", type=parse_seeds, default="0", metavar="LIST", help="(0)")
     parser.add_argument("--honest-seeds", type=parse_seeds, default="0-5", metavar="LIST", help="(0-5)")
     parser.add_argument("--out", type=Path, default=Path("runs/hacking"), metavar="DIR", help="of the runs")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)

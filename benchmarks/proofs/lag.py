@@ -49,9 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--max-lags", type=int, nargs="+", choices=MAX_LAGS, default=MAX_LAGS, help="bounds (0 1 4)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="new folder of the logs (runs/lag-DATE)")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = (args.out or Path("runs") / f"lag-{datetime.now(UTC):%Y%m%d-%H%M%S}").absolute()
     out.mkdir(parents=True)

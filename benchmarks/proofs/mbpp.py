@@ -87,9 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, metavar="FILE", help="mbpp.jsonl (../shared/data)")
     parser.add_argument("--seed", type=int, default=0, help="of the mutants (0)")
     parser.add_argument("--processes", type=int, default=2, help="sandboxes at a time (2)")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     if not args.data.exists():
         sys.stdout.write(f"skipped: no {args.data}; --data FILE names the published mbpp.jsonl\n")

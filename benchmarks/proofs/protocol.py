@@ -82,9 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out", type=Path, default=Path("runs") / "prove-protocol", metavar="DIR", help="of the table"
     )
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)

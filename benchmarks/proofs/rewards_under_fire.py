@@ -86,9 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--groups", type=int, default=200, help=f"of {COMPLETIONS} completions (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the groups and of who is killed (0)")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     commit = results.commit()
     heading = results.heading("Rewards under fire")

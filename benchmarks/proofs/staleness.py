@@ -67,9 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/staleness"), metavar="DIR", help="of the runs")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="FILE", help="what has run (its own)")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it there, too")
-    parser.add_argument(
-        "--write", action="store_true", help=f"append to {results.RESULTS.relative_to(results.ROOT)}"
-    )
+    results.add_write(parser)
     args = parser.parse_args(argv)
     out: Path = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
