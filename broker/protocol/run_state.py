@@ -1,9 +1,9 @@
 """The fields `wanted` and `why` of the hash `run` carry requests to the learner that runs.
 
 `wanted` is an operator's: written by `millrace drain|pause|resume` (and by the learner that pauses itself,
-`learner.hacking`), read by the learner about once a second, and obeyed
-by the next learner where none runs. `wanted` stays until the learner has done it. `why` explains a signal: `millrace
-up` writes `why` before it ends a learner because another role keeps failing, and the learner's last status repeats it.
+`learner.hacking`), read by the learner about once a second, and obeyed by the next learner where none runs. `wanted`
+stays until the learner has done it. `why` explains a signal: `millrace up` writes `why` before it ends a learner
+because another role keeps failing, and the learner's last status repeats it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ GO_ON = ""
 
 def ask(link: RedisLink, keys: Keys, wanted: str) -> None:
     """Ask the learner of a run for DRAIN, PAUSE or GO_ON."""
-    link.script(
-        "set_state", keys.scripts(), "wanted", wanted
-    )  # full memory, which may be why, does not refuse it
+    # Full memory, which may be why, does not refuse the script.
+    link.script("set_state", keys.scripts(), "wanted", wanted)
 
 
 def ask_unless_asked(link: RedisLink, keys: Keys, wanted: str) -> None:

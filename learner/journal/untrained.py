@@ -71,10 +71,10 @@ class UntrainedWriter:
             }
         )
         try:
-            if self._stream is None or self._size + len(record) > self._limit // SEGMENTS:
-                self._begin_file()
-            if self._stream is not None:
-                write_all(self._stream, record)
+            stream = self._stream
+            if stream is None or self._size + len(record) > self._limit // SEGMENTS:
+                stream = self._begin_file()
+            write_all(stream, record)
             self._size += len(record)
         except OSError as error:
             self._failed = True
@@ -85,10 +85,10 @@ class UntrainedWriter:
         if self._stream is not None:
             self._stream.close()
 
-    def _begin_file(self) -> None:
+    def _begin_file(self) -> BinaryIO:
         self.close()
         path = self._folder / f"untrained-{self._fence:06d}-{self._number:03d}.bin"
-        self._stream = path.open("xb", buffering=0)
+        stream = self._stream = path.open("xb", buffering=0)
         self._number += 1
         self._size = 0
         kept = 0
@@ -96,6 +96,7 @@ class UntrainedWriter:
             kept += older.stat().st_size
             if kept > self._limit - self._limit // SEGMENTS:  # which the new one may take
                 older.unlink()
+        return stream
 
 
 def untrained_files(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ that are cut, that repeat themselves, or that are given to several prompts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
@@ -77,6 +77,7 @@ class HackingWatch:
         self._steps: list[Mapping[str, Any]] = []  # what of each step's object counts
         self._found: dict[str, int] = {}  # steps in a row, by kind
         self._rounds: list[tuple[int, float]] = []  # version and mean held-out score, in order
+        self._noise = 0.0  # standard error of a window's mean reward
 
     def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take the steps of earlier incarnations; nothing is found in them again."""
@@ -109,6 +110,7 @@ class HackingWatch:
             {"step": record["step"], "reward": record["reward_mean"], **_flat(record["arrived"])}
         )
         del self._steps[:-HISTORY]
+        self._noise = _standard_error([step["reward"] for step in self._steps], self._config.window)
         return True
 
     # ---------------------------------------------------------------------------------------------------- the stretches
@@ -123,17 +125,11 @@ class HackingWatch:
         before, now = self._mean(key, first), self._mean(key, last)
         return None if before is None or now is None else _Rise(before, now)
 
-    def _noise(self) -> float:
-        """Return the standard error of a window's mean reward, by how much a step's reward differs from the next."""
-        rewards = [step["reward"] for step in self._steps]
-        jumps = [abs(after - before) for before, after in pairwise(rewards)]
-        return 1.4826 * median(jumps) / math.sqrt(2 * self._config.window) if jumps else 0.0
-
     def _has_risen(self, first: int, last: int) -> _Rise | None:
         rise = self._rise("reward", first, last)
         if rise is None or rise.by < self._config.reward_rose:
             return None
-        return rise if rise.by > NOISE * math.sqrt(2) * self._noise() else None
+        return rise if rise.by > NOISE * math.sqrt(2) * self._noise else None
 
     def _newest_stretch(self) -> _Stretch | None:
         """Return the shortest stretch up to now in which the reward rose; None where it did not."""
@@ -253,6 +249,12 @@ def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:
         if pays_shape or any(part.weight for _, part in parts):
             found[task.scorer.type] = None
     return list(found)
+
+
+def _standard_error(rewards: Sequence[float], window: int) -> float:
+    """Return the standard error of a window's mean reward, by how much a step's reward differs from the next."""
+    jumps = [abs(after - before) for before, after in pairwise(rewards)]
+    return 1.4826 * median(jumps) / math.sqrt(2 * window) if jumps else 0.0
 
 
 def _flat(arrived: Mapping[str, Any]) -> dict[str, float]:
