@@ -507,6 +507,12 @@ class LearnerConfig(Section):
     """Tokens of one packed micro-batch. A longer sequence has a micro-batch to itself."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more time."""
+    offload_activations: bool = False
+    """Keep what the backward pass needs in the host's memory until then; with `gradient_checkpointing` that is each
+    layer's input."""
+    torch_compile: bool = False
+    """Compile the model's layers with torch.compile: a minute or so at the start, and faster steps on a GPU. Not with
+    `zero.stage` 3 or `sequence_ranks`."""
     threads: int | None = Field(None, ge=1)
     """Threads for torch in each rank; unset: torch's own choice."""
     backend: BackendConfig = DeepSpeedConfig()
@@ -548,6 +554,15 @@ class LearnerConfig(Section):
     def _ranks_fit(self) -> Self:
         if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set other ranks
             raise ValueError(f"sequence_ranks={self.sequence_ranks} does not divide ranks={self.ranks}")
+        return self
+
+    @model_validator(mode="after")
+    def _layers_can_be_compiled(self) -> Self:
+        if self.torch_compile and (self.zero.stage == 3 or self.sequence_ranks > 1):
+            what = "zero.stage=3" if self.zero.stage == 3 else f"sequence_ranks={self.sequence_ranks}"
+            raise ValueError(
+                f"torch_compile does not go with {what}: ranks talk to each other inside a layer"
+            )
         return self
 
     @property

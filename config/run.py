@@ -24,8 +24,8 @@ class ModelConfig(Section):
 
     path: str
     """A Hugging Face name or folder."""
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    """Type of the weights, in the learner and in the generators."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    """Type of the weights, in the learner and in the generators. `float16` trains with a dynamic loss scale."""
     head_dtype: Literal["float32", "model"] = "float32"
     """Type in which the output head computes the logits, in the learner and in the generators alike; `model`: that of
     `dtype`. With `float32` on one side alone their log-probabilities differ more than with it on none."""

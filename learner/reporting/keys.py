@@ -43,6 +43,7 @@ KEYS: Final = {
     "entropy": "mean entropy of the trained tokens' distributions, nats",
     "grad_norm": "norm of the gradient before clipping",
     "lr": "learning rate",
+    "loss_scale": "what the loss was multiplied by in model.dtype=float16",
     "skipped": "1 where the gradient was not finite and the weights stay as they were",
     "ratio_mean": "mean importance ratio of the trained tokens",
     "ratio_max": "largest importance ratio",

@@ -41,13 +41,15 @@ from config.run import Run
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.kl import kl_estimate
-from learner.objective.objective import Objective
+from learner.objective.objective import Loss, Objective, TokenBatch
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
 from learner.training import random_states, sequence_parallel
 from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
+from learner.training.compilation import compile_layers
+from learner.training.engine_config import adamw_arguments, deepspeed_config, offloads_optimizer
 from learner.training.logprobs import LogprobModel, attention_implementation
 from learner.training.lora import ADAPTER, adapters_of, add_adapter, is_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
@@ -89,8 +91,8 @@ class DeepSpeedBackend:
         self._device = device_of(run)
         if run.learner.threads is not None:
             torch.set_num_threads(run.learner.threads)
-        # bfloat16 products are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
-        torch.backends.cuda.matmul.allow_tf32 = run.model.dtype == "bfloat16"
+        # Products of 16 bits are exact in TF32, so the head's float32 matmuls lose nothing by its speed.
+        torch.backends.cuda.matmul.allow_tf32 = run.model.dtype != "float32"
         self._objectives = Objectives()
         self._objectives.of(
             run.learner.objective
@@ -284,6 +286,11 @@ class DeepSpeedBackend:
             engine, *_ = self._deepspeed.initialize(
                 model=wrapped, model_parameters=trained, optimizer=optimizer, config=config
             )
+        if run.model.dtype == "float16":
+            # A gradient that is not finite at the lowest scale is skipped, as one is in other types.
+            engine.optimizer.loss_scaler.raise_error_at_min_scale = False
+        if run.learner.torch_compile:
+            compile_layers(wrapped, device=self._device, pads=self.pads)
         return model, wrapped, engine
 
     def _step(self, shard: Batch, learner: str | None) -> dict[str, float]:
@@ -298,10 +305,9 @@ class DeepSpeedBackend:
         prepared = self._prepare(shard, settings.objective, statistics)
         norms, applied = [], 0
         for parts, num_tokens in prepared:
-            for index, part in enumerate(parts):
-                self._engine.set_gradient_accumulation_boundary(index == len(parts) - 1)
-                self._backward(part, objective, statistics, num_tokens=num_tokens, kl_coef=shard.kl_coef)
-            norm, is_applied = self._apply_gradient()
+            norm, is_applied = self._optimizer_step(
+                parts, objective, statistics, num_tokens=num_tokens, kl_coef=shard.kl_coef
+            )
             norms.append(norm)
             applied += is_applied
             if not math.isfinite(norm):
@@ -309,6 +315,7 @@ class DeepSpeedBackend:
         metrics = statistics.means(self._channel, optimizer_steps=len(prepared)) | {
             "grad_norm": sum(norms) / len(norms),
             "lr": rate,
+            **({"loss_scale": self._loss_scale} if self.run.model.dtype == "float16" else {}),
             SKIPPED: float(not applied),
             "seconds": time.perf_counter() - begun,
         }
@@ -408,22 +415,59 @@ class DeepSpeedBackend:
             self._engine.optimizer.clip_grad = optimizer.grad_clip
         return rate
 
-    def _backward(
+    @property
+    def _loss_scale(self) -> float:
+        """What the loss is multiplied by in float16, so that small gradients do not become 0; 1 in other types."""
+        return float(getattr(self._engine.optimizer, "loss_scale", 1.0))
+
+    def _optimizer_step(
         self,
-        part: MicroBatch,
+        parts: list[MicroBatch],
         objective: Objective,
         statistics: StepStatistics,
         *,
         num_tokens: int,
         kl_coef: float,
-    ) -> None:
+    ) -> tuple[float, bool]:
+        """Take one optimizer step. A gradient in float16 that is too large for its scale is made again at half of it.
+
+        So no batch is spent on the search for the scale. A gradient that is finite at no scale leaves the scale alone.
+
+        Returns:
+            The norm of the gradient, and whether the weights have changed.
+        """
+        first, counted = self._loss_scale, True
+        while True:
+            scale = self._loss_scale
+            for index, part in enumerate(parts):
+                self._engine.set_gradient_accumulation_boundary(index == len(parts) - 1)
+                with self._room_for_activations():
+                    tokens, loss = self._backward(part, objective, num_tokens=num_tokens, kl_coef=kl_coef)
+                if counted:
+                    statistics.add(tokens, loss, part.sequence_ids_T)
+            norm, is_applied = self._apply_gradient()
+            if is_applied or self._loss_scale >= scale:
+                break
+            counted = False
+        if not is_applied and self._loss_scale < first:
+            self._engine.optimizer.loss_scaler.cur_scale = first
+        return norm, is_applied
+
+    def _room_for_activations(self) -> contextlib.AbstractContextManager[Any]:
+        if not self.run.learner.offload_activations:
+            return contextlib.nullcontext()
+        return torch.autograd.graph.save_on_cpu(pin_memory=self._device.type == "cuda")
+
+    def _backward(
+        self, part: MicroBatch, objective: Objective, *, num_tokens: int, kl_coef: float
+    ) -> tuple[TokenBatch, Loss]:
         """Add the gradient of one micro-batch."""
         logprobs_T, entropy_T = self._engine(*part.model_inputs)
         tokens = part.tokens(logprobs_T, entropy_T, num_tokens=num_tokens, kl_coef=kl_coef)
         loss = objective.loss(tokens)
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.
         self._engine.backward(loss.value * self._world_size)
-        statistics.add(tokens, loss, part.sequence_ids_T)
+        return tokens, loss
 
     def _apply_gradient(self) -> tuple[float, bool]:
         """Clip and step, unless the gradient is not finite.
@@ -573,55 +617,3 @@ def learning_rate(optimizer: OptimizerConfig, version: int, *, steps: int) -> fl
     done = min(1.0, (version - warmup) / max(1, steps - warmup))
     left = 1.0 - done if optimizer.schedule == "linear" else (1.0 + math.cos(math.pi * done)) / 2
     return optimizer.lr * (optimizer.final_share + (1.0 - optimizer.final_share) * left)
-
-
-def offloads_optimizer(run: Run, *, on_cuda: bool) -> bool:
-    """Return whether the optimizer's state is kept in the host's memory. On a CPU nothing is offloaded."""
-    return run.learner.zero.offload_optimizer and on_cuda
-
-
-def deepspeed_config(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
-    """Return the run's configuration in DeepSpeed's terms.
-
-    Accumulation is 1 as far as DeepSpeed knows. The backend sets the boundaries itself, since the number of
-    micro-batches changes with every step. It divides by the tokens of the whole batch and by nothing else.
-
-    Raises:
-        RunFailed: settings that DeepSpeed or arithmetic has no good answer to.
-    """
-    zero, learner = run.learner.zero, run.learner
-    if zero.offload_weights and zero.stage != 3:
-        raise RunFailed(f"learner.zero.offload_weights needs learner.zero.stage=3, not {zero.stage}")
-    if zero.offload_optimizer and zero.stage == 0:
-        raise RunFailed("learner.zero.offload_optimizer needs learner.zero.stage of at least 1")
-    config: dict[str, Any] = {
-        "train_batch_size": world_size,
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_accumulation_steps": 1,
-        "gradient_clipping": learner.optimizer.grad_clip,
-        "steps_per_print": None,
-        "zero_optimization": {"stage": zero.stage},
-    }
-    if run.model.dtype == "bfloat16":
-        if zero.stage == 0:
-            raise RunFailed(
-                "model.dtype=bfloat16 needs learner.zero.stage of at least 1: stage 0 would add up "
-                "gradients in bfloat16"
-            )
-        config |= {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
-    if offloads_optimizer(run, on_cuda=on_cuda):
-        config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-        config["optimizer"] = {"type": "AdamW", "params": adamw_arguments(learner.optimizer)}
-    if zero.offload_weights and on_cuda:
-        config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": True}
-    return config
-
-
-def adamw_arguments(optimizer: OptimizerConfig) -> dict[str, Any]:
-    """Return AdamW's arguments, as torch and DeepSpeed both name them."""
-    return {
-        "lr": optimizer.lr,
-        "betas": optimizer.betas,
-        "eps": optimizer.eps,
-        "weight_decay": optimizer.weight_decay,
-    }

@@ -216,18 +216,14 @@ class LogprobModel(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the same for a row that lies over the ranks of a mesh, the whole row on each of them."""
         length = len(token_ids_T)
-        missing = (
-            -length % mesh.size
-        )  # to make slices of one length: sequences of one token, which nothing looks at
-        ids_T, positions_T = (
-            functional.pad(token_ids_T, (0, missing)),
-            functional.pad(position_ids_T, (0, missing)),
-        )
+        # Sequences of one token make the slices equally long. Nothing looks at them.
+        padding = (0, -length % mesh.size)
+        ids_T = functional.pad(token_ids_T, padding)
+        positions_T = functional.pad(position_ids_T, padding)
         own = mesh.own_slice(positions_T)
         hidden_tD = self._packed(ids_T[own], positions_T[own])
-        places_k = places_K[
-            (places_K > own.start) & (places_K <= own.stop)
-        ]  # those that this slice's tokens foretell
+        # The places that this slice's tokens foretell.
+        places_k = places_K[(places_K > own.start) & (places_K <= own.stop)]
         found = self.model.get_output_embeddings()(hidden_tD[places_k - 1 - own.start], token_ids_T[places_k])
         blank_T = torch.zeros(length, dtype=torch.float32, device=token_ids_T.device)
         logprobs_T, entropy_T = (blank_T.index_put((places_k,), own_k) for own_k in found)

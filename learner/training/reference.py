@@ -22,6 +22,7 @@ from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
 from learner.training import sequence_parallel
+from learner.training.engine_config import half_precision
 from learner.training.logprobs import LogprobModel, attention_implementation
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
@@ -198,8 +199,8 @@ def _zero_config(run: Run, kl: KlConfig, *, world_size: int, device: torch.devic
         "train_micro_batch_size_per_gpu": 1,
         "zero_optimization": {"stage": 3},
     }
-    if run.model.dtype == "bfloat16":
-        config["bf16"] = {"enabled": True}
+    if run.model.dtype != "float32":
+        config |= half_precision(run.model.dtype)
     if kl.offload and device.type == "cuda":
         config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": True}
     return config

@@ -58,6 +58,9 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             result = policy.step(batch, learner)
         case "divergences":
             result = policy.divergences(make_batch(*arguments))
+        case "large_step":
+            batch = make_batch(*arguments)
+            result = policy.step(replace(batch, advantages=1000 * batch.advantages))
         case "poisoned_step":
             batch = make_batch(*arguments)
             infinite = np.where(batch.loss_mask, np.inf, 0.0).astype(np.float32)
@@ -76,13 +79,25 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
     return result
 
 
+def allow_float16() -> None:
+    """Let DeepSpeed train in float16 on a processor without instructions for it, as torch does: slowly."""
+    from deepspeed.accelerator import get_accelerator
+
+    accelerator = get_accelerator()
+    dtypes = [*accelerator.supported_dtypes(), torch.float16]
+    vars(accelerator).update(is_fp16_supported=lambda: True, supported_dtypes=lambda: dtypes)
+
+
 def main() -> None:
     plan_file = Path(sys.argv[1])
     logging.basicConfig(
         filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO
     )
     results = []
-    for part in json.loads(plan_file.read_text()):
+    plan = json.loads(plan_file.read_text())
+    if any(part.get("dtype") == "float16" for part in plan):
+        allow_float16()
+    for part in plan:
         run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
         ranks = launch_or_join(run, [])
         assert isinstance(ranks, Ranks)

@@ -22,7 +22,7 @@ from learner.weight_sync.version_folder import KEEP
 MIB = 1 << 20
 TOKEN_BYTES = 8  # of the journal and the wire: an id and a log-probability
 TEXT_BYTES = 4  # of the wire beside it: a token's text
-BYTES_OF = {"float32": 4, "bfloat16": 2}
+BYTES_OF = {"float32": 4, "bfloat16": 2, "float16": 2}
 OPTIMIZER_BYTES = 12  # a parameter, in float32: the master weight and AdamW's two moments
 TRAINING_BYTES = 8  # beside the optimizer: gradients, and what they are summed up in
 HEADER = struct.Struct("<Q")  # of a safetensors file: the length of its description

@@ -19,7 +19,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from broker.errors import RunFailed
 from config.learner import OptimizerConfig
 from config.run import Run
-from learner.training.deepspeed import deepspeed_config, learning_rate
+from learner.training.deepspeed import learning_rate
+from learner.training.engine_config import deepspeed_config
 from tests.support.policy_driver import make_batch
 from tests.support.policy_workshop import (
     LARGE,

@@ -1,0 +1,171 @@
+"""float16 with its loss scale, activations in the host's memory, compiled layers: each against the plain step.
+
+Float16 and compiling run here on a processor, where both are slow and all else of them is as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from config.learner import LearnerConfig
+from learner.training.deepspeed import DeepSpeedBackend
+from tests.support.policy_workshop import SMALL, STEPS, Workshop, assert_near, distance, open_workshop, zero
+
+pytestmark = pytest.mark.timeout(300)
+
+LORA = {"rank": 4, "alpha": 8}
+SIMPLE = {"type": "grpo"}
+OFFLOAD = zero(1, offload_activations=True, gradient_checkpointing=True)
+COMPILED = {
+    "compiled": zero(1, torch_compile=True),
+    "compiled-adapter": zero(2, torch_compile=True, gradient_checkpointing=True, lora=LORA),
+}
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with open_workshop(tmp_path_factory.mktemp("options")) as workshop:
+        yield workshop
+
+
+@pytest.fixture(scope="module")
+def first(workshop: Workshop) -> dict[str, list[Any]]:
+    plan = {
+        "plain": workshop.life("plain", zero(1)),
+        "offload": workshop.life("offload", OFFLOAD),
+        "float16": workshop.life("float16", zero(1), dtype="float16"),
+        "skips": workshop.skipping_life("skips", zero(2)) | {"dtype": "float16"},
+    }
+    for dtype in ("float32", "float16"):
+        steps = [["large_step", 0, SMALL], ["save_weights", workshop.path(f"large-{dtype}")]]
+        learner = zero(1, objective=SIMPLE)
+        plan[f"large-{dtype}"] = {
+            "model": str(workshop.model),
+            "dtype": dtype,
+            "learner": learner,
+            "do": steps,
+        }
+    return workshop.do("first", plan, ranks=1)
+
+
+@pytest.fixture(scope="module")
+def again(workshop: Workshop, first: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    assert first
+    plan = {
+        "float16": workshop.second_life("float16", zero(1), dtype="float16"),
+        "skips": workshop.skipping_again("skips", zero(2)) | {"dtype": "float16"},
+    }
+    return workshop.do("again", plan, ranks=1)
+
+
+@pytest.fixture(scope="module")
+def compiled(workshop: Workshop) -> dict[str, list[Any]]:
+    plan = {name: workshop.life(name, learner) for name, learner in COMPILED.items()}
+    plan["adapter"] = workshop.life("adapter", zero(2, lora=LORA))
+    return workshop.do("compiled", plan, ranks=1)
+
+
+@pytest.fixture(scope="module")
+def compiled_again(workshop: Workshop, compiled: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    assert compiled
+    plan = {name: workshop.second_life(name, learner) for name, learner in COMPILED.items()}
+    return workshop.do("compiled_again", plan, ranks=1)
+
+
+def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
+    workshop: Workshop, first: dict[str, list[Any]]
+) -> None:
+    weights = workshop.weights("float16")
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    assert_near(weights, workshop.weights("plain"), 2e-3)
+    exact = [step["grad_norm"] for step in first["plain"][:STEPS]]
+    assert [step["grad_norm"] for step in first["float16"][:STEPS]] == pytest.approx(exact, rel=0.02)
+    assert [step["skipped"] for step in first["float16"][:STEPS]] == [0.0] * STEPS
+    assert all(1 < step["loss_scale"] <= 2**16 for step in first["float16"][:STEPS])
+    assert "loss_scale" not in first["plain"][0]
+
+
+def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
+    workshop: Workshop, first: dict[str, list[Any]]
+) -> None:
+    exact, found = first["large-float32"][0], first["large-float16"][0]
+    assert found["skipped"] == 0.0
+    assert found["loss_scale"] < 2**16
+    assert found["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.02)
+    assert found["loss"] == pytest.approx(exact["loss"], rel=0.02)
+    assert found["ratio_mean"] == pytest.approx(exact["ratio_mean"], rel=0.01)  # counted once
+    assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), 2e-3)
+
+
+def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(
+    workshop: Workshop, first: dict[str, list[Any]], again: dict[str, list[Any]]
+) -> None:
+    before, skipped, later = (first["skips"][place] for place in (0, 3, 5))
+    assert (before["skipped"], skipped["skipped"], later["skipped"]) == (0.0, 1.0, 0.0)
+    assert before["loss_scale"] == skipped["loss_scale"] == later["loss_scale"]
+    assert distance(workshop.weights("skips", "before"), workshop.weights("skips", "skipped")) == 0.0
+    assert distance(workshop.weights("skips", "skipped"), workshop.weights("skips", "later")) > 1e-3
+    assert distance(workshop.weights("skips", "later"), workshop.weights("skips", "again")) == 0.0
+    assert again["skips"][1] | {"seconds": 0} == skipped | {"seconds": 0}
+
+
+def test_float16_goes_on_from_a_checkpoint_bit_for_bit(
+    workshop: Workshop, first: dict[str, list[Any]], again: dict[str, list[Any]]
+) -> None:
+    assert distance(workshop.weights("float16", "later"), workshop.weights("float16", "again")) == 0.0
+    assert again["float16"][2] | {"seconds": 0} == first["float16"][-2] | {"seconds": 0}
+
+
+def test_activations_in_the_hosts_memory_change_no_bit(
+    workshop: Workshop, first: dict[str, list[Any]]
+) -> None:
+    assert first
+    assert distance(workshop.weights("offload", "later"), workshop.weights("plain", "later")) < 1e-6
+
+
+@pytest.mark.parametrize(("name", "plain"), [("compiled", "plain"), ("compiled-adapter", "adapter")])
+def test_compiled_layers_train_like_plain_ones(
+    workshop: Workshop, first: dict[str, list[Any]], compiled: dict[str, list[Any]], name: str, plain: str
+) -> None:
+    expected = first["plain"] if plain == "plain" else compiled["adapter"]
+    assert_near(workshop.weights(name, "later"), workshop.weights(plain, "later"), 1e-5)
+    assert [step["loss"] for step in compiled[name][:STEPS]] == pytest.approx(
+        [step["loss"] for step in expected[:STEPS]], abs=1e-5
+    )
+    assert "layers_compiled" in (workshop.folder / "compiled.0.log").read_text()
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_layers_go_on_from_a_checkpoint_bit_for_bit(
+    workshop: Workshop, compiled_again: dict[str, list[Any]], name: str
+) -> None:
+    assert compiled_again
+    assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
+
+
+@pytest.mark.parametrize(("device", "pins"), [("cpu", False), ("cuda", True)])
+def test_activations_are_moved_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, device: str, *, pins: bool
+) -> None:
+    moved: list[bool] = []
+    monkeypatch.setattr(torch.autograd.graph, "save_on_cpu", lambda *, pin_memory: moved.append(pin_memory))
+    for asked in (False, True):
+        run = SimpleNamespace(learner=LearnerConfig(offload_activations=asked))
+        backend = cast("DeepSpeedBackend", SimpleNamespace(run=run, _device=torch.device(device)))
+        DeepSpeedBackend._room_for_activations(backend)
+    assert moved == [pins]
+
+
+@pytest.mark.parametrize(
+    ("learner", "why"),
+    [({"zero": {"stage": 3}}, "zero.stage=3"), ({"ranks": 2, "sequence_ranks": 2}, "sequence_ranks=2")],
+)
+def test_layers_in_which_ranks_talk_are_not_compiled(learner: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=f"torch_compile does not go with {why}"):
+        LearnerConfig.model_validate(learner | {"torch_compile": True})
