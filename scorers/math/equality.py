@@ -24,6 +24,7 @@ import sympy.core.random
 from math_verify import LatexExtractionConfig, parse, verify
 
 from scorers.child.process import Reply, Request
+from scorers.math.forms import FormComparer, core
 from scorers.math.text import (
     difference,
     elements,
@@ -51,6 +52,7 @@ _EXACT: Final = 1e-12  # relative difference of two values that are both exact, 
 _ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compared six places already
 _PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
 _DIGITS: Final = 30  # of two values before they are compared
+_BOUND_CHARS: Final = 200  # of a bound of an interval
 
 logging.getLogger("math_verify").setLevel(
     logging.ERROR
@@ -105,16 +107,21 @@ def judge(request: Request) -> Reply:
         request.get("compatible", False),
     )
     if answer is None:
-        return _examination(_gold(reference))
+        return _examination(reference, is_compatible=is_compatible)
     if request.get("rule") == "prime":
         return {"equal": _prime(reference, answer, _prime_part_compatibly if is_compatible else _prime_part)}
+    if request["boxed"] and not is_compatible:
+        return {"equal": _FORMS.same(reference, answer)}
     target = _expressions(answer, is_boxed=request["boxed"])
     if is_compatible:  # II-Thought's verifier hands them over in the wrong order
         return {"equal": bool(verify(gold=target, target=_gold(reference), timeout_seconds=None))}
     return {"equal": _equal(reference, target)}
 
 
-def _examination(gold: list[Any]) -> Reply:
+def _examination(reference: str, *, is_compatible: bool) -> Reply:
+    if not is_compatible and _FORMS.reads(reference):
+        return {"equal": True, "parsed": True}
+    gold = _gold(reference if is_compatible else core(reference))
     # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
     # here, before an honest answer is blamed for it.
     verify(gold=gold, target=_gold("1"), timeout_seconds=None)
@@ -141,11 +148,23 @@ def _gold(reference: str) -> list[Any]:
     return _expressions(reference, is_boxed=True)
 
 
+@lru_cache(maxsize=64)
+def _real_number(text: str) -> Any:
+    """Return a real number or an infinity in sympy's exact form; None of any other text."""
+    if not text or len(text) > _BOUND_CHARS:
+        return None
+    found = _expressions(text, is_boxed=True)
+    if not found or isinstance(found[0], str) or not _is_number(found[0]) or not found[0].is_extended_real:
+        return None
+    value = _value(found[0]).replace(lambda part: part.is_Float, lambda part: sympy.Rational(str(part)))
+    return value if value.is_infinite else sympy.expand(sympy.radsimp(value.doit()))
+
+
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
-    return bool(verify(gold=gold, target=target, timeout_seconds=None)) and _holds(
-        lambda: _stands(gold, target, is_percentage=has_percent(reference))
-    )
+    if verify(gold=gold, target=target, timeout_seconds=None):
+        return _holds(lambda: _stands(gold, target, is_percentage=has_percent(reference)))
+    return _holds(lambda: _are_same_numbers(gold, target))
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -179,8 +198,65 @@ def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> boo
         return True
     wanted, given = _value(wanted), _value(given)
     wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
-    is_exact = _is_whole(wanted) or not (wanted.has(sympy.Float) or given.has(sympy.Float))
-    return any(_near(given * factor, wanted, _EXACT if is_exact else _ROUNDED) for factor in factors)
+    return any(_is_same_value(given * factor, wanted) for factor in factors)
+
+
+def _is_same_value(given: Any, wanted: Any) -> bool:
+    """Return whether two numbers are equal: exact ones are, an integer is to the digit, a decimal as far as it goes."""
+    if _is_exact(wanted) and _is_exact(given):
+        return _near(given, wanted, _EXACT) and _is_zero(given - wanted)
+    return _near(given, wanted, _EXACT if _is_whole(wanted) else _ROUNDED)
+
+
+def _are_same_numbers(gold: list[Any], target: list[Any]) -> bool:
+    """Compare two exact numbers that math_verify holds for unequal: `(1 + i)^2` is 2i, and the real root counts."""
+    if not gold or not target or isinstance(gold[0], str) or isinstance(target[0], str):
+        return False
+    wanted, given = (_with_real_roots(_value(_with_imaginary_unit(one[0]))) for one in (gold, target))
+    if not _is_number(wanted) or not _is_number(given):
+        return False
+    return (
+        _is_exact(wanted)
+        and _is_exact(given)
+        and wanted.is_finite is not False
+        and _is_same_value(given, wanted)
+    )
+
+
+def _is_exact(number: Any) -> bool:
+    return not number.has(sympy.Float)
+
+
+def _with_imaginary_unit(expression: Any) -> Any:
+    """Return an expression whose only symbol is `i` as a number: math_verify takes `i` for a variable."""
+    symbols: set[Any] = getattr(expression, "free_symbols", set())
+    return (
+        expression.xreplace(dict.fromkeys(symbols, sympy.I))
+        if {str(one) for one in symbols} == {"i"}
+        else expression
+    )
+
+
+def _with_real_roots(number: Any) -> Any:
+    """Return a number whose odd roots of negative numbers are the real ones."""
+
+    def is_odd_root(part: Any) -> bool:
+        return bool(
+            part.is_Pow
+            and part.exp.is_Rational
+            and part.exp.q % 2
+            and part.exp.q > 1
+            and part.base.is_negative
+        )
+
+    return number.replace(is_odd_root, lambda part: (-1) ** part.exp.p * (-part.base) ** part.exp)
+
+
+def _is_zero(difference: Any) -> bool:
+    """Return whether an exact number, known to be small, is 0: `1 + 10^{-60}` is not 1. What can't be told is."""
+    if difference.is_infinite or difference is sympy.S.NaN:
+        return True  # of two infinities, which `_near` has compared
+    return sympy.sqrtdenest(difference).equals(0) is not False
 
 
 def _sides(expression: Any) -> list[Any]:
@@ -231,6 +307,11 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
         and not wanted.is_infinite
         and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS))
     )
+
+
+_FORMS: Final = FormComparer(
+    lambda reference, answer: _equal(reference, _expressions(answer, is_boxed=True)), _real_number
+)
 
 
 def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> bool:

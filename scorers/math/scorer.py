@@ -21,12 +21,13 @@ from broker.messages import Score
 from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
-from scorers.math.text import difference, is_integer, plain_number, tidy
+from scorers.math.notation import layout_key, plain
+from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
-RULES: Final = 4  # raise it with any change in scorers/math or scorers.text.extract that can change a score
+RULES: Final = 5  # raise it with any change in scorers/math or scorers.text.extract that can change a score
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"  # an integer of 370 million digits, computed inside one C call
 HANG_S: Final = 0.4  # its deadline in the self-test, half of it twice
@@ -112,13 +113,17 @@ class MathAnswer:
 
     def _verdict(self, text: str, reference: str, variant: Variant) -> tuple[float | None, str]:
         """Return value, None where unscorable, and reason. A broken reference comes first: no answer is wrong there."""
-        if (problem := self._reference_problem(reference, variant)) is not None:
-            return None, problem
         try:
             answer = self._answer(text, variant)
         except Unanswered as error:
-            return 0.0, str(error)
-        is_equal, because = self._compare(answer, reference, variant)
+            problem = self._reference_problem(reference, variant)
+            return (0.0, str(error)) if problem is None else (None, problem)
+        is_equal = self._seen(answer, reference, variant)
+        because = ""
+        if is_equal is None:
+            if (problem := self._reference_problem(reference, variant)) is not None:
+                return None, problem
+            is_equal, because = self._compare(answer, reference, variant)
         if is_equal:
             return 1.0, f"answer {_shown(answer.text)} equals {_shown(reference)}"
         return 0.0, because or f"answer {_shown(answer.text)}, expected {_shown(reference)}"
@@ -133,21 +138,35 @@ class MathAnswer:
         within(answer.text, MAX_CHARS)
         return answer
 
+    def _seen(self, answer: Answer, reference: str, variant: Variant) -> bool | None:
+        """Return what their texts alone say, before anything is parsed; None where they don't say it."""
+        if (
+            self._config.compatible
+            or variant.rule != "math"
+            or not answer.boxed
+            or len(reference) > MAX_CHARS
+        ):
+            return None
+        if (key := layout_key(reference)) and key == layout_key(answer.text):
+            return True
+        return same_numbers(plain(answer.text), plain(reference))
+
     def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:
         """Return whether they are equal, and why not where there is more to say than that they are not."""
         is_compatible = self._config.compatible
         if variant.same is not None:
             return variant.same(answer.text, reference, is_compatible), ""
         if variant.rule == "math" and answer.boxed:
-            if answer.text == reference:  # which has been found to equal itself
+            if is_compatible and answer.text == reference:  # which has been found to equal itself
                 return True, ""
-            if is_integer(answer.text) and is_integer(reference):
+            if is_compatible and is_integer(answer.text) and is_integer(reference):
                 return False, ""  # what the child would say, without the way to it and back
             if not is_compatible and (because := difference(answer.text, reference)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
+        is_plain = variant.rule == "math" and not is_compatible
         request: Request = {
-            "reference": reference,
-            "answer": answer.text,
+            "reference": plain(reference) if is_plain else reference,
+            "answer": plain(answer.text) if is_plain and answer.boxed else answer.text,
             "boxed": answer.boxed,
             "rule": variant.rule,
             "compatible": is_compatible,
@@ -171,7 +190,9 @@ class MathAnswer:
 
     def _examine(self, reference: str, variant: Variant) -> str | None:
         try:
-            reply = self._ask({"reference": reference, "answer": None})
+            is_compatible = self._config.compatible
+            examined = reference if is_compatible or variant.rule != "math" else plain(reference)
+            reply = self._ask({"reference": examined, "answer": None, "compatible": is_compatible})
         except LimitExceeded as limit:
             return f"the reference {_shown(reference)} itself exceeded the {limit}"
         if variant.rule == "prime":

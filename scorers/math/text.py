@@ -198,3 +198,52 @@ def split_outside(text: str, separator: str) -> list[str] | None:
             parts.append(text[start:position].strip())
             start = position + 1
     return [*parts, text[start:].strip()]
+
+
+_MATRIX: Final = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
+_POWER: Final = re.compile(r"([2-9]|[1-9][0-9]{1,9})\s*\^\s*(?:\{(.+)\}|(\S))", re.DOTALL)
+
+
+def same_numbers(answer: str, reference: str) -> bool | None:
+    r"""Return whether two integers, lists, tuples, sets, matrices or powers of integers are equal; None of all else.
+
+    Nothing is computed, so that numbers of any length and towers of any height are compared at once. Lists and sets
+    have no order; a power is equal to another one of the same base where the exponents are.
+    """
+    if is_integer(answer) and is_integer(reference):
+        return answer == reference
+    wanted, given = _POWER.fullmatch(reference), _POWER.fullmatch(answer)
+    if wanted is not None and given is not None and wanted[1] == given[1]:
+        return same_numbers((given[2] or given[3]).strip(), (wanted[2] or wanted[3]).strip())
+    if wanted is not None and answer.startswith("-") and _POWER.fullmatch(answer[1:]):
+        return False  # one is positive, the other is not
+    kinds = _integers(reference), _integers(answer)
+    if kinds[0] is None or kinds[1] is None or kinds[0][0] != kinds[1][0]:
+        return None
+    return kinds[0] == kinds[1]
+
+
+def _integers(text: str) -> tuple[str, object] | None:
+    """Return the kind and the integers of a list, a tuple, a set or a matrix of integers; None of all else."""
+    if (matrix := _MATRIX.fullmatch(text)) is not None:
+        rows = [
+            [cell.strip() for cell in row.split("&")]
+            for row in matrix[2].strip().removesuffix("\\\\").split("\\\\")
+        ]
+        whole = all(is_integer(cell) for row in rows for cell in row)
+        return (f"matrix {matrix[1] in ('vmatrix', 'Vmatrix')}", rows) if whole else None
+    opening, inner, closing = "", text, ""
+    if text.startswith("\\{") and text.endswith("\\}"):
+        opening, inner, closing = "{", text[2:-2], "}"
+    elif text[:1] in ("(", "[") and text[-1:] in (")", "]"):
+        opening, inner, closing = text[0], text[1:-1], text[-1]
+    parts = [part.strip() for part in inner.split(",")]
+    if (
+        len(parts) < 2
+        or not all(map(is_integer, parts))
+        or (not opening and any(len(part) == 3 for part in parts[1:]))
+    ):
+        return None  # `1,234` is a number
+    if opening == "{":
+        return "set", sorted(set(parts))
+    return (f"{opening}{closing}", parts if opening else sorted(parts))

@@ -82,6 +82,7 @@ PLACES = {
     "tests/scorers/livebench/test_scorer.py::test_no_text_is_slow": "process",
     "tests/scorers/instructions/test_scorer.py::test_hostile_texts_take_linear_time": "process",
     "tests/scorers/math/test_corpus.py": "process",
+    "tests/scorers/math/test_forms.py": "process",
     "tests/docs/test_pages_commands.py": "process",
     "tests/learner/groups/test_working_time.py": "process",
     "tests/learner/resume/test_history.py": "process",
@@ -198,6 +199,7 @@ PROOFS = {
     "test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer": "prove-suite",
     "tests/protocol/test_holes.py::test_what_somebody_deletes_is_issued_again": "prove-suite",
     "tests/protocol/test_holes.py::test_with_full_memory_what_is_there_can_leave": "prove-suite",
+    "tests/scorers/math/test_forms.py::test_math_verify_says_what_is_written_beside": "prove-suite",
     "tests/scorers/pool/test_lost_workers.py::"
     "test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again": "prove-suite",
     "tests/scorers/pool/test_supervisor.py::"

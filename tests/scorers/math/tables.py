@@ -38,7 +38,7 @@ MATH = [
     Row("\\boxed{15} and so \\boxed{1", "15", 0, 0),
     Row("The answer is 152", "152", 0, 0),
     Row("\\boxed{(1,2)}", "1<x<2", 0, 1, "math_verify asks for the reference first"),
-    Row("\\boxed{1<x<2}", "(1,2)", 1, 0, "math_verify asks for the reference first"),
+    Row("\\boxed{1<x<2}", "(1,2)", 1, 1),
     Row(
         "\\boxed{None}", "None", 1, 1, "a JSON null, which was read as this word, is refused as no reference"
     ),

@@ -13,7 +13,7 @@ from math_verify import parse, verify
 from scorers.child.process import KillableChild, LimitExceeded
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.corpus import HONEST, WRONG
-from tests.scorers.math.forms import HANGS, NEAR, RIGHT, Form
+from tests.scorers.math.forms import HANGS, HEAVY, NEAR, RIGHT, Form
 
 TABLES = {"right": RIGHT, "near": NEAR}
 MEMORY_BYTES = 2 << 30
@@ -67,6 +67,12 @@ def test_a_near_miss_scores_0(math_scorer: MathAnswer, form: Form) -> None:
     assert score.value == 0.0, score.reason
 
 
+@pytest.mark.parametrize("form", cases({"heavy": HEAVY}))
+def test_a_wrong_answer_to_a_heavy_reference_is_never_paid(math_scorer: MathAnswer, form: Form) -> None:
+    score = math_scorer.score_text(f"So it is $\\boxed{{{form.answer}}}$.", form.reference)
+    assert score.value in (0.0, None), score.reason
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_each_class_has_ten_pairs_and_each_table_three_hundred(table: dict[str, tuple[Form, ...]]) -> None:
     assert table.keys() == RIGHT.keys()
@@ -85,7 +91,7 @@ def test_no_pair_contradicts_the_corpus() -> None:
 
 
 def test_what_hangs_math_verify_is_in_the_tables_as_a_no() -> None:
-    forms = {(form.answer, form.reference): form for form in chain(*RIGHT.values(), *NEAR.values())}
+    forms = {(form.answer, form.reference): form for form in chain(*RIGHT.values(), *NEAR.values(), HEAVY)}
     assert {pair: forms[pair].math_verify for pair in HANGS} == dict.fromkeys(HANGS, False)
 
 

@@ -1,0 +1,268 @@
+r"""Spellings of mathematics are made one: signs, spaces, digit groups, mixed numbers, repeating decimals, ordinals.
+
+In: an answer or a reference as people and models write it. Out: the same in the plain LaTeX that math_verify reads, or
+a key that is the same for two texts that differ in layout alone. Nothing is computed but the value of a mixed number
+and of a repeating decimal. Pure functions on texts of at most MAX_CHARS characters, linear in their length.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+_SIGNS: Final = {
+    "∞": "\\infty ",
+    "\N{UNION}": "\\cup ",
+    "∩": "\\cap ",
+    "≤": "\\le ",
+    "⩽": "\\le ",
+    "≥": "\\ge ",
+    "⩾": "\\ge ",
+    "≠": "\\ne ",
+    "∈": "\\in ",
+    "\N{SET MINUS}": "\\setminus ",
+    "±": "\\pm ",
+    "∓": "\\mp ",
+    "\N{MULTIPLICATION SIGN}": "\\times ",
+    "·": "\\cdot ",
+    "⋅": "\\cdot ",
+    "÷": "/",
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "π": "\\pi ",
+    "θ": "\\theta ",
+    "\N{GREEK SMALL LETTER ALPHA}": "\\alpha ",
+    "β": "\\beta ",
+    "λ": "\\lambda ",
+    "∅": "\\emptyset ",
+    "\N{DOUBLE-STRUCK CAPITAL R}": "\\mathbb{R}",
+    "\N{DOUBLE-STRUCK CAPITAL Z}": "\\mathbb{Z}",
+    "\N{DOUBLE-STRUCK CAPITAL N}": "\\mathbb{N}",
+    "\N{DOUBLE-STRUCK CAPITAL Q}": "\\mathbb{Q}",
+    "°": "^\\circ ",
+    "²": "^2",
+    "³": "^3",
+    "½": "\\frac{1}{2}",
+    "¼": "\\frac{1}{4}",
+    "¾": "\\frac{3}{4}",
+    "⅓": "\\frac{1}{3}",
+    "⅔": "\\frac{2}{3}",
+    "→": "\\to ",
+    "↦": "\\mapsto ",
+    "\N{LOGICAL OR}": "\\lor ",
+    "∧": "\\land ",
+    "…": "\\ldots ",
+    "⟨": "\\langle ",
+    "⟩": "\\rangle ",
+    "\u00a0": " ",
+    "\u2009": " ",
+    "\u202f": " ",
+    "\u2007": " ",
+    "\u2005": " ",
+    "\u2006": " ",
+    "\u200a": " ",
+}
+_SIGN: Final = re.compile("|".join(map(re.escape, _SIGNS)))
+_ROOT_SIGN: Final = re.compile(r"√\s*(?:\{([^{}]*)\}|\(([^()]*)\)|([0-9]+|[A-Za-z]))")
+_SPACE: Final = re.compile(
+    r"(?<!\\)\\[,;: ]|\\(?:q?quad|thinspace|medspace|thickspace|enspace)(?![A-Za-z])|~|\s+"
+)
+_NOTHING: Final = re.compile(
+    r"\\!|\\(?:left|right|middle|big|Big|bigg|Bigg)[lr]?(?![A-Za-z])|\\(?:display|text)style(?![A-Za-z])"
+)
+_SYNONYMS: Final = {
+    "dfrac": "frac",
+    "tfrac": "frac",
+    "cfrac": "frac",
+    "leq": "le",
+    "leqslant": "le",
+    "geq": "ge",
+    "geqslant": "ge",
+    "neq": "ne",
+    "varnothing": "emptyset",
+    "vee": "lor",
+    "wedge": "land",
+    "lbrace": "{",
+    "rbrace": "}",
+    "colon": ":",
+    "dots": "ldots",
+    "cdots": "ldots",
+    "textrm": "text",
+    "textnormal": "text",
+    "mbox": "text",
+    "degree": "circ",
+    "backslash": "setminus",
+    "smallsetminus": "setminus",
+    "lvert": "vert",
+    "rvert": "vert",
+}
+_COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
+_COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
+_UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
+_FUNCTION: Final = re.compile(
+    r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan)\}"
+)
+_BOLD: Final = re.compile(r"\\(?:mathbf|boldsymbol|bm|mathrm)\{(-?[0-9][0-9.,]*)\}")
+_SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
+_BARE_FRACTION: Final = re.compile(
+    r"\\frac\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))"
+)
+_CHEVRONS: Final = re.compile(r"\\langle\s*|\s*\\rangle")
+_GROUPED: Final = re.compile(r"(?<![0-9.,])([0-9]{1,3})((?: [0-9]{3})+|(?:\{,\}[0-9]{3})+)(?![0-9])")
+_MIXED: Final = re.compile(
+    r"(?<![\w.}^)\]/])([0-9]{1,9})\s*(?:\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s([0-9]{1,9})/([0-9]{1,9}))(?![\w^/!(])"
+)
+_REPEATING: Final = re.compile(
+    r"(?<![\w.])([0-9]{0,200})\.([0-9]{0,200})"
+    r"(?:\\(?:overline|bar)\s*(?:\{([0-9]{1,200})\}|([0-9]))|\\dot\{?([0-9])\}?(?:([0-9]{0,200})\\dot\{?([0-9])\}?)?)"
+    r"(?:\\ldots|\.\.\.)?(?![\w^])"
+)
+_IN_BRACKETS: Final = re.compile(r"(-?)([0-9]{1,200})\.([0-9]{0,200})\(([0-9]{1,200})\)")
+_GOING_ON: Final = re.compile(r"(?<![\w.])([0-9]{0,200})\.([0-9]{3,200})\s*(?:\\ldots|\.\.\.)(?![\w^])")
+_ORDINAL: Final = re.compile(
+    r"([0-9]{1,30})\s*(?:\^?\s*\{?\s*\\(?:text|mathrm)\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|\^\{?(?:st|nd|rd|th)\}?|st|nd|rd|th)"
+)
+_TEXT: Final = re.compile(r"\\text\{[A-Za-z ]*\}")
+_SCIENTIFIC: Final = re.compile(r"(-?[0-9]{1,30}(?:\.[0-9]{1,30})?)[eE]([-+]?[0-9]{1,3})")
+_SAID: Final = re.compile(
+    r"\\text\{\s*(?:(?:there|the|a|so|thus|hence|therefore|final|correct|total|value|solution|result|number|sum|area|volume|length|answer|it)\b\s*,?\s*)*"
+    r"(?:is|are|equals|:)?:?\s*\}\s*(?=\S)",
+    re.IGNORECASE,
+)
+_SAID_PLAIN: Final = re.compile(
+    r"there\s+(?:is|are)\s+(?=[0-9])|(?:the\s+)?(?:final\s+)?answers?\s*(?:is|are|:)\s*(?=\S)", re.IGNORECASE
+)
+_BOXED_SIGN: Final = re.compile(r"\\text\{\s*([€£¥₹]|\\?\$|-?[0-9][0-9.]*\s*\\?%|[0-9]+(?:st|nd|rd|th))\s*\}")
+_IN_PERCENT: Final = re.compile(r"(?:\\text\{\s*per\s?cent\s*\}|\s+per\s?cent)\s*\Z", re.IGNORECASE)
+_CASES: Final = re.compile(r"\\begin\{cases\}(.*?)\\end\{cases\}", re.DOTALL)
+_OF_DEGREES: Final = re.compile(
+    r"\\(sin|cos|tan|cot|sec|csc)\s*(\^\s*\{?[0-9]\}?)?\s*[({]?\s*([0-9]+(?:\.[0-9]+)?)\s*\^\s*\{?\s*\\circ\s*\}?\s*[)}]?"
+)
+_UNIT_VECTOR: Final = re.compile(
+    r"\\(?:mathbf|hat|vec|bm|boldsymbol)\s*\{\s*(?:\\(?:mathbf|imath|jmath)\s*\{?\s*)?([ijk])\s*\}*"
+)
+_VECTOR_TERM: Final = re.compile(r"\s*([-+]?)\s*([^-+ ]*(?:\{[^{}]*\})*)\s*\[([ijk])\]")
+_COUNTED: Final = re.compile(r"\\text\{\s*(-?[0-9][0-9.,]*)(\s+[A-Za-z][A-Za-z ]*)\}")
+_KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?!\w)")
+_KEY_BRACES: Final = re.compile(r"([\^_])\{(\w)\}")
+_ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
+
+
+@lru_cache(maxsize=256)
+def plain(text: str) -> str:
+    r"""Return a text in plain LaTeX: one spelling for each sign, space, fraction and number.
+
+    Raises nothing: what is no mathematics comes back as it is, but for its spaces and signs.
+    """
+    text = text.strip()
+    if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
+        text = text[1:-1]
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
+    text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
+    text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
+    text = _COMMAND.sub(_synonym, text)
+    text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
+    text = _FUNCTION.sub(r"\\\1", _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
+    text = _SUBSCRIPT.sub(r"_{\1}", text)
+    text = _CASES.sub(
+        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
+    )
+    text = _BARE_FRACTION.sub(_with_braces, text)
+    text = _GROUPED.sub(_joined, text)
+    text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
+    text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
+    text = _components(_without_words(text))
+    text = _REPEATING.sub(_repeating, text)
+    text = _GOING_ON.sub(_going_on, text)
+    text = _MIXED.sub(_mixed, text)
+    if found := _IN_BRACKETS.fullmatch(text):
+        text = found[1] + _fraction(found[2], found[3], found[4])
+    if found := _SCIENTIFIC.fullmatch(text):
+        text = f"{found[1]} \\times 10^{{{int(found[2])}}}"
+    if found := _ORDINAL.match(text):
+        rest = text[found.end() :].strip()
+        if not rest or _TEXT.fullmatch(rest):
+            text = found[1]
+    if text.startswith("\\langle") and text.endswith("\\rangle"):
+        text = f"({_CHEVRONS.sub('', text)})"
+    return text.strip()
+
+
+def layout_key(text: str) -> str:
+    """Return what is the same for two texts that differ in layout alone; "" for one that says nothing."""
+    key = _KEY_BRACES.sub(r"\1\2", _ROOT_OF_ONE.sub(r"\\sqrt{\1}", plain(text)))
+    key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
+    return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
+
+
+def _synonym(command: re.Match[str]) -> str:
+    found = _SYNONYMS.get(command[1], command[1])
+    return found if found == ":" else f"\\{found}"
+
+
+def _with_braces(fraction: re.Match[str]) -> str:
+    over = fraction[1] if fraction[1] is not None else fraction[2]
+    under = fraction[3] if fraction[3] is not None else fraction[4]
+    return f"\\frac{{{over}}}{{{under}}}"
+
+
+def _joined(number: re.Match[str]) -> str:
+    return number[1] + re.sub(r"[^0-9]", "", number[2])
+
+
+def _without_words(text: str) -> str:
+    """Return the text without words that only introduce its value."""
+    text = _COUNTED.sub(r"\1\\text{\2}", text) if text.startswith("\\text{") else text
+    said = _SAID.match(text) or _SAID_PLAIN.match(text)
+    return text if said is None else text[said.end() :]
+
+
+def _components(text: str) -> str:
+    r"""Return `3\mathbf{i} - 2\mathbf{j}` as the tuple `(3,-2)`; another text as it is."""
+    marked, count = _UNIT_VECTOR.subn(r"[\1]", text)
+    if not count:
+        return text
+    parts, end = {}, 0
+    for term in _VECTOR_TERM.finditer(marked):
+        if term.start() != end or term[3] in parts:
+            return text
+        parts[term[3]], end = f"{term[1].replace('+', '')}{term[2] or 1}", term.end()
+    if end != len(marked.rstrip()) or len(parts) < 2:
+        return text
+    return f"({','.join(parts.get(axis, '0') for axis in ('ijk' if 'k' in parts else 'ij'))})"
+
+
+def _mixed(number: re.Match[str]) -> str:
+    whole, over, under = int(number[1]), int(number[2] or number[4]), int(number[3] or number[5])
+    return f"\\frac{{{whole * under + over}}}{{{under}}}" if 0 < over < under and whole else number[0]
+
+
+def _repeating(number: re.Match[str]) -> str:
+    whole, fixed = number[1], number[2]
+    dotted = "".join(part or "" for part in number.groups()[4:])
+    return _fraction(whole, fixed, number[3] or number[4] or dotted)
+
+
+def _going_on(number: re.Match[str]) -> str:
+    """Return a decimal that goes on as a fraction, where its last digits show a period.
+
+    That is one digit three times, or several digits twice.
+    """
+    whole, digits = number[1], number[2]
+    for length in range(1, len(digits) // 2 + 1):
+        times = 3 if length == 1 else 2
+        period = digits[-length:]
+        if len(digits) >= times * length and digits.endswith(period * times):
+            fixed = digits[: -times * length]
+            while fixed.endswith(period):
+                fixed = fixed[:-length]
+            return _fraction(whole, fixed, period)
+    return number[0]
+
+
+def _fraction(whole: str, fixed: str, period: str) -> str:
+    value = int(f"{whole or 0}{fixed}") + Fraction(int(period), 10 ** len(period) - 1)
+    value /= 10 ** len(fixed)
+    return f"\\frac{{{value.numerator}}}{{{value.denominator}}}"

@@ -1,0 +1,231 @@
+r"""Units of measurement behind a value: two that differ are compared by their conversion, and one alone is let go.
+
+In: an answer or a reference in plain LaTeX (`scorers.math.notation.plain`). Out: its value and its unit. A unit that is
+not in the table is none: what is counted (`apples`) is let go as a remark is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+_FACTORS: Final[
+    Mapping[str, tuple[str, Fraction | int]]
+] = {  # of names with their dimension; a prefix of the metric system may stand before the first names
+    "m": ("length", 1),
+    "g": ("mass", Fraction(1, 1000)),
+    "s": ("time", 1),
+    "L": ("length 3", Fraction(1, 1000)),
+    "l": ("length 3", Fraction(1, 1000)),
+    "N": ("mass length time -2", 1),
+    "J": ("mass length 2 time -2", 1),
+    "W": ("mass length 2 time -3", 1),
+    "Pa": ("mass length -1 time -2", 1),
+    "Hz": ("time -1", 1),
+    "V": ("volt", 1),
+    "A": ("ampere", 1),
+    "mol": ("mole", 1),
+    "cal": ("mass length 2 time -2", Fraction(4184, 1000)),
+    "eV": ("electronvolt", 1),
+    "meter": ("length", 1),
+    "metre": ("length", 1),
+    "gram": ("mass", Fraction(1, 1000)),
+    "second": ("time", 1),
+    "liter": ("length 3", Fraction(1, 1000)),
+    "litre": ("length 3", Fraction(1, 1000)),
+    "newton": ("mass length time -2", 1),
+    "joule": ("mass length 2 time -2", 1),
+    "watt": ("mass length 2 time -3", 1),
+    "pascal": ("mass length -1 time -2", 1),
+    "hertz": ("time -1", 1),
+    "calorie": ("mass length 2 time -2", Fraction(4184, 1000)),
+}
+_PREFIXES: Final[Mapping[str, Fraction | int]] = {
+    "k": 10**3, "M": 10**6, "G": 10**9, "c": Fraction(1, 100), "d": Fraction(1, 10), "m": Fraction(1, 10**3),
+    "n": Fraction(1, 10**9), "h": 100,
+}  # fmt: skip
+_LONG_PREFIXES: Final[Mapping[str, Fraction | int]] = {
+    "kilo": 10**3, "mega": 10**6, "giga": 10**9, "centi": Fraction(1, 100), "deci": Fraction(1, 10),
+    "milli": Fraction(1, 10**3), "micro": Fraction(1, 10**6), "nano": Fraction(1, 10**9), "hecto": 100,
+}  # fmt: skip
+_OTHERS: Final[Mapping[str, tuple[str, Fraction | int]]] = {
+    "sec": ("time", 1),
+    "min": ("time", 60),
+    "minute": ("time", 60),
+    "h": ("time", 3600),
+    "hr": ("time", 3600),
+    "hour": ("time", 3600),
+    "day": ("time", 86400),
+    "week": ("time", 7 * 86400),
+    "month": ("month", 1),
+    "year": ("month", 12),
+    "yr": ("month", 12),
+    "in": ("length", Fraction(254, 10000)),
+    "inch": ("length", Fraction(254, 10000)),
+    "ft": ("length", Fraction(3048, 10000)),
+    "foot": ("length", Fraction(3048, 10000)),
+    "feet": ("length", Fraction(3048, 10000)),
+    "yd": ("length", Fraction(9144, 10000)),
+    "yard": ("length", Fraction(9144, 10000)),
+    "mi": ("length", Fraction(1609344, 1000)),
+    "mile": ("length", Fraction(1609344, 1000)),
+    "mph": ("length time -1", Fraction(44704, 100000)),
+    "kph": ("length time -1", Fraction(5, 18)),
+    "t": ("mass", 1000),
+    "tonne": ("mass", 1000),
+    "ton": ("ton", 1),
+    "lb": ("mass", Fraction(45359237, 10**8)),
+    "pound": ("mass", Fraction(45359237, 10**8)),
+    "oz": ("mass", Fraction(45359237, 16 * 10**8)),
+    "ounce": ("mass", Fraction(45359237, 16 * 10**8)),
+    "ha": ("length 2", 10**4),
+    "hectare": ("length 2", 10**4),
+    "acre": ("acre", 1),
+    "gallon": ("gallon", 1),
+    "quart": ("gallon", Fraction(1, 4)),
+    "pint": ("gallon", Fraction(1, 8)),
+    "cup": ("gallon", Fraction(1, 16)),
+    "radian": ("angle", 1),
+    "rad": ("angle", 1),
+    "K": ("kelvin", 1),
+    "kelvin": ("kelvin", 1),
+    "dollar": ("dollar", 1),
+    "usd": ("dollar", 1),
+    "cent": ("dollar", Fraction(1, 100)),
+    "penny": ("dollar", Fraction(1, 100)),
+    "pennies": ("dollar", Fraction(1, 100)),
+    "dime": ("dollar", Fraction(1, 10)),
+    "nickel": ("dollar", Fraction(1, 20)),
+    "euro": ("euro", 1),
+    "eur": ("euro", 1),
+    "yen": ("yen", 1),
+    "yuan": ("yuan", 1),
+    "rupee": ("rupee", 1),
+    "gbp": ("sterling", 1),
+    "dozen": ("dozen", 1),
+}
+_CURRENCIES: Final = {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "₹": "rupee"}
+_CURRENCY: Final = re.compile(r"\\?\$|[€£¥₹]|\\(?:pounds|euro|yen)(?![A-Za-z])")
+_WRITTEN: Final = (
+    r"(?:\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}(?:\s*\^\s*(?:\{\s*-?[0-9]\s*\}|-?[0-9]))?"
+    r"|/|\\cdot|\\times|\^\s*(?:\{\s*-?[0-9]\s*\}|[0-9])| )"
+)
+_IN_MACROS: Final = re.compile(rf"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z")
+_IN_WORDS: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
+_MACRO: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*")
+_TOKEN: Final = re.compile(r"([A-Za-z]+)\.?(?:\s*\^?\s*\{?\s*(-?[0-9])\s*\}?)?|/|[^\sA-Za-z/]+")
+_POWERS: Final = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
+_DEGREE: Final = re.compile(
+    r"\s*\^\s*\{?\s*\\circ\s*\}?\s*\Z|\s*\\text\{\s*degrees?\s*\}\s*\Z|(?<=[0-9])\s*degrees?\Z"
+)
+_SCALE: Final = re.compile(r"\s*\^\s*\{?\s*\\circ\s*\}?\s*\\?(?:text|mathrm)?\{?\s*([CF])\s*\}?\s*\Z")
+
+
+_MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit: the powers of its dimensions, and its size in the base units of the table."""
+
+    dimensions: frozenset[tuple[str, int]]
+    size: Fraction = field(default=Fraction(1))
+
+
+DEGREE: Final = Unit(frozenset({("degree", 1)}))
+RADIAN: Final = Unit(frozenset({("angle", 1)}))
+
+
+class Quantity(NamedTuple):
+    """A value as text and its unit, None where it names none of the table."""
+
+    value: str
+    unit: Unit | None
+
+
+def quantity(text: str) -> Quantity:
+    r"""Split `5 \text{ cm}^2` into its value and its unit; the whole text is the value where there is no known unit."""
+    if (found := _SCALE.search(text)) is not None and found.start():
+        return Quantity(text[: found.start()], Unit(frozenset({(f"degrees {found[1]}", 1)})))
+    if (found := _MINUTES.fullmatch(text)) is not None:
+        return Quantity(found[1], Unit(frozenset({("degree", 1)}), Fraction(1, 60 ** len(found[2]))))
+    if (found := _DEGREE.search(text)) is not None and found.start():
+        return Quantity(text[: found.start()], DEGREE)
+    if (priced := _price(text)) is not None:
+        return priced
+    for pattern in (_IN_MACROS, _IN_WORDS):
+        found = pattern.search(text)
+        if (
+            found is None or not found.start() or _MACRO.search(text, 0, found.start())
+        ):  # `3 hours 30 minutes`
+            continue
+        if (unit := unit_of(found[0])) is not None:
+            return Quantity(text[: found.start()].strip(), unit)
+    return Quantity(text, None)
+
+
+def _price(text: str) -> Quantity | None:
+    found = _CURRENCY.match(text) or next(
+        (sign for sign in _CURRENCY.finditer(text) if not text[sign.end() :].strip()), None
+    )
+    if found is None:
+        return None
+    rest = (text[: found.start()] + text[found.end() :]).strip()
+    named = found[0].removeprefix("\\")
+    name = _CURRENCIES.get(named) or {"pounds": "sterling", "euro": "euro", "yen": "yen"}[named]
+    inner = quantity(rest) if not _CURRENCY.search(rest) else Quantity(rest, None)
+    value = inner.value if inner.unit is not None else rest
+    return Quantity(value, Unit(frozenset({(name, 1)}))) if any(map(str.isdigit, value)) else None
+
+
+def unit_of(text: str) -> Unit | None:
+    """Return the unit that a text names; None where one of its words is no unit of the table."""
+    words = _MACRO.sub(" ", text).replace("}^", "^").replace("\\cdot", " ").replace("\\times", " ")
+    dimensions: dict[str, int] = {}
+    size, sign, power, last = Fraction(1), 1, 1, None
+    for token in _TOKEN.finditer(words.replace("{", " ").replace("}", " ")):
+        word = token[1]
+        if token[0] == "/" or word == "per":
+            sign = -1
+        elif word in _POWERS and token[0] == word:
+            if word.endswith("d") and last is not None:
+                size *= _add(dimensions, last, sign * (_POWERS[word] - 1))
+            else:
+                power = _POWERS[word]
+        elif word is not None and (last := _named(word)) is not None:
+            size *= _add(dimensions, last, sign * power * int(token[2] or 1))
+            power = 1
+        else:
+            return None
+    found = frozenset((name, count) for name, count in dimensions.items() if count)
+    return Unit(found, size) if found else None
+
+
+def _add(dimensions: dict[str, int], unit: tuple[str, Fraction], power: int) -> Fraction:
+    """Add the dimensions of a unit to a power. Returns its size to that power."""
+    names = unit[0].split()
+    for place, name in enumerate(names):
+        if name.lstrip("-").isdigit():
+            continue
+        count = names[place + 1] if place + 1 < len(names) and names[place + 1].lstrip("-").isdigit() else "1"
+        dimensions[name] = dimensions.get(name, 0) + power * int(count)
+    return Fraction(unit[1]) ** power
+
+
+def _named(word: str) -> tuple[str, Fraction] | None:
+    """Return a unit by its name, with its prefix, in the singular or the plural."""
+    lowered = word if len(word) < 3 else word.lower()
+    for name in (word, lowered, lowered.removesuffix("s"), lowered.removesuffix("es")):
+        if name in _FACTORS or name in _OTHERS:
+            dimension, factor = _FACTORS.get(name) or _OTHERS[name]
+            return dimension, Fraction(factor)
+        for prefixes, shortest in ((_PREFIXES, 0), (_LONG_PREFIXES, 4)):
+            for prefix, times in prefixes.items():
+                base = name.removeprefix(prefix)
+                if base != name and base in _FACTORS and (len(base) >= 4) == bool(shortest):
+                    dimension, factor = _FACTORS[base]
+                    return dimension, Fraction(factor) * times
+    return None
