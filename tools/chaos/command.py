@@ -27,12 +27,12 @@ from broker.protocol.run_state import DRAIN
 from config.loading import load_run
 from config.run import Run
 from learner.journal.ledger import read_ledger
-from learner.launch.preflight import check_places
 from tools.arguments import UsageError, add_config, add_json, given_config
 from tools.audit import command as auditing
 from tools.audit.sums import Audit
 from tools.chaos.monkey import Monkey, Orders
 from tools.chaos.targets import ROLES, Targets
+from tools.doctor.light import check_light
 from tools.run_view.follower import client_of
 from tools.runs.folder import NoJournal, free_name, held, read_run
 from tools.up.command import perform, report
@@ -173,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--minutes and --every must be positive")
     given = given_config(options)
     wanted = load_run(given)
-    check_places(wanted)
+    check_light(wanted, given)
     orders = Orders(seconds=60 * options.minutes, every_s=options.every, seed=options.seed)
     return chaos(wanted, given, orders, as_json=options.json)
 

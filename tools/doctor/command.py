@@ -18,8 +18,8 @@ from config.logs import mask
 from config.run import Run
 from tools.arguments import UsageError, add_json
 from tools.doctor import libraries as doctor_libraries
+from tools.doctor import light, sandbox
 from tools.doctor import run as doctor_run
-from tools.doctor import sandbox
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.machine import check_machine
 from tools.doctor.questions import Answer, ask
@@ -87,13 +87,15 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
         yield from doctor_run.check_paths(run)
         yield from doctor_run.check_endpoints(run)
     wanted = [
-        *(doctor_run.questions(words) if run is not None else []),
+        *([*light.scorer_questions(run, words), *doctor_run.questions(words)] if run is not None else []),
         *sandbox.questions(run),
         *doctor_libraries.questions(),
     ]
     libraries: dict[str, Answer] = {}
     for question, answer in ask(wanted):
         match question.name:
+            case "scorers" if run is not None:
+                yield light.check_scorers(answer, run)
             case "tokenizer" if run is not None:
                 yield doctor_run.tokenizer(answer, run)
             case "data" if run is not None:

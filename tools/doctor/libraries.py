@@ -185,8 +185,14 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
         )
         return
     yield check.ok(seen)
-    engine = run.generators.engine if run is not None else None
-    if on_cpu and isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
+    if on_cpu and run is not None:
+        yield from kv_cache(run)
+
+
+def kv_cache(run: Run) -> Iterator[Finding]:
+    """Finds an engine of vLLM that can't start on a CPU."""
+    engine = run.generators.engine
+    if isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
         yield Check(AREA, "KV cache").problem(
             "generators.engine.kv_cache_mb is not set: on a CPU vLLM would take most of the memory",
             do="generators.engine.kv_cache_mb=1024, or generators.engine.type=hf",

@@ -176,6 +176,21 @@ def tokenizer(words: Sequence[str]) -> Facts:
     return {"size": len(load_tokenizer(load_run(words)))}
 
 
+def scorers(words: Sequence[str]) -> Facts:
+    """Imports and builds the run's own scorers, as a worker does, and says by their keys which can't be."""
+    from config.loading import load_run
+    from scorers.custom import CustomScorerError, load_scorer
+    from tools.doctor.run import own_scorers
+
+    failed = {}
+    for key, section in own_scorers(load_run(words)).items():
+        try:
+            load_scorer(section).close()
+        except CustomScorerError as error:
+            failed[key] = str(error)
+    return {"failed": failed}
+
+
 QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "torch": torch,
     "transformers": plain("transformers"),
@@ -184,6 +199,7 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "vllm": vllm,
     "sandbox": sandbox,
     "data": data,
+    "scorers": scorers,
     "tokenizer": tokenizer,
 }
 

@@ -17,6 +17,7 @@ from config.explanations import ConfigError
 from config.loading import api_key
 from config.places import is_path
 from config.run import Run
+from config.scorer_kinds import CustomConfig, ScorerConfig
 from learner.launch.preflight import FILES, check_places
 from scorers.served_model.wire import Busy, Wire
 from tools.doctor.findings import Check, Finding
@@ -79,16 +80,25 @@ def data(answer: Answer, run: Run) -> Finding:
     return DATA.problem(answer.trouble, do="mend the row or the keys of data.train and data.held_out")
 
 
+def scorers_of(run: Run) -> Iterator[tuple[str, ScorerConfig]]:
+    """Yields all scorers of `run`, each by its key."""
+    for name, task in run.scorers.tasks.items():
+        yield f"scorers.tasks.{name}.scorer", task.scorer
+        for part, found in task.extra_scorers.items():
+            yield f"scorers.tasks.{name}.extra_scorers.{part}.scorer", found.scorer
+
+
+def own_scorers(run: Run) -> dict[str, CustomConfig]:
+    """Returns the sections of the user's own scorers by their keys."""
+    return {key: section for key, section in scorers_of(run) if isinstance(section, CustomConfig)}
+
+
 def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
     """Yields the served models that scorers of `run` ask, each by its key."""
-    for name, task in run.scorers.tasks.items():
-        for where, scorer in (
-            ("scorer", task.scorer),
-            *((f"extra_scorers.{part}.scorer", found.scorer) for part, found in task.extra_scorers.items()),
-        ):
-            endpoint = getattr(scorer, "endpoint", None)
-            if isinstance(endpoint, EndpointConfig):
-                yield f"scorers.tasks.{name}.{where}.endpoint", endpoint
+    for key, scorer in scorers_of(run):
+        endpoint = getattr(scorer, "endpoint", None)
+        if isinstance(endpoint, EndpointConfig):
+            yield f"{key}.endpoint", endpoint
 
 
 def check_endpoints(run: Run) -> Iterator[Finding]:

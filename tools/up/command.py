@@ -27,6 +27,7 @@ from broker.keys import Keys
 from broker.monitoring.crash_reports import LAST_LINES, record_death
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import explain
+from config.generators import VllmEngineConfig
 from config.loading import load_run
 from config.logs import mask
 from config.run import Run
@@ -34,13 +35,14 @@ from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
 from learner.status import Status
 from tools.arguments import add_config, given_config
+from tools.doctor.light import check_light
 from tools.run_view.follower import RunFollower, client_of
 from tools.run_view.log_tail import last_lines
 from tools.runs.folder import free_name, held, read_run
 from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
 from tools.up.redis_keeper import RedisKeeper, redis_of
 from tools.up.role_commands import Command, commands
-from tools.up.supervisor import Outcome, Supervisor
+from tools.up.supervisor import START_S, Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ WINDOW_S = 10.0  # between the first and the last look that a rate and the findi
 LOG_LINES = 15
 REASON_LINES = 3  # the last lines of a role that keeps failing: they are part of the run's reason
 REASON_CHARS = 200  # of each of these lines
+BESIDE_START_S = 60.0  # of a role's start: imports, and joining the run
 OUTAGE_S = 5.0  # the longest that the run's end waits for Redis
 
 Company = Callable[[Supervisor, RedisKeeper, threading.Event], AbstractContextManager[Callable[[], None]]]
@@ -74,7 +77,10 @@ def run(options: argparse.Namespace) -> int:
     """Runs a configuration. Raises ConfigError, PipelineError."""
     given = given_config(options)
     wanted = load_run(given)
-    check_places(wanted)
+    if options.dry_run:
+        check_places(wanted)
+    else:
+        check_light(wanted, given)
     return up(wanted, given, dry_run=options.dry_run, plain=options.plain)
 
 
@@ -133,6 +139,7 @@ def perform(
             on_tick=tick,
             on_death=_DeathRecorder(run, keeper.url),
             on_giving_up=reason.give,
+            start_s=_start_s(run),
         )
         supervisors.append(supervisor)
         _discard_last_words(run, keeper.url, stop)
@@ -142,6 +149,13 @@ def perform(
                 outcome = supervisor.run(stop)
                 reason.make_sure()
                 return outcome
+
+
+def _start_s(run: Run) -> float:
+    """Returns the seconds that the start of any role of `run` may take."""
+    engine = run.generators.engine
+    asked = engine.start_timeout_s if isinstance(engine, VllmEngineConfig) else 0.0
+    return max(START_S, asked) + BESIDE_START_S
 
 
 def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:

@@ -3,7 +3,8 @@
 In: a list of commands and a stop event. Out: every line that the processes write, in `logs/ROLE.log` and to `on_line`,
 and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
 it. A process that fails is started again after a pause. A process that keeps failing ends the run, and so does exit
-code 2, by which a role says that it would fail each time. The learner's end is the run's, whatever the code: the
+code 2, by which a role says that it would fail each time. So do three starts that fail for the same reason, however
+long they take. The learner's end is the run's, whatever the code: the
 learner has said why. A learner that a signal killed could say nothing, and is started again like the others.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -23,7 +25,7 @@ from pathlib import Path
 from broker import processes
 from broker.monitoring.crash_reports import how_it_ended
 from broker.restarts import RestartPolicy, Restarts
-from tools.run_view.log_tail import LogTail
+from tools.run_view.log_tail import MOST_BYTES, LogTail
 from tools.up.orphan_reaper import OrphanReaper
 from tools.up.role_commands import Command
 
@@ -32,6 +34,12 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 SAY_EVERY_S = 10.0
 BAD_CONFIG = 2  # the exit code of a role that would fail each time
+MOST_ALIKE = 3  # starts that fail for the same reason end the run
+START_S = 600.0  # a process that has lived longer has started, and its failures before count no more
+REASON_CHARS = 300  # of a role's own reason
+OWN_REASON = re.compile(r"\breason=(.+)")
+REDIS_AWAY = "redis at "  # begins the reason of a role that has waited for Redis for `broker.outage_s`
+NUMBERS = re.compile(r"\d+")  # pids, ports and times differ between two deaths for the same reason
 GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
 
 
@@ -44,11 +52,41 @@ class Outcome:
     failed_role: str = ""  # the role whose log explains the reason
 
 
+class StartFailures:
+    """Counts how often a role's start has failed for the same reason, one start after the other.
+
+    Args:
+        start_s: a start takes at most so many seconds.
+    """
+
+    def __init__(self, start_s: float) -> None:
+        self._start_s = start_s
+        self._reason = ""  # of the last death, without its numbers
+        self._alike = 0
+
+    def count(self, *, code: int, lived_s: float, reason: str) -> int:
+        """Counts a death; returns how many there were in a row like it.
+
+        A kill from outside and a Redis that is away say nothing of the role, and what has worked for a while had
+        started: these count as none.
+        """
+        if code == -signal.SIGKILL or lived_s > self._start_s or reason.startswith(REDIS_AWAY):
+            self._alike = 0
+            return 0
+        alike = f"{code} {NUMBERS.sub('', reason)}"
+        self._alike = self._alike + 1 if alike == self._reason else 1
+        self._reason = alike
+        return self._alike
+
+
 class RoleProcess:
     """A role's command, the process that runs it now, and how often it was started again."""
 
-    def __init__(self, command: Command, log_file: Path, restarts: Restarts) -> None:
+    def __init__(self, command: Command, log_file: Path, restarts: Restarts, start_s: float) -> None:
         self.command = command
+        self.start_failures = StartFailures(start_s)
+        self.started_at = 0.0  # monotonic seconds
+        self.log_begins_at = 0  # bytes of the log that are of earlier processes
         self.log = LogTail(log_file)
         self.process: subprocess.Popen[bytes] | None = None
         self.restarts = restarts
@@ -72,6 +110,7 @@ class Supervisor:
         on_tick: called about ten times a second; raises what ends the run.
         on_death: told (role, pid, how) of every process that a signal or an error ended.
         on_giving_up: told (role, reason) when a role's failures end the run, before the learner is asked to end.
+        start_s: that the start of a process takes at most, see `StartFailures`.
         grace_s: for a process other than the learner to end by itself when the run is over.
     """
 
@@ -86,11 +125,12 @@ class Supervisor:
         on_death: Callable[[str, int, str], None] = lambda _role, _pid, _how: None,
         on_giving_up: Callable[[str, str], None] = lambda _role, _reason: None,
         restarts: RestartPolicy | None = None,
+        start_s: float = START_S,
         grace_s: float = GRACE_S,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.role_processes = [
-            RoleProcess(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()))
+            RoleProcess(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()), start_s)
             for command in commands
         ]
         self.is_ending = False  # nothing is started again any more
@@ -166,6 +206,8 @@ class Supervisor:
                 *(role_process.command.again if role_process.was_started else ()),
             )
             role_process.was_started = True
+            role_process.started_at = time.monotonic()
+            role_process.log_begins_at = output.tell()
             role_process.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
         self._orphan_reaper.watch(role_process.process.pid)
         log.info("started role=%s pid=%d", role_process.command.role, role_process.process.pid)
@@ -205,6 +247,13 @@ class Supervisor:
                 role,
                 f"{role} {_words(code)} {restarts.failures} times within {restarts.policy.window_s:.0f} s",
             )
+        reason = own_reason(role_process.log.path, role_process.log_begins_at)
+        lived_s = now - role_process.started_at
+        if (
+            alike := role_process.start_failures.count(code=code, lived_s=lived_s, reason=reason)
+        ) >= MOST_ALIKE:
+            why = f"{role} {_words(code)} {alike} times for the same reason"
+            return self._give_up(role, f"{why}: {reason}" if reason else why)
         log.warning(
             "died role=%s how=%r restart_in_s=%.1f restart=%d/%d",
             role,
@@ -270,6 +319,24 @@ class Supervisor:
         for role_process in self.role_processes:
             for line in role_process.log.new_lines():
                 self._on_line(role_process.command.role, line)
+
+
+def own_reason(log_file: Path, begins_at: int) -> str:
+    """Returns the reason that a process left in its log: its last `reason=`, else its last line; "" where none is.
+
+    Args:
+        begins_at: bytes of the log before that process; an earlier one's reason is not this one's.
+    """
+    try:
+        with log_file.open("rb") as stream:
+            stream.seek(max(begins_at, stream.seek(0, os.SEEK_END) - MOST_BYTES))
+            lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    said = [found[1] for line in lines if (found := OWN_REASON.search(line))] or [
+        line for line in lines if line
+    ]
+    return said[-1][:REASON_CHARS] if said else ""
 
 
 def _outcome_of(role: str, code: int) -> Outcome:

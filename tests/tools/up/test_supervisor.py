@@ -31,7 +31,14 @@ def command(role: str, script: str) -> Command:
 class Watched:
     """A supervisor whose lines are kept."""
 
-    def __init__(self, folder: Path, *commands: Command, on_tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *commands: Command,
+        on_tick: Callable[[], None] = lambda: None,
+        restarts: RestartPolicy = QUICK,
+        start_s: float = 60.0,
+    ) -> None:
         self.lines: list[tuple[str, str]] = []
         self.deaths: list[tuple[str, int, str]] = []
         self.stop = threading.Event()
@@ -41,7 +48,8 @@ class Watched:
             logs=folder / "logs",
             on_line=self._line,
             on_tick=on_tick,
-            restarts=QUICK,
+            restarts=restarts,
+            start_s=start_s,
             grace_s=2.0,
             on_death=lambda *death: self.deaths.append(death),
         )
@@ -253,3 +261,76 @@ def test_a_learner_that_is_stopped_before_it_can_commit_has_not_failed(tmp_path:
     watched = Watched(tmp_path, command("learner", "echo up; sleep 300"))
     threading.Timer(0.3, watched.stop.set).start()
     assert watched.run() == Outcome(code=143, reason="stopped")
+
+
+PATIENT = RestartPolicy(most=50, window_s=0.01, first_pause_s=0.01)  # as for a start that takes minutes
+
+
+@pytest.mark.parametrize(
+    ("script", "deaths", "reason"),
+    [
+        (
+            "echo 10:00:0$(cat {n}) generator ERROR generators: ended reason=no memory for pid $$; exit 1",
+            3,
+            "generator-0 ended with code 1 3 times for the same reason: no memory for pid ",
+        ),
+        (
+            "echo 10:00:00 generator ERROR generators: ended by a bug; echo 'ValueError: bad 'shape; exit 1",
+            3,
+            "generator-0 ended with code 1 3 times for the same reason: ValueError: bad shape",
+        ),
+        (
+            "echo dying; kill -SEGV $$",
+            3,
+            "generator-0 was killed by SIGSEGV 3 times for the same reason: dying",
+        ),
+        ("exit 1", 3, "generator-0 ended with code 1 3 times for the same reason"),
+    ],
+)
+def test_three_deaths_for_the_same_reason_end_the_run_however_long_the_start_takes(
+    tmp_path: Path, script: str, deaths: int, reason: str
+) -> None:
+    count = f"echo x >> {tmp_path}/n; "
+    watched = Watched(
+        tmp_path,
+        command("learner", WORKER),
+        command("generator-0", count + script.format(n="/dev/null")),
+        restarts=PATIENT,
+    )
+    outcome = watched.run()
+    assert outcome.reason.startswith(reason)
+    assert (outcome.code, outcome.failed_role) == (1, "generator-0")
+    assert (tmp_path / "n").read_text().count("x") == deaths
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo failed for reason=$(head -c 4 /dev/urandom | tr -dc a-z)$(wc -c < {n} | tr 0-9 a-j); exit 1",
+        "echo '10:00:00 generator ERROR generators: ended reason=redis at h:1 is not there: (for 300 s)'; exit 1",
+        "echo the same; kill -9 $$",  # the kernel's, or an operator's: no reason of the role's own
+    ],
+)
+def test_deaths_for_other_reasons_and_kills_do_not_end_the_run_so(tmp_path: Path, script: str) -> None:
+    n = tmp_path / "n"
+    waiting = f"until [ $(cat {n} 2> /dev/null | wc -l) -ge 6 ]; do sleep 0.05; done"
+    watched = Watched(
+        tmp_path,
+        command("learner", waiting),
+        command("generator-0", f"echo x >> {n}; {script.format(n=n)}"),
+        restarts=PATIENT,
+    )
+    assert watched.run() == Outcome(code=0, reason="")
+
+
+def test_a_role_that_had_started_and_worked_may_die_for_the_same_reason_again(tmp_path: Path) -> None:
+    n = tmp_path / "n"
+    waiting = f"until [ $(cat {n} 2> /dev/null | wc -l) -ge 5 ]; do sleep 0.05; done"
+    watched = Watched(
+        tmp_path,
+        command("learner", waiting),
+        command("generator-0", f"sleep 0.2; echo x >> {n}; echo no answer; exit 1"),
+        restarts=PATIENT,
+        start_s=0.1,
+    )
+    assert watched.run() == Outcome(code=0, reason="")

@@ -1,0 +1,128 @@
+"""What `millrace up` looks at before it starts anything: what would fail each time, and is seen at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from config.explanations import ConfigError
+from tests.support.paths import ROOT
+from tests.tools.conftest import MakeRun
+from tools.doctor.light import Machine, check_light
+
+CPU = Machine(has_gpu=False, has=lambda _name: "1")
+GPU = Machine(has_gpu=True, has=lambda _name: "1")
+BARE = Machine(has_gpu=True, has=lambda _name: "")
+WORKS = """
+from scorers.custom import SimpleScorer
+
+class Letter(SimpleScorer):
+    name = version = "1"
+    def score(self, text, verification_info): return self.scored(1, "")
+"""
+HF = {"engine": {"type": "hf"}}
+
+
+def refusal(run: object, machine: Machine, words: tuple[str, ...] = ()) -> str:
+    try:
+        check_light(run, words, machine)  # type: ignore[arg-type]
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("machine", "sections", "said"),
+    [
+        (CPU, {}, "generators.engine.kv_cache_mb is not set"),
+        (CPU, {"generators": {"engine": {"type": "vllm"}}}, "or generators.engine.type=hf"),
+        (CPU, {"generators": {"engine": {"type": "vllm", "kv_cache_mb": 256}}}, ""),
+        (GPU, {}, ""),
+        (CPU, {"generators": HF}, ""),
+        (CPU, {"generators": {"engine": {"type": "fake"}}}, ""),
+        (BARE, {}, "vllm is not installed"),
+        (BARE, {"generators": HF}, "transformers is not installed"),
+        (BARE, {"generators": {"engine": {"type": "fake"}}}, ""),
+        (CPU, {"generators": HF, "learner": {"device": "cuda"}}, "learner.device=cuda"),
+        (CPU, {"generators": HF, "learner": {"gpus": [0]}}, "learner.gpus"),
+        (CPU, {"generators": {**HF, "gpus": [0, 1]}}, "generators.gpus"),
+        (GPU, {"generators": {**HF, "gpus": [0, 1]}, "learner": {"device": "cuda", "gpus": [0]}}, ""),
+    ],
+)
+def test_an_engine_that_cant_start_here_is_refused_with_what_to_set(
+    make_run: MakeRun, machine: Machine, sections: dict[str, object], said: str
+) -> None:
+    found = refusal(make_run(**sections), machine)
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "said"),
+    [
+        (None, "gone:Letter", "No module named 'gone'"),
+        ("class Letter: pass", "mine:Lettr", "mine has no Lettr; did you mean Letter?"),
+        ("import nothing_like_it", "mine:Letter", "No module named 'nothing_like_it'"),
+        ("1 / 0", "mine:Letter", "division by zero"),
+        ("class Letter: pass", "mine:Letter", "is no scorer, it lacks"),
+        (WORKS, "mine:Letter", ""),
+    ],
+)
+def test_a_scorer_that_cant_be_imported_is_refused_by_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, path: str, said: str
+) -> None:
+    if source is not None:
+        (tmp_path / "mine.py").write_text(source)
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        "name: own\nmodel: {path: tiny}\ndata: {train: {type: procedural}}\n"
+        f"scorers: {{tasks: {{letter: {{scorer: {{type: custom, import_path: '{path}'}}}}}}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    from config.loading import load_run
+
+    words = ("--config", str(config))
+    found = refusal(load_run(words), GPU, words)
+    assert said in found
+    assert bool(found) == bool(said)
+    assert not said or found.startswith("scorers.tasks.letter.scorer: "), "the key that names it"
+
+
+@pytest.mark.parametrize("value", ["model.path=./gone", "data.train.type=dataset data.train.path=gone.jsonl"])
+def test_up_refuses_before_it_starts_anything_and_without_torch(tmp_path: Path, value: str) -> None:
+    found = started(tmp_path, *value.split(), "generators.engine.type=hf")
+    assert (found.returncode, "there is no such" in found.stderr) == (2, True), found.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_up_names_the_key_of_vllm_on_a_cpu_at_once(tmp_path: Path) -> None:
+    started_at = time.monotonic()
+    found = started(tmp_path, "generators.engine.type=vllm")
+    assert time.monotonic() - started_at < 20, "no library of a model is imported"
+    assert found.returncode == 2
+    assert "generators.engine.kv_cache_mb is not set" in found.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def started(folder: Path, *values: str) -> subprocess.CompletedProcess[str]:
+    """`millrace up` of the demo, which must not import torch, on a machine without a GPU."""
+    program = (
+        "import sys, tools.main as m; code = m.main(sys.argv[1:]); "
+        "assert 'torch' not in sys.modules, 'torch was imported'; sys.exit(code)"
+    )
+    return subprocess.run(
+        [
+            *(sys.executable, "-c", program, "up", str(ROOT / "config/recipes/demo_cpu.yaml")),
+            *(f"runs_dir={folder}/runs", *values),
+        ],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,115 @@
+"""The doctor's light checks: what would fail at each start here, and can be seen without a heavy library.
+
+In: a resolved run, the words that it was loaded from, and this machine. Out: findings. `millrace up` and `chaos` make
+them before they start anything, and refuse a run with a problem; `millrace doctor` says them among the others. A user's
+own scorer is imported in a process of its own: what it imports may be heavy, or end the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.explanations import ConfigError
+from config.generators import HfEngineConfig, VllmEngineConfig
+from config.run import Run
+from learner.launch.preflight import check_places
+from tools.doctor.findings import Check, Finding, Level
+from tools.doctor.libraries import kv_cache, version_of
+from tools.doctor.probe import installed
+from tools.doctor.questions import NO_ANSWER, Answer, Question, ask
+from tools.doctor.run import own_scorers
+
+AREA = "run"
+ENGINE, GPUS, SCORERS, FOLDER = (Check(AREA, name) for name in ("engine", "GPUs", "scorers", "runs_dir"))
+IMPORT_S = 60.0  # for the import of all own scorers; a slower one is left to the run
+DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
+HIDDEN = frozenset({"", "-1", "none", "void", "nodevfiles"})  # values of CUDA_VISIBLE_DEVICES
+
+
+def sees_gpu(devices: Path = Path("/dev")) -> bool:
+    """Tells whether torch can see a GPU here, as far as the system and torch's metadata say it."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip().lower() in HIDDEN:
+        return False
+    if installed("torch").endswith("+cpu"):
+        return False
+    return any(True for name in DEVICES for _ in devices.glob(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the light checks ask this machine; tests give other answers."""
+
+    has_gpu: bool = field(default_factory=sees_gpu)
+    has: Callable[[str], str] = installed  # a distribution's version, or ""
+
+
+def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) -> None:
+    """Refuses a run that would fail at each start here. Raises ConfigError with a line for each problem."""
+    check_places(run)
+    findings = [*check_engine(run, machine or Machine()), *check_folder(run)]
+    if questions := scorer_questions(run, words):
+        findings += [check_scorers(answer, run) for _, answer in ask(questions, deadline_s=IMPORT_S)]
+    if problems := [found for found in findings if found.level is Level.PROBLEM]:
+        raise ConfigError("\n".join(f"{found.seen}\n  -> {found.do}" for found in problems))
+
+
+def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
+    """Looks whether the engine and the learner can start on this machine's devices, with what is installed."""
+    engine = run.generators.engine
+    library = {VllmEngineConfig: "vllm", HfEngineConfig: "transformers"}.get(type(engine), "")
+    if library and not version_of(library, machine.has):
+        yield ENGINE.problem(
+            f"generators.engine.type={engine.type}: {library} is not installed",
+            do="make setup, or pip install 'millrace[cpu]' or 'millrace[gpu]'",
+        )
+    elif not machine.has_gpu:
+        yield from kv_cache(run)
+    if machine.has_gpu:
+        return
+    wants = {
+        "learner.device=cuda": run.learner.device == "cuda",
+        f"learner.gpus={list(run.learner.gpus)}": bool(run.learner.gpus),
+        f"generators.gpus={list(run.generators.gpus)}": bool(run.generators.gpus),
+    }
+    for key in (key for key, is_wanted in wants.items() if is_wanted):
+        yield GPUS.problem(
+            f"{key}: no GPU is seen on this machine",
+            do="learner.device=auto learner.gpus=[] generators.gpus=[]",
+        )
+
+
+def check_folder(run: Run) -> Iterator[Finding]:
+    """Finds a folder of runs in which no folder can be made."""
+    place = run.folder.absolute()
+    there = next(each for each in (place, *place.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "can't be written" if there.is_dir() else "is no folder"
+        yield FOLDER.problem(
+            f"runs_dir={run.runs_dir}: {there} {why}", do="runs_dir=FOLDER names another place"
+        )
+
+
+def scorer_questions(run: Run, words: Sequence[str]) -> list[Question]:
+    """Returns the question whether the run's own scorers can be imported; none where there are none."""
+    return [Question(name="scorers", words=words)] if own_scorers(run) else []
+
+
+def check_scorers(answer: Answer, run: Run) -> Finding:
+    """Tells whether the run's own scorers can be imported and built here."""
+    if answer.trouble.startswith(NO_ANSWER):
+        return SCORERS.note(f"the import of {_paths(run)} gives {answer.trouble}")
+    if answer.trouble:
+        return SCORERS.problem(f"{_paths(run)} can't be imported: {answer.trouble}", do="mend what it says")
+    if failed := answer.facts["failed"]:
+        return SCORERS.problem(
+            "\n".join(f"{key}: {why}" for key, why in failed.items()),
+            do="start in the folder of that module, or put the folder into PYTHONPATH; docs/scorers.md has examples",
+        )
+    return SCORERS.ok(f"{_paths(run)} can be imported")
+
+
+def _paths(run: Run) -> str:
+    return ", ".join(dict.fromkeys(section.import_path for section in own_scorers(run).values()))
