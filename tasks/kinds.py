@@ -22,7 +22,9 @@ from tasks.reasoning360 import codeio, cruxeval
 from tasks.values import UnknownType, hint, listed, reference, shown
 
 # What an answer has to look like where nothing else is configured; `scorers.format.answer_shapes` has the functions.
-Shape = Literal["any", "box", "block", "tag", "box_or_block", "letter", "hash", "total", "program", "edit"]
+Shape = Literal[
+    "any", "box", "block", "tag", "box_block_or_object", "letter", "hash", "total", "program", "edit"
+]
 # What a scorer is built from beside its section: nothing, all of `scorers`, or the run that shares an endpoint.
 Given = Literal["section", "scorers", "endpoint"]
 Check = Callable[[dict[str, Any]], dict[str, Any]]
@@ -235,7 +237,9 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         answers=(("value",), ("functional", "input"), ("functional", "output")),
         about="inputs and outputs of programs, foretold; decided by running the program in the sandbox",
         rows=(
-            RowType(name="codeio", shape="box_or_block", answer_of=codeio, sources=("simulation__codeio*",)),
+            RowType(
+                name="codeio", shape="box_block_or_object", answer_of=codeio, sources=("simulation__codeio*",)
+            ),
             RowType(name="cruxeval", shape="program", answer_of=cruxeval, sources=("simulation__cruxeval*",)),
         ),
     ),

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from scorers.code.answer import ALIASES, program_of
 from scorers.sandbox.program import Language
+from scorers.simulation.answers import last_object
 from scorers.swe.answer import patch_of, whole_file
 from scorers.swe.edits import NoEdit, edits_of, solution_of
 from scorers.text.extract import Unanswered, fenced_blocks, last_answer, last_box
@@ -46,12 +47,11 @@ def _block(response: str, _: Mapping[str, Any]) -> str | None:
     )
 
 
-def _box_or_block(response: str, info: Mapping[str, Any]) -> str | None:
-    return (
-        None
-        if _box(response, info) is None or _block(response, info) is None
-        else ("neither a closed and filled \\boxed{} nor a code block after the thinking")
+def _box_block_or_object(response: str, info: Mapping[str, Any]) -> str | None:
+    has_one = (
+        _box(response, info) is None or _block(response, info) is None or last_object(response) is not None
     )
+    return None if has_one else "no closed and filled \\boxed{}, code block or object after the thinking"
 
 
 def _letter(response: str, info: Mapping[str, Any]) -> str | None:
@@ -108,7 +108,7 @@ NAMED: Final[Mapping[Shape, Missing]] = {
     "box": _box,
     "block": _block,
     "tag": _tag,
-    "box_or_block": _box_or_block,
+    "box_block_or_object": _box_block_or_object,
     "letter": _letter,
     "hash": _hash,
     "total": _total,

@@ -8,6 +8,7 @@ answer.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -16,6 +17,8 @@ from scorers.text.latex import words
 from scorers.text.literals import NotALiteral, cell_text, read_literal, unfenced
 from tasks.values import shown
 
+# How the prompts of ARC-AGI and BARC introduce a grid; their answers do so, too.
+_LEAD: Final = re.compile(r"(?:test )?output(?: array| grid)?[ ]?[:=]\s*", re.IGNORECASE)
 _AROUND_A_WORD: Final = " .!\"'`*\u201c\u201d\u2018\u2019"  # quotes, emphasis and a sentence's end
 
 
@@ -109,9 +112,9 @@ class Arc:
         return cls(rows)
 
     def judge(self, answer: str) -> PuzzleResult:
-        """Score 1 for the same grid; one cell more, less or otherwise is 0."""
+        """Score 1 for the same grid, after `Output:` or without it; one cell more, less or otherwise is 0."""
         try:
-            rows = _grid(read_literal(unfenced(answer)))
+            rows = _grid(read_literal(unfenced(_without_lead(answer))))
         except NotALiteral as error:
             return PuzzleResult(0.0, f"the answer is no array: {error}")
         if rows is None:
@@ -170,6 +173,11 @@ def _whole(cell: Any) -> int | None:
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
     return cell if isinstance(cell, int) and not isinstance(cell, bool) else None
+
+
+def _without_lead(answer: str) -> str:
+    lead = _LEAD.match(answer)
+    return answer if lead is None else answer[lead.end() :]
 
 
 def _shape(rows: tuple[tuple[int, ...], ...]) -> str:

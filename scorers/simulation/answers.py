@@ -1,9 +1,9 @@
 r"""What an answer to a simulation says: a value in JSON, or an assertion about one call.
 
 In: the response part of a completion. Out: data, or the two sides of the assertion, of which `literal` and `arguments`
-take the data; Unanswered says why there is none. Called in the scorer's process: nothing of the text is run, and each
-function is linear in its length. A text over MAX_ANSWER_CHARS and a value deeper than MAX_DEPTH are refused, so that
-what follows may recurse.
+take the data; Unanswered says why there is none. `last_object` finds an object that stands in the text alone. Called in
+the scorer's process: nothing of the text is run, and each function is linear in its length. A text over
+MAX_ANSWER_CHARS and a value deeper than MAX_DEPTH are refused, so that what follows may recurse.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from scorers.text.extract import Unanswered, fenced_blocks, last_block, last_box, within
+from scorers.text.literals import unfenced
 
 MAX_ANSWER_CHARS: Final = (
     20_000  # of a box or a block; on so few Python's parser ends with an error, never badly
@@ -26,6 +27,12 @@ _ESCAPED: Final = re.compile(r"\\([{}\[\]_])")  # of LaTeX, around braces in a b
 _UPRIGHT: Final = re.compile(r"\\text\w*\s*\{(.*)\}", re.DOTALL)  # all of a box
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _DECODER: Final = json.JSONDecoder()
+_JSON_FENCE: Final = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*json[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_BRACE: Final = re.compile(r"[{}]")
+_BRACE_OR_TEXT: Final = re.compile(
+    r'[{}]|"(?:[^"\\\n]|\\.)*"?'
+)  # a text that is not closed ends with its line
+_KEYED: Final = re.compile(r"""\{\s*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:""")
 _UNREADABLE: Final = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 Predicted = Literal["input", "output"]
@@ -42,10 +49,13 @@ class Assertion:
 def answered_value(response: str, predicted: Predicted) -> Any:
     """Return the value that stands under `predicted`, of JSON's types, in the last box or block of JSON.
 
-    As `"output": 5` or `{"output": 5}`; an object without that key is itself the value. What is no JSON may be a
-    literal of Python, with its quotes and tuples. Raises Unanswered.
+    Where there is neither, the last complete object in the text counts. As `"output": 5` or `{"output": 5}`; an object
+    without that key is itself the value. What is no JSON may be a literal of Python, with its quotes and tuples. Raises
+    Unanswered.
     """
-    text = within(_last_json(response).strip(), MAX_ANSWER_CHARS)
+    text = within(_last_json(response, predicted).strip(), MAX_ANSWER_CHARS)
+    if text.startswith("```"):
+        text = unfenced(text)
     if not text:
         raise Unanswered("the last box or block of JSON is empty")
     if (upright := _UPRIGHT.fullmatch(text)) is not None:
@@ -109,10 +119,32 @@ def arguments(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
     return [literal(argument) for argument in call.args], named
 
 
-def _last_json(response: str) -> str:
-    r"""Return what the answer is read from: the last block of JSON or box, whichever ends later; else a bare block.
+def last_object(response: str) -> str | None:
+    """Return the text of the last object in a response: `{`, a key in quotes, and so on up to its own brace.
 
-    The prompts ask for both, a box and a block, and some answers have one in the other.
+    Other braces, those of formulas and of sets, are passed over, and so is an object that is never closed. The text may
+    be broken inside: whether it is JSON, the caller finds out. None where there is no object.
+    """
+    opened: list[tuple[int, bool]] = []  # where, and whether a key follows: only then quotes are no prose
+    last = None
+    at = 0
+    while (
+        token := (_BRACE_OR_TEXT if opened and opened[-1][1] else _BRACE).search(response, at)
+    ) is not None:
+        at = token.end()
+        if token[0] == "{":
+            opened.append((token.start(), _KEYED.match(response, token.start()) is not None))
+        elif token[0] == "}" and opened:
+            start, is_keyed = opened.pop()
+            last = slice(start, at) if is_keyed else last
+    return None if last is None else response[last]
+
+
+def _last_json(response: str, predicted: Predicted) -> str:
+    r"""Return what the answer is read from: the last block of JSON or box, whichever ends later; else an object.
+
+    The prompts ask for both, a box and a block, and some answers have one in the other. Without either, a block without
+    a tag counts that has the answer under its name, then the last object in the text, then any block without a tag.
     """
     start = response.rfind("\\boxed")
     blocks = fenced_blocks(response[max(start, 0) :])
@@ -124,10 +156,22 @@ def _last_json(response: str) -> str:
         if box is None:
             raise Unanswered("the last box was never closed")
         return box
-    bare = [block.text for block in blocks if not block.tag]
-    if not bare:
-        raise Unanswered("no box and no closed block of JSON after the thinking")
-    return bare[-1]
+    if _JSON_FENCE.search(response) is not None:
+        raise Unanswered("the last block of JSON was never closed")
+    plain = next((block.text for block in reversed(blocks) if not block.tag), None)
+    if plain is not None and _names(plain, predicted):
+        return plain
+    bare = last_object(response) or plain
+    if bare is None:
+        raise Unanswered("no box, no closed block and no complete object of JSON after the thinking")
+    return bare
+
+
+def _names(text: str, predicted: Predicted) -> bool:
+    """Say whether a text is an object with the wanted key, with its braces or without."""
+    if len(text) > MAX_ANSWER_CHARS:
+        return False
+    return any(predicted in (_object(whole) or {}) for whole in (text, f"{{{text}}}"))
 
 
 def _whole_object(response: str, start: int) -> str | None:

@@ -59,6 +59,8 @@ RIGHT: list[tuple[str, str]] = [
     ("choice", "Reasons.\n**(C)**"),
     ("codeio", '\\boxed{"output": 5}'),
     ("codeio", '```json\n{"output": 5}\n```'),
+    ("codeio", '{"output": 5}'),
+    ("codeio", 'So it is {"output": {"a": 5}}.'),
     ("grade", "Total Score: 3/10"),
 ]
 WRONG: list[tuple[str, str]] = [
@@ -87,7 +89,9 @@ WRONG: list[tuple[str, str]] = [
     ("hitab", "a|b"),
     ("choice", "I think it is C, or D"),
     ("choice", "C and D"),
-    ("codeio", '{"output": 5}'),
+    ("codeio", '"output": 5'),
+    ("codeio", '{"output": 5'),
+    ("codeio", "It is {}."),
     ("grade", "Score: good"),
 ]
 NULLS: list[str] = [

@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
@@ -19,21 +19,26 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.scorer import SelfTestFailed
+from scorers.simulation.answers import answered_value
 from scorers.simulation.scorer import Simulation
 from scorers.simulation.values import Data, same
+from scorers.text.extract import Unanswered
 from tasks.route import route
 from tests.scorers.simulation.corpus import (
     ATTACKS,
     HONEST,
+    HONEST_BARE,
     NOTHING,
     ROWS,
     SUM,
     WRONG,
+    WRONG_BARE,
     block,
     codeio,
     cruxeval,
     json_block,
 )
+from tests.support.growth import is_linear
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,9 @@ def told(row: str, text: str, score: Score) -> str:
 
 
 @pytest.mark.parametrize(
-    ("cases", "value"), [(HONEST, 1.0), (WRONG, 0.0), (ATTACKS, 0.0)], ids=["right", "wrong", "attacks"]
+    ("cases", "value"),
+    [(HONEST, 1.0), (HONEST_BARE, 1.0), (WRONG, 0.0), (WRONG_BARE, 0.0), (ATTACKS, 0.0)],
+    ids=["right", "right objects in the text", "wrong", "wrong objects in the text", "attacks"],
 )
 def test_an_answer_is_worth_what_it_says(
     scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
@@ -91,6 +98,33 @@ def test_a_response_beyond_all_limits_is_refused_in_no_time(scorer: Simulation) 
             score = scorer.score(piece * (1_000_000 // len(piece) + 1), info)
             assert (score.value, "characters" in score.reason) == (0.0, True), told(str(info), piece, score)
     assert time.process_time() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "{",
+        "}",
+        '{"a":',
+        '{"a":{"b":1}',
+        '{"',
+        '{"\\',
+        "{'",
+        '{"a":1}',
+        '"{',
+        '{ "a" : {}',
+        "{" + " " * 50,
+        "```json\n{",
+    ],
+)
+def test_objects_are_looked_for_in_linear_time(piece: str) -> None:
+    def read(text: str) -> None:
+        with suppress(Unanswered):
+            answered_value(text, "output")
+
+    size = 400_000 // len(piece)
+    assert is_linear(read, lambda count: piece * count, size)
+    assert is_linear(read, lambda count: piece * count + "}" * count, size)
 
 
 def test_what_python_would_warn_of_in_an_answer_is_kept_out_of_the_log(scorer: Simulation) -> None:
