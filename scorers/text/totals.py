@@ -2,16 +2,18 @@ r"""The total out of ten that a grading ends with.
 
 In: what a grader wrote: a rubric model about an answer, or the policy itself where grading is what it learns. Out: the
 points, 0 to 10, or the reason why there are none. Of several totals the last counts. One counts only where a line
-begins with it (`**Total Score: 7/10**`, `| Total Score | 7 |`, `The total score is 7 out of 10.`): one that the grader
-quotes from the answer, inside a sentence or behind a quotation mark, is none. What is no finite number from 0 to 10 is
-none either, and no earlier total stands in for it. Linear in the length of the text.
+begins with it (`**Total Score: 7/10**`, `| Total Score | 7 |`, `The total score is 7 out of 10.`), its key or its value
+in quotes or not (`"total_score": "7/10"`), or where a line is an object of JSON that has it. One that the grader quotes
+from the answer, inside a sentence or behind a quotation mark, is none. What is no finite number from 0 to 10 is none
+either, and no earlier total stands in for it. Linear in the length of the text.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from scorers.text.extract import Unanswered, answering_part
 
@@ -53,7 +55,16 @@ _ANOTHER: Final = re.compile(r"total\s+score|[0-9]\s*(?:/|out\s+of)\s*10(?![0-9]
 _BAD_NUMBER: Final = re.compile(
     r"(?:[-\u2212+]?\s*(?:nan|inf(?:inity)?)\b|[-\u2212]\s*[0-9.])", re.IGNORECASE
 )
-_QUOTED_KEY: Final = re.compile(r"\s*([\"'])([A-Za-z _]{1,40})\1(?=\s*:)")  # "total_score": 7
+_KEY: Final = r"[A-Za-z _]{1,40}"
+_QUOTED_KEY: Final = re.compile(  # "total_score": 7
+    rf"[\s#|\-\u2022]*(?:([\"'])({_KEY})\1|[\u201c\u2018\u00ab]({_KEY})[\u201d\u2019\u00bb])"
+    r"(?=\s*(?:[:=|\uff1a]|is\b))"
+)
+_NUMBER: Final = r"\s*[0-9.]{1,19}(?:\s*/\s*[0-9]{1,9})?(?:\s*points?)?\s*"
+_QUOTED_NUMBER: Final = re.compile(
+    rf"([\"'])({_NUMBER})\1|[\u201c\u2018\u00ab]({_NUMBER})[\u201d\u2019\u00bb]", re.IGNORECASE
+)
+_UNDERSCORE: Final = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z])")  # of a name, where others are emphasis
 _QUOTES: Final = "\"'\u201c\u201d\u2018\u2019"
 
 
@@ -76,7 +87,7 @@ def total_of(text: str) -> Total:
     except Unanswered as error:
         return Total(None, str(error))
     lines = [line for line in response.strip().splitlines() if line.strip()]
-    if len(lines) == 1:
+    if len(lines) == 1 and lines[0].lstrip().startswith(tuple(_QUOTES)) and not _QUOTED_KEY.match(lines[0]):
         lines = [lines[0].strip(_QUOTES + " ")]  # a reply that is one quotation quotes nobody
     candidates = [number for number, line in enumerate(lines) if _WORD.search(line)][::-1]
     for kind in ("sure", "likely"):
@@ -88,9 +99,11 @@ def total_of(text: str) -> Total:
 
 def _labelled(lines: list[str], number: int, kind: str) -> Total | None:
     """Return what a line says after its label; None where it has none of that kind, or only mentions it."""
-    line = _TYPOGRAPHY.sub("", lines[number])
+    if (pairs := _object(lines[number])) is not None:
+        return _of_object(pairs, lines[number], kind)
+    line = _TYPOGRAPHY.sub("", _UNDERSCORE.sub(" ", lines[number]))
     if key := _QUOTED_KEY.match(line):
-        line = key[2] + line[key.end() :]
+        line = (key[2] or key[3]) + line[key.end() :]
     if line.lstrip().startswith((">", *_QUOTES)):
         return None
     label = _LABEL.match(line)
@@ -104,6 +117,35 @@ def _labelled(lines: list[str], number: int, kind: str) -> Total | None:
     if not separator and not said[:1].isdigit() and not _BAD_NUMBER.match(said):
         return None  # "The total score should ...": a mention
     return _valued(said, lines[number], needs_scale=kind == "likely" and label["of"] is None)
+
+
+def _object(line: str) -> list[tuple[str, Any]] | None:
+    """Return the keys and values of a line that is one object of JSON, a key as often as it stands there."""
+    text = line.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        pairs: list[tuple[str, Any]] = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return None
+    return pairs
+
+
+def _of_object(pairs: list[tuple[str, Any]], line: str, kind: str) -> Total | None:
+    """Return the total that an object has under its one key of that kind; None where it has no such key."""
+    found = [
+        (label, value)
+        for key, value in pairs
+        if (label := _LABEL.fullmatch(_UNDERSCORE.sub(" ", key).strip())) is not None
+        and label[kind] is not None
+    ]
+    if not found:
+        return None
+    label, value = found[0]
+    said = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    return _valued(
+        said if len(found) == 1 else "", line, needs_scale=kind == "likely" and label["of"] is None
+    )
 
 
 def _bare(lines: list[str]) -> Total:
@@ -125,6 +167,7 @@ def _valued(said: str, line: str, *, needs_scale: bool) -> Total:
     """Return the points that `said` begins with, where nothing after them takes them back."""
     value = tail = None
     if len(said) <= _MOST_CHARS:
+        said = _QUOTED_NUMBER.sub(lambda quoted: quoted[2] or quoted[3], said)
         opening = said[:1] in _OPENING
         sum_of = _SUM.match(said, opening)
         value = _VALUE.match(said, sum_of.end() if sum_of else opening)
