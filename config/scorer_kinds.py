@@ -57,7 +57,8 @@ class CodeConfig(ScorerSection):
     deadline_s: float = Field(60.0, gt=0)
     """Seconds that one completion may cost, over all its cases."""
     case_timeout_s: float = Field(10.0, gt=0)
-    """Seconds that one case may run; one that takes longer gets a second try alone in a fresh sandbox."""
+    """Seconds that one case may run; the first that takes longer gets a second try alone in a fresh sandbox. After two
+    such runs an answer has half a second for each further case, up to the next one that takes longer."""
     memory_mb: int = Field(1024, ge=64)
     """Memory of one run with all its processes."""
     max_cases: int | None = Field(None, ge=1)

@@ -6,8 +6,10 @@ text here (the last closed code block in the row's language) and runs in the san
 
 A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. The harness
 (`scorers.sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
-where its line carries the run's nonce. A case that exceeds a limit is tried once more, alone in a fresh sandbox, and
-then is wrong with that reason; a deadline that the answer itself has used up fails what is left. What the sandbox
+where its line carries the run's nonce. The first case that exceeds a limit is tried once more, alone in a fresh
+sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
+its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
+however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
 itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program
 too large for it make the completion unscorable, saying so. Never a zero.
 """
@@ -47,11 +49,15 @@ from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 6  # raise it with any change here or in what this imports that can change a score
+RULES: Final = 7  # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
 _SHOWN_CHARS: Final = 200  # of a reason
+_OVERRUNS: Final = 2  # of an answer's limits, in one case or in two; a case after them is brief
+_BRIEF_S: Final = 0.5  # for each case then; the first that takes longer is the last one that is run
+_GIVEN_UP: Final = "not run: the program had exceeded its limits before"
+_COMPILER_S: Final = 10.0  # that a compiler has at least, however brief a case is, if the deadline allows it
 
 
 @dataclass(slots=True)
@@ -63,6 +69,8 @@ class CaseTally:
     results: list[bool] = field(default_factory=list)
     first_failure: str = ""
     is_over_limit: bool = False  # whether the first failure is that the answer exceeded a limit
+    overruns: int = 0  # runs that exceeded a limit
+    was_alone: bool = False  # whether the last of these runs was the second one of its case
 
     def add(self, reason: str | None, *, is_limit: bool = False) -> None:
         """Add the next case: None where it passed, else why not."""
@@ -75,6 +83,21 @@ class CaseTally:
     def is_decided(self) -> bool:
         """Return whether nothing that is still open can change the score."""
         return len(self.results) == self.total or (self.is_all and not all(self.results))
+
+    def overrun(self, *, alone: bool) -> None:
+        """Note that a run exceeded a limit, and whether it was the second run of the same case."""
+        self.overruns += 1
+        self.was_alone = alone
+
+    @property
+    def is_brief(self) -> bool:
+        """Return whether the answer has exceeded its limits as often as it may: its other cases have little time."""
+        return self.overruns >= _OVERRUNS
+
+    @property
+    def is_given_up(self) -> bool:
+        """Return whether the answer has exceeded a limit even then: no other case is run."""
+        return self.overruns > _OVERRUNS
 
     def fail_rest(self, reason: str, *, is_limit: bool = False) -> None:
         """Fail all cases that are still open."""
@@ -205,7 +228,7 @@ class CodeTests:
             program = Program(
                 language=suite.language,
                 source=source.encode("utf-8", "surrogatepass"),
-                compile_s=self._config.deadline_s / 2,
+                compile_s=min(self._config.deadline_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
             )
             if self._run_program(program, suite.tests, tally, budget):
                 self._run_program(program, suite.tests, tally, budget, again=True)
@@ -248,17 +271,28 @@ class CodeTests:
             if budget.left_s <= 0:
                 tally.fail_rest(self._over_deadline(), is_limit=True)
                 return
-            outcome = budget.run(prepared, stdin, self._limits(budget.left_s))
-            if outcome.ending in _LIMITS and budget.left_s > 0:
-                outcome = budget.run(prepared, stdin, self._limits(budget.left_s))
-            problem = self._stdio_problem(outcome, case)
+            outcome = self._run_case(prepared, stdin, tally, budget)
+            problem = self._stdio_problem(outcome, case, tally)
             if problem is not None and outcome.is_crowded:
                 raise SandboxUnavailable(CROWDED)
             tally.add(problem, is_limit=outcome.ending in _LIMITS)
+            if tally.is_given_up:
+                tally.fail_rest(_GIVEN_UP, is_limit=True)
 
-    def _stdio_problem(self, outcome: Outcome, case: StdioCase) -> str | None:
+    def _run_case(self, prepared: Prepared, stdin: bytes, tally: CaseTally, budget: TimeBudget) -> Outcome:
+        """Run one case; once more where that is the answer's first run over a limit."""
+        for alone in (False, True):
+            outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
+            if outcome.ending not in _LIMITS:
+                return outcome
+            tally.overrun(alone=alone)
+            if tally.is_brief or budget.left_s <= 0:
+                break
+        return outcome
+
+    def _stdio_problem(self, outcome: Outcome, case: StdioCase, tally: CaseTally) -> str | None:
         if outcome.ending in _LIMITS:
-            return f"exceeded its limit: {outcome.detail}, and again alone"
+            return _over_limit(outcome.detail, tally)
         if outcome.ending is Ending.SIGNALLED or outcome.exit_code != 0:
             return " ".join(f"{outcome.detail} {_last_line(outcome.stderr)}".split())
         return difference(
@@ -272,40 +306,56 @@ class CodeTests:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return
             while not tally.is_decided:
-                done = len(tally.results)
-                report = self._run(
-                    prepared, source, tests, tests.cases[done:], stop=tally.is_all, budget=budget
-                )
-                _take(report, tally)
+                report = self._run_open_cases(prepared, source, tests, tally, budget)
                 if report.stopped is None or tally.is_decided:
                     continue
-                if report.is_limit:
-                    alone = tests.cases[len(tally.results) :][:1] if report.is_loaded else tests.cases[done:]
-                    again = self._run(prepared, source, tests, alone, stop=tally.is_all, budget=budget)
-                    _take(again, tally)
-                    if again.stopped is None:
-                        continue
-                    report = again
-                reason = report.stopped
-                if report.is_limit:
-                    reason = f"exceeded its limit: {reason}, and again alone"
+                reason = _over_limit(report.stopped, tally) if report.is_limit else report.stopped
                 if budget.left_s <= 0:
                     tally.fail_rest(self._over_deadline(), is_limit=True)
                 elif report.is_loaded:
                     tally.add(reason, is_limit=report.is_limit)
                 else:
                     tally.fail_rest(f"while it was loaded: {reason}", is_limit=report.is_limit)
+                if tally.is_given_up:
+                    tally.fail_rest(_GIVEN_UP, is_limit=True)
+
+    def _run_open_cases(
+        self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
+    ) -> HarnessReport:
+        """Run what is open, up to a case that does not end; such a case once more where it is the first over a limit.
+
+        Returns:
+            The last run's report; its cases are in the tally.
+        """
+        done = len(tally.results)
+        report = self._run(prepared, source, tests, tests.cases[done:], tally=tally, budget=budget)
+        _take(report, tally)
+        if report.stopped is None or not report.is_limit or tally.is_decided:
+            return report
+        tally.overrun(alone=False)
+        if tally.is_brief or budget.left_s <= 0:
+            return report
+        alone = tests.cases[len(tally.results) :][:1] if report.is_loaded else tests.cases[done:]
+        again = self._run(prepared, source, tests, alone, tally=tally, budget=budget)
+        _take(again, tally)
+        if again.stopped is not None and again.is_limit:
+            tally.overrun(alone=True)
+        return again
 
     def _run_pytest(
         self, prepared: Prepared, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget
     ) -> None:
         """Run a whole pytest file: how many tests the file has is known when it has run."""
-        report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
+        report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
         if report.is_limit:
-            report = self._run(prepared, source, tests, (), stop=tally.is_all, budget=budget)
+            tally.overrun(alone=False)
+            report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
+            if report.is_limit:
+                tally.overrun(alone=True)
         _take(report, tally)
         if report.stopped is not None:
-            tally.add(report.stopped, is_limit=report.is_limit)
+            reason = _over_limit(report.stopped, tally) if report.is_limit else report.stopped
+            tally.add(reason, is_limit=report.is_limit)
         tally.total = len(tally.results)
 
     def _run(
@@ -315,29 +365,32 @@ class CodeTests:
         tests: Harnessed,
         cases: Sequence[Mapping[str, Any]],
         *,
-        stop: bool,
+        tally: CaseTally,
         budget: TimeBudget,
     ) -> HarnessReport:
         left_s = min(budget.left_s, self._sandbox.get().max_wall_s - _OVERTIME_S)
         if left_s <= 0:
             return HarnessReport(cases=(), stopped=self._over_deadline(), is_limit=True)
-        limits = self._limits(left_s + _OVERTIME_S, of_case=False)
+        limits = self._limits(left_s + _OVERTIME_S)
         memory_bytes = max(limits.memory_bytes // 2, limits.memory_bytes - _HARNESS_BYTES)
         job = Job(
             source=source,
             tests=tests,
             cases=cases,
-            case_s=self._config.case_timeout_s,
+            case_s=self._case_s(tally),
             total_s=left_s,
             memory_bytes=memory_bytes,
-            stop=stop,
+            stop=tally.is_all,
         )
         nonce = new_nonce()
         outcome = budget.run(prepared, job.payload(nonce), limits)
         return report_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
-    def _limits(self, left_s: float, *, of_case: bool = True) -> Limits:
-        wall_s = min(left_s, self._config.case_timeout_s) if of_case else left_s
+    def _case_s(self, tally: CaseTally) -> float:
+        """Return the seconds of the next case."""
+        return min(self._config.case_timeout_s, _BRIEF_S) if tally.is_brief else self._config.case_timeout_s
+
+    def _limits(self, wall_s: float) -> Limits:
         return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)
 
     def _over_deadline(self) -> str:
@@ -357,6 +410,14 @@ def _take(report: HarnessReport, tally: CaseTally) -> None:
         tally.add(None if passed else reason)
     if report.broken is not None:
         tally.fail_rest(report.broken)
+
+
+def _over_limit(what: str, tally: CaseTally) -> str:
+    """Return the reason of a case whose last run was over a limit."""
+    if tally.was_alone:
+        return f"exceeded its limit: {what}, and again alone"
+    earlier = tally.overruns - 1
+    return f"exceeded its limit: {what}{f', and others before it, {earlier} in all' if earlier else ''}"
 
 
 def _first_line(output: bytes) -> str:

@@ -55,7 +55,7 @@ class Ending(StrEnum):
 
     EXITED = "exited"  # by itself: `exit_code`
     SIGNALLED = "signalled"  # by a signal that it brought about: `exit_code` is its number, negative
-    TIME = "time"  # over `wall_s`, or its first process over `cpu_s`
+    TIME = "time"  # over `wall_s`, or its first process over `cpu_s`, or stopped by a signal
     MEMORY = "memory"  # over `memory_bytes`
     OUTPUT = "output"  # over `output_bytes`
 

@@ -96,8 +96,9 @@ class SwePatch:
         except Unanswered as error:
             return self._scored(0.0, f"no edit: {error}", edit=0.0)
         if row.tests is not None:
-            value, reason = self._trial.verdict(row, row.tests, written, end)
-            return self._scored(value, reason, version=f"{self.version} {self._trial.version}")
+            value, reason, is_limit = self._trial.verdict(row, row.tests, written, end)
+            version = f"{self.version} {self._trial.version}"
+            return self._scored(value, reason, over_limit=is_limit and value == 0.0, version=version)
         request = self._request(written, row.reference)
         try:
             reply = self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)

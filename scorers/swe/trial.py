@@ -38,8 +38,8 @@ class Trial:
 
     def verdict(
         self, row: Row, tests: RepoTests, written: Mapping[str, str], end: float
-    ) -> tuple[float | None, str]:
-        """Return the value, None where the row is unscorable, and the reason.
+    ) -> tuple[float | None, str, bool]:
+        """Return the value, None where the row is unscorable, the reason, and whether the answer exceeded a limit.
 
         Args:
             row, tests: the row, and its tests.
@@ -51,25 +51,26 @@ class Trial:
         try:
             return self._verdict(row, tests, written, TimeBudget(end - time.monotonic()))
         except ProgramTooLarge as error:
-            return None, str(error)
+            return None, str(error), False
 
     def _verdict(
         self, row: Row, tests: RepoTests, written: Mapping[str, str], whole: TimeBudget
-    ) -> tuple[float | None, str]:
+    ) -> tuple[float | None, str, bool]:
         files = _by_path(row, written)
         if all(_same(tests.files.get(path, ""), text) for path, text in files.items()):
-            return 0.0, "the edit changes nothing"
+            return 0.0, "the edit changes nothing", False
         if self._tried is None or self._tried[0] is not row:
             self._tried = (row, self._problem(row, tests, whole))
         if self._tried[1] is not None:
-            return None, self._tried[1]
+            return None, self._tried[1], False
         for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
             result = run_tests(self._sandbox.get(), tests, files, TimeBudget(share * whole.left_s, of=whole))
             if not result.is_limit:
                 break
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
         again = ", and again alone" if result.is_limit else ""
-        return value, f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
+        reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
+        return value, reason, result.is_limit
 
     def close(self) -> None:
         """Let go of the sandbox."""

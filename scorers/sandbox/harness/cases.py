@@ -9,6 +9,7 @@ scorer goes on with the others in a fresh sandbox.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import time
@@ -21,6 +22,7 @@ from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
 if False:
     from typing import Any
 
+DEAF_S = 0.2  # beyond a case's limit, in which T may still hear its alarm
 CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
 
@@ -52,6 +54,7 @@ class Run:
         self.tests = Tests(pipe)
         self.child = child
         self.deadline = time.monotonic() + payload["total_s"]
+        self.nowhere = os.open(os.devnull, os.O_WRONLY)
         self.is_timed = self.is_late = False
         self.checks = 0
         self.missing: list[str] = []  # what the tests import, and this machine does not have
@@ -91,10 +94,13 @@ class Run:
             try:
                 self.is_timed = True
                 setitimer(ITIMER_REAL, limit_s, 0.1)  # again and again, should it be swallowed
+                # Ends T, with exit code 1, in a call that hears no alarm: `sum` of C's endless range.
+                faulthandler.dump_traceback_later(limit_s + DEAF_S, exit=True, file=self.nowhere)
                 work()
             finally:
                 self.is_timed = False
                 setitimer(ITIMER_REAL, 0)
+                faulthandler.cancel_dump_traceback_later()
         except BaseException as error:  # noqa: BLE001 - tests may raise anything
             self._judge(error)
         if self.is_late:

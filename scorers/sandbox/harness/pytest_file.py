@@ -54,7 +54,7 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
 
 
 class Plugin:
-    """Makes the one module, keeps every test's time, and remembers what came out."""
+    """Makes the one module, keeps the time of collection and of every test, and remembers what came out."""
 
     def __init__(self, state: Run, text: str) -> None:
         self.state, self.text = state, text
@@ -76,6 +76,29 @@ class Plugin:
                 return module
 
         return InMemory.from_parent(parent, path=file_path)
+
+    def pytest_collection(self, session: Any) -> bool:
+        """Collect the tests within a case's time: a module's own lines may call the answer."""
+        import pytest
+
+        refused: list[Any] = []
+
+        def collect() -> None:
+            try:
+                session.perform_collect()
+            except pytest.UsageError as error:  # of our own options
+                refused.append(error)
+
+        try:
+            self.state.timed(collect)
+        except Failed as failure:
+            self.outcomes["collection"] = [False, str(failure)]
+        except Stopped as stopped:
+            self.stopped = stopped
+            raise pytest.exit.Exception(str(stopped)) from None
+        if refused:
+            raise refused[0]
+        return True
 
     def pytest_collection_modifyitems(self, items: Any) -> None:
         """Note which tests have to run, before the first test runs."""

@@ -153,7 +153,7 @@ class Execution:
             self._next_count = time.monotonic() + COUNT_EVERY_S
 
     def _look(self) -> None:
-        """Check what the kernel does not limit: the memory of all processes together, and the scratch folder's size."""
+        """Check what the kernel does not limit: memory of all processes together, a halt, and the scratch's size."""
         if self._made.others is not None and time.monotonic() >= self._next_count:
             self._count(own=self._tree.tasks())
         held = self._tree.memory_bytes(self._limits.memory_bytes)
@@ -163,6 +163,8 @@ class Execution:
                 Ending.MEMORY,
                 f"{held >> 20} MiB of memory, {self._limits.memory_bytes >> 20} allowed",
             )
+        elif self._tree.is_stopped:
+            self._cause = (Ending.TIME, "a signal stopped it for good")
         elif self._made.scratch is not None:
             allowed = self._limits.scratch_bytes
             if folder_bytes(self._made.scratch, allowed) > allowed:

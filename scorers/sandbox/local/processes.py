@@ -13,6 +13,7 @@ from contextlib import suppress
 
 HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)  # not files: interpreters are shared
 SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
+STOPPED = b"T"  # by a signal; one that is traced has a small letter
 TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
 
@@ -55,12 +56,18 @@ class Tree:
     """The processes of one run, known by their sessions: no program can leave its own."""
 
     def __init__(self, main_pid: int) -> None:
+        self._main = str(main_pid)
+        self._inner: bytes | None = (
+            None  # bubblewrap's inner process, of which the program is the first child
+        )
+        self._states: dict[str, tuple[bytes, bytes, int]] = {}  # state, parent and start at the last look
         self._sessions = {str(main_pid).encode()}
         self._others = all_pids() - {str(main_pid)}  # of the machine: looked at once, not at every look
 
     def add_session(self, leader: int) -> None:
         """Bubblewrap's inner process leads a session of its own."""
-        self._sessions.add(str(leader).encode())
+        self._inner = str(leader).encode()
+        self._sessions.add(self._inner)
         self._others.discard(str(leader))
 
     def memory_bytes(self, allowed: int) -> int:
@@ -73,6 +80,17 @@ class Tree:
         total = sum(map(held_bytes, members))
         return total if total <= allowed else sum(share_bytes(pid) or held_bytes(pid) for pid in members)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the program's first process was halted by a signal when memory was last looked at.
+
+        Nobody continues such a process, and nothing else tells it from one that waits.
+        """
+        if self._inner is None:
+            return self._states.get(self._main, (b"",))[0] == STOPPED
+        children = [(start, state) for state, parent, start in self._states.values() if parent == self._inner]
+        return bool(children) and min(children)[1] == STOPPED
+
     def tasks(self) -> int:
         """Count the threads of the run's processes."""
         found = (TASKS.search(read(pid, "status")) for pid in self._members())
@@ -82,11 +100,13 @@ class Tree:
         now = all_pids()
         self._others &= now
         members = []
+        self._states.clear()
         for pid in now - self._others:
             fields = stat_fields(pid)
             # Or leads a session, as soon as it gets to it.
             if len(fields) > 3 and (fields[3] in self._sessions or pid.encode() in self._sessions):
                 members.append(pid)
+                self._states[pid] = (fields[0], fields[1], int(fields[19]))
             else:
                 self._others.add(pid)
         return members

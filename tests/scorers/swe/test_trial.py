@@ -238,7 +238,7 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
             trial.verdict(info, info.tests, {"stats/calc.py": text}, time.monotonic() + 40.0)[0] == fraction
         )
     started = time.monotonic()
-    value, reason = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 1.0)
+    value, reason, _ = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 1.0)
     assert time.monotonic() - started < 1.0 + 2.0
     assert value == 0.0
     assert "and again alone" in reason

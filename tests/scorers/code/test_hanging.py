@@ -1,0 +1,143 @@
+"""The price of an answer that hangs: in every shape of rows at most twice the case's limit and a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from benchmarks.rigs.hanging_answers import SHAPES
+from broker.messages import Score
+from config.scorer_kinds import CodeConfig, SweConfig
+from config.scorers import ScorersConfig
+from scorers.code.scorer import CodeTests
+from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program
+from scorers.scorer import OVER_LIMIT
+from scorers.swe import package_tests
+from scorers.swe.scorer import SwePatch
+
+CASE_S, DEADLINE_S = 0.5, 16.0
+BUSY_S = 4.0  # a machine that runs every test is shared; a hang that is not bounded takes the whole deadline
+PARTLY_RIGHT = {"asserts, a sleep in every other case", "asserts, the checking process kept busy"}
+CODE = [
+    name
+    for name, shape in SHAPES.items()
+    if shape.type == "code" and not name.endswith((" 1 case", " 2 cases"))
+]
+SWE = [name for name, shape in SHAPES.items() if shape.type == "swe"]
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[CodeTests]:
+    scorer = CodeTests(CodeConfig(case_timeout_s=CASE_S, deadline_s=DEADLINE_S), ScorersConfig())
+    warm = scorer.score("```python\ndef f(x): return x\n```", SHAPES["pytest, one test"].info)
+    assert warm.value == 1.0, warm.reason
+    yield scorer
+    scorer.close()
+
+
+def price(score: Score) -> float:
+    assert score.value is not None, score.reason
+    return score.seconds
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_hang_costs_twice_the_limit_of_a_case_and_a_second(hasty: CodeTests, name: str) -> None:
+    shape = SHAPES[name]
+    score = hasty.score(f"```python\n{shape.program}\n```", shape.info)
+    assert price(score) <= 2 * CASE_S + 1.0 + BUSY_S, score.reason
+    if name in PARTLY_RIGHT:
+        assert 0.0 < (score.value or 0.0) < 1.0, score.reason
+    else:
+        assert score.value == 0.0, score.reason
+        assert OVER_LIMIT in score.components, score.reason
+
+
+@pytest.mark.parametrize("name", SWE)
+def test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    shape = SHAPES[name]
+    scorer = SwePatch(SweConfig(deadline_s=DEADLINE_S), ScorersConfig())
+    try:
+        tried = scorer.score("```python\ndef add(a, b):\n    return 7\n```", shape.info)  # tries the row, too
+        assert tried.value == 0.0, tried.reason
+        monkeypatch.setattr(package_tests, "CASE_S", CASE_S)
+        score = scorer.score(f"```python\n{shape.program}\n```", shape.info)
+    finally:
+        scorer.close()
+    assert score.value == 0.0, score.reason
+    assert "and again alone" in score.reason
+    assert OVER_LIMIT in score.components, score.reason
+    assert price(score) <= 2 * CASE_S + 1.0 + BUSY_S, score.reason
+
+
+class Clock:
+    """A sandbox whose programs take the seconds that they are told to, without taking them."""
+
+    name, version, languages = "clock", "0", frozenset(Language)
+    max_wall_s, max_output_bytes = 1000.0, 1 << 20
+    failure, compiler_s = None, 0.0
+
+    def __init__(self, **seconds: float) -> None:
+        """Take how long a program runs, by its standard input; one that is not named runs no time."""
+        self.seconds = seconds
+        self.quick_after = 1000  # runs, after which no program takes any time
+        self.given: list[tuple[str, float]] = []  # standard input, and the seconds that it might take
+
+    @contextmanager
+    def prepare(self, program: Program) -> Iterator[Clock]:
+        self.compile_s = program.compile_s
+        yield self
+
+    def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
+        assert limits is not None
+        name = stdin.decode()
+        self.given.append((name, limits.wall_s))
+        wanted_s = self.seconds.get(name, 0.0) if len(self.given) <= self.quick_after else 0.0
+        is_over = wanted_s > limits.wall_s
+        return Outcome(
+            ending=Ending.TIME if is_over else Ending.EXITED,
+            exit_code=None if is_over else 0,
+            stdout=stdin,
+            stderr=b"",
+            seconds=min(wanted_s, limits.wall_s),
+            detail="time",
+        )
+
+    def self_test(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def judged(clock: Clock, names: str, **options: Any) -> Score:
+    scorer = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=100.0), ScorersConfig(**options), clock)
+    cases = [{"input": name, "output": name} for name in names]
+    return scorer.score("```python\n1\n```", {"type": "code_verifiable", "answer": {"test_cases": cases}})
+
+
+def test_after_two_limits_a_case_has_little_time_and_the_next_one_over_it_is_the_last() -> None:
+    clock = Clock(b=99.0, d=99.0)
+    score = judged(clock, "abcdef")
+    assert [name for name, _ in clock.given] == list("abbcd")
+    assert [seconds for _, seconds in clock.given] == [10.0, 10.0, 10.0, 0.5, 0.5]
+    assert score.value == pytest.approx(2 / 6), score.reason
+    assert "case 2: exceeded its limit" in score.reason
+
+
+def test_a_case_that_is_over_its_limit_once_leaves_the_others_their_time() -> None:
+    clock = Clock(a=99.0)
+    clock.quick_after = 1
+    score = judged(clock, "abc")
+    assert [seconds for _, seconds in clock.given] == [10.0] * 4
+    assert score.value == 1.0, score.reason
+
+
+def test_quick_cases_after_a_slow_one_are_still_counted() -> None:
+    clock = Clock(b=99.0, **dict.fromkeys("acdefghij", 0.4))
+    score = judged(clock, "abcdefghij")
+    assert score.value == pytest.approx(0.9), score.reason
