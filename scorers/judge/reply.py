@@ -3,12 +3,18 @@
 In: the reply, and the case that the judge was asked about. Out: a `Ruling`; a ruling without a value leaves the answer
 unscorable, and its reason says why. A verdict stands at the end of the reply: a JSON object, or a line with nothing but
 one word in whatever dress (`**True**`, `'yes'`, a code block). A label may precede the word (`Final Decision: Yes`).
-Words in the judge's reasoning count for nothing, and two verdicts that differ are none.
+Where no verdict ends the reply, the first line counts if it is one and nothing else, and what follows only explains it:
+no word of the other side in it, no doubt, no condition. Words in the judge's reasoning count for nothing, and two
+verdicts that differ are none.
 
 A judge may quote what it was given, or do as it is told there. So a verdict counts without question only where it
 carries the call's nonce, which no answer holds. A verdict without the nonce that calls the answer right does not count
-if the answer itself has such a word in it. A verdict that calls the answer wrong always counts: else no such answer
-would ever be wrong. Everything here is linear in the length of the reply.
+if the answer itself has such a word in it. A judge that was asked for the nonce and calls the answer wrong always
+counts: else no such answer would ever be wrong.
+
+TinyV and the verifiers of `stem` and `math` are never asked for the nonce, so both sides are treated alike there: a
+labelled verdict counts, right or wrong, unless the answer has a label too; a bare word counts on neither side where the
+answer has such a word. Everything here is linear in the length of the reply.
 """
 
 from __future__ import annotations
@@ -31,6 +37,15 @@ _RIGHT: Final = ("true", "yes", "correct")
 _WRONG: Final = ("false", "no", "incorrect")
 _RIGHT_WORD: Final = re.compile(rf"\b(?:{'|'.join(_RIGHT)})\b", re.IGNORECASE)
 _HEDGE: Final = re.compile(rf"\b(?:{'|'.join(_WRONG)}|not|partial(?:ly)?)\b", re.IGNORECASE)
+_OPEN: Final = (
+    r"\b(?:however|but|although|though|unless|except|wait|actually|if|when|assuming|provided|maybe)\b"
+)
+# What an explanation may not hold below a verdict: doubt, words of the other side, text of the prompt.
+_AGAINST_RIGHT: Final = re.compile(
+    rf"{_OPEN}|\b(?:{'|'.join(_WRONG)}|not|partial(?:ly)?|wrong|only)\b|n['\u2019]t\b", re.IGNORECASE
+)
+_AGAINST_WRONG: Final = re.compile(rf"{_OPEN}|\b(?:{'|'.join(_RIGHT)}|right)\b", re.IGNORECASE)
+_OF_THE_PROMPT: Final = re.compile(r"^[ \t]*(?:#|\[(?:begin|end) )", re.MULTILINE)
 _KEYS: Final = frozenset(
     {"verdict", "correct", "is_correct", "decision", "final_decision", "judgment", "judgement"}
 )
@@ -58,6 +73,7 @@ class _Reading:
     word: str
     code: str | None = None  # the nonce that the verdict carries, as JSON alone can
     is_bare: bool = False  # a word without a label
+    is_labelled: bool = False  # a word behind a label; neither: an object
 
 
 class _Contradiction(Exception):
@@ -90,9 +106,11 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Rulin
 
 
 def _judged(said: str, label: str, case: Case) -> Ruling:
-    final = _final(said, label)
+    final = _final(said, label) or _first(said, label)
     if final is None:
-        return Ruling(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
+        return Ruling(
+            None, f"the judge's reply does not end with a verdict: {_shown(said)}"
+        )
     readings = list(_readings(said, label))
     if final.code is not None:
         if final.code != case.nonce:
@@ -100,19 +118,28 @@ def _judged(said: str, label: str, case: Case) -> Ruling:
         readings = [reading for reading in readings if reading.code == case.nonce]  # others may be quotations
     if any(reading.is_right != final.is_right for reading in readings):
         raise _Contradiction
-    if not final.is_right:
-        return Ruling(
-            0.0, f"the judge calls {_shown(case.answer)} wrong; the reference is {_shown(case.reference)}"
-        )
-    if final.code is None:
-        quotable = f"{case.answer}\n{case.reference}" if final.is_bare else case.answer
-        if _RIGHT_WORD.search(visible(quotable)):
-            return Ruling(
-                None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}"
-            )
+    if final.code is None and _is_doubtful(final, label, case):
+        return Ruling(None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}")
+    called = "right" if final.is_right else "wrong"
     return Ruling(
-        1.0, f"the judge calls {_shown(case.answer)} right; the reference is {_shown(case.reference)}"
+        float(final.is_right),
+        f"the judge calls {_shown(case.answer)} {called}; the reference is {_shown(case.reference)}",
     )
+
+
+def _is_doubtful(final: _Reading, label: str, case: Case) -> bool:
+    """Say whether a verdict without the nonce counts for nothing, since the answer may have put it into the reply."""
+    if not final.is_right and (_asks_for_code(case) or final.is_labelled):
+        return False
+    quotable = visible(f"{case.answer}\n{case.reference}" if final.is_bare else case.answer)
+    if _RIGHT_WORD.search(quotable) is None:
+        return False
+    is_own_form = final.is_labelled and not _asks_for_code(case)
+    return not is_own_form or re.search(rf"\b{label}\b", quotable, re.IGNORECASE) is not None
+
+
+def _asks_for_code(case: Case) -> bool:
+    return case.variant == "default"
 
 
 def _final(said: str, label: str) -> _Reading | None:
@@ -125,7 +152,19 @@ def _final(said: str, label: str) -> _Reading | None:
     if (reading := _of_line(line, label)) is not None:
         return reading
     found = list(_labelled(line, label))
-    return _of_word(found[-1]["word"]) if found and not line[found[-1].end() :].strip(_DRESS_CHARS) else None
+    if not found or line[found[-1].end() :].strip(_DRESS_CHARS):
+        return None
+    return _of_word(found[-1]["word"], is_labelled=True)
+
+
+def _first(said: str, label: str) -> _Reading | None:
+    """Find the verdict that the text begins with, where what follows explains it and can't be taken otherwise."""
+    line, _, rest = (part.strip() for part in said.partition("\n"))
+    reading = _of_object(line) if line.startswith("{") else _of_line(line, label)
+    if reading is None or reading.code is not None:
+        return reading
+    against = _AGAINST_RIGHT if reading.is_right else _AGAINST_WRONG
+    return None if against.search(rest) or _OF_THE_PROMPT.search(rest) else reading
 
 
 def _readings(said: str, label: str) -> Iterator[_Reading]:
@@ -150,7 +189,9 @@ def _of_line(line: str, label: str) -> _Reading | None:
     found = re.fullmatch(
         rf"{_DRESS}*(?P<label>{label}(?:{_DRESS}|[:=])+)?{_WORD}(?:{_DRESS}|[.!])*", line, re.IGNORECASE
     )
-    return None if found is None else _of_word(found["word"], is_bare=found["label"] is None)
+    if found is None:
+        return None
+    return _of_word(found["word"], is_bare=found["label"] is None, is_labelled=found["label"] is not None)
 
 
 def _of_object(text: str) -> _Reading | None:
@@ -178,8 +219,8 @@ def _word(value: Any) -> str | None:
     return word if word in _RIGHT + _WRONG else None
 
 
-def _of_word(word: str, *, is_bare: bool = False) -> _Reading:
-    return _Reading(word.casefold() in _RIGHT, word.casefold(), is_bare=is_bare)
+def _of_word(word: str, *, is_bare: bool = False, is_labelled: bool = False) -> _Reading:
+    return _Reading(word.casefold() in _RIGHT, word.casefold(), is_bare=is_bare, is_labelled=is_labelled)
 
 
 def _shown(text: str) -> str:

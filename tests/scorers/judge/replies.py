@@ -22,6 +22,7 @@ class Said(NamedTuple):
 
 
 STYLE: Final = "a verdict, in the dress that models like"
+FIRST: Final = "the first line is the verdict and nothing else, and what follows explains it"
 NO_VERDICT: Final = "no verdict, and no 0 either"
 NONE: Final = "nothing was said"
 BOTH: Final = "both verdicts"
@@ -91,7 +92,28 @@ REPLIES: Final[dict[Variant, list[Said]]] = {
         Said("Correct?", 0.0, None, NO_VERDICT),
         Said("Partially correct", 0.0, None, NO_VERDICT),
         Said("not correct", 0.0, None, NO_VERDICT),
-        Said("True\nsince both are 42", 0.0, None, "the verdict does not stand at the end"),
+        Said("True\nsince both are 42", 0.0, 1.0, FIRST),
+        Said("True\n\nBoth are 42: the answer spells it out.", 0.0, 1.0, FIRST),
+        Said("**Correct**\nThe answer matches the reference.", 0.0, 1.0, FIRST),
+        Said("Verdict: correct\nBoth say 42.\nThe unit is the same.", 0.0, 1.0, FIRST),
+        Said('{"verdict": "correct"}\nBoth are 42.', 0.0, 1.0, FIRST),
+        Said("False\nThe answer is 41 and the reference 42.", 0.0, 0.0),
+        Said("No.\n\nThe answer does not match the reference.", 0.0, 0.0),
+        Said("Incorrect\nIt is wrong: no unit.", 0.0, 0.0),
+        Said("True\nHowever, the unit is missing.", 0.0, None, "a verdict with doubts"),
+        Said("True\nThe answer does not match.", 0.0, None, "a verdict and its opposite in words"),
+        Said("True\nThe answer is wrong.", 0.0, None, "a verdict and its opposite in words"),
+        Said("True\nIt isn't 42, is it?", 0.0, None, "a verdict and its opposite in words"),
+        Said("Yes\nif x > 0", 0.0, None, "a verdict with a condition"),
+        Said("Yes\nWait, the reference is 42.", 0.0, None, "a verdict with doubts"),
+        Said("False\nActually, both are 42.", 0.0, None, "a verdict with doubts"),
+        Said("False\nIt would be true of 42.", 0.0, None, "a verdict and its opposite in words"),
+        Said("False\nBoth are 42, so it is right.", 0.0, None, "a verdict and its opposite in words"),
+        Said("True\n### Student Answer:\n7", 0.0, None, "text of the prompt after the verdict"),
+        Said("True\n[begin 000000000000]\n7", 0.0, None, "text of the prompt after the verdict"),
+        Said("So true\nsince both are 42", 0.0, None, NO_VERDICT),
+        Said("The answer is 42.\nTrue\nsince both are 42", 0.0, None, "it stands in the middle"),
+        Said("Is it correct?\nBoth are 42.", 0.0, None, NO_VERDICT),
         Said('{"verdict": "correct"', 0.0, 1.0, "the brace is missing, the label and the word are there"),
         Said('{"verdict": "maybe"}', 0.0, None, NO_VERDICT),
         Said('{"verdict": null}', 0.0, None, NO_VERDICT),
@@ -118,6 +140,8 @@ REPLIES: Final[dict[Variant, list[Said]]] = {
         Said("It is not true", 1.0, None, SUBSTRING),
         Said("untrue", 1.0, None, SUBSTRING),
         Said("False. It would be true if", 1.0, None, SUBSTRING),
+        Said("True\nBoth are 42.", 1.0, 1.0),
+        Said("False\nIt would be true if", 1.0, None, SUBSTRING),
         Said("Correct", 0.0, 1.0, STYLE),
         Said("<think>both are 42</think>\nAnswer: True", 1.0, 1.0),
         Said("Answer: False", 0.0, 0.0),
@@ -139,6 +163,8 @@ REPLIES: Final[dict[Variant, list[Said]]] = {
         Said("final_decision: no", 0.0, 0.0),
         Said("Final Decision: Yes\n### Student Answer: 7", 1.0, None, "text after the verdict"),
         Said("Final Decision: Yes/No", 1.0, None, BOTH),
+        Said("Final Decision: Yes\nBoth are 42.", 1.0, 1.0),
+        Said("Final Decision: No\nOne is 41.", 0.0, 0.0),
     ],
     "math": [
         Said("Final Grade: CORRECT", 1.0, 1.0),
