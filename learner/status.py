@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from broker.protocol.run_state import explanation
 from config.loading import to_yaml
 from config.logs import mask
 from config.run import Run
+from learner.journal.disk import ROOM, is_full, replace_in_place
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +127,6 @@ class Status:
     def _write_file(self, status: str, reason: str, version: int) -> None:
         """Write status.json, for people and tools without Redis."""
         self._version = version
-        aside = self._file.with_suffix(".tmp")
         content = {
             "name": self.run.name,
             "status": status,
@@ -139,8 +140,7 @@ class Status:
         }
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)
-            aside.write_text(json.dumps(content, indent=1) + "\n")
-            aside.replace(self._file)
+            _write_content(self._file, content)
         except OSError as error:  # a full disk may be the very reason: the other roles must hear of it
             log.error("status_not_written file=%s error=%s", self._file, error)  # noqa: TRY400
 
@@ -148,6 +148,40 @@ class Status:
         learner = self.run.learner
         by_epochs = self.steps_follow_epochs or version < learner.steps
         return learner.epochs if status == "finished" and by_epochs else None
+
+
+def write_failed(run: Run, reason: str) -> None:
+    """Say in status.json alone that the run has failed, for whoever holds the run's folder without a Redis.
+
+    What else the file says stays. Where it can't be written, that is logged.
+    """
+    file = run.folder / "status.json"
+    known = {
+        "name": run.name,
+        "version": 0,
+        "begun": "no",
+        "steps": run.learner.steps,
+        **read_status(run.folder),
+    }
+    try:
+        _write_content(file, {**known, "status": "failed", "reason": mask(reason), "at": time.time()})
+    except OSError as error:
+        log.error("status_not_written file=%s error=%s", file, error)  # noqa: TRY400
+
+
+def _write_content(file: Path, content: Mapping[str, Any]) -> None:
+    """Write status.json. On a full disk the reason is cut to what finds room. Raises OSError."""
+    text = json.dumps(content, indent=1) + "\n"
+    try:
+        replace_in_place(file, text)
+    except OSError as error:
+        if not is_full(error) or len(text) <= ROOM:
+            raise
+        reason = str(content["reason"])
+        while len(text) > ROOM:
+            reason = reason[: len(reason) // 2]
+            text = json.dumps({**content, "reason": reason, "advice": ""}, indent=1) + "\n"
+        replace_in_place(file, text)
 
 
 def has_reached_end(run: Run, version: int) -> bool:

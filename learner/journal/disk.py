@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+ROOM: Final = 8192  # bytes of a file that has to find room in itself on a full disk
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})  # the errors of a disk, or a quota, without room
 
 
 def write_all(stream: BinaryIO, data: bytes | memoryview) -> None:
@@ -49,3 +53,31 @@ def replace_text(path: Path, text: str) -> None:
     sync(aside)
     aside.replace(path)
     sync(path.parent)
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether there was no room for what was to be written."""
+    return error.errno in FULL
+
+
+def replace_in_place(path: Path, text: str) -> None:
+    """Replace a small file's text, on a full disk too: then the text takes the room that the file already has.
+
+    The file is filled up with blanks to ROOM bytes. A reader sees the old text or the new text, whole; on a
+    full disk it may see a part. Nothing is synced.
+
+    Raises:
+        OSError: the file can't be written, or there is no room, and none in the file.
+    """
+    data = text.encode().ljust(ROOM)
+    aside = path.with_suffix(".tmp")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        if not is_full(error) or not path.exists() or path.stat().st_size < len(data):
+            raise
+        with path.open("r+b", buffering=0) as stream:
+            write_all(stream, data)
+            stream.truncate(len(data))

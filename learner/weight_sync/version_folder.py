@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from broker.errors import RunFailed
 from config.learner import FilesystemTransportConfig
 from config.run import Run
 from learner.weight_sync.transport import SavedWeights, WeightHandle
@@ -30,15 +31,25 @@ def folder_of(versions: Path, version: int) -> Path:
 
 
 def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedWeights:
-    """Write a version aside and rename it, in the place of a folder of that version that may be there."""
-    versions.mkdir(parents=True, exist_ok=True)
+    """Write a version aside and rename it, in the place of a folder of that version that may be there.
+
+    Raises:
+        RunFailed: the disk does not take it.
+    """
     final = folder_of(versions, version)
     aside = final.with_name(f"{final.name}.tmp")
-    shutil.rmtree(aside, ignore_errors=True)
-    shutil.rmtree(final, ignore_errors=True)
-    aside.mkdir()
-    saved = weights.save_weights(aside / FILE)
-    aside.rename(final)
+    try:
+        versions.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(final, ignore_errors=True)
+        aside.mkdir()
+        saved = weights.save_weights(aside / FILE)
+        aside.rename(final)
+    except OSError as error:
+        raise RunFailed(
+            f"the weights of version {version} can't be written to {versions}: {error.strerror}. Make room or mend the "
+            "disk: started again, the run goes on"
+        ) from error
     return saved
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +12,10 @@ import pytest
 
 from broker.connection import RedisLink
 from tests.e2e.conftest import Roles
+from tests.support.full_volume import Volume
 from tests.support.paths import ROOT
 from tools.audit.command import audit
 
-SIZE_MB = 24
 STEPS = 12
 SETTINGS = (
     f"learner.steps={STEPS}",
@@ -31,54 +30,6 @@ SETTINGS = (
     "generators.groups_in_flight=4",
     "scorers.workers=1",
 )
-
-
-class Volume:
-    """A tmpfs that only processes started with `inside` see at `path`; it goes away with the process that holds it."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
-        self._holder = subprocess.Popen(
-            [
-                "unshare",
-                "--map-root-user",
-                "--mount",
-                "sh",
-                "-c",
-                f'mount -t tmpfs -o size={SIZE_MB}m tmpfs "$0" && echo mounted && exec sleep 600',
-                path,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self._holder.stdout is not None
-        assert self._holder.stderr is not None
-        if self._holder.stdout.readline() != "mounted\n":
-            self._holder.wait(10)
-            pytest.skip(
-                f"no tmpfs can be mounted here, not even in a namespace: {self._holder.stderr.read().strip()}"
-            )
-        self.seen = Path(f"/proc/{self._holder.pid}/root") / path.relative_to("/")
-        self.inside = ("nsenter", "--preserve-credentials", "-U", "-m", "-t", str(self._holder.pid))
-
-    def fill(self) -> Path:
-        """Not a byte is left. Returns the file that took them all."""
-        ballast = self.seen / "ballast"
-        with ballast.open("wb", buffering=0) as stream:
-            for size in (1 << 16, 1 << 12, 1):
-                try:
-                    while True:
-                        stream.write(bytes(size))
-                except OSError as error:
-                    if error.errno != errno.ENOSPC:
-                        raise
-        return ballast
-
-    def close(self) -> None:
-        """Let go of it."""
-        self._holder.kill()
-        self._holder.communicate()
 
 
 @pytest.fixture

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +26,8 @@ from config.run import Run
 from learner.status import Status, check_redis, has_reached_end, read_status
 from tests.conftest import free_port
 from tests.support.chain import make_run
+from tests.support.full_volume import mounted
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -274,3 +279,52 @@ def test_a_finished_run_has_nothing_left_to_do_unless_more_is_asked_for(
     run.folder.mkdir(parents=True)
     (run.folder / "status.json").write_text(json.dumps({"status": "finished"} | ended))
     assert has_reached_end(run, ended["version"]) is has_nothing_left
+
+
+# argv: the folder of the runs, on a volume that has a file `ballast`, and what to fill it up with.
+ON_A_FULL_DISK = """
+import json, sys
+from pathlib import Path
+from learner.status import read_status, write_failed
+from learner.journal.disk import replace_in_place
+from tests.support.chain import make_run
+run = make_run(Path(sys.argv[1]))
+run.folder.mkdir(parents=True)
+file = run.folder / "status.json"
+replace_in_place(file, json.dumps({"status": "failed", "reason": "an earlier one", "version": 7, "begun": "yes"}))
+with open(Path(sys.argv[1]) / "ballast", "wb", buffering=0) as ballast:
+    for size in (1 << 16, 1 << 12, 1):
+        try:
+            while True:
+                ballast.write(bytes(size))
+        except OSError:
+            pass
+write_failed(run, sys.argv[2])
+print(json.dumps([read_status(run.folder), sorted(path.name for path in run.folder.iterdir())]))
+"""
+
+
+@pytest.mark.parametrize("reason", ["No space left on device", "x" * 20_000, "é" * 5_000])
+def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path: Path, reason: str) -> None:
+    with mounted(tmp_path / "full", size_mb=1) as volume:
+        done = subprocess.run(
+            [
+                *volume.inside,
+                f"--wd={ROOT}",
+                sys.executable,
+                "-c",
+                ON_A_FULL_DISK,
+                str(tmp_path / "full"),
+                reason,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+    assert done.returncode == 0, done.stderr
+    found, names = json.loads(done.stdout)
+    assert (found["status"], found["version"], found["begun"]) == ("failed", 7, "yes")
+    assert reason.startswith(found["reason"])
+    assert len(found["reason"]) >= min(len(reason), 500)
+    assert names == ["status.json"], "nothing is left beside it"

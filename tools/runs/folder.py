@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from broker.errors import Permanent, PipelineError, RunFailed
 from config.run import Run
@@ -127,10 +127,16 @@ def held(folder: Path) -> Iterator[None]:
                 f"{folder.name} is run by another `millrace up` ({holder_text(folder)}); stop that one with "
                 "Ctrl-C, or begin under another name: name=..."
             ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()} {socket.gethostname()}")
-        lock.flush()
+        _name_holder(lock)
         yield
+
+
+def _name_holder(lock: TextIO) -> None:
+    """Writes who holds the folder. On a full disk nobody learns the name, and the lock holds all the same."""
+    words = f"{os.getpid()} {socket.gethostname()}".encode()
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), words)
 
 
 def holder(folder: Path) -> tuple[int, str] | None:
@@ -141,7 +147,7 @@ def holder(folder: Path) -> tuple[int, str] | None:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 pid, _, host = lock.read().partition(" ")
-                return int(pid), host
+                return int(pid or 0), host
     except FileNotFoundError:
         pass
     return None

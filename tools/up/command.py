@@ -21,7 +21,7 @@ from pathlib import Path
 
 from broker import processes
 from broker.connection import RedisLink
-from broker.errors import PipelineError
+from broker.errors import PipelineError, RunFailed
 from broker.joining import reset_run_state, state_of
 from broker.keys import Keys
 from broker.monitoring.crash_reports import LAST_LINES, record_death
@@ -33,16 +33,17 @@ from config.logs import mask
 from config.run import Run
 from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
-from learner.status import Status
+from learner.status import Status, read_status, write_failed
 from tools.arguments import add_config, given_config
 from tools.doctor.light import check_light
 from tools.run_view.follower import RunFollower, client_of
 from tools.run_view.log_tail import last_lines
 from tools.runs.folder import free_name, held, read_run
 from tools.up.console import LiveConsole, PlainConsole, RunConsole, restore_terminal
+from tools.up.disk_watch import DiskFull, DiskWatch, check_room
 from tools.up.redis_keeper import RedisKeeper, redis_of
 from tools.up.role_commands import Command, commands
-from tools.up.supervisor import START_S, Outcome, Supervisor
+from tools.up.supervisor import BAD_CONFIG, START_S, Outcome, Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -104,11 +105,21 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
     if dry_run:
         _show(run, plan)
         return 0
+    return start(run, plan, LiveConsole() if sys.stdout.isatty() and not plain else PlainConsole()).code
+
+
+def start(run: Run, plan: Sequence[Command], console: RunConsole) -> Outcome:
+    """Takes the run's folder, runs `plan` and says how the run ended. Raises PipelineError."""
     with held(run.folder):
         started = time.monotonic()
-        outcome = perform(run, plan, LiveConsole() if sys.stdout.isatty() and not plain else PlainConsole())
+        try:
+            check_room(run)
+            outcome = perform(run, plan, console)
+        except RunFailed as error:  # of a role that could not be started, or a Redis that could not be kept
+            write_failed(run, str(error))
+            raise
     report(run, outcome, time.monotonic() - started)
-    return outcome.code
+    return outcome
 
 
 def perform(
@@ -124,7 +135,7 @@ def perform(
     stop = processes.stop_on_signals(lambda: _kill_at_once(supervisors))
     with _logging_to(console), redis_of(run) as keeper:
         follower = RunFollower(keeper.url, run.name, run.folder, window_s=WINDOW_S, reads_metrics=True)
-        watching: list[Callable[[], None]] = [keeper.restart_if_dead]
+        watching: list[Callable[[], None]] = [keeper.restart_if_dead, DiskWatch(run).tick]
 
         def tick() -> None:
             for watch in watching:
@@ -146,9 +157,20 @@ def perform(
         with company(supervisor, keeper, stop) as act:
             watching += [act, lambda: console.tick(follower.view, supervisor.running)]
             with contextlib.closing(follower), follower.keep_looking(LOOK_EVERY_S), console:
-                outcome = supervisor.run(stop)
-                reason.make_sure()
+                outcome = _run_until_the_disk_is_full(supervisor, stop, reason)
+                reason.make_sure(outcome)
                 return outcome
+
+
+def _run_until_the_disk_is_full(
+    supervisor: Supervisor, stop: threading.Event, reason: _FailureReason
+) -> Outcome:
+    """Runs all roles; a disk without room is an outcome like any other, and its reason is kept."""
+    try:
+        return supervisor.run(stop)
+    except DiskFull as error:
+        reason.keep(str(error))
+        return Outcome(code=1, reason=str(error), failed_role="learner")
 
 
 def _start_s(run: Run) -> float:
@@ -192,39 +214,59 @@ class _FailureReason:
         self._url = url
         self._keys = Keys(run.name)
         self._text = ""
+        self._before = read_status(run.folder)  # an earlier incarnation's, so far
+
+    def keep(self, reason: str) -> None:
+        """Keeps a reason that no role can be told any more."""
+        self._text = mask(reason)
 
     def give(self, role: str, reason: str) -> None:
         """Tells the learner the reason, before the learner is sent a signal: its last words will say it."""
-        lines = [
-            line.strip()[:REASON_CHARS]
-            for line in last_lines(self._run.folder / "logs" / f"{role}.log", REASON_LINES)
-        ]
-        self._text = mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
+        self._text = self._with_last_lines(role, reason)
         with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
             try:
                 explain(link, self._keys, self._text)
             except PipelineError as error:
                 log.warning("reason_not_told reason=%r error=%s", self._text, error)
 
-    def make_sure(self) -> None:
+    def make_sure(self, outcome: Outcome) -> None:
         """Writes the reason for a learner that was not there, or ended before it could say anything."""
+        if not self._text and outcome.failed_role and outcome.code != BAD_CONFIG and not self._is_told():
+            self._text = self._with_last_lines(outcome.failed_role, outcome.reason)
         if not self._text:
             return
+        if not self._is_told():  # first on the disk: Redis may be away for the same reason
+            write_failed(self._run, self._text)
         try:
-            with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
-                explain(link, self._keys, "")
-                if state_of(link, self._keys).has_ended:
-                    return
-                ledger = read_ledger(self._run.folder / "journal", strict=False)
-                # With this fence: a newer learner's run, in another folder, has not failed.
-                gone = RunOwner(link, self._keys, fence=ledger.fence)
-                status = Status(self._run, link, self._keys, gone)
-                if ledger.incarnations:
-                    status.refuse(self._text)
-                else:
-                    status.end("failed", self._text, 0)
+            self._tell_redis()
         except PipelineError as error:
             log.warning("status_not_told reason=%r error=%s", self._text, error)
+
+    def _tell_redis(self) -> None:
+        with contextlib.closing(RedisLink(self._url, outage_s=OUTAGE_S, key="")) as link:
+            explain(link, self._keys, "")
+            if state_of(link, self._keys).has_ended:
+                return
+            ledger = read_ledger(self._run.folder / "journal", strict=False)
+            # With this fence: a newer learner's run, in another folder, has not failed.
+            gone = RunOwner(link, self._keys, fence=ledger.fence)
+            status = Status(self._run, link, self._keys, gone)
+            if ledger.incarnations:
+                status.refuse(self._text)
+            else:
+                status.end("failed", self._text, 0)
+
+    def _is_told(self) -> bool:
+        """Tells whether this incarnation has ended with a reason in status.json."""
+        now = read_status(self._run.folder)
+        return now != self._before and now.get("status") not in {"", "running"}
+
+    def _with_last_lines(self, role: str, reason: str) -> str:
+        lines = [
+            line.strip()[:REASON_CHARS]
+            for line in last_lines(self._run.folder / "logs" / f"{role}.log", REASON_LINES)
+        ]
+        return mask(f"{reason}; its last lines: {' | '.join(lines)}" if lines else reason)
 
 
 class _ToConsole(logging.Handler):

@@ -3,9 +3,9 @@
 In: a list of commands and a stop event. Out: every line that the processes write, in `logs/ROLE.log` and to `on_line`,
 and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel ends a process with the thread that forked
 it. A process that fails is started again after a pause. A process that keeps failing ends the run, and so does exit
-code 2, by which a role says that it would fail each time. So do three starts that fail for the same reason, however
-long they take. The learner's end is the run's, whatever the code: the
-learner has said why. A learner that a signal killed could say nothing, and is started again like the others.
+code 2, by which a role says that it would fail each time. A full disk ends the run at once, and so do three starts that
+fail for the same reason, however long they take. The learner's end is the run's, whatever the code: the learner has
+said why. A learner that a signal killed could say nothing, and is started again like the others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from broker import processes
+from broker.errors import RunFailed
 from broker.monitoring.crash_reports import how_it_ended
 from broker.restarts import RestartPolicy, Restarts
 from tools.run_view.log_tail import MOST_BYTES, LogTail
+from tools.up.disk_watch import WORDS, without_room
 from tools.up.orphan_reaper import OrphanReaper
 from tools.up.role_commands import Command
 
@@ -38,7 +41,7 @@ MOST_ALIKE = 3  # starts that fail for the same reason end the run
 START_S = 600.0  # a process that has lived longer has started, and its failures before count no more
 REASON_CHARS = 300  # of a role's own reason
 OWN_REASON = re.compile(r"\breason=(.+)")
-REDIS_AWAY = "redis at "  # begins the reason of a role that has waited for Redis for `broker.outage_s`
+REDIS_AWAY = re.compile(r"redis at .*\(for \d+ s\b")  # a role has waited for Redis for `broker.outage_s`
 NUMBERS = re.compile(r"\d+")  # pids, ports and times differ between two deaths for the same reason
 GRACE_S = 20.0  # more than a generator or the pool of scorers takes to end or hand back what it has begun
 
@@ -70,7 +73,7 @@ class StartFailures:
         A kill from outside and a Redis that is away say nothing of the role, and what has worked for a while had
         started: these count as none.
         """
-        if code == -signal.SIGKILL or lived_s > self._start_s or reason.startswith(REDIS_AWAY):
+        if code == -signal.SIGKILL or lived_s > self._start_s or REDIS_AWAY.search(reason):
             self._alike = 0
             return 0
         alike = f"{code} {NUMBERS.sub('', reason)}"
@@ -128,7 +131,10 @@ class Supervisor:
         start_s: float = START_S,
         grace_s: float = GRACE_S,
     ) -> None:
-        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFailed(f"{logs} can't be written: {error.strerror}") from error
         self.role_processes = [
             RoleProcess(command, logs / f"{command.role}.log", Restarts(restarts or RestartPolicy()), start_s)
             for command in commands
@@ -200,7 +206,7 @@ class Supervisor:
 
     def _start(self, role_process: RoleProcess) -> None:
         environment = {**os.environ, **self._environment, **role_process.command.environment}
-        with role_process.log.path.open("ab") as output:
+        with _opened(role_process.log.path) as output:
             words = (
                 *role_process.command.args,
                 *(role_process.command.again if role_process.was_started else ()),
@@ -232,9 +238,13 @@ class Supervisor:
         self._on_death(role, pid, _words(code))
         if code == BAD_CONFIG:
             return self._give_up(role, f"{role} {_words(code)}: another start would change nothing")
-        return self._start_again(role_process, code)
+        reason = own_reason(role_process.log.path, role_process.log_begins_at)
+        full = next((word for word in WORDS if word in reason), "") and reason
+        if full := full or without_room([role_process.log.path.parent]):
+            return self._give_up(role, f"{role} {_words(code)}: {full}")
+        return self._start_again(role_process, code, reason)
 
-    def _start_again(self, role_process: RoleProcess, code: int) -> Outcome | None:
+    def _start_again(self, role_process: RoleProcess, code: int, reason: str) -> Outcome | None:
         """Plans the next start of a process, or ends the run where the process has failed too often."""
         role, now, restarts = role_process.command.role, time.monotonic(), role_process.restarts
         if role_process.is_forgiven:
@@ -247,7 +257,6 @@ class Supervisor:
                 role,
                 f"{role} {_words(code)} {restarts.failures} times within {restarts.policy.window_s:.0f} s",
             )
-        reason = own_reason(role_process.log.path, role_process.log_begins_at)
         lived_s = now - role_process.started_at
         if (
             alike := role_process.start_failures.count(code=code, lived_s=lived_s, reason=reason)
@@ -319,6 +328,14 @@ class Supervisor:
         for role_process in self.role_processes:
             for line in role_process.log.new_lines():
                 self._on_line(role_process.command.role, line)
+
+
+def _opened(log_file: Path) -> IO[bytes]:
+    """Opens a role's log to append to it. Raises RunFailed."""
+    try:
+        return log_file.open("ab")
+    except OSError as error:
+        raise RunFailed(f"{log_file} can't be written: {error.strerror}") from error
 
 
 def own_reason(log_file: Path, begins_at: int) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker.connection import RedisLink
+from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
 from learner.weight_sync.filesystem import FilesystemTransport
@@ -51,3 +54,16 @@ def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Pat
         Publisher(run_owner, FilesystemTransport(run)).publish(policy, 0)
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content
+
+
+def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain) -> None:
+    class Full(FilePolicy):
+        def save_weights(self, file: Path) -> SavedWeights:
+            Path("/dev/full").write_bytes(b"weights")
+            return super().save_weights(file)
+
+    transport = FilesystemTransport(chain.run)
+    said = rf"^the weights of version 3 can't be written to {transport.folder}: No space left on device\. Make room"
+    with pytest.raises(RunFailed, match=said):
+        Publisher(chain.run_owner, transport).publish(Full(), 3)
+    assert not (transport.folder / "v000003").exists()

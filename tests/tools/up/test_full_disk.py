@@ -1,0 +1,144 @@
+"""A full disk under `millrace up`: said at once, in the terminal and in status.json, and nothing is started again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.full_volume import Volume, mounted
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
+
+# argv: runs_dir, a learner's script, a generator's.
+PROGRAM = """
+import sys
+from config.loading import build_run
+from broker.errors import PipelineError
+from tools.up import command as up
+from tools.up.role_commands import Command
+from tools.up.console import PlainConsole
+run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
+                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3}})])
+plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
+        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
+try:
+    sys.exit(up.start(run, plan, PlainConsole()).code)
+except PipelineError as error:
+    sys.exit(str(error))
+"""
+EARLIER = {
+    "name": "demo",
+    "status": "failed",
+    "reason": "the data are not those it began with",
+    "version": 2,
+    "begun": "yes",
+    "steps": 3,
+    "at": 1.0,
+}
+FULL = "No space left on device"
+
+
+@pytest.fixture
+def volume(runs_dir: Path) -> Iterator[Volume]:
+    with mounted(runs_dir) as made:
+        yield made
+
+
+def start(
+    volume: Volume, runs_dir: Path, learner: str, generator: str = "sleep 300 & wait"
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(*volume.inside, f"--wd={ROOT}", sys.executable, "-c", PROGRAM),
+            *(str(runs_dir), learner, generator),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def leave_earlier(volume: Volume) -> Path:
+    """A run that has begun, with an earlier incarnation's reason, as the learner writes it."""
+    from learner.journal.disk import replace_in_place
+
+    folder = volume.seen / "demo"
+    folder.mkdir()
+    replace_in_place(folder / "status.json", json.dumps(EARLIER, indent=1))
+    return folder
+
+
+def told(folder: Path) -> dict[str, object]:
+    return dict(json.loads((folder / "status.json").read_text()))
+
+
+def test_a_disk_that_is_full_at_the_start_is_the_reason_and_no_earlier_one(
+    volume: Volume, runs_dir: Path
+) -> None:
+    folder = leave_earlier(volume)
+    volume.fill()
+    began = time.monotonic()
+    output, _ = (up := start(volume, runs_dir, "echo begun; sleep 300")).communicate(timeout=60)
+    assert time.monotonic() - began < 20
+    assert up.returncode == 1, output
+    assert FULL in output
+    assert str(EARLIER["reason"]) not in output
+    found = told(folder)
+    assert (found["status"], FULL in str(found["reason"]), found["version"], found["begun"]) == (
+        "failed",
+        True,
+        2,
+        "yes",
+    )
+    assert "begun" not in output.replace("has begun", ""), "no role was started"
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_disk_that_fills_is_said_in_the_terminal_at_once_and_ends_the_run(
+    volume: Volume, runs_dir: Path, *, earlier: bool
+) -> None:
+    folder = leave_earlier(volume) if earlier else volume.seen / "demo"
+    up = start(volume, runs_dir, "echo training; sleep 300")
+    wait_until((folder / "logs" / "learner.log").exists, within_s=30)
+    ballast = volume.fill()
+    began = time.monotonic()
+    output, _ = up.communicate(timeout=60)
+    assert time.monotonic() - began < 45
+    assert up.returncode == 1, output
+    assert re.search(rf"disk_full folder=\S+: {FULL}", output), output
+    assert re.search(rf"reason .*{FULL}", output), output
+    assert str(EARLIER["reason"]) not in output
+    if earlier:
+        found = told(folder)
+        assert (found["status"], FULL in str(found["reason"])) == ("failed", True)
+    ballast.unlink()
+
+
+def test_a_role_that_dies_of_a_full_disk_is_not_started_again(volume: Volume, runs_dir: Path) -> None:
+    script = f"echo dying; echo \"OSError: [Errno 28] {FULL}: 'x'\"; exit 1"
+    output, _ = (up := start(volume, runs_dir, "sleep 300", script)).communicate(timeout=60)
+    assert up.returncode == 1
+    assert output.count("started role=generator-0 ") == 1, output
+    assert re.search(rf"reason +generator-0 ended with code 1: .*{FULL}", output), output
+
+
+def test_a_learner_that_dies_without_a_word_leaves_no_earlier_reason(volume: Volume, runs_dir: Path) -> None:
+    folder = leave_earlier(volume)
+    output, _ = (up := start(volume, runs_dir, "echo no such module; exit 1")).communicate(timeout=60)
+    assert up.returncode == 1
+    assert str(EARLIER["reason"]) not in output
+    assert "reason     learner ended with code 1; its last lines: no such module" in output
+    assert told(folder)["reason"] == "learner ended with code 1; its last lines: no such module"
+
+
+def test_a_name_that_is_taken_is_no_reason_to_touch_the_status(volume: Volume, runs_dir: Path) -> None:
+    folder = leave_earlier(volume)
+    start(volume, runs_dir, "echo another learner has it; exit 2").communicate(timeout=60)
+    assert told(folder) == EARLIER
