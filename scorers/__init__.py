@@ -20,7 +20,8 @@ def score(llm_output: str, verification_info: str | Mapping[str, Any], judge_url
     Args:
         llm_output: the response of a model, without its prompt. Nothing in it is taken for the end of a prompt.
         verification_info: what it is checked against, an object or its JSON text: `{"type": ..., "answer": {...}}`, a
-            row that holds it, or a row of verl (`data_source`, `reward_model`, `extra_info`). All: docs/scorers.md.
+            row that holds it, a row of verl (`data_source`, `reward_model`, `extra_info`), or what verl's
+            `compute_score` gets of one (`data_source`, `ground_truth`, `extra_info`). All: docs/scorers.md.
         judge_url: where a judge answers, for rows that one scores. Unset: where the environment says, docs/scorers.md.
 
     Returns:

@@ -236,7 +236,9 @@ def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
         except (ValueError, RecursionError) as error:
             raise BadMessage(f"verification_info is not JSON: {error}") from None
     if isinstance(info, Mapping) and (
-        "type" not in info or info.keys() & {"verification_info", "reward_model"}
+        "type" not in info
+        or info.keys() & {"verification_info", "reward_model"}
+        or info.keys() >= {"data_source", "ground_truth"}
     ):
         return info
     return {"verification_info": info}

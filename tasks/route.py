@@ -1,9 +1,9 @@
 """This module leads from a row, in any known shape, to the task that scores it and a canonical `verification_info`.
 
 In: a record: II-Thought's (`verification_info`, text or object), verl's (`data_source`, `reward_model.ground_truth`,
-`extra_info`), or ours (`task` beside `verification_info`). Out: the task, a key of `scorers.tasks`, and `{"type": ...,
-"answer": {...}}` of JSON's types only. Called by the learner when it reads its data and by programs that score rows
-without a run: a row means the same everywhere.
+`extra_info`; or `ground_truth` beside them), or ours (`task` beside `verification_info`). Out: the task, a key of
+`scorers.tasks`, and `{"type": ..., "answer": {...}}` of JSON's types only. Called by the learner when it reads its data
+and by programs that score rows without a run: a row means the same everywhere.
 
 Nothing has a default: an unknown type, an unknown data source, an answer that no scorer could use raise `BadMessage`
 naming the known ones. What is inside an answer (are its tests text?) is the scorer's `check_row` to say.
@@ -23,7 +23,7 @@ from tasks.verl import of_verl
 
 KNOWN_SHAPES: Final = (
     '{"verification_info": {"type": ..., "answer": {...}}}, or '
-    '{"data_source": ..., "reward_model": {"ground_truth": ...}}'
+    '{"data_source": ..., "reward_model": {"ground_truth": ...}}, or {"data_source": ..., "ground_truth": ...}'
 )
 
 # Parts of an answer that are objects keyed by file names.

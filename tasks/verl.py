@@ -1,6 +1,7 @@
 """Rows of verl, and of all who took its format over: the name of a data source says how they are scored.
 
-In: `data_source`, `reward_model.ground_truth`, `extra_info`. Out: the `verification_info` that `tasks.route` goes
+In: `data_source`, `reward_model.ground_truth`, `extra_info`; or `data_source`, `ground_truth` and `extra_info`, as
+verl's own `compute_score` gets them. Out: the `verification_info` that `tasks.route` goes
 on with. Nothing has a default: a name that nobody knows raises `BadMessage` with the nearest known ones.
 """
 
@@ -38,7 +39,7 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     source = record.get("data_source")
     if not isinstance(source, str) or not source:
         raise BadMessage(f"data_source must be a name, got {shown(source)}")
-    model = to_object(record.get("reward_model"), "reward_model")
+    model = _reward_model(record)
     extra = {} if record.get("extra_info") is None else to_object(record["extra_info"], "extra_info")
     truth = model.get("ground_truth")
     if truth is None:
@@ -53,6 +54,15 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     answer_of = ROW_TYPES[row_type].answer_of
     answer = answer_of(truth, extra) if answer_of else {"value": truth}
     return {"type": row_type, "answer": answer}
+
+
+def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row's `reward_model`, or what it would be around a bare `ground_truth`. Raises BadMessage."""
+    if record.get("reward_model") is not None or "ground_truth" not in record:
+        return to_object(record.get("reward_model"), "reward_model")
+    if record["ground_truth"] is None:
+        raise BadMessage("no answer: ground_truth is None, and there is no reward_model")
+    return to_object({"ground_truth": record["ground_truth"]}, "ground_truth")
 
 
 def _prompt(record: Mapping[str, Any]) -> str:

@@ -108,9 +108,7 @@ def verdict_of(text: str | None, finish_reason: str | None, case: Case) -> Rulin
 def _judged(said: str, label: str, case: Case) -> Ruling:
     final = _final(said, label) or _first(said, label)
     if final is None:
-        return Ruling(
-            None, f"the judge's reply does not end with a verdict: {_shown(said)}"
-        )
+        return Ruling(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
     readings = list(_readings(said, label))
     if final.code is not None:
         if final.code != case.nonce:

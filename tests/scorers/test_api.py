@@ -61,6 +61,14 @@ def is_alive(group: int) -> bool:
         (RIGHT, verl("math_mathverify", "72") | {"type": "function", "answer": None}, 1.0),
         (RIGHT, verl("math_mathverify", "72"), 1.0),
         (RIGHT, json.dumps(verl("polaris_mathverify", ["72"])), 1.0),
+        (RIGHT, {"data_source": "math_mathverify", "ground_truth": "72"}, 1.0),
+        (RIGHT, {"data_source": "math_mathverify", "ground_truth": "72", "extra_info": None}, 1.0),
+        (RIGHT, {"data_source": "math_mathverify", "ground_truth": "72", "type": "x", "answer": 1}, 1.0),
+        (
+            "\\boxed{71}",
+            json.dumps({"data_source": "AIME", "ground_truth": "72", "extra_info": {"index": 0}}),
+            0.0,
+        ),
         ("\ud800 \\boxed{72}", INFO, 1.0),
     ],
 )

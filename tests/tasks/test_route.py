@@ -314,6 +314,49 @@ def test_a_row_for_reasoning360s_judges_brings_its_question(
     assert route(verl(source, "4.5 J", **extra)) == ("judge", {"type": row_type, "answer": answer})
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        verl("openai/gsm8k", "72"),
+        verl("AIME", ["204"]),
+        verl("math__combined", "1", reward_metric="math_llm_judge", original_question="Area?"),
+        verl("codegen__taco", '{"inputs": ["1"], "outputs": ["2"]}'),
+        verl("logic__zebra_puzzle", {"header": ["Position", "Pet"], "rows": [["1", "cat"]]}),
+        verl("simulation__arcagi1", np.array([[1, 2]])),
+        verl("table__finqa", 0.5),
+        verl("searchR1_nq", {"target": np.array(["Paris"], object)}),
+        verl("ood__ifeval", [{"num_words": None}], instruction_id_list=["punctuation:no_comma"]),
+        verl("ood__livebench", "3", task="spatial"),
+        verl("polaris_tinyv", "1", criteria="one", question="?"),
+        verl("grade", 0.0),
+    ],
+    ids=lambda row: row["data_source"],
+)
+def test_the_arguments_of_verls_compute_score_are_the_row_that_they_come_from(row: dict[str, Any]) -> None:
+    arguments = {key: row[key] for key in ("data_source", "extra_info") if key in row}
+    arguments |= {"ground_truth": row["reward_model"]["ground_truth"]}
+    of_the_row = route({key: value for key, value in row.items() if key != "prompt"})
+    assert route(arguments) == of_the_row
+    assert route({**arguments, "reward_model": None}) == of_the_row
+    assert route({**arguments, "type": "x", "solution_str": "y", "answer": None}) == of_the_row
+    if not row.get("extra_info"):
+        assert route({**arguments, "extra_info": None}) == of_the_row
+
+
+def test_a_reward_model_is_stronger_than_a_column_of_the_same_name() -> None:
+    assert route({**verl("AIME", "1"), "ground_truth": "2"})[1]["answer"]["value"] == "1"
+    with pytest.raises(BadMessage, match="reward_model has no ground_truth, only style"):
+        route({"data_source": "AIME", "reward_model": {"style": "rule"}, "ground_truth": "2"})
+    with pytest.raises(BadMessage, match="no answer: ground_truth is None"):
+        route({"data_source": "AIME", "ground_truth": None})
+    with pytest.raises(BadMessage, match="ground_truth holds an integer of more than 4,300 digits"):
+        route({"data_source": "AIME", "ground_truth": 10**5000})
+    with pytest.raises(
+        BadMessage, match=r'no known shape, .*, or \{"data_source": \.\.\., "ground_truth": \.\.\.\}$'
+    ):
+        route({"data_source": None, "ground_truth": "1", "reward_model": None, "extra_info": {}})
+
+
 CRITERIA = "1. Sets up the recurrence (4 points)\n2. States 42 (6 points)"
 
 
