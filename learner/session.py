@@ -372,10 +372,7 @@ class Session:
         run = self.run
         version, (train, held_out) = PolicyVersion(start.version), sources
         evaluation = Evaluation(run, self.run_owner, journal, held_out)
-        buffer, vocabulary = GroupBuffer(journal), policy.vocabulary
-        intake = Intake(
-            run, self.run_owner, journal, buffer, evaluation, version=version, vocabulary=vocabulary
-        )
+        intake = self._intake(journal, evaluation, version, policy.vocabulary)
         feeder = Feeder(
             run,
             self.run_owner,
@@ -417,6 +414,20 @@ class Session:
         )
         self._transport.start()
         return trainer
+
+    def _intake(
+        self, journal: Journal, evaluation: Evaluation, version: PolicyVersion, vocabulary: int
+    ) -> Intake:
+        return Intake(
+            self.run,
+            self.run_owner,
+            journal,
+            GroupBuffer(journal),
+            evaluation,
+            version=version,
+            vocabulary=vocabulary,
+            advise=self._advise,
+        )
 
     def _advise(self, text: str) -> None:
         if self._journal is not None:

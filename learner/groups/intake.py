@@ -26,8 +26,10 @@ from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Evaluation, version_of
 from learner.groups.filters import why_empty, why_impossible
+from learner.groups.same_reward import SameRewardWatch
 from learner.journal.ledger import Outcome
 from learner.journal.writer import Journal
+from learner.objective.advantages import has_variance
 from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
@@ -99,6 +101,7 @@ class Intake:
         version: the learner's policy version.
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
+        advise: told what the operator should know of the groups.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Intake:
         version: PolicyVersion,
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
+        advise: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.run = run
         self.run_owner = run_owner
@@ -121,6 +125,7 @@ class Intake:
         self.version = version
         self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
+        self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
@@ -298,6 +303,7 @@ class Intake:
             return
         self._dead_in_a_row = 0
         self._arrivals.add(group)
+        self._same_reward.take(group, has_variance=has_variance(group.rewards))
         most = self.run.learner.filters.max_replaced
         may_replace = most is None or self._replaced < most
         if reason := why_empty(group, self.run.learner, may_replace=may_replace):

@@ -8,10 +8,11 @@ has the word. Used by `millrace up` and `millrace top`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from broker.monitoring.snapshot import Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
+from learner.groups.same_reward import WARNING
 from tools.run_view.bottleneck import BUDGET, Bottleneck, find_bottleneck
 from tools.run_view.flow import (
     GENERATORS,
@@ -50,9 +51,11 @@ def finding_of(before: Snapshot, now: Snapshot) -> tuple[BottleneckFinding, Flow
         return BottleneckFinding(text=said), found
     budget = budget_of(found, now)
     narrow = find_bottleneck(stages_of(found), budget)
+    is_flat = now.advice.startswith(WARNING)
     if narrow is None:
-        return BottleneckFinding(text=_nothing_near(found, now)), found
-    return _named(narrow, found, now), found
+        return BottleneckFinding(text=now.advice if is_flat else _nothing_near(found, now)), found
+    named = _named(narrow, found, now)
+    return (replace(named, text=f"{now.advice}; {named.text}") if is_flat else named), found
 
 
 def _plain(now: Snapshot) -> str:
@@ -147,4 +150,5 @@ def finding_over(looks: Sequence[Snapshot]) -> tuple[BottleneckFinding, Flow]:
     if len(looks) > 1:
         return finding_of(looks[0], looks[-1])
     now = looks[-1]
-    return BottleneckFinding(text=_plain(now) or now.pile), flow(now, now)
+    flat = now.advice if now.advice.startswith(WARNING) else ""
+    return BottleneckFinding(text=_plain(now) or flat or now.pile), flow(now, now)

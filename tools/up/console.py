@@ -266,6 +266,7 @@ def panel(
         Text(),
         _streams(found),
         Text(view.finding.text, "yellow"),
+        *([Text(found.advice, "yellow")] if found.advice and found.advice not in view.finding.text else []),
         Text(),
         _processes(found),
     ]

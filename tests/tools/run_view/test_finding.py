@@ -10,6 +10,7 @@ import pytest
 
 from broker.monitoring.snapshot import Process, Snapshot
 from config.run import Run
+from learner.groups.same_reward import WARNING
 from tools.run_view.finding import _short, finding_of, finding_over
 from tools.run_view.flow import budget_of, flow, next_budget
 
@@ -293,3 +294,30 @@ def test_the_budget_is_raised_by_what_holds_it_down(
 def test_towards_the_end_the_budget_holds_nobody_up() -> None:
     assert budget_of(flow(BEFORE, AFTER), replace(AFTER, version=99)) is None
     assert budget_of(flow(BEFORE, AFTER), replace(AFTER, run=None)) is None
+
+
+SAME = f"{WARNING}, for 20 groups in a row, so nothing is learnt: mean reward 0. One answer: 'B'"
+
+
+@pytest.mark.parametrize(
+    ("advice", "before", "now", "said"),
+    [
+        (SAME, look(beat("learner", up_s=1), at=0), look(beat("learner", up_s=11), at=10), SAME),
+        (SAME, BEFORE, AFTER, f"{SAME}; bottleneck: scorers (1), 90% busy"),
+        ("learner.max_lag=8", BEFORE, AFTER, "bottleneck: scorers (1), 90% busy"),
+    ],
+)
+def test_a_reward_that_is_the_same_for_all_is_the_verdict(
+    advice: str, before: Snapshot, now: Snapshot, said: str
+) -> None:
+    found, _ = finding_of(replace(before, advice=advice), replace(now, advice=advice))
+    assert found.text.startswith(said)
+    assert "nothing is near its limit" not in found.text
+
+
+def test_a_single_look_names_it_too_and_a_run_that_ended_does_not() -> None:
+    assert finding_over([replace(AFTER, advice=SAME)])[0].text == SAME
+    assert (
+        finding_over([replace(AFTER, advice=SAME, status="finished")])[0].text
+        == "the run has ended: finished"
+    )

@@ -247,3 +247,11 @@ def test_a_progress_line_comes_every_minute_once_the_run_goes_on(
     now = 1000.0 + 6 + 60
     plain.tick(midway(), 3)
     assert "step=3/12" in capsys.readouterr().out
+
+
+def test_what_the_learner_advises_is_in_the_table_once() -> None:
+    said = "every reward of a group is the same, for 20 groups in a row"
+    view = replace(midway(), snapshot=replace(MIDWAY, advice=said))
+    assert drawn(view).count(said) == 1
+    named = replace(view, finding=BottleneckFinding(text=f"{said}; bottleneck: generators (1), 97% busy"))
+    assert drawn(named).count(said) == 1

@@ -1,0 +1,68 @@
+"""Twenty groups whose rewards are all the same: the operator hears of it, and hears that it is over."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from learner.groups.same_reward import IN_A_ROW, WARNING, SameRewardWatch
+from tests.learner.conftest import MakeChain
+from tests.support.chain import make_prompt, make_scored
+
+FLAT, VARIED = [0.0, 0.0], [1.0, 0.0]
+
+
+def said_of(*rows: list[float | None]) -> list[str]:
+    said: list[str] = []
+    watch = SameRewardWatch(said.append)
+    for number, rewards in enumerate(rows):
+        group = make_scored(make_prompt(str(number)), rewards)
+        watch.take(group, has_variance=len({each for each in rewards if each is not None}) > 1)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("rows", "warnings"),
+    [
+        ([FLAT] * (IN_A_ROW - 1), 0),
+        ([FLAT] * IN_A_ROW, 1),
+        ([FLAT] * (2 * IN_A_ROW - 1), 1),
+        ([FLAT] * 2 * IN_A_ROW, 2),
+        ([FLAT] * (IN_A_ROW - 1) + [VARIED] + [FLAT] * (IN_A_ROW - 1), 0),
+        ([[0.5]] * 3 * IN_A_ROW, 0),  # a single completion is always alike
+        ([[None, None]] * 3 * IN_A_ROW, 0),  # no score: the scorers say why
+        ([[None, 1.0, 1.0]] * IN_A_ROW, 1),
+    ],
+)
+def test_so_many_groups_in_a_row_without_variance_are_a_warning(
+    rows: list[list[float | None]], warnings: int
+) -> None:
+    assert len(said_of(*rows)) == warnings
+
+
+def test_the_warning_has_the_mean_reward_and_one_answer_with_its_reason() -> None:
+    (said,) = said_of(*([FLAT, [1.0, 1.0]] * (IN_A_ROW // 2)))
+    assert said.startswith(
+        f"{WARNING}, for 20 groups in a row, so nothing is learnt: mean reward 0.5. One answer: '"
+    )
+    assert "reward 1, because: '" in said
+
+
+def test_a_group_whose_rewards_differ_takes_the_warning_back_once() -> None:
+    assert said_of(*[FLAT] * IN_A_ROW, VARIED, VARIED)[1:] == [""]
+
+
+@pytest.mark.parametrize("filters", [{}, {"zero_variance": "keep"}])
+def test_the_learner_advises_it_whether_such_groups_train_or_not(
+    make_chain: MakeChain, caplog: pytest.LogCaptureFixture, filters: dict[str, str]
+) -> None:
+    chain = make_chain(learner={"filters": filters, "groups_per_step": 16, "max_lag": 1})
+    said: list[str] = []
+    chain.intake._same_reward = SameRewardWatch(said.append)
+    with caplog.at_level(logging.WARNING):
+        for group_id in chain.issue(IN_A_ROW):
+            chain.score(group_id, FLAT)
+        chain.read()
+    assert len(said) == 1
+    assert f"same_reward groups={IN_A_ROW}" in caplog.text
