@@ -124,6 +124,9 @@ class LogicConfig(ScorerSection):
     """Logic puzzles: zebra, ordering, graph, and the grids of ARC-AGI and BARC."""
 
     type: Literal["logic"] = "logic"
+    compatible: bool = False
+    """Reasoning360's number for a zebra puzzle: the share of all cells, that of the given column of positions too, in
+    the reference's order of rows and columns, and to the letter. The other puzzles are the same either way."""
 
 
 class TableConfig(ScorerSection):

@@ -18,7 +18,7 @@ from config.scorer_kinds import LogicConfig
 from config.scorers import ScorersConfig
 from scorers.custom import SimpleScorer
 from scorers.logic.puzzles import Arc, Graph, Ordering, Puzzle, PuzzleResult
-from scorers.logic.zebra import Zebra
+from scorers.logic.zebra import Zebra, compatible_share
 from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, within
 from tasks.values import listed, shown
@@ -52,8 +52,8 @@ class LogicAnswer(SimpleScorer):
     version = str(RULES)
 
     def __init__(self, config: LogicConfig, scorers: ScorersConfig) -> None:
-        """Read from `scorers.credit` what a part of a zebra puzzle is worth; the scorer has no option of its own."""
-        del config
+        """Read from `scorers.credit` what a part of a zebra puzzle is worth."""
+        self._config = config
         self._credit = scorers.credit
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
@@ -67,7 +67,11 @@ class LogicAnswer(SimpleScorer):
         share. Raises BadMessage as `check_row`.
         """
         started = time.monotonic()
-        verdict = _verdict(text, puzzle_of(verification_info))
+        puzzle = puzzle_of(verification_info)
+        if self._config.compatible and isinstance(puzzle, Zebra):
+            verdict = _compatible(text, verification_info["answer"]["value"])
+        else:
+            verdict = _verdict(text, puzzle)
         value = float(verdict.value == 1.0) if self._credit == "all" else verdict.value
         return make_score(self, value, verdict.reason, started=started, components=verdict.components)
 
@@ -102,5 +106,17 @@ def _verdict(text: str, puzzle: Puzzle) -> PuzzleResult:
         if not answer:
             return PuzzleResult(0.0, "no answer: the last <answer> is empty")
         return puzzle.judge(within(answer, MAX_ANSWER_CHARS))
+    except Unanswered as error:
+        return PuzzleResult(0.0, str(error))
+
+
+def _compatible(text: str, value: Any) -> PuzzleResult:
+    """Return Reasoning360's number for a grid. It reads an answer whose tags stand in one line."""
+    try:
+        lines = answering_part(text).split("\n")
+        answer = next((found for line in reversed(lines) if (found := last_answer(line)) is not None), None)
+        if not answer:
+            return PuzzleResult(0.0, "no answer: no closed <answer> in one line after the thinking")
+        return compatible_share(value, within(answer, MAX_ANSWER_CHARS))
     except Unanswered as error:
         return PuzzleResult(0.0, str(error))

@@ -121,6 +121,32 @@ class Zebra:
         return rows
 
 
+def compatible_share(value: Any, answer: str) -> PuzzleResult:
+    """Return Reasoning360's number: the share of the reference's cells that stand in the same place of the answer.
+
+    The column of positions counts, a number is no text, case matters, the header does not. A row or a cell that is
+    missing makes all of it 0; what the answer has beyond the reference is not looked at. Source:
+    `zebra_puzzle.py` of Reasoning360, commit 1315834. Raises BadMessage as `Zebra.of`.
+    """
+    Zebra.of(value)
+    expected = structure(value, "zebra")["rows"]
+    try:
+        found = read_literal(answer)
+        rows = found["rows"] if isinstance(found, dict) else None
+        pairs = [
+            (rows[row][column], cell)
+            for row, cells in enumerate(expected)
+            for column, cell in enumerate(cells)
+        ]
+    except (NotALiteral, KeyError, IndexError, TypeError) as error:
+        return PuzzleResult(0.0, f"the answer is no table with the reference's rows: {error}", {CELLS: 0.0})
+    right = sum(isinstance(mine, str) and mine == cell for mine, cell in pairs)
+    share = right / len(pairs)
+    return PuzzleResult(
+        share, f"{right} of {len(pairs)} cells stand where they do in the reference", {CELLS: share}
+    )
+
+
 def _table(value: Any) -> tuple[list[str], Rows]:
     """Names of the columns, and rows of as many cells each. Raises _WrongShape."""
     if not isinstance(value, dict) or value.keys() != {"header", "rows"}:

@@ -33,6 +33,7 @@ from tests.scorers.logic.corpus import (
     answered,
 )
 
+COMPATIBLE = LogicAnswer(LogicConfig(compatible=True), ScorersConfig())
 SCORER = LogicAnswer(LogicConfig(), ScorersConfig())
 ALL = LogicAnswer(LogicConfig(), ScorersConfig(credit="all"))
 TWO_OF_THREE = json.dumps(
@@ -64,6 +65,62 @@ def test_a_right_answer_scores_1() -> None:
         if (score := judged(text.replace("{}", answered(answer)), row_type, value)).value != 1.0
     ]
     assert wrong == []
+
+
+_ROWS_OF_TABLE = TABLE["rows"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "theirs", "ours"),
+    [
+        (_ROWS_OF_TABLE, 1.0, 1.0),
+        ([["1", "", ""], ["2", "", ""], ["3", "", ""]], 3 / 9, 0.0),  # the column of positions counts there
+        ([["1", "bread", "chef"], ["2", "apple", "pilot"], ["3", "corn", "nurse"]], 5 / 9, 2 / 6),
+        (_ROWS_OF_TABLE[::-1], 3 / 9, 1.0),  # rows in another order
+        ([_ROWS_OF_TABLE[1], _ROWS_OF_TABLE[0], _ROWS_OF_TABLE[2]], 3 / 9, 1.0),
+        ([[1, "apple", "pilot"], [2, "bread", "chef"], [3, "corn", "nurse"]], 6 / 9, 1.0),  # 1 is no text
+        ([["1", "Apple", "pilot"], *_ROWS_OF_TABLE[1:]], 8 / 9, 1.0),  # case
+        (_ROWS_OF_TABLE[:2], 0.0, 0.0),  # a row is missing
+        ([["1", "apple"], *_ROWS_OF_TABLE[1:]], 0.0, 0.0),  # a cell is missing
+        ([*_ROWS_OF_TABLE, ["4", "fig", "cook"]], 1.0, 0.0),  # what is beyond the reference is not looked at
+        ([[*row, "x"] for row in _ROWS_OF_TABLE], 1.0, 0.0),
+        ([["1", "apple", "pilot"]] * 3, 3 / 9, 0.0),
+    ],
+)
+def test_a_compatible_grid_has_reasoning360s_number(rows: list[Any], theirs: float, ours: float) -> None:
+    for text in (json.dumps({"header": TABLE["header"], "rows": rows}), str({**TABLE, "rows": rows})):
+        assert judged(answered(text), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
+        assert judged(answered(text), "zebra", TABLE).value == pytest.approx(ours)
+    assert judged(answered(str({"rows": rows})), "zebra", TABLE, COMPATIBLE).value == pytest.approx(theirs)
+
+
+def test_a_compatible_grid_that_was_measured_scores_as_it_was_measured() -> None:
+    found = [row for row in MEASURED if row.row_type == "zebra"]
+    assert len(found) >= 5
+    values = [judged(row.text, "zebra", row.value, COMPATIBLE).value for row in found]
+    assert values == pytest.approx([row.old for row in found], abs=0.001)
+
+
+def test_compatible_opens_no_door_and_changes_no_other_puzzle() -> None:
+    nothing = [text for text in NULL_ANSWERS if judged(text, "zebra", TABLE, COMPATIBLE).value != 0.0]
+    assert nothing == []
+    for text in (
+        answered("{'rows': __import__('os')._exit(0)}"),
+        answered("[" * MAX_ANSWER_CHARS),
+        answered("{'rows': 5}"),
+        answered("{'rows': [5, 5, 5]}"),
+        answered("[['1']]"),
+        "<think>" + answered(str(TABLE)),
+        answered("\n" + str(TABLE) + "\n"),  # it reads no answer over several lines
+    ):
+        assert judged(text, "zebra", TABLE, COMPATIBLE).value == 0.0, text[:60]
+    everything = LogicAnswer(LogicConfig(compatible=True), ScorersConfig(credit="all"))
+    positions = answered('{"rows": [["1", "", ""], ["2", "", ""], ["3", "", ""]]}')
+    assert judged(positions, "zebra", TABLE, everything).value == 0.0
+    assert judged(positions, "zebra", TABLE, everything).components["cells"] == pytest.approx(1 / 3)
+    for row in MEASURED:
+        if row.row_type != "zebra":
+            assert judged(row.text, row.row_type, row.value, COMPATIBLE).value == row.ours
 
 
 def test_a_wrong_answer_scores_what_its_cells_are_worth() -> None:
