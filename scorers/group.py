@@ -2,7 +2,8 @@
 
 In: a `SampledGroup`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer
 process. A completion that hangs costs its own deadline, which begins with its own work, and no other completion's.
-Where the machinery breaks, a completion is tried again with doubled waits, and only then called unscorable. What is
+Where the machinery breaks, a completion is tried again with doubled waits, and only then called unscorable; those of a
+scorer that waits for a service are tried again together, so that a group waits no longer than one of them. What is
 wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from broker.errors import Retryable
@@ -20,7 +21,7 @@ from broker.monitoring.counters import FAILED, Tally
 from config.scorer_kinds import QUEUES, QueueName
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
-from scorers.retries import score_with_retries
+from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
 from scorers.scorer import OVER_LIMIT, Counting, Prefetching, Scorer
 from scorers.served_model.concurrency_limits import Shared
@@ -80,10 +81,8 @@ class GroupScorer:
         for scorer in scorers:
             scorer.check_row(prompt.verification_info)
         self.prefetch(rollout)
-        contents: dict[str, Score] = {}  # by text
-        for completion in rollout.completions:
-            if completion.text not in contents:
-                contents[completion.text] = self._content(task, completion.text, prompt.verification_info)
+        texts = list(dict.fromkeys(completion.text for completion in rollout.completions))
+        contents = self._contents(task, texts, prompt.verification_info)
         scores, rewards = zip(
             *(
                 reward_of(
@@ -130,26 +129,39 @@ class GroupScorer:
         """Give all scorers of a task, the task's own first."""
         return [self._scorers.of(task), *self._scorers.extra_scorers(task).values()]
 
-    def _content(self, task: TaskConfig, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """Combine what all scorers of the task say of one text."""
-        own = self._score_by(self._scorers.of(task), task, text, verification_info)
-        return combine_scores(
-            task,
-            own,
-            {
-                name: self._score_by(scorer, task, text, verification_info)
-                for name, scorer in self._scorers.extra_scorers(task).items()
-            },
-        )
+    def _contents(
+        self, task: TaskConfig, texts: Sequence[str], verification_info: Mapping[str, Any]
+    ) -> dict[str, Score]:
+        """Combine what all scorers of the task say of each text."""
+        own = self._scored_by(self._scorers.of(task), task, texts, verification_info)
+        extra = {
+            name: self._scored_by(scorer, task, texts, verification_info)
+            for name, scorer in self._scorers.extra_scorers(task).items()
+        }
+        return {
+            text: combine_scores(task, own[text], {name: scores[text] for name, scores in extra.items()})
+            for text in texts
+        }
 
-    def _score_by(
-        self, scorer: Scorer, task: TaskConfig, text: str, verification_info: Mapping[str, Any]
-    ) -> Score:
-        """Have one scorer score a text, and count the scorer's failures."""
-        failures: list[Retryable] = []
+    def _scored_by(
+        self, scorer: Scorer, task: TaskConfig, texts: Sequence[str], verification_info: Mapping[str, Any]
+    ) -> dict[str, Score]:
+        """Have one scorer score texts, together if it waits for a service, and count its failures."""
+        failures: list[tuple[str, Retryable]] = []
+        together = [list(texts)] if isinstance(scorer, Prefetching) else [[text] for text in texts]
+        scores: dict[str, Score] = {}
         try:
-            return score_with_retries(scorer, text, verification_info, self._config, failures.append)
+            for some in together:
+                scores |= score_together(
+                    scorer,
+                    some,
+                    verification_info,
+                    self._config,
+                    lambda text, error: failures.append((text, error)),
+                )
+            return scores
         finally:  # failures count even where the group then ends in an exception
-            counts = Counter(FAILED + type(error).__name__ for error in failures)
-            counts["retries"] = min(len(failures), self._config.retries)
+            counts = Counter(FAILED + type(error).__name__ for _, error in failures)
+            by_text = Counter(text for text, _ in failures)
+            counts["retries"] = sum(min(number, self._config.retries) for number in by_text.values())
             self.tally.count(task.scorer.queue, scorer.name, counts)

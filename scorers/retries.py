@@ -1,20 +1,22 @@
-"""One scorer scores one text here, with as many tries as the config allows.
+"""One scorer scores texts here, with as many tries as the config allows.
 
-In: a completion's text and its row. Out: its score; unscorable once the machinery has failed in every try. Called for
-each completion, of groups and of single rows. An error that is no `Retryable` goes through to the caller.
+In: completions' texts and their row. Out: their scores; unscorable once the machinery has failed in every try. Called
+for each completion of a group, for all of them together where the scorer waits for a service, and for single rows. So a
+group waits for a service that is away as long as one completion does. An error that is no `Retryable` goes through to
+the caller.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from broker.errors import Retryable
 from broker.messages import Score, ScoreStatus
 from config.scorers import ScorersConfig
-from scorers.scorer import Scorer
+from scorers.scorer import Prefetching, Scorer
 
 log = logging.getLogger(__name__)
 
@@ -34,38 +36,65 @@ def score_with_retries(
     text: str,
     verification_info: Mapping[str, Any],
     config: ScorersConfig,
-    on_failure: Callable[[Retryable], None] = lambda _: None,
+    on_failure: Callable[[str, Retryable], None] = lambda *_: None,
 ) -> Score:
-    """Score a text; call it unscorable after `retries` more tries, with doubled waits before them.
+    """Score one text, as `score_together` scores several."""
+    return score_together(scorer, [text], verification_info, config, on_failure)[text]
+
+
+def score_together(
+    scorer: Scorer,
+    texts: Collection[str],
+    verification_info: Mapping[str, Any],
+    config: ScorersConfig,
+    on_failure: Callable[[str, Retryable], None] = lambda *_: None,
+) -> dict[str, Score]:
+    """Score texts; those that fail are tried again after one wait for all of them, begun together where that is known.
+
+    A text is unscorable after `retries` more tries, with doubled waits before them.
 
     Args:
-        scorer: tries to score the text.
-        text: the response.
-        verification_info: its row.
+        scorer: tries to score the texts.
+        texts: distinct responses.
+        verification_info: their row.
         config: `retries` and `retry_backoff_s`.
-        on_failure: is told of every try that failed.
+        on_failure: is told of every try that failed, and of its text.
+    Returns:
+        The score of each text.
     Raises:
         BadMessage: the scorer does not score such rows.
     """
     started = time.monotonic()
     wait_s = config.retry_backoff_s
     tries = config.retries + 1
+    scores: dict[str, Score] = {}
+    failed: dict[str, Retryable] = {}
     for number in range(1, tries + 1):
-        try:
-            return scorer.score(text, verification_info)
-        except Retryable as error:
-            log.warning("score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error)
-            on_failure(error)
-            reason = f"not scored in {tries} {'try' if tries == 1 else 'tries'}: {error}"
-        if number < tries:
+        if number > 1:
             time.sleep(min(wait_s, LONGEST_WAIT_S))
             wait_s *= 2
-    return Score(
-        status=ScoreStatus.UNSCORABLE,
-        value=None,
-        reason=reason,
-        scorer=scorer.name,
-        version=scorer.version,
-        seconds=time.monotonic() - started,
-        components={FAILED_TRIES: float(tries)},
-    )
+            for text in failed if isinstance(scorer, Prefetching) else ():
+                scorer.prefetch(text, verification_info)
+        again, failed = list(failed) if number > 1 else list(texts), {}
+        for text in again:
+            try:
+                scores[text] = scorer.score(text, verification_info)
+            except Retryable as error:
+                log.warning(
+                    "score_failed scorer=%s try=%d of=%d reason=%s", scorer.name, number, tries, error
+                )
+                on_failure(text, error)
+                failed[text] = error
+        if not failed:
+            break
+    for text, error in failed.items():
+        scores[text] = Score(
+            status=ScoreStatus.UNSCORABLE,
+            value=None,
+            reason=f"not scored in {tries} {'try' if tries == 1 else 'tries'}: {error}",
+            scorer=scorer.name,
+            version=scorer.version,
+            seconds=time.monotonic() - started,
+            components={FAILED_TRIES: float(tries)},
+        )
+    return scores

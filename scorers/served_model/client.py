@@ -47,6 +47,7 @@ __all__ = [
 
 LEASE_MARGIN_S: Final = 5.0  # from the latest end of a call to the end of its lease
 REDIS_THREADS: Final = 4  # that ask Redis for the loop
+START_S: Final = 30.0  # for the loop to come up, on a machine with more to do
 CLOSE_S: Final = 5.0
 
 
@@ -142,12 +143,28 @@ class _Session:
         self._calls = Calls(config, self._wire, servers, self._admission, replies, count=count)
         self._questions: set[asyncio.Task[Reply]] = set()
         self._stop = asyncio.Event()
-        is_ready = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(is_ready)), name="endpoint", daemon=True
-        )
-        self._thread.start()
-        is_ready.wait()
+        self._start(" ".join(terms.urls))
+
+    def _start(self, urls: str) -> None:
+        """Start the loop's thread. Raises EndpointUnavailable where the loop is not there in START_S."""
+        is_ready: Future[None] = Future()
+
+        def live() -> None:
+            try:
+                asyncio.run(self._live(is_ready))
+            except Exception as error:  # noqa: BLE001 - the thread's end, which whoever waits for it has to hear of
+                if is_ready.done():
+                    raise
+                is_ready.set_exception(error)
+
+        self._thread = threading.Thread(target=live, name="endpoint", daemon=True)
+        try:
+            self._thread.start()
+            is_ready.result(START_S)
+        except (OSError, RuntimeError) as error:  # no descriptor, no thread, or TimeoutError
+            is_ready.cancel()  # a loop that comes up later ends at once
+            why = f"nothing in {START_S:g} s" if isinstance(error, TimeoutError) else error
+            raise EndpointUnavailable(f"the endpoint's thread did not start, to ask {urls}: {why}") from error
 
     def ask(self, messages: Sequence[Mapping[str, str]], key: str | None, *, anew: bool) -> Future[Reply]:
         """Ask the model, from another thread than the loop's."""
@@ -164,13 +181,16 @@ class _Session:
         question.add_done_callback(self._questions.discard)
         return await question
 
-    async def _live(self, is_ready: threading.Event) -> None:
+    async def _live(self, is_ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(
             ThreadPoolExecutor(REDIS_THREADS, thread_name_prefix="endpoint redis")
         )
         admitting = asyncio.create_task(self._admission.run())
-        is_ready.set()
+        if not is_ready.set_running_or_notify_cancel():
+            admitting.cancel()
+            return
+        is_ready.set_result(None)
         await self._stop.wait()
         for task in (*self._questions, admitting):
             task.cancel()

@@ -22,6 +22,7 @@ from config.scorers import ScorersConfig, TaskConfig
 from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
+from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
 
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(
@@ -202,6 +203,76 @@ def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_coun
     scorer.tally.write(link.client, keys, is_due=True)
     (stats,) = read_stats(link.client, keys)
     assert (stats.cache_hits, stats.cache_misses, stats.cache_hit_rate) == (1, 2, 1 / 3)
+
+
+AWAY_S = 0.2  # that a judge takes to fail
+
+
+def judged_group(server: ScriptedEndpoint, extra: bool) -> GroupScorer:
+    judge: dict[str, Any] = {
+        "type": "judge",
+        "endpoint": {"urls": [server.url], "timeout_s": 5.0, "cache": False},
+    }
+    task: dict[str, Any] = {"scorer": judge}
+    if extra:
+        task = {"scorer": {"type": "math"}, "extra_scorers": {"free": {"scorer": judge, "weight": 0.5}}}
+    return GroupScorer(
+        ScorersConfig.model_validate({"retries": 2, "retry_backoff_s": 0.05, "tasks": {"math": task}})
+    )
+
+
+@pytest.mark.parametrize("extra", [False, True], ids=["the task's own scorer", "a part beside it"])
+def test_a_judge_that_is_away_is_waited_for_by_all_completions_of_a_group_together(
+    group: Group, extra: bool
+) -> None:
+    """Each alone, a group of 16 waited 16 times as long as one completion."""
+    texts = [f"\\boxed{{5}} by way {number}" for number in range(16)]
+    with scripted_endpoint("False") as server:
+        server.script = lambda call: Saying(status=500, delay_s=AWAY_S)
+        scorer = judged_group(server, extra)
+        try:
+            started = time.monotonic()
+            away = scorer.score(group(*texts), worker="w")
+            took_s = time.monotonic() - started
+            asked = len(server.calls)
+            server.script = lambda call: Saying("False")
+            back = scorer.score(group(*texts), worker="w")
+        finally:
+            scorer.close()
+    assert {score.status for score in away.scores} == {ScoreStatus.UNSCORABLE}
+    assert all("not scored in 3 tries: " in score.reason for score in away.scores)
+    assert (asked, server.most_at_once) == (3 * 16, 16)
+    assert took_s < 16 * AWAY_S, (
+        "three rounds of 0.2 s and two waits; one completion after the other takes 9.6 s"
+    )
+    assert {score.status for score in back.scores} == {ScoreStatus.SCORED}
+
+
+def test_only_those_completions_that_failed_are_tried_again(
+    monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
+) -> None:
+    class Failing(Prefetching):
+        def prefetch(self, text: str, verification_info: Mapping[str, Any]) -> None:
+            self.begun.append(text)
+
+        def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+            self.texts.append(text)
+            if text == "c" or (text in "ab" and self.texts.count(text) == 1):
+                raise Retryable("the judge is away")
+            return Score(status=ScoreStatus.SCORED, value=1.0, reason="right", scorer="f", version="1")
+
+    failing = Failing()
+    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: failing)
+    waits: list[float] = []
+    monkeypatch.setattr("scorers.retries.time.sleep", waits.append)
+    scorer = GroupScorer(CONFIG)
+    assert scorer.score(group("a", "b", "c", "d"), worker="w").rewards == (1.0, 1.0, None, 1.0)
+    assert "".join(failing.begun) == "abcd" + "abc" + "c"
+    assert "".join(failing.texts) == "abcd" + "abc" + "c"
+    assert waits == [0.05, 0.1], "one wait for all, then twice as long"
+    scorer.tally.write(link.client, keys, is_due=True)
+    (stats,) = read_stats(link.client, keys)
+    assert (stats.retries, stats.failures) == (4, {"Retryable": 5})
 
 
 def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 import socket
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -597,6 +598,34 @@ def test_closing_ends_what_is_under_way_and_the_endpoint_can_be_used_again(
     endpoint.close()
     assert all(one.cancelled() for one in asked)
     assert said(endpoint) == "True"
+
+
+@pytest.mark.parametrize("way", ["the loop fails at once", "the loop never comes up"])
+def test_a_loop_that_does_not_start_is_said_within_a_deadline(
+    monkeypatch: pytest.MonkeyPatch, build: Build, server: ScriptedEndpoint, way: str
+) -> None:
+    """A process out of descriptors can make no loop: who asked waited for ever."""
+    hanging = threading.Event()
+
+    def run(coroutine: Coroutine[Any, Any, None]) -> None:
+        coroutine.close()
+        if way == "the loop fails at once":
+            raise OSError(errno.EMFILE, "Too many open files")
+        hanging.wait(PATIENCE_S)
+
+    monkeypatch.setattr("scorers.served_model.client.START_S", 0.3)
+    endpoint = build(server)
+    with monkeypatch.context() as broken:
+        broken.setattr("scorers.served_model.client.asyncio.run", run)
+        started = time.monotonic()
+        with pytest.raises(
+            EndpointUnavailable, match="endpoint's thread did not start.*" + server.url
+        ) as said:
+            endpoint.ask([{"role": "user", "content": "2 + 2?"}])
+        assert time.monotonic() - started < PATIENCE_S / 2
+    assert ("Too many open files" in str(said.value)) == (way == "the loop fails at once")
+    hanging.set()
+    assert endpoint.ask([{"role": "user", "content": "2 + 2?"}]).result(PATIENCE_S).text == "True"
 
 
 def test_the_same_question_is_asked_once(server: ScriptedEndpoint, build: Build) -> None:
