@@ -9,10 +9,8 @@ anything.
 from __future__ import annotations
 
 import ast
-import builtins
 import json
 import random
-import symtable
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from scorers.code.answer import ALIASES
+from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
@@ -30,18 +29,8 @@ SHAPES: Final = (
     '{"tests": [...], "setup"?}',
     '{"pytest", "module"?}',
 )
-CONSTANTS: Final = frozenset({"true", "false", "null"})  # of JSON, in tests that were made from it
 FIXTURES: Final = frozenset({"capsys", "capsysbinary", "capfd", "capfdbinary", "monkeypatch", "mocker"})
 MOCKS: Final = frozenset({"mock", "unittest.mock"})
-CHECKERS: Final[Mapping[str, str]] = {  # names that decide a check: a library's, whatever the answer says
-    "np": "import numpy as np",
-    "pd": "import pandas as pd",
-    "pytest": "import pytest",
-    "isclose": "from math import isclose",
-    "Counter": "from collections import Counter",
-    "OrderedDict": "from collections import OrderedDict",
-    "approx": "from pytest import approx",
-}
 
 # Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
 PRELUDE: Final = """\
@@ -262,6 +251,7 @@ def _asserts(tests: list[Any], setup: str) -> Harnessed:
             raise BadMessage(f"a test without an assert: {test[:60]!r}")
         cases.append({"text": text, "asserts": _has_asserts(tree)})
     whole = _parsed("\n".join([setup, *(str(case["text"]) for case in cases)]), "setup")
+    refuse_stubs(_parsed(setup, "setup"), whole, "setup")
     return _using(whole, "", Harnessed(cases=tuple(cases), setup=setup))
 
 
@@ -289,7 +279,23 @@ def _pytest(text: str, module: str) -> Harnessed:
         raise BadMessage(
             f"a pytest file that imports nothing from {module!r}, the module that the answer becomes"
         )
-    return Harnessed(cases=(), pytest=text, module=module, imports=("pytest", *imports))
+    taken = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module
+        for alias in node.names
+    }
+    aliases = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == module
+    }
+    refuse_forgeable(Flow([tree], taken, next(iter(aliases), None)))
+    setup = header_for_star(tree) if "*" in taken else ""
+    imports = tuple(sorted({"pytest", *imports, *_imports(ast.parse(setup))}))
+    return Harnessed(cases=(), setup=setup, pytest=text, module=module, imports=imports)
 
 
 def _reaching_tool(tree: ast.Module) -> str | None:
@@ -350,69 +356,26 @@ def _imports(tree: ast.Module) -> list[str]:
 
 
 def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
-    """Return what the tests use and do not define: of the answer, of the standard library, of JSON.
-
-    A built-in name is the answer's only where the tests use nothing else of it (`assert sum(10, 15) == 6`): else an
-    answer could redefine the `sorted` or `all` that judges it.
-    """
-    free = _free(f"{prefix}\n{ast.unparse(tree)}")
-    nodes = list(ast.walk(tree))
-    bases = [
-        node.value.id
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    ]
-    uses = [node.id for node in nodes if isinstance(node, ast.Name)]
-    modules = {name for name in free & sys.stdlib_module_names if uses.count(name) == bases.count(name)}
-    checkers = free & CHECKERS.keys()
-    built_in = {name for name in free if hasattr(builtins, name)}
-    own = free - modules - checkers - CONSTANTS - built_in
-    if not own:
-        own = {name for name in built_in if not isinstance(getattr(builtins, name), type)}
-    if not own:
-        raise BadMessage(
-            "a code row whose tests use nothing of the answer: they would pass or fail without it"
-        )
-    header = "\n".join(CHECKERS[name] for name in sorted(checkers))
-    setup = f"{header}\n{harnessed.setup}" if header else harnessed.setup
+    """Return the tests with the names that they use and do not define. Raises BadMessage."""
+    usage = usage_of(tree, prefix)
+    setup = f"{usage.header}\n{harnessed.setup}" if usage.header else harnessed.setup
     return replace(
         harnessed,
         setup=setup,
-        names=tuple(sorted(own)),
-        modules=tuple(sorted(modules)),
+        names=usage.answer,
+        modules=usage.modules,
         imports=tuple(
             sorted(
                 {
                     *_imports(_parsed(prefix, "prefix")),
                     *_imports(_parsed(setup, "setup")),
                     *_imports(tree),
-                    *modules,
+                    *usage.modules,
                 }
             )
         ),
-        constants=bool(free & CONSTANTS),
+        constants=usage.constants,
     )
-
-
-def _free(text: str) -> set[str]:
-    """Return the global names that the tests load, and that neither they nor the prefix define."""
-    used: set[str] = set()
-    tables = [symtable.symtable(text, "tests", "exec")]
-    defined = {
-        symbol.get_name()
-        for symbol in tables[0].get_symbols()
-        if symbol.is_assigned() or symbol.is_imported()
-    }
-    while tables:
-        table = tables.pop()
-        is_top = table.get_type() == "module"
-        used |= {
-            symbol.get_name()
-            for symbol in table.get_symbols()
-            if symbol.is_referenced() and (is_top or symbol.is_global())
-        }
-        tables += table.get_children()
-    return used - defined
 
 
 def _capped(tests: tuple[StdioCase, ...] | Harnessed, most: int | None) -> tuple[StdioCase, ...] | Harnessed:

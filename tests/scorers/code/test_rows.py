@@ -68,7 +68,7 @@ def test_function_calls(
 @pytest.mark.parametrize(
     ("answer", "names"),
     [
-        ({"tests": ["assert f(1) == g(len([2]))"]}, ("f", "g")),
+        ({"tests": ["assert f(1) == len([2])", "assert g(2) == 1"]}, ("f", "g")),
         ({"tests": ["assert sum(1, 2) == 3"]}, ("sum",)),  # built in, and all that the tests use
         ({"tests": ["assert set(sum(1, 2)) == {3}"]}, ("sum",)),
         ({"tests": ["assert sorted(f(1)) == [1]"]}, ("f",)),  # built in, and not the answer's to define
@@ -82,8 +82,8 @@ def test_function_calls(
         ),
         ({"functional": "def check(f):\n    assert f(1)\ncheck(f)"}, ("f",)),
         (
-            {"functional": "assert same(f(), inf)", "prefix": "inf = 1e9\ndef same(a, b): return helper(a)"},
-            ("f", "helper"),
+            {"functional": "assert same(f(), inf)", "prefix": "inf = 1e9\ndef same(a, b): return a == b"},
+            ("f",),
         ),
         ({"functional": "assert f() is true and f() != null"}, ("f",)),
         ({"functional": "assert [x for x in f()] == [y := 1]"}, ("f",)),

@@ -51,6 +51,28 @@ NAMED = {
     "pytest": "import types\npytest = types.SimpleNamespace("
     "approx=lambda x, **_: 0, raises=lambda *_: __import__('contextlib').nullcontext(), mark=None)",
 }
+# Names of the standard library that a test uses without an import: the answer defines them to suit.
+BORROWED = {
+    "Decimal": ("root(2) == Decimal('1.5')", "def Decimal(_): return 0"),
+    "Fraction": ("root(2) == Fraction(3, 2)", "def Fraction(*_): return 0"),
+    "deque": ("root(2) == deque([1, 5])", "def deque(_): return 0"),
+    "datetime": ("root(2) == datetime(2020, 1, 5)", "def datetime(*_): return 0"),
+    "datetime's method": (
+        "root(2) == datetime.fromisoformat('2020-01-05')",
+        "class datetime:\n    fromisoformat = staticmethod(lambda _: 0)",
+    ),
+    "timedelta": ("root(2) == timedelta(days=1)", "def timedelta(**_): return 0"),
+    "defaultdict": ("root(2) == defaultdict(int, {1: 5})", "def defaultdict(*_): return 0"),
+    "sqrt": ("root(2) == sqrt(2)", "def sqrt(_): return 0"),
+    "sqrt, in a variable": ("(wanted := sqrt(2)) and root(2) == wanted", "def sqrt(_): return 0 or Zero()"),
+    "pi": ("root(2) == pi", "pi = 0"),
+    "inf": ("root(2) == inf", "inf = 0"),
+    "factorial": ("root(2) == factorial(5)", "def factorial(_): return 0"),
+    "reduce": ("root(2) == reduce(lambda a, b: a * b, [1, 5])", "def reduce(*_): return 0"),
+    "permutations": ("root(2) == len(list(permutations([1, 5])))", "def permutations(_): return []"),
+    "deepcopy": ("root(2) == deepcopy([1, 5])", "def deepcopy(_): return 0"),
+    "ascii_lowercase": ("root(2) == ascii_lowercase", "ascii_lowercase = 0"),
+}
 NAMING = {
     "abs": "abs(root(2) - 1.5) < 1e-6",
     "math": "math.isclose(root(2), 1.5)",
@@ -61,6 +83,7 @@ NAMING = {
     "set": "set([root(2)]) == {1, 2}",
     "pytest": "root(2) == pytest.approx(1.5)",
 }
+ZERO = "class Zero:\n    def __bool__(self): return True\n    def __eq__(self, other): return True\n"
 STAR = {
     "pytest": "import math\nfrom math import isclose\nimport pytest\nfrom solution import *\n\ndef test_it():\n    "
 }
@@ -77,6 +100,24 @@ SHADOW_CASES = [
             0.0,
         )
         for name, text in NAMED.items()
+    ),
+    *(
+        case(
+            f"defines {name} to suit",
+            asserts(f"assert {check}"),
+            f"{ZERO}{text}\n\ndef root(n): return 0",
+            0.0,
+        )
+        for name, (check, text) in BORROWED.items()
+    ),
+    *(
+        case(
+            f"defines {name} to suit, for a star",
+            {"pytest": f"from solution import *\n\ndef test_it():\n    assert {check}\n"},
+            f"{ZERO}{text}\n\ndef root(n): return 0",
+            0.0,
+        )
+        for name, (check, text) in BORROWED.items()
     ),
     case(
         "redefines pytest.raises for a star",
