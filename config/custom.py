@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,6 +21,17 @@ from config.section import Section
 
 class CustomClassError(Exception):
     """A custom class can't be imported or built; the message names the class and says why."""
+
+
+def import_own(module_name: str) -> ModuleType:
+    """Import a user's module: installed, in PYTHONPATH, or in the folder of the start.
+
+    That folder comes last, so that a `config.py` in it is not taken for a package of this program. What the import
+    raises is raised.
+    """
+    if not {"", str(Path.cwd())} & set(sys.path):
+        sys.path.append(str(Path.cwd()))
+    return importlib.import_module(module_name)
 
 
 class CustomSection(Section):
@@ -51,7 +65,7 @@ def build(section: CustomSection, **arguments: Any) -> Any:
 def _import_class(import_path: str) -> Any:
     module_name, _, class_name = import_path.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        found: Any = import_own(module_name)
     except Exception as error:
         raise CustomClassError(f"import_path {import_path}: importing it failed: {error!r}") from error
     for part in class_name.split("."):

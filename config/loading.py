@@ -23,6 +23,7 @@ from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
+from config.places import KEYS, found, shipped
 from config.renamed_keys import current_path
 from config.run import Run
 
@@ -81,9 +82,10 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
             name = word.partition("=")[2] or (rest.pop(0) if rest else "")
             if not name:
                 raise ConfigError("--config needs a file")
-            files.append(list(leaves_of(name, read_yaml(Path(name)))))
+            file = file_of(name)
+            files.append([_placed(leaf, file.parent) for leaf in leaves_of(name, read_yaml(file))])
         elif "=" in word and not word.startswith("-"):
-            words += _from_word(word)
+            words += map(_placed, _from_word(word))
         else:
             raise ConfigError(f"{word!r} is neither --config FILE nor key=value")
     if not files and below is None:
@@ -95,6 +97,19 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
         _refuse_secret(leaf)
     own = list(leaves_of("this program", above or {}))
     return _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
+
+
+def file_of(name: str) -> Path:
+    """Return the file of a configuration: a recipe is found from any folder, as `config/recipes/NAME.yaml`."""
+    file = Path(name)
+    return file if file.exists() else shipped(file) or file
+
+
+def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
+    """Return the leaf with the place that it names, so that it holds from any folder of the start."""
+    if leaf.path not in KEYS or not isinstance(leaf.value, str):
+        return leaf
+    return leaf._replace(value=found(leaf.value, beside))
 
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:

@@ -1,10 +1,29 @@
-"""This module tells which values must be a place on this machine's disk. A name on the hub is OWNER/NAME, or NAME."""
+"""This module tells which values must be a place on this machine's disk, and finds it from any folder.
+
+In: a value of the configuration, and the file that it was written in. Out: the same value, or the place that it means.
+A name on the hub is OWNER/NAME, or NAME. It only looks at the disk; called by `config.loading` and by preflight.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 from config.run import ModelConfig
+
+SHIPPED: Final = Path(__file__).parent / "recipes"  # with the demo's model
+SHIPPED_PARTS: Final = ("config", "recipes")  # how pages and recipes name that folder
+# Keys whose value may be a file or a folder that a run reads.
+KEYS: Final = frozenset(
+    {
+        ("model", "path"),
+        ("data", "train", "path"),
+        ("data", "held_out", "path"),
+        ("learner", "objective", "kl", "reference"),
+        ("learner", "lora", "adapter"),
+    }
+)
 
 
 def is_path(text: str) -> bool:
@@ -15,3 +34,32 @@ def is_path(text: str) -> bool:
 def lacks_model(model: ModelConfig) -> bool:
     """Return whether the model can only be a folder, and that folder is not here."""
     return is_path(model.path) and not Path(model.path).is_dir()
+
+
+def found(text: str, beside: Path | None = None) -> str:
+    """Return the place that `text` names: from the folder of the start, beside the file, or in this program.
+
+    Where there is none, `text` stays: it is a name on the hub, or preflight says that it is missing.
+
+    Args:
+        text: as it was written.
+        beside: the folder of the file that it was written in; None: it was not written in a file.
+    """
+    place = Path(text)
+    if not text or place.is_absolute() or place.exists():
+        return text
+    if beside is not None and (beside / place).exists():
+        return os.path.relpath(beside / place) if _is_below(beside) else str((beside / place).resolve())
+    return str(shipped(place) or text)
+
+
+def shipped(place: Path) -> Path | None:
+    """Return what this program has under the name `config/recipes/...`; None where the name is another, or unknown."""
+    if place.parts[:2] != SHIPPED_PARTS:
+        return None
+    here = SHIPPED.joinpath(*place.parts[2:])
+    return here if here.exists() else None
+
+
+def _is_below(folder: Path) -> bool:
+    return folder.resolve().is_relative_to(Path.cwd())

@@ -235,9 +235,10 @@ class CustomConfig(ScorerSection):
     type: Literal["custom"] = "custom"
     reads: ClassVar[frozenset[str] | None] = None
     import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
-    """`package.module:Class` of a `scorers.scorer.Scorer`, importable where the scorers run."""
+    """`package.module:Class` of a `scorers.scorer.Scorer`, or `package.module:function`, importable where the scorers
+    run."""
     options: dict[str, Any] = {}
-    """Keyword arguments of the class."""
+    """Keyword arguments of the class or the function."""
 
 
 ScorerConfig = Annotated[

@@ -1,22 +1,26 @@
 """A user's scorer is loaded here: `scorers.tasks.NAME: {scorer: {type: custom, import_path: "my_scorer:MyScorer"}}`.
 
-In: the section. Out: a `Scorer`, made of the class at `import_path` and the section's options. The class is imported in
-the process that scores and nowhere else. What the class lacks is named when it is loaded, before it takes a job; what
-it returns is checked each time. docs/scorers.md is the page for authors; `SimpleScorer` the shortest way to a scorer.
+In: the section. Out: a `Scorer`, made of the class or function at `import_path` and the section's options. It is
+imported in the process that scores and nowhere else. What it lacks is named when it is loaded, before it takes a job;
+what it returns is checked each time. docs/scorers.md is the page for authors; a plain function is the shortest way to a
+scorer, `SimpleScorer` the next.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
+import hashlib
+import inspect
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, Final, cast
 
 from broker.errors import Permanent
 from broker.messages import Score
+from config.custom import import_own
 from config.scorer_kinds import CustomConfig
 from scorers.scorer import Counting, Prefetching, Scorer, make_score
 
@@ -92,7 +96,7 @@ def load_scorer(config: CustomConfig) -> Scorer:
 def _build(config: CustomConfig) -> Any:
     module_name, _, class_name = config.import_path.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        found: Any = import_own(module_name)
     except ImportError as error:
         raise CustomScorerError(
             f"import_path {config.import_path}: {error}. It must be importable where the scorers run: installed, in "
@@ -110,9 +114,12 @@ def _build(config: CustomConfig) -> Any:
                 f"import_path {config.import_path}: {module_name} has no {class_name}{hint}"
             )
         found = getattr(found, part)
+    if isinstance(found, FunctionType):
+        return _FunctionScorer(config, found)
     if not isinstance(found, type):
         raise CustomScorerError(
-            f"import_path {config.import_path}: a class is wanted, got {type(found).__name__}"
+            f"import_path {config.import_path}: a class is wanted, got {type(found).__name__}; a plain function of "
+            "(text, verification_info) will do, too"
         )
     try:
         return found(**config.options)
@@ -121,6 +128,45 @@ def _build(config: CustomConfig) -> Any:
             f"{config.import_path} can't be built from the options "
             f"{', '.join(config.options) or '(none)'}: {error}"
         ) from error
+
+
+class _FunctionScorer(SimpleScorer):
+    """This makes a scorer of a function `(text, verification_info)`, the options its keyword arguments.
+
+    The function returns a number from 0 to 1, or that with a reason, None where nobody could tell, or a `Score`. Its
+    version is a digest of its text and its options: what changes a value changes the version.
+    """
+
+    def __init__(self, config: CustomConfig, function: FunctionType) -> None:
+        self._path, self._function, self._options = config.import_path, function, config.options
+        if inspect.iscoroutinefunction(function):
+            raise CustomScorerError(f"{config.import_path} is `async`: a scorer returns its value")
+        try:
+            inspect.signature(function).bind("", {}, **config.options)
+        except TypeError as error:
+            raise CustomScorerError(
+                f"{config.import_path} can't be called as a scorer is, (text, verification_info): {error}"
+            ) from error
+        self.name = function.__name__
+        try:
+            text = inspect.getsource(function)
+        except OSError:  # typed into an interpreter, or made by a program
+            text = function.__code__.co_code.hex()
+        self.version = hashlib.sha256(f"{text}{sorted(config.options.items())}".encode()).hexdigest()[:8]
+
+    def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
+        found = self._function(text, verification_info, **self._options)
+        if isinstance(found, Score):
+            return found
+        if found is None:
+            return self.unscorable(f"{self.name} gave no value")
+        value, reason = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
+        try:
+            return make_score(self, float(value), str(reason) or f"{self.name} gave {float(value):g}")
+        except (TypeError, ValueError) as error:
+            raise CustomScorerError(
+                f"{self._path} must return a number from 0 to 1, or that with a reason, got {found!r:.80}"
+            ) from error
 
 
 class _CheckedScorer:

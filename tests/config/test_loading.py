@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from config.data import DatasetSource
 from config.explanations import ConfigError
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.loading import build_run, from_yaml, load_run, to_yaml
@@ -435,3 +437,57 @@ def test_the_budget_is_max_lag_plus_one_steps_or_less(
         f"learner.groups_in_flight={'' if in_flight is None else in_flight}",
     )
     assert run.budget == budget
+
+
+PLACES = """
+name: own
+model: {path: model}
+data: {train: {type: dataset, path: rows.jsonl}, held_out: {type: dataset, path: openai/gsm8k}}
+"""
+
+
+@pytest.mark.parametrize("start", ["beside", "above", "elsewhere"])
+def test_the_paths_of_a_recipe_hold_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    beside, elsewhere = tmp_path / "a" / "beside", tmp_path / "b"
+    for folder in (beside / "model", elsewhere):
+        folder.mkdir(parents=True)
+    (beside / "run.yaml").write_text(PLACES)
+    (beside / "rows.jsonl").touch()
+    monkeypatch.chdir({"beside": beside, "above": tmp_path / "a", "elsewhere": elsewhere}[start])
+    run = load_run(["--config", os.path.relpath(beside / "run.yaml")])
+    assert isinstance(run.data.train, DatasetSource)
+    assert isinstance(run.data.held_out, DatasetSource)
+    assert Path(run.model.path).resolve() == beside / "model"
+    assert Path(run.data.train.path).resolve() == beside / "rows.jsonl"
+    assert run.data.held_out.path == "openai/gsm8k", "a name on the hub stays one"
+    assert start == "elsewhere" or not Path(run.model.path).is_absolute()
+
+
+def test_what_lies_in_the_folder_of_the_start_comes_first_and_what_is_nowhere_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside" / "model").mkdir(parents=True)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "beside" / "run.yaml").write_text(PLACES)
+    monkeypatch.chdir(tmp_path)
+    run = load_run(["--config", "beside/run.yaml"])
+    assert isinstance(run.data.train, DatasetSource)
+    assert (run.model.path, run.data.train.path) == ("model", "rows.jsonl")
+    set_here = load_run(["--config", "beside/run.yaml", "model.path=./gone"])
+    assert set_here.model.path == "./gone"
+
+
+@pytest.mark.parametrize(
+    "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_a_recipe_and_the_demos_model_are_found_by_their_names_from_any_folder(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = load_run(["--config", f"config/recipes/{recipe.name}"])
+    if "demo" in run.model.path:
+        assert (Path(run.model.path) / "model.safetensors").is_file()
+    mine = load_run(["--config", f"config/recipes/{recipe.name}", "model.path=config/recipes/demo_model"])
+    assert Path(mine.model.path) == ROOT / "config" / "recipes" / "demo_model"

@@ -75,7 +75,7 @@ def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def without_times(text: str) -> list[str]:
-    return re.sub(r"\d+\.\d(?= s\b)|(?<=letter )\d+\.\d", "N", text).splitlines()
+    return re.sub(r"\d+\.\d(?= s\b)|(?<=digits )\d+\.\d", "N", text).splitlines()
 
 
 def test_every_block_of_the_page_is_of_a_kind_that_is_run_here() -> None:
@@ -122,7 +122,7 @@ def test_every_section_of_a_run_on_the_page_is_valid() -> None:
     sections = [yaml.safe_load(block.text)["scorers"] for block in blocks() if block.kind == "yaml"]
     tasks = [ScorersConfig.model_validate(section).tasks for section in sections]
     assert [{name: task.scorer.type for name, task in named.items()} for named in tasks] == [
-        {"letter": "custom"},
+        {"digits": "custom"},
         {"letter": "custom", "essay": "custom"},
         {"judge": "judge", "stem_llm_judge": "judge"},
         {"rubric": "rubric", "tinyv": "tinyv"},

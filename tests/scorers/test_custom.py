@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from config.scorer_kinds import CustomConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
 from scorers.group import GroupScorer
+from tests.support.paths import ROOT
 
 SOURCE = '''
 from broker.messages import Score, ScoreStatus
@@ -63,6 +66,27 @@ class Outer:
     class Inner(Parity): pass
 
 an_instance = Parity()
+
+def even(text, verification_info, *, paid=1.0):
+    """Even numbers are paid."""
+    if text == "broken":
+        return None
+    if text == "said":
+        return 0.5, "half of it"
+    if text == "whole":
+        return Score(status=ScoreStatus.SCORED, value=1.0, reason="its own", scorer="x", version="y")
+    return paid if int(text) % 2 == 0 else False
+
+def odd(text, verification_info):
+    return int(text) % 2 == 1
+
+def too_many(text, verification_info, reference): return 1.0
+
+def too_few(text): return 1.0
+
+def no_number(text, verification_info): return verification_info["answer"]
+
+async def waits(text, verification_info): return 1.0
 '''
 
 
@@ -252,3 +276,77 @@ def test_counts_of_names_that_nobody_knows_are_refused_by_the_class(
     with pytest.raises(CustomScorerError, match=r"served_scorer:Miscounting: take_counts\(\) must return"):
         scorer.score(rollout, worker="w")
     scorer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "reason"),
+    [
+        ("4", 1.0, "even gave 1"),
+        ("5", 0.0, "even gave 0"),
+        ("said", 0.5, "half of it"),
+        ("whole", 1.0, "its own"),
+        ("broken", None, "even gave no value"),
+    ],
+)
+def test_a_plain_function_is_a_scorer_too(text: str, value: float | None, reason: str) -> None:
+    scorer = load_scorer(config("even"))
+    scorer.check_row({"type": "parity"})
+    scorer.self_test()
+    found = scorer.score(text, {"type": "parity"})
+    assert (found.value, found.reason, found.scorer) == (value, reason, "even")
+    scorer.close()
+
+
+def test_the_version_of_a_function_is_its_text_and_its_options() -> None:
+    versions = [load_scorer(section).version for section in (config("even"), config("even"), config("odd"))]
+    assert versions[0] == versions[1] != versions[2]
+    paid = load_scorer(config("even", paid=0.5))
+    assert paid.version != versions[0]
+    assert paid.score("4", {}).value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (
+            config("too_many"),
+            r"too_many can't be called as a scorer is.*missing a required argument: 'reference'",
+        ),
+        (config("too_few"), r"too_few can't be called as a scorer is, \(text, verification_info\): too many"),
+        (config("even", price=1), r"even can't be called.*unexpected keyword argument 'price'"),
+        (config("waits"), r"waits is `async`: a scorer returns its value"),
+    ],
+)
+def test_a_function_that_cant_be_called_is_named_when_it_is_loaded(
+    section: CustomConfig, message: str
+) -> None:
+    with pytest.raises(CustomScorerError, match=message):
+        load_scorer(section)
+
+
+@pytest.mark.parametrize("value", [1.5, -0.5, float("nan"), "one", (1.0, "a", "b"), ("one", ""), [1.0]])
+def test_what_a_function_returns_is_a_number_from_0_to_1_or_refused_for_good(value: Any) -> None:
+    with pytest.raises(CustomScorerError, match=r"one_of_ours:no_number.*a number from 0 to 1"):
+        load_scorer(config("no_number")).score("4", {"answer": value})
+
+
+def test_modules_of_our_names_beside_a_scorer_do_no_harm(tmp_path: Path) -> None:
+    """The folder of the start comes last on the path, and the roles that `up` starts leave it out at first."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("config", "broker", "tasks", "scorers", "learner", "generators", "tools"):
+        (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    (folder / "reward_of_mine.py").write_text("def reward(text, verification_info): return 1.0")
+    program = (
+        "from config.scorer_kinds import CustomConfig; from scorers.custom import load_scorer; "
+        "print(load_scorer(CustomConfig(import_path='reward_of_mine:reward')).score('', {}).value)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("1.0\n", "")

@@ -80,7 +80,7 @@ class _AnsweringProcess:
         )
         with self._out.open("wb") as stdout, self._err.open("wb") as stderr:
             self._process: Popen[bytes] = processes.spawn(
-                command, stdout=stdout, stderr=stderr, env={**os.environ, **OFFLINE}
+                command, stdout=stdout, stderr=stderr, env={**os.environ, **OFFLINE, "PYTHONSAFEPATH": "1"}
             )
 
     def answer(self) -> Answer:

@@ -30,9 +30,13 @@ class Command:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Returns the variables beside the parent's. Output is unbuffered, so that lines are seen as they come."""
+        """Returns the variables beside the parent's.
+
+        Output is unbuffered, so that lines are seen as they come. The folder of the start is not first on Python's
+        path: a user's `config.py` is no package of this program (`config.custom.import_own` finds what is theirs).
+        """
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus))} if self.gpus else {}
-        return {"PYTHONUNBUFFERED": "1", **visible}
+        return {"PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1", **visible}
 
     def __str__(self) -> str:
         visible = [f"CUDA_VISIBLE_DEVICES={','.join(map(str, self.gpus))}"] if self.gpus else []

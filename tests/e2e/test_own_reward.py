@@ -1,0 +1,47 @@
+"""README's example of an own reward, typed as it stands in an empty folder, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+OURS = ("config", "broker", "tasks", "learner", "generators", "tools")
+
+
+def test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = re.findall(r"^```\w+ ([\w.]+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["my_scorer.py", "run.yaml", "rows.jsonl"]
+    for name, content in files:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for name in OURS:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    assert "`millrace up run.yaml`" in text
+    done = subprocess.run(
+        # As the console script does it, whose own folder is first on the path.
+        [sys.executable, "-P", "-m", "tools.main", "up", "run.yaml"],
+        cwd=tmp_path,
+        env={
+            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "",
+            "HF_HUB_OFFLINE": "1",
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        },
+        text=True,
+        capture_output=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "run digits: finished after 20 of 20 steps" in done.stdout
+    steps = [json.loads(line) for line in (tmp_path / "runs/digits/metrics.jsonl").read_text().splitlines()]
+    rewards = [step["reward_mean"] for step in steps if "reward_mean" in step]
+    assert len(rewards) == 20
+    assert 0 < min(rewards) <= max(rewards) < 1, "the function's own values, not a constant"
