@@ -6,7 +6,9 @@ request, so it inherits every library that the parent has imported. It serves re
 it is killed and the next request forks another. It dies with its parent and shares nothing with it but one socket.
 
 What the request brought about (deadline, memory, a crash inside a C library) raises `LimitExceeded`; a child that
-was killed from outside raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces.
+was killed from outside raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces. The
+deadline is one of the wall clock. A child that had little processor time until then was kept from its work by a machine
+with more to do, which raises `ChildDied` too.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ Reply = dict[str, Any]
 
 MEMORY_BYTES: Final = 4 << 30  # address space beyond what the parent had mapped at the fork
 RECURSION_FRAMES: Final = 1000  # for the target, however deep the parent's stack was at the fork
+STARVED_SHARE: Final = 0.25  # of the deadline as processor time: a child with less was not let run
+MEASURABLE_S: Final = (
+    0.5  # the least deadline of which that is asked: the kernel counts in hundredths of a second
+)
 LOOK_S: Final = 0.05  # between two looks at a child that may have to give way
 LAST: Final = 19  # the lowest priority there is
 EXIT_MEMORY: Final = 77  # the child's exit status when an allocation failed
@@ -51,7 +57,7 @@ class LimitExceeded(Exception):
 
 
 class ChildDied(Retryable):
-    """The child was killed from outside, or could not be started."""
+    """The child was killed from outside, could not be started, or was hardly let run."""
 
 
 class KillableChild:
@@ -91,20 +97,28 @@ class KillableChild:
             timeout_s: seconds from now to the reply, the fork included; then the child is killed.
         Raises:
             LimitExceeded: no reply within `timeout_s`, out of memory, or a crash; this child is gone.
-            ChildDied: killed from outside; try again.
+            ChildDied: killed from outside, or without a quarter of `timeout_s` in processor time when that was over,
+                unless it had to give way; try again.
             RuntimeError: the target raised, with its traceback: a bug in it.
         """
         deadline = time.monotonic() + timeout_s
         link = self._link or self._fork()
+        has_yielded = False
+        before_s = self._cpu_s()
         try:
-            before_s = self._cpu_s() if self._give_way_s is not None else 0.0
             _send(link, request, deadline)
             has_yielded = self._give_way_s is not None and self._give_way(
                 link, deadline, before_s + self._give_way_s
             )
             envelope = _receive(link, deadline)
         except TimeoutError:
+            had_s = self._cpu_s() - before_s
             self.close()
+            if not has_yielded and timeout_s >= MEASURABLE_S and had_s < STARVED_SHARE * timeout_s:
+                raise ChildDied(
+                    f"the scoring child had {had_s:.2f} s of processor time within its deadline of "
+                    f"{timeout_s:g} s: this machine has more to do than it can"
+                ) from None
             raise LimitExceeded(f"deadline of {timeout_s:g} s") from None
         except (EOFError, ConnectionError) as error:
             raise self._autopsy() from error

@@ -152,7 +152,7 @@ class _Session:
         def live() -> None:
             try:
                 asyncio.run(self._live(is_ready))
-            except Exception as error:  # noqa: BLE001 - the thread's end, which whoever waits for it has to hear of
+            except Exception as error:
                 if is_ready.done():
                     raise
                 is_ready.set_exception(error)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,10 @@ def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case eac
                 flag.unlink()
                 sum(range(10**12))
             return {"said": "in time"}
+        case "burn":
+            while time.process_time() < float(request["cpu_s"]):
+                pass
+            return {}
         case "segfault":
             ctypes.string_at(0)
         case "exit":
@@ -127,6 +132,47 @@ def test_a_request_that_hangs_twice_costs_the_deadline_once(child: KillableChild
         child.ask_with_fresh_child_retry({"do": "spin"}, 0.6)
     assert 0.6 <= time.monotonic() - started < 3
     assert child.pid is None
+
+
+def test_a_child_that_got_no_processor_time_is_the_machines_doing_and_not_the_answers(
+    child: KillableChild,
+) -> None:
+    """A stopped process stands for one that a busy machine never lets run."""
+    pid = pid_of(child)
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ChildDied, match=r"had [0-9.]+ s of processor time within its deadline of 0\.6 s"):
+        child.ask({"do": "echo", "text": "late"}, timeout_s=0.6)
+    assert child.pid is None
+    assert state_of(pid) is None
+    assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
+    os.kill(pid_of(child), signal.SIGSTOP)
+    with pytest.raises(ChildDied):  # at the first attempt: a second one would have no more
+        child.ask_with_fresh_child_retry({"do": "echo", "text": "late"}, 1.2)
+
+
+def test_a_child_that_works_is_held_to_its_deadline_whatever_it_did_before(child: KillableChild) -> None:
+    """The processor time of earlier requests is not this one's, and a hang on a busy machine stays a hang."""
+    child.ask({"do": "burn", "cpu_s": 0.5}, timeout_s=10)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    with pytest.raises(ChildDied):
+        child.ask({"do": "echo", "text": "late"}, timeout_s=0.6)
+    with pytest.raises(LimitExceeded, match=r"deadline of 0\.6 s"):
+        child.ask({"do": "spin"}, timeout_s=0.6)
+
+
+def test_a_child_that_gave_way_is_held_to_its_deadline_however_little_it_got() -> None:
+    """It was sent to the end of the queue on purpose, so that what hangs costs the others little."""
+    child = KillableChild(act, give_way_s=0.1)
+    try:
+        pid = pid_of(child)
+        stopper = threading.Timer(0.4, lambda: os.kill(pid, signal.SIGSTOP))
+        stopper.start()
+        with pytest.raises(LimitExceeded, match="deadline of 4 s"):
+            child.ask({"do": "spin"}, timeout_s=4.0)
+        stopper.join()
+    finally:
+        child.close()
 
 
 def test_a_child_that_dies_by_itself_is_not_asked_again(child: KillableChild) -> None:
