@@ -3,7 +3,8 @@
 In: what the tests do with the answer's names. Out: data that C sent, as built-in types, or further stand-ins. Using
 one asks C, except for what decides a check: comparison is identity here, the truth of a stand-in is an error, and `in`
 goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained,
-and none can through an operator, `weighed` says how.
+and none can through an operator, `weighed` says how. Nor does a special name cross on which a library acts: numpy would
+read its own memory where an object's `__array_interface__` points, and `typing` evaluates `__annotations__`.
 Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test.
 
 What an honest answer can't do through this, and the tests of a row should not ask for: be compared, ordered or tested
@@ -36,6 +37,11 @@ TEST_TOOLS = {
     "antigravity",
     "this",
 }  # no modules or exceptions of these
+TOLD = {
+    "__dict__",
+    "__name__",
+    "__qualname__",
+}  # of the special names that no method here has: these are looked at
 FORWARDED = {  # special method -> operation in C
     "next": "next",
     "iter": "iter",
@@ -76,7 +82,9 @@ class Remote:
         object.__setattr__(self, "_kinds", kinds)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the object, as data or as another stand-in."""
+        """Return an attribute of the object, as data or as another stand-in. Raises AttributeError for a protocol's."""
+        if name[:2] == "__" == name[-2:] and name not in TOLD:
+            raise AttributeError(f"{name!r} of an object of the program is not told")
         return self._link.ask("op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -95,10 +103,10 @@ class Remote:
         return any(item is wanted or item == wanted for item in self)  # type: ignore[attr-defined]
 
     def __enter__(self) -> Any:
-        return self.__getattr__("__enter__")()
+        return self._link.ask("op", "attr", self, "__enter__")()
 
     def __exit__(self, *_: object) -> None:
-        self.__getattr__("__exit__")(None, None, None)
+        self._link.ask("op", "attr", self, "__exit__")(None, None, None)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, Remote) and self._reference in instance._kinds

@@ -1,0 +1,157 @@
+"""What a library does with an object of the answer, beside the tests: no protocol of the object's reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
+from scorers.code.scorer import CodeTests
+from scorers.sandbox.choice import tried
+from scorers.sandbox.harness.link import Link
+from scorers.sandbox.harness.remote import Remote, RemoteCallable
+from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.program import Prepared, Program, SandboxMissing
+from scorers.sandbox.walls.seccomp import Walls
+
+ACTED_ON = (
+    *("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__"),
+    *("__array_priority__", "__array_wrap__", "__array_finalize__", "__array_namespace__"),
+    *("__cuda_array_interface__", "__dlpack__", "__dlpack_device__", "__dataframe__", "__buffer__"),
+    *("__index__", "__complex__", "__fspath__", "__length_hint__", "__bytes__", "__trunc__", "__missing__"),
+    *("__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__setstate__"),
+    *(
+        "__annotations__",
+        "__globals__",
+        "__wrapped__",
+        "__signature__",
+        "__code__",
+        "__closure__",
+        "__func__",
+    ),
+    *("__self__", "__text_signature__", "__isabstractmethod__", "__dataclass_fields__", "__await__"),
+    *(
+        "__aiter__",
+        "__anext__",
+        "__mro_entries__",
+        "__subclasscheck__",
+        "__set_name__",
+        "__path__",
+        "__loader__",
+    ),
+    *("__html__", "__rich__", "__rich_repr__", "__pydantic_core_schema__", "__sympy__"),
+)
+
+
+class Deaf:
+    """A link that notes what is asked of the answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def ask(self, *question: Any) -> Any:
+        self.asked.append(question)
+        return {"data": (1, False)}
+
+
+@pytest.mark.parametrize("kind", [Remote, RemoteCallable])
+@pytest.mark.parametrize("name", ACTED_ON)
+def test_no_special_name_that_a_library_acts_on_is_asked_of_the_answer(kind: type[Remote], name: str) -> None:
+    link = Deaf()
+    remote = kind(cast("Link", link), 1, ())
+    assert not hasattr(remote, name)
+    assert link.asked == []
+
+
+@pytest.mark.parametrize("name", ["value", "_private", "__dict__", "__name__", "__qualname__", "__mangled"])
+def test_what_tests_look_at_is_asked_of_the_answer(name: str) -> None:
+    link = Deaf()
+    remote = Remote(cast("Link", link), 1, ())
+    assert getattr(remote, name) == {"data": (1, False)}
+    assert link.asked == [("op", "attr", remote, name)]
+
+
+class WithNumpy:
+    """A sandbox whose Python has numpy, as a server's or a machine's may."""
+
+    def __init__(self, sandbox: LocalSandbox) -> None:
+        self._sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
+        return self._sandbox.prepare(replace(program, alone=("numpy",)))
+
+
+@pytest.fixture(scope="module", params=[Walls.BUBBLEWRAP, Walls.LANDLOCK])
+def scorer(request: pytest.FixtureRequest) -> Iterator[CodeTests]:
+    """Behind these walls; skipped where this machine lacks them, or its Python can't load this numpy."""
+    try:
+        sandbox = tried(request.param)
+    except SandboxMissing as error:
+        pytest.skip(str(error))
+    built = CodeTests(
+        CodeConfig(case_timeout_s=20.0), ScorersConfig(), cast("LocalSandbox", WithNumpy(sandbox))
+    )
+    if judged(built, "import numpy\ndef root(n): return 1", "root(2) == 1") != 1.0:
+        built.close()
+        pytest.skip("the Python of the sandbox can't load the numpy of this environment")
+    yield built
+    built.close()
+
+
+def judged(scorer: CodeTests, program: str, check: str) -> float | None:
+    row = {"type": "code", "answer": {"tests": [f"assert {check}"]}}
+    return scorer.score(f"```python\n{program}\n```", row).value
+
+
+# Eight bytes that lie at the same address in both processes: the tests' numpy would read its own memory there.
+POINTER = """
+import sys
+sample = sys.modules["__main__"]._SAMPLE
+class Pointer:
+    interface = {"shape": (8,), "typestr": "|u1", "version": 3, "data": (id(sample) + bytes.__basicsize__ - 1, True)}
+    def __getattr__(self, name):
+        if name == "__array_interface__": return self.interface
+        raise AttributeError(name)
+def root(n): return Pointer()
+"""
+BYTES = """
+class Bytes:
+    __array_interface__ = {"shape": (8,), "typestr": "|u1", "version": 3, "data": bytes(range(8))}
+def root(n): return Bytes()
+"""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "np.array_equal(root(2), np.arange(8))",
+        "np.allclose(root(2), range(8))",
+        "np.asarray(root(2)).tolist() == [0, 1, 2, 3, 4, 5, 6, 7]",
+        "np.array(root(2)).sum() == 28",
+    ],
+)
+@pytest.mark.parametrize("program", [POINTER, BYTES])
+def test_numpy_beside_the_tests_reads_no_memory_for_an_object(
+    scorer: CodeTests, program: str, check: str
+) -> None:
+    assert judged(scorer, program, check) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("program", "check"),
+    [
+        ("import numpy as np\ndef root(n): return np.arange(8)", "np.array_equal(root(2), np.arange(8))"),
+        ("def root(n): return [1.0, 2.0]", "np.allclose(root(2), [1, 2 + 1e-12])"),
+        ("import numpy as np\ndef root(n): return np.eye(n)", "np.asarray(root(2)).sum() == 2"),
+    ],
+)
+def test_an_honest_array_travels(scorer: CodeTests, program: str, check: str) -> None:
+    assert judged(scorer, program, check) == 1.0
