@@ -105,5 +105,6 @@ resolve: $(INSTALLED)  ## do both extras resolve, for Python 3.11 and 3.12?
 	@scripts/lock.sh check
 
 clean:           ## remove the environment and caches; runs stay
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@if [ -L .venv ]; then echo "clean: .venv is a link to $$(readlink .venv), and stays"; else rm -rf .venv; fi
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

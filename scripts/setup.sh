@@ -61,6 +61,12 @@ install_torch_cpu() {
         die "no CPU build of $torch: let pip know of one (PIP_FIND_LINKS, PIP_INDEX_URL), or reach $TORCH_CPU_INDEX"
 }
 
+# An environment behind a link is somebody else's, too.
+if [ -L .venv ]; then
+    [ -d .venv ] || die ".venv is a link to $(readlink .venv), which leads nowhere: remove the link"
+    say ".venv is a link to $(readlink .venv), and stays as it is; remove the link for an environment of this folder's own"
+    exit 0
+fi
 make_venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
 read_pip_settings .venv/bin/python

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from config.explanations import ConfigError
-from config.generators import HfEngineConfig, VllmEngineConfig
+from config.generators import VllmEngineConfig
+from config.learner import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
 from tools.doctor.findings import Check, Finding, Level
@@ -59,11 +60,18 @@ def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) 
 def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
     """Looks whether the engine and the learner can start on this machine's devices, with what is installed."""
     engine = run.generators.engine
-    library = {VllmEngineConfig: "vllm", HfEngineConfig: "transformers"}.get(type(engine), "")
-    if library and not version_of(library, machine.has):
+    needed = {
+        "vllm": isinstance(engine, VllmEngineConfig),
+        "transformers": True,
+        "torch": True,
+        "deepspeed": isinstance(run.learner.backend, DeepSpeedConfig),
+    }
+    lacking = [name for name, is_needed in needed.items() if is_needed and not version_of(name, machine.has)]
+    if lacking:
+        extra = "gpu" if machine.has_gpu else "cpu"
         yield ENGINE.problem(
-            f"generators.engine.type={engine.type}: {library} is not installed",
-            do="make setup, or pip install 'millrace[cpu]' or 'millrace[gpu]'",
+            f"{', '.join(lacking)}: not installed, and the engine {engine.type} or the learner needs it",
+            do=f"make setup, or pip install 'millrace[{extra if 'vllm' in lacking else 'model'}]'",
         )
     elif not machine.has_gpu:
         yield from kv_cache(run)
