@@ -1,20 +1,26 @@
 """The scorer's end of its supervisors: starting them, handing them orders, letting go of them.
 
 In: an `Order`. Out: an `Outcome`, or `SandboxUnavailable`. `scorers.sandbox.local.sandbox` keeps one `Supervisors` a
-sandbox; as many of them live as orders were given at the same time. A fork of the scorer starts its own.
+sandbox; as many of them live as orders were given at the same time. A fork of the scorer starts its own. The folder of
+a scorer that was killed together with its supervisors is removed by the next one: its lock is no longer held.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from scorers.sandbox.local.execution import SETUP_S
 from scorers.sandbox.local.folders import remove_folder
@@ -23,6 +29,9 @@ from scorers.sandbox.local.orders import Order, receive_report, send_order
 from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
 
 PROGRAM = ("-m", "scorers.sandbox.local.supervisor_process")
+PREFIX: Final = "millrace-sandbox-"
+LOCK: Final = "lock"  # a file in the folder, locked while its scorer lives
+FORGOTTEN_S: Final = 86_400.0  # without a change, after which a folder that has no lock is nobody's
 GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 
@@ -92,6 +101,7 @@ class Supervisors:
         self._lock = threading.Lock()
         self._idle: list[Supervisor] = []
         self._base: Path | None = None
+        self._lease: BinaryIO | None = None  # the folder's lock
         self._owner = 0
 
     def base(self) -> Path:
@@ -104,6 +114,7 @@ class Supervisors:
             if self._owner != os.getpid():
                 for supervisor in self._idle:
                     supervisor.release()
+                self._let_go()  # the parent's lock goes on
                 self._idle, self._base, self._owner = [], None, os.getpid()
             if self._base is None:
                 with unavailable("no folder for programs, or nobody to watch over it"):
@@ -111,17 +122,29 @@ class Supervisors:
             return self._base
 
     def _found(self) -> Path:
-        base = Path(tempfile.mkdtemp(prefix="millrace-sandbox-"))
+        sweep(Path(tempfile.gettempdir()))
+        base = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
+            aside = base / f"{LOCK}.new"
+            self._lease = aside.open("wb")
+            fcntl.flock(self._lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            aside.rename(base / LOCK)  # locked before anybody can find it
             gid = Identity.choose().gid
             if gid is not None:
                 os.chown(base, -1, gid)
                 base.chmod(0o710)
             self._idle.append(Supervisor(base))  # watches over the folder from now on
         except OSError:
+            self._let_go()
             remove_folder(base)
             raise
         return base
+
+    def _let_go(self) -> None:
+        """Close the lock, which is given up where no other process has it."""
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
 
     def run(self, order: Order) -> Outcome:
         """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
@@ -146,7 +169,30 @@ class Supervisors:
                 supervisor.end()
             if self._base is not None:
                 remove_folder(self._base)
+            self._let_go()
             self._idle, self._base = [], None
+
+
+def sweep(temporary: Path) -> None:
+    """Remove this user's folders whose scorers were killed; one that can't be removed stays."""
+    for folder in temporary.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                _sweep_folder(folder, age_s=time.time() - status.st_mtime)
+
+
+def _sweep_folder(folder: Path, *, age_s: float) -> None:
+    """Remove a folder that nobody has. Raises OSError where somebody has it."""
+    try:
+        lock = (folder / LOCK).open("rb")
+    except FileNotFoundError:  # of an earlier version, or a scorer that is just starting
+        if age_s > FORGOTTEN_S:
+            remove_folder(folder)
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_folder(folder)
 
 
 @contextmanager
