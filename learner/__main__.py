@@ -93,12 +93,12 @@ def _check_places(run: Run) -> None:
 
 def _is_finished(run: Run) -> bool:
     """Return whether the run's folder says that the run has finished; log it then."""
-    from learner.status import has_reached_end, read_status
+    from learner.status import has_reached_end, read_status, where_the_model_is
 
     status = read_status(run.folder)
     is_finished = status.get("status") == "finished" and has_reached_end(run, int(status.get("version", 0)))
     if is_finished:
-        log.info("run %s is finished; its model is in %s", run.name, run.folder / "model")
+        log.info("run %s is finished; %s", run.name, where_the_model_is(run.folder))
     return is_finished
 
 

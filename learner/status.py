@@ -197,6 +197,17 @@ def has_reached_end(run: Run, version: int) -> bool:
     return version >= learner.steps and not learner.steps_follow_epochs
 
 
+def where_the_model_is(folder: Path) -> str:
+    """Say where a finished run's model is, which may be in a folder that this machine does not have.
+
+    Args:
+        folder: of the run, as this process is configured.
+    """
+    if (folder / "model").is_dir():
+        return f"its model is in {folder / 'model'}"
+    return "its model is in the folder of the learner that finished it, and none of it is here: runs_dir=..."
+
+
 def read_status(folder: Path) -> dict[str, Any]:
     """Return what status.json in a run's folder says; empty where there is none."""
     try:

@@ -25,7 +25,7 @@ from broker.keys import Keys
 from broker.protocol.run_reader import RunReader
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
-from learner.status import has_reached_end, read_status
+from learner.status import has_reached_end, read_status, where_the_model_is
 from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
 log = logging.getLogger(__name__)
@@ -126,12 +126,12 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
     status = redis.status() or read_status(run.folder).get("status", "")
     steps = history.ledger.steps
     if status == "finished" and (not steps or has_reached_end(run, steps[-1]["step"] + 1)):
-        raise AlreadyFinished(f"run {run.name} is finished; its model is in {run.folder / 'model'}")
+        raise AlreadyFinished(f"run {run.name} is finished; {where_the_model_is(run.folder)}")
     if not history.has_begun:
         if redis.position() > 0:
             raise NameTaken(
-                f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in "
-                f"{run.folder / 'journal'}: give its runs_dir=..., begin under another name: name=..., or "
+                f"redis at {link.address} holds groups of a run {run.name}, whose journal is not in this "
+                "learner's runs_dir: give its own, runs_dir=..., begin under another name: name=..., or "
                 f"remove what is left of it: millrace rm {run.name}"
             )
         return history

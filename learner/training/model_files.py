@@ -53,7 +53,7 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
     Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.
 
     Raises:
-        OSError: there is no such model; the message is that of transformers.
+        OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -68,6 +68,7 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
         config=config,
         dtype=getattr(torch, model.dtype),
         attn_implementation=attention,
+        use_safetensors=True,  # any other file of weights is a pickle, which may run code
         **arguments,
     )
     if gradient_checkpointing:

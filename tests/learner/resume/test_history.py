@@ -66,6 +66,7 @@ def test_a_finished_run_is_done_already_unless_more_steps_are_asked_for(
     status.begin(0)
     status.end("finished", "", 4)
     redis(link)
+    (run.folder / "model").mkdir()
     with pytest.raises(AlreadyFinished, match=r"run test is finished; its model is in .*test/model"):
         look(resuming(run, "auto", steps=4), link, keys)
     assert look(resuming(run, "auto", steps=5), link, keys).has_begun
@@ -118,6 +119,29 @@ def test_a_living_learner_of_another_folder_is_named(
     link.client.hset(keys.alive("learner", name), mapping={"pid": "77"})
     with pytest.raises(NameTaken, match=rf"has a living learner \({name}\)"):
         look(run, link, keys)
+
+
+@pytest.mark.parametrize("has_begun_here", [True, False])
+def test_a_second_learner_of_a_finished_run_names_no_folder_that_is_not_here(
+    tmp_path: Path, run: Run, link: RedisLink, keys: Keys, *, has_begun_here: bool
+) -> None:
+    Status(run, link, keys).end("finished", "", 4)
+    second = make_run(tmp_path / "second", learner={"steps": 4})
+    if has_begun_here:
+        begin(second, steps=4)
+    with pytest.raises(AlreadyFinished, match="run test is finished; its model is in") as refused:
+        look(second, link, keys)
+    assert str(second.folder) not in str(refused.value)
+    assert "none of it is here" in str(refused.value)
+
+
+def test_groups_of_a_run_that_is_elsewhere_are_refused_without_a_path_that_is_not_here(
+    run: Run, link: RedisLink, keys: Keys
+) -> None:
+    link.client.hset(keys("cursor"), "position", 12)
+    with pytest.raises(NameTaken, match=r"whose journal is not in this learner's runs_dir") as refused:
+        look(run, link, keys)
+    assert str(run.folder) not in str(refused.value)
 
 
 def test_the_heartbeat_of_a_learner_that_died_here_stops_nobody(

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from broker.checksums import file_checksum
 from config.run import ModelConfig
-from learner.training.model_files import _TYPES, INDEX, in_parts, write_folder, write_safetensors
+from learner.training.model_files import _TYPES, INDEX, in_parts, load_model, write_folder, write_safetensors
 from tests.support.tiny import write_tiny_model
 
 
@@ -88,3 +88,24 @@ def test_a_small_model_is_one_file(tmp_path: Path) -> None:
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
     assert INDEX not in names
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+class Touch:
+    """What a pickled file may do when it is read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return (Path.touch, (self.file,))
+
+
+@pytest.mark.parametrize("weights", ["tensors", "program"])
+def test_weights_that_are_no_safetensors_are_refused_unread(tmp_path: Path, weights: str) -> None:
+    folder, touched = write_tiny_model(tmp_path / "model"), tmp_path / "touched"
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors if weights == "tensors" else Touch(touched), folder / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        load_model(ModelConfig(path=str(folder)), attention="sdpa", gradient_checkpointing=False)
+    assert not touched.exists()
