@@ -200,7 +200,7 @@ def score_row(
     with _lock:
         _process = _process or RowWorkerClient(all_tasks())
         try:
-            task, info = route(_record(verification_info), _process.config.tasks)
+            task, info = route(record_of(verification_info), _process.config.tasks)
         except BadMessage as error:
             raise ValueError(str(error)) from None
         process = _process
@@ -210,6 +210,11 @@ def score_row(
             process = _judging[judge_url]
         line = json.dumps({TEXT_KEY: llm_output, "task": task, "verification_info": info}).encode("ascii")
         result = process.result(line)
+    return score_of(result, task)
+
+
+def score_of(result: Result, task: str) -> Score:
+    """Return a result's score. Raises ValueError for an error that the row is to blame for, else ScoringFailed."""
     if result["status"] == "error":
         raise (
             ValueError(result["reason"])
@@ -227,7 +232,7 @@ def score_row(
     )
 
 
-def _record(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
+def record_of(verification_info: str | Mapping[str, Any]) -> Mapping[str, Any]:
     """Put a row around a bare verification_info; a row stays as it is. Raises BadMessage."""
     info: Any = verification_info
     if isinstance(info, str):

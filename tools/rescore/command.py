@@ -3,7 +3,7 @@
 In: the run's journal, its `config.yaml`, and a task of its `scorers` section or of another one. Out: the confusion
 between the two scorings, in how many groups an advantage changes its sign, and where the scorings differ most. `--out`
 keeps each completion's two scores in a file. The verb reads only, needs no Redis, and may be asked of a run that goes
-on. Processes of its own score (`tools.score.row_workers`), as for `millrace score`. What can't be read or scored is
+on. Processes of its own score (`scorers.rows.row_workers`), as for `millrace score`. What can't be read or scored is
 named and counted, and stops nothing.
 """
 
@@ -34,11 +34,11 @@ from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
 from scorers.reward.combine import reward_of
+from scorers.rows.judged_lines import asks
+from scorers.rows.row_workers import RowWorkers
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
 from tools.journal.rows import NotInJournal, Steps, ranges
 from tools.rescore.comparison import Comparison, Rescored, score_json
-from tools.score.judged_lines import asks
-from tools.score.row_workers import RowWorkers
 
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # for each worker, groups that are read and not scored yet

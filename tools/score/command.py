@@ -2,8 +2,8 @@
 
 In: a file or standard input. Out: results on standard output or in a file, written as they come; progress and a summary
 on standard error. A thread reads. As many threads as there are workers each wait for a process that scores
-(`tools.score.row_workers`). A thread waits for the process of all lines that a served model judges
-(`tools.score.judged_lines`). The main thread writes. Memory holds a few lines a worker, and the results that wait for
+(`scorers.rows.row_workers`). A thread waits for the process of all lines that a served model judges
+(`scorers.rows.judged_lines`). The main thread writes. Memory holds a few lines a worker, and the results that wait for
 an earlier line. Whatever is wrong with a line is its result; what is wrong with the file ends the command.
 """
 
@@ -34,9 +34,9 @@ from config.loading import load_run
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import Result, failure
+from scorers.rows.judged_lines import JudgedLines, asks
+from scorers.rows.row_workers import RowWorkers
 from tools.arguments import UsageError, add_workers
-from tools.score.judged_lines import JudgedLines, asks
-from tools.score.row_workers import RowWorkers
 
 MAX_LINE_BYTES: Final = 64 << 20  # a longer line is an error, and is not held
 WAITING_RESULTS: Final = 4096  # results that an earlier line holds up, before reading waits too

@@ -19,6 +19,7 @@ from config.endpoint import EndpointConfig
 from config.scorer_kinds import JudgeConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
+from scorers.rows.judged_lines import AHEAD, JudgedLines
 from tests.conftest import ROOT
 from tests.support.endpoint_server import (
     FAILING,
@@ -34,7 +35,6 @@ from tests.support.groups import a_prompt, a_rollout
 from tests.support.waiting import wait_until
 from tools.main import main
 from tools.rescore.command import Rescorer
-from tools.score.judged_lines import AHEAD, JudgedLines
 
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 PATIENCE_S = 120.0  # of a busy machine

@@ -1,4 +1,4 @@
-"""Processes that score lines, for the verbs that score a file or a journal: `millrace score` and `millrace rescore`.
+"""Processes that score lines, for `score_many` and the verbs that score a file or a journal.
 
 In: pieces of work, each for one process. Out: a future of each piece. As many threads as processes wait for them. A
 process starts with its first line; an idle process that has started is taken before one that has not.
@@ -44,6 +44,15 @@ class RowWorkers:
         self._threads.shutdown(cancel_futures=is_interrupted)
         for process in self._processes:
             process.close()
+
+    def pids(self) -> list[int]:
+        """Returns the ids of the processes that have started."""
+        return [pid for process in self._processes if (pid := process.pid) is not None]
+
+    def release(self) -> None:
+        """Lets go of the processes without a word to them: in a fork they are the parent's."""
+        for process in self._processes:
+            process.release()
 
     def _do(self, work: Callable[[RowWorkerClient], T]) -> T:
         process = self._idle.get()

@@ -1,8 +1,9 @@
 """Lines that a served model judges go to one process, which has the calls of many lines under way at once.
 
-In: lines as `scorers.child.row_worker` reads them. Out: a future of each line's result. For `millrace score`, whose
-other lines go one to a process. A call that fails is begun anew, as often as `scorers.retries` says. It begins once all
-calls begun with it are done, beside all others that failed. So they wait together for a judge that is away.
+In: lines as `scorers.child.row_worker` reads them. Out: a future of each line's result. For `score_many` and
+`millrace score`, whose other lines go one to a process. A call that fails is begun anew, as often as `scorers.retries`
+says. It begins once all calls begun with it are done, beside all others that failed. So they wait together for a judge
+that is away.
 """
 
 from __future__ import annotations
@@ -84,6 +85,14 @@ class JudgedLines:
         if self._thread is not None:
             self._thread.join()
         self._process.close()
+
+    def pids(self) -> list[int]:
+        """Returns the id of the process, where it has started."""
+        return [] if self._process.pid is None else [self._process.pid]
+
+    def release(self) -> None:
+        """Lets go of the process without a word to it: in a fork it is the parent's."""
+        self._process.release()
 
     def _work(self) -> None:
         """Serves until `close`; what the process can't do is the failure of every line that is left."""
