@@ -73,8 +73,9 @@ def score_together(
         if number > 1:
             time.sleep(min(wait_s, LONGEST_WAIT_S))
             wait_s *= 2
-            for text in failed if isinstance(scorer, Prefetching) else ():
-                scorer.prefetch(text, verification_info)
+            if isinstance(scorer, Prefetching):
+                for text in failed:
+                    scorer.prefetch(text, verification_info)
         again, failed = list(failed) if number > 1 else list(texts), {}
         for text in again:
             try:
@@ -87,11 +88,11 @@ def score_together(
                 failed[text] = error
         if not failed:
             break
-    for text, error in failed.items():
+    for text, last in failed.items():
         scores[text] = Score(
             status=ScoreStatus.UNSCORABLE,
             value=None,
-            reason=f"not scored in {tries} {'try' if tries == 1 else 'tries'}: {error}",
+            reason=f"not scored in {tries} {'try' if tries == 1 else 'tries'}: {last}",
             scorer=scorer.name,
             version=scorer.version,
             seconds=time.monotonic() - started,

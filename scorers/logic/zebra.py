@@ -132,7 +132,7 @@ def compatible_share(value: Any, answer: str) -> PuzzleResult:
     expected = structure(value, "zebra")["rows"]
     try:
         found = read_literal(answer)
-        rows = found["rows"] if isinstance(found, dict) else None
+        rows: Any = found["rows"] if isinstance(found, dict) else None
         pairs = [
             (rows[row][column], cell)
             for row, cells in enumerate(expected)

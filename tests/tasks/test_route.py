@@ -333,7 +333,7 @@ def test_a_row_for_reasoning360s_judges_brings_its_question(
     ids=lambda row: row["data_source"],
 )
 def test_the_arguments_of_verls_compute_score_are_the_row_that_they_come_from(row: dict[str, Any]) -> None:
-    arguments = {key: row[key] for key in ("data_source", "extra_info") if key in row}
+    arguments: dict[str, Any] = {key: row[key] for key in ("data_source", "extra_info") if key in row}
     arguments |= {"ground_truth": row["reward_model"]["ground_truth"]}
     of_the_row = route({key: value for key, value in row.items() if key != "prompt"})
     assert route(arguments) == of_the_row

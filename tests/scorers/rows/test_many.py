@@ -97,7 +97,7 @@ def test_a_row_that_can_not_be_used_is_named_by_its_place() -> None:
             score_many([("\\boxed{72}", MATH), ("\\boxed{72}", row), ("\\boxed{72}", MATH)], workers=1)
     assert many.pids() == [], "nothing has begun"
     broken = {"type": "gsm8k", "answer": {"value": "many"}}
-    with pytest.raises(ValueError, match="pair 1: .* with a number for an answer"):
+    with pytest.raises(ValueError, match=r"pair 1: .* with a number for an answer"):
         score_many([("\\boxed{72}", MATH), ("\\boxed{72}", broken)], workers=1)
     assert [one.value for one in score_many([("\\boxed{72}", MATH)] * 2, workers=1)] == [1.0, 1.0]
 
