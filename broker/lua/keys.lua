@@ -35,6 +35,17 @@ local function header(stream, entry, wanted)        -- a field of an entry, or n
   return nil, true
 end
 
+local function without_payload(fields)              -- of an entry, field after field with its value
+  local kept = {}
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'payload' then
+      kept[#kept + 1] = fields[i]
+      kept[#kept + 1] = fields[i + 1]
+    end
+  end
+  return kept
+end
+
 local function exists(stream, entry)
   return STREAMS[stream] and #redis.call('XRANGE', STREAMS[stream], entry, entry) == 1
 end

@@ -96,8 +96,21 @@ class Consumer:
         reply = self._with_group(lambda: self.link(attempt))
         return [entry for _, items in entries_by_stream(reply) for entry in entries_of(self.stream, items)]
 
-    def take_over(self, count: int) -> list[Entry]:
-        """Take over up to `count` entries whose lease has run out."""
+    def read_new_headers(self, count: int, *, block_s: float) -> list[Entry]:
+        """Lease entries as `read_new` does, for a worker that hands them on: all but the first come without payloads.
+
+        The first is what is waited for, and a read that waits gives whole entries.
+        """
+        first = self.read_new(1, block_s=block_s)
+        if not first or count == 1:
+            return first
+        found = self._with_group(
+            lambda: self.link.script("lease_headers", self.keys.scripts(), self.stream, self.name, count - 1)
+        )
+        return first + self._entries(found)
+
+    def take_over(self, count: int, *, headers_only: bool = False) -> list[Entry]:
+        """Take over up to `count` entries whose lease has run out; `headers_only`: without their payloads."""
         self._cursor, found = self._with_group(
             lambda: self.link.script(
                 "take_over",
@@ -107,13 +120,10 @@ class Consumer:
                 int(self.lease_s * 1000),
                 self._cursor,
                 count,
+                "headers" if headers_only else "all",
             )
         )
-        entries = entries_of(
-            self.stream,
-            [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True))) for entry_id, flat in found],
-        )
-        return [entry for entry in entries if not self.holds(entry)]
+        return [entry for entry in self._entries(found) if not self.holds(entry)]
 
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, with this one; 0: the entry is another worker's by now."""
@@ -228,6 +238,11 @@ class Consumer:
         self.link.script(
             "remove_idle_consumers", self.keys.scripts(), self.stream, name, int(silent_s * 1000)
         )
+
+    def _entries(self, found: Any) -> list[Entry]:
+        """Return the entries of a script's reply, whose fields are a flat list."""
+        pairs = [(entry_id, dict(zip(flat[::2], flat[1::2], strict=True))) for entry_id, flat in found]
+        return entries_of(self.stream, pairs)
 
     def _with_group(self, attempt: Callable[[], Any]) -> Any:
         try:

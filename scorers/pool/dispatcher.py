@@ -80,7 +80,8 @@ class Dispatcher:
                 self.sweep()
                 self._warn_of_unserved_queues()
             waiting = any(self.held.values())
-            self.hold(self.rollouts.read_new(COUNT, block_s=HELD_BLOCK_S if waiting else BLOCK_S))
+            block_s = HELD_BLOCK_S if waiting else BLOCK_S
+            self.hold(self.rollouts.read_new_headers(COUNT, block_s=block_s))
             self.deliver()
             self._set_state()
         self.deliver_all()
@@ -108,12 +109,14 @@ class Dispatcher:
         if time.monotonic() - self._looked > LOOK_EVERY_S:
             self._looked = time.monotonic()
             self._serving = self.joined.link(lambda _: self.rq_queues.serving())
+        # At least one worker: the first worker to come finds work, and a lost heartbeat stops nothing.
+        served = {queue: max(1, self._serving[queue]) for queue in wanted}
+        rooms = {queue: AHEAD * served[queue] - self._jobs_waiting(queue) for queue in wanted}
+        if max(rooms.values()) <= 0:
+            return
         costs = self._costs()
-        for queue in wanted:
-            # At least one: the first worker to come finds work, and a lost heartbeat stops nothing.
-            workers = max(1, self._serving[queue])
-            room = AHEAD * workers - self._jobs_waiting(queue)
-            for _ in range(room):
+        for queue, workers in served.items():
+            for _ in range(rooms[queue]):
                 if waiting := len(self.held[queue]):
                     size = job_size(
                         waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue == WAITING
@@ -137,7 +140,7 @@ class Dispatcher:
             for job in link(lambda _: self.rq_queues.current(self.rq_queues.living_workers()))
             if self.rq_queues.age_s(job) < HARD_AGE_S
         }
-        while idle := self.rollouts.take_over(COUNT):
+        while idle := self.rollouts.take_over(COUNT, headers_only=True):
             again = [entry for entry in idle if carriers.get(entry.entry_id) not in believed]
             for entry in again:
                 log.warning(

@@ -247,6 +247,63 @@ def test_what_is_held_and_wanted_by_nobody_any_more_is_let_go(station: Station) 
         assert [entry.group_id for entry in dispatcher.held["math"]] == ["2", "4"]
 
 
+def calls_of(station: Station) -> dict[str, int]:
+    """Return how often each command was called since the server's start."""
+    found: Any = station.link.client.info("commandstats")
+    return {name.removeprefix("cmdstat_"): stats["calls"] for name, stats in found.items()}
+
+
+def test_while_no_queue_has_room_nothing_but_the_length_of_the_lists_is_asked_for(station: Station) -> None:
+    """The loop comes by fifty times a second while entries are held."""
+    station.roll_out(*range(20))
+    tally = Tally()
+    tally.count("math", "math", {"groups": 10}, seconds=2.5)  # one group a job
+    tally.write(station.link.client, station.keys, is_due=True)
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
+        dispatcher.deliver()
+        assert len(station.queued()) == 2
+        before = calls_of(station)
+        for _ in range(20):
+            dispatcher.deliver()
+        after = calls_of(station)
+        assert len(station.queued()) == 2
+        asked = {name: count - before.get(name, 0) for name, count in after.items()}
+        assert asked.pop("llen") == 20
+        assert asked.pop("info") == 1
+        assert sum(asked.values()) <= 5, {
+            name: count for name, count in asked.items() if count
+        }  # the heartbeat
+        station.link.client.lpop(station.rq_queues.queues["math"].key)
+        dispatcher.deliver()
+        assert len(station.queued()) == 2, "room is filled at once"
+
+
+def test_no_payload_is_read_to_be_dropped(station: Station) -> None:
+    """A dispatcher wants ids, groups and tasks; a rollout is a hundred kilobytes and more."""
+    size = 100_000
+    ids = station.roll_out(*range(32), texts=["x" * size])
+
+    def sent(work: Callable[[], object]) -> int:
+        before: Any = station.link.client.info("stats")
+        work()
+        after: Any = station.link.client.info("stats")
+        return int(after["total_net_output_bytes"] - before["total_net_output_bytes"])
+
+    with station.dispatcher() as dispatcher:
+        new = sent(lambda: dispatcher.hold(dispatcher.rollouts.read_new_headers(64, block_s=0)))
+        assert [entry.entry_id for entry in dispatcher.held["math"]] == ids
+        assert new < 3 * size, "one entry may have to be read, to wait for it"
+    station.age(*ids)
+    with station.dispatcher() as other:
+        assert sent(other.sweep) < size
+        assert sorted(entry.entry_id for entry in other.held["math"]) == sorted(ids)
+        assert [entry.group_id for entry in other.held["math"]] == [str(number) for number in range(32)]
+        other.deliver_all()
+    station.work(scorer := ScriptedScorer())
+    assert sorted(scorer.seen, key=int) == [str(number) for number in range(32)]
+
+
 def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_alone(link: RedisLink) -> None:
     judge = TaskConfig(scorer=JudgeConfig())
     run = api_run([])
