@@ -13,6 +13,7 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
+from config import foreign_names
 from config.logs import MASK
 from config.run import Run
 
@@ -68,6 +69,8 @@ def nearest(path: Path, merged: Mapping[str, Any]) -> str:
         ]
     ):
         return f"; here {', '.join(ours)}"
+    if theirs := foreign_names.answer(path, section):
+        return theirs
     keys = {".".join(key) for key, _ in _all_keys(Run, path)}
     wanted = ".".join(path)
     if wanted in keys:  # of another member of a union

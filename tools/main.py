@@ -9,6 +9,7 @@ typo are answered at once. To add a verb: its module, and one line of `VERBS`.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import textwrap
@@ -124,6 +125,30 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
+# What people type for a verb whose name is not near.
+MEANT: Mapping[str, str] = {
+    "run": "up",
+    "start": "up",
+    "train": "up",
+    "launch": "up",
+    "stop": "drain",
+    "cancel": "drain",
+    "unpause": "resume",
+    "continue": "resume",
+    "ls": "runs",
+    "list": "runs",
+    "ps": "top",
+    "status": "top",
+    "watch": "top",
+    "check": "doctor",
+    "delete": "rm",
+    "remove": "rm",
+    "eval": "score",
+    "grade": "score",
+}
+SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other is the same
+
+
 class VerbModule(Protocol):
     """The module of a verb. It may have `EPILOG`, `SUBVERBS`, their `EXAMPLES`, and `HANDS_ON`, too."""
 
@@ -155,7 +180,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="store_true", help="the versions that matter, and stop")
     parser.add_argument("command", nargs="?", choices=VERBS, metavar="COMMAND", help="one of those below")
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
+    typed = list(sys.argv[1:] if argv is None else argv)
+    if typed and not typed[0].startswith("-") and typed[0] not in VERBS:
+        parser.error(_no_such("", typed[0], VERBS))
+    args = parser.parse_args(typed)
     if args.version:
         from config.versions import versions
 
@@ -171,6 +199,7 @@ def _run(verb: str, words: list[str]) -> int:
     """Parses a verb's words and runs it."""
     module = _module(verb)
     subverbs = _subverbs(module)
+    words = _with_our_word(words, subverbs)
     if subverbs and (not words or words[0] not in subverbs):
         return _no_subverb(verb, subverbs, words)
     parser, options = parse(verb, words)
@@ -194,6 +223,7 @@ def _run(verb: str, words: list[str]) -> int:
 def parse(verb: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """Parses the words after a verb, its subverb first where it has some. Raises SystemExit where they are wrong."""
     module = _module(verb)
+    words = _with_our_word(words, _subverbs(module))
     subverb = words[0] if _subverbs(module) else ""
     parser = argparse.ArgumentParser(
         prog=f"millrace {verb} {subverb}".rstrip(), formatter_class=argparse.RawDescriptionHelpFormatter
@@ -238,10 +268,28 @@ def _no_subverb(verb: str, subverbs: Mapping[str, str], words: Sequence[str]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("subverb", choices=subverbs, metavar="COMMAND", help="one of those below")
+    if words and not words[0].startswith("-"):
+        parser.error(_no_such(f"{verb} ", words[0], subverbs))
     if words:
-        parser.parse_args(words[:1])  # --help, or a typo: both end here
+        parser.parse_args(words[:1])  # --help ends here
     parser.print_help()
     return 2
+
+
+def _with_our_word(words: Sequence[str], subverbs: Mapping[str, str]) -> list[str]:
+    """Returns the words with `list` for `ls`, or the other way round, where the verb has the other one."""
+    if words and words[0] not in subverbs and SAME.get(words[0]) in subverbs:
+        return [SAME[words[0]], *words[1:]]
+    return list(words)
+
+
+def _no_such(before: str, typed: str, known: Mapping[str, object]) -> str:
+    """Says that there is no such command, and which one may be meant."""
+    meant = MEANT.get(typed, "") if not before else ""
+    near = [meant] if meant else difflib.get_close_matches(typed, known, n=1, cutoff=0.5)
+    near = near or [name for name in known if name.startswith(typed)][:1]
+    ours = f"did you mean {before}{near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"no command {before + typed!r}; {ours}"
 
 
 def _complete() -> None:

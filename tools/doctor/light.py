@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.connection import check_url
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
 from config.learner import DeepSpeedConfig
@@ -48,8 +49,15 @@ class Machine:
 
 
 def check_light(run: Run, words: Sequence[str], machine: Machine | None = None) -> None:
-    """Refuses a run that would fail at each start here. Raises ConfigError with a line for each problem."""
+    """Refuses a run that would fail at each start here.
+
+    Raises:
+        ConfigError: with a line for each problem.
+        WrongBroker: REDIS_URL is none.
+    """
     check_places(run)
+    if run.broker.url is not None:
+        check_url(run.broker.url.get_secret_value())
     findings = [*check_engine(run, machine or Machine()), *check_folder(run)]
     if questions := scorer_questions(run, words):
         findings += [check_scorers(answer, run) for _, answer in ask(questions, deadline_s=IMPORT_S)]

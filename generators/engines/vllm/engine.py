@@ -283,6 +283,7 @@ def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
         dtype=section.dtype,
         hf_overrides={"head_dtype": section.head_dtype},
         skip_tokenizer_init=True,
+        load_format="safetensors",  # any other file of weights is a pickle, which may run code
         seed=secrets.randbits(31),  # the default is the same in every generator
         generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
         logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
