@@ -167,8 +167,17 @@ class Execution:
             self._cause = (Ending.TIME, "a signal stopped it for good")
         elif self._made.scratch is not None:
             allowed = self._limits.scratch_bytes
-            if folder_bytes(self._made.scratch, allowed) > allowed:
+            if self._written_bytes(self._made.scratch, allowed) > allowed:
                 self._cause = (Ending.OUTPUT, f"more than {allowed} bytes of files")
+
+    def _written_bytes(self, scratch: Path, enough: int) -> int:
+        """Return the bytes of disk that the run holds, files without a name among them."""
+        written = folder_bytes(scratch, enough)
+        if written > enough:
+            return written
+        strict = self._identity.uid is None  # root may lack the right to look into another user's processes
+        device = scratch.stat().st_dev
+        return written + self._tree.unnamed_bytes(str(scratch), device, strict=strict)
 
     def _end(self) -> int:
         """Kill the run's processes, and wait until none is left."""

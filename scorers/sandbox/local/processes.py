@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 from contextlib import suppress
+
+from scorers.sandbox.local.folders import TOO_MANY_BYTES
 
 HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)  # not files: interpreters are shared
 SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
+UNNAMED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ (\d+) +(/.*) \(deleted\)$")  # of /proc/PID/maps
+ZOMBIE = b"Z"
 STOPPED = b"T"  # by a signal; one that is traced has a small letter
 TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.MULTILINE | re.DOTALL)
 
@@ -91,6 +96,20 @@ class Tree:
         children = [(start, state) for state, parent, start in self._states.values() if parent == self._inner]
         return bool(children) and min(children)[1] == STOPPED
 
+    def unnamed_bytes(self, folder: str, device: int, *, strict: bool) -> int:
+        """Return the bytes of disk that files without a name hold, since a process has them open or mapped.
+
+        Args:
+            folder: in which they had names, to know them among what is mapped.
+            device: of that folder; files of others, such as a standard input in memory, do not count.
+            strict: whether a process that can't be looked into counts as too much. Its user is ours: it saw to that.
+        """
+        held: dict[int, int] = {}
+        for pid, (state, _, _) in list(self._states.items()):
+            if state != ZOMBIE and not _note_unnamed(pid, folder, device, held) and strict:
+                return TOO_MANY_BYTES
+        return sum(held.values())
+
     def tasks(self) -> int:
         """Count the threads of the run's processes."""
         found = (TASKS.search(read(pid, "status")) for pid in self._members())
@@ -115,6 +134,31 @@ class Tree:
 def held_bytes(pid: str) -> int:
     """Pages of a process that are no file's, shared ones too."""
     return sum(int(kilobytes) for kilobytes in HELD.findall(read(pid, "status"))) * 1024
+
+
+def _note_unnamed(pid: str, folder: str, device: int, held: dict[int, int]) -> bool:
+    """Note by inode what a process's unnamed files hold. Return whether the process could be looked into."""
+    mapped: dict[int, int] = {}
+    try:
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 -- fifty times a second
+            with suppress(FileNotFoundError, ProcessLookupError):
+                status = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116
+                if not status.st_nlink and stat.S_ISREG(status.st_mode) and status.st_dev == device:
+                    held[status.st_ino] = status.st_blocks * 512
+        with open(f"/proc/{pid}/maps", "rb") as table:  # noqa: PTH123
+            for line in table:
+                match = UNNAMED.match(line)
+                if match and match[4].startswith(os.fsencode(folder)):
+                    inode = int(match[3])
+                    mapped[inode] = mapped.get(inode, 0) + int(match[2], 16) - int(match[1], 16)
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return True
+    except PermissionError:
+        # Nobody but root may look into a process that is ending, which has no memory any more.
+        return b"\nVmSize:" not in read(pid, "status")
+    for inode, size in mapped.items():  # what is open says exactly what it holds
+        held.setdefault(inode, size)
+    return True
 
 
 def share_bytes(pid: str) -> int:

@@ -20,18 +20,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from scorers.sandbox.local.execution import SETUP_S
-from scorers.sandbox.local.folders import remove_folder
+from scorers.sandbox.local.folders import OPEN_FOLDER, remove_folder
 from scorers.sandbox.local.launch import Identity
 from scorers.sandbox.local.orders import Order, receive_report, send_order
 from scorers.sandbox.program import NoRoom, Outcome, SandboxUnavailable
 
 PROGRAM = ("-m", "scorers.sandbox.local.supervisor_process")
 PREFIX: Final = "millrace-sandbox-"
-LOCK: Final = "lock"  # a file in the folder, locked while its scorer lives
-FORGOTTEN_S: Final = 86_400.0  # without a change, after which a folder that has no lock is nobody's
+LOCKED: Final = f"{PREFIX}locked-"  # a folder that is locked while its scorer lives
+FORGOTTEN_S: Final = 86_400.0  # without a change, after which another folder is nobody's
 GRACE_S = 10.0  # beyond the run's own deadline and its walls' setup: then the supervisor itself is stuck
 
 
@@ -101,7 +101,7 @@ class Supervisors:
         self._lock = threading.Lock()
         self._idle: list[Supervisor] = []
         self._base: Path | None = None
-        self._lease: BinaryIO | None = None  # the folder's lock
+        self._lock_fd = -1  # the folder, open and locked
         self._owner = 0
 
     def base(self) -> Path:
@@ -125,10 +125,11 @@ class Supervisors:
         sweep(Path(tempfile.gettempdir()))
         base = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
-            aside = base / f"{LOCK}.new"
-            self._lease = aside.open("wb")
-            fcntl.flock(self._lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            aside.rename(base / LOCK)  # locked before anybody can find it
+            self._lock_fd = os.open(base, OPEN_FOLDER)
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            base = base.rename(
+                base.with_name(LOCKED + base.name.removeprefix(PREFIX))
+            )  # locked before it is named so
             gid = Identity.choose().gid
             if gid is not None:
                 os.chown(base, -1, gid)
@@ -142,9 +143,9 @@ class Supervisors:
 
     def _let_go(self) -> None:
         """Close the lock, which is given up where no other process has it."""
-        if self._lease is not None:
-            self._lease.close()
-            self._lease = None
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     def run(self, order: Order) -> Outcome:
         """Have an idle supervisor run an order, or a new one. Raises SandboxUnavailable."""
@@ -184,15 +185,16 @@ def sweep(temporary: Path) -> None:
 
 def _sweep_folder(folder: Path, *, age_s: float) -> None:
     """Remove a folder that nobody has. Raises OSError where somebody has it."""
-    try:
-        lock = (folder / LOCK).open("rb")
-    except FileNotFoundError:  # of an earlier version, or a scorer that is just starting
+    if not folder.name.startswith(LOCKED):  # of an earlier version, or a scorer that is just starting
         if age_s > FORGOTTEN_S:
             remove_folder(folder)
         return
-    with lock:
+    lock = os.open(folder, OPEN_FOLDER)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         remove_folder(folder)
+    finally:
+        os.close(lock)
 
 
 @contextmanager

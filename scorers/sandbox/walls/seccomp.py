@@ -38,7 +38,7 @@ ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000  # linux/seccomp
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* but CLONE_NEWTIME, which clone can't be given
 AF_UNIX, SOCK_DGRAM = 1, 2
 O_ACCMODE, O_TRUNC = 0o3, 0o1000
-PR_SET_SECCOMP = 22
+PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
 FIOSETOWN, SIOCSPGRP = 0x8901, 0x8902
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
@@ -118,7 +118,16 @@ def bubblewrap_rules() -> Iterator[Rule]:
 
 
 def landlock_rules(own_pid: int | None) -> Iterator[Rule]:
-    """Yield rules for what Landlock leaves open: named sockets, attributes, before version 6 truncation and signals."""
+    """Yield rules for what Landlock leaves open: named sockets, attributes, before version 6 truncation and signals.
+
+    And for what would hide room on the disk, which is watched and not limited there: room that is reserved, a file on
+    its way through a socket, descriptors of a process that nobody may look into.
+    """
+    yield denied(
+        "fallocate", error=errno.EOPNOTSUPP
+    )  # as a file system says that has none: the C library writes
+    yield from map(denied, ["sendmsg", "sendmmsg"])
+    yield denied("prctl", Where(0, PR_SET_DUMPABLE), Where(1, 0))
     yield from map(denied, [*ATTRIBUTES, "socket", "connect"])
     yield denied("socketpair", Where(0, AF_UNIX, equal=False))
     yield denied("socketpair", Where(1, SOCK_DGRAM, 0xF))  # could be connected to a name

@@ -121,6 +121,12 @@ ATTRIBUTES: Final[dict[str, tuple[int | None, int | None]]] = {
     "utimensat": (280, 88),
     "truncate": (76, 45),
 }
+# What takes room that a look at the scratch folder would not find: beyond a file's end, and in a socket's messages.
+HIDING: Final[dict[str, tuple[int | None, int | None]]] = {
+    "fallocate": (285, 47),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+}
 # What is refused with some arguments only.
 CONDITIONAL: Final[dict[str, tuple[int | None, int | None]]] = {
     "clone": (56, 220),
@@ -151,4 +157,4 @@ CONDITIONAL: Final[dict[str, tuple[int | None, int | None]]] = {
     "openat": (257, 56),
     "openat2": (437, 437),
 }
-NUMBERS: Final = FOREIGN | LEAVING | UNCOUNTED | ATTRIBUTES | CONDITIONAL
+NUMBERS: Final = FOREIGN | LEAVING | UNCOUNTED | ATTRIBUTES | HIDING | CONDITIONAL

@@ -26,6 +26,7 @@ from scorers.sandbox.walls.seccomp import (
 from scorers.sandbox.walls.syscalls import HIGHEST, NUMBERS
 
 EPERM, ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.ENOSYS
+EOPNOTSUPP = ERRNO | errno.EOPNOTSUPP
 MINE = 4711
 FILTERS = {
     "bubblewrap": [*common_rules(), *bubblewrap_rules()],
@@ -78,6 +79,14 @@ CALLS = [
     ("old landlock", "pidfd_send_signal", (3, signal.SIGTERM), EPERM),
     ("all", "prctl", (22, 1), EPERM),
     ("all", "prctl", (15,), ALLOW),
+    ("landlock", "prctl", (4, 0), EPERM),
+    ("landlock", "prctl", (4, 1), ALLOW),
+    ("bubblewrap", "prctl", (4, 0), ALLOW),
+    ("landlock", "fallocate", (), EOPNOTSUPP),
+    ("bubblewrap", "fallocate", (), ALLOW),
+    ("landlock", "sendmsg", (), EPERM),
+    ("landlock", "sendmmsg", (), EPERM),
+    ("bubblewrap", "sendmsg", (), ALLOW),
     ("all", "fcntl", (3, 10, 9), EPERM),
     ("all", "fcntl", (3, 3), ALLOW),
     ("all", "setpriority", (0, 0, 19), ALLOW),
