@@ -52,11 +52,12 @@ RIGHT = {
 @pytest.mark.parametrize("shape", ["asserts", "functional", "a star"])
 def test_a_name_of_the_standard_library_is_the_library_s(scorer: CodeTests, name: str, shape: str) -> None:
     check, forged = BORROWED[name]
-    row = {
+    rows: dict[str, dict[str, Any]] = {
         "asserts": {"tests": [f"assert {check}"]},
         "functional": {"functional": f"def check(candidate):\n    assert {check}\ncheck(root)"},
         "a star": {"pytest": f"from solution import *\n\ndef test_it():\n    assert {check}\n"},
-    }[shape]
+    }
+    row = rows[shape]
     assert value(scorer, f"{ZERO}{forged}\ndef root(n): return 0", row) == 0.0
     assert value(scorer, RIGHT[name], row) == 1.0
 
@@ -82,7 +83,7 @@ def test_a_function_that_is_tested_alone_is_the_answer_s(tests: list[str], names
     assert harnessed({"tests": tests}).names == names
 
 
-FORGEABLE = {
+FORGEABLE: dict[str, tuple[dict[str, Any], str]] = {
     "a helper beside the expected value": ({"tests": ["assert f(2) == helper(3)"]}, "helper"),
     "a helper that compares": ({"tests": ["assert same(f(2), 3)", "assert f(1) == 1"]}, "same"),
     "a helper around the argument": (

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from scorers.sandbox.local import supervisors
 from scorers.sandbox.local.supervisors import FORGOTTEN_S, PREFIX, Supervisors
 from tests.scorers.sandbox.conftest import processes_below
 from tests.support.paths import ROOT
@@ -112,7 +111,7 @@ def test_a_link_a_file_and_another_user_s_folder_stay(
     then = time.time() - 2 * FORGOTTEN_S
     for path in (link, file, others):
         os.utime(path, (then, then), follow_symlinks=False)
-    monkeypatch.setattr(supervisors.os, "getuid", lambda: others.stat().st_uid + 1)
+    monkeypatch.setattr("scorers.sandbox.local.supervisors.os.getuid", lambda: others.stat().st_uid + 1)
     mine.base()
     assert (kept / "file").is_file()
     assert link.is_symlink()
