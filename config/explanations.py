@@ -13,8 +13,8 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
-from config import foreign_names
 from config.logs import MASK
+from config.other_names import foreign_names
 from config.run import Run
 
 _IN_ADDRESS: Final = re.compile(r"//[^/\s]*@")  # a name and a password

@@ -23,8 +23,8 @@ from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
+from config.other_names.renamed_keys import current_path
 from config.places import KEYS, found, shipped
-from config.renamed_keys import current_path
 from config.run import Run
 
 log = logging.getLogger(__name__)

@@ -383,7 +383,7 @@ class Session:
             known=journal.has,
             mean_bytes=intake.mean_bytes,
         )
-        operator = Operator(self.run_owner, journal, feeder)
+        operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
         selection = Selection(
             run,
             intake,
@@ -433,6 +433,11 @@ class Session:
         if self._journal is not None:
             self._journal.check_fence()  # as in `_end`
         self.status.advise(text)
+
+    def _tell_wanted(self, wanted: str) -> None:
+        if self._journal is not None:
+            self._journal.check_fence()  # as in `_end`
+        self.status.tell_wanted(wanted)
 
     def _pause(self) -> None:
         """Ask this very run for a pause, as an operator does, unless an operator has asked for something already."""

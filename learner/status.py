@@ -43,6 +43,7 @@ class Status:
         self.steps_follow_epochs = run.learner.steps_follow_epochs
         self._file = run.folder / "status.json"
         self._advice = ""
+        self._wanted = ""
         self._version = 0
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
@@ -89,6 +90,11 @@ class Status:
             )
         except redis.RedisError as error:
             log.debug("advice_not_told error=%s", error)
+
+    def tell_wanted(self, wanted: str) -> None:
+        """Say in status.json what an operator has asked for; Redis has it already."""
+        self._wanted = wanted
+        self._write_file("running", "", self._version)
 
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
         """Say that the run is `finished`, `stopped` or `failed`.
@@ -137,6 +143,7 @@ class Status:
             "epochs": self._ended_by_epochs(status, version),
             "at": time.time(),
             "advice": self._advice,
+            "wanted": self._wanted if status == "running" else "",
         }
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)

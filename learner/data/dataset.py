@@ -26,8 +26,27 @@ VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the
 FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template
 
 
+# Columns in which rows of a question and an answer are known to have them.
+QUESTIONS = ("question", "problem", "prompt", "instruction", "query")
+ANSWERS = ("answer", "final_answer", "ground_truth", "solution", "target", "response", "output")
+SHOWN = 3  # bad rows that a message names; the doctor lists all
+
+
 class RowError(Permanent):
-    """A row, or a whole source, that can't be used."""
+    """A row, or a whole source, that can't be used.
+
+    Attributes:
+        rows: a line for each bad row; empty where it is the source that can't be used.
+    """
+
+    def __init__(self, *lines: str, of_rows: bool = False) -> None:
+        more = len(lines) - SHOWN
+        said = [
+            *lines[:SHOWN],
+            *([f"and {more} more bad rows: `millrace doctor CONFIG` lists all"] * (more > 0)),
+        ]
+        super().__init__("\n".join(said))
+        self.rows = lines if of_rows else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +90,37 @@ def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
         if column not in table.column_names:
             near = difflib.get_close_matches(column, table.column_names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"{hint}{_how_to_read(source, table)}"
             raise RowError(f"{source.path}: no column {column!r} among {', '.join(table.column_names)}{hint}")
-    rows = [
-        _row(run, source, record, f"{source.path} row {index}")
-        for index, record in enumerate(table.select_columns(wanted))
-    ]
+    rows, bad = [], []
+    for index, record in enumerate(table.select_columns(wanted)):
+        try:
+            rows.append(_row(run, source, record, f"{source.path} row {index}"))
+        except RowError as error:
+            bad.append(str(error))
+    if bad:
+        raise RowError(*bad, of_rows=True)
     return rows, str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
+
+
+def _how_to_read(source: DatasetSource, table: Any) -> str:
+    """Say with which keys rows of a question and an answer are read; "" where the data are no such rows."""
+    names = table.column_names
+    asked = next((name for name in QUESTIONS if name in names), None)
+    given = next((name for name in ANSWERS if name in names and name != asked), None)
+    if (
+        asked is None
+        or given is None
+        or source.prompt_template is not None
+        or source.answer_column is not None
+    ):
+        return ""
+    is_gsm8k = len(table) > 0 and "#### " in str(table[0][given])
+    pattern = " answer_pattern='#### (.+)'" if is_gsm8k else ""
+    return (
+        f"; rows of a question and an answer are read with prompt_template='{{{asked}}}' answer_column={given}"
+        f"{pattern} beside path"
+    )
 
 
 def _open(run: Run, source: DatasetSource) -> Any:

@@ -52,10 +52,20 @@ class Operator:
 
     Attributes:
         wanted: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`, as of the last poll.
+
+    Args:
+        tell_wanted: told what is wanted when that changes.
     """
 
-    def __init__(self, run_owner: RunOwner, journal: Journal, feeder: Feeder) -> None:
+    def __init__(
+        self,
+        run_owner: RunOwner,
+        journal: Journal,
+        feeder: Feeder,
+        tell_wanted: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.wanted = ""
+        self._tell_wanted = tell_wanted
         self._run_owner = run_owner
         self._journal = journal
         self._feeder = feeder
@@ -67,6 +77,7 @@ class Operator:
         if wanted != self.wanted:
             log.warning("asked wanted=%s", wanted or "to go on")
             self.wanted = wanted
+            self._tell_wanted(wanted)
         if not wanted:
             self.retry_dead_groups()
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from broker.errors import RunFailed
 from config.loading import to_yaml
-from config.renamed_keys import with_current_names
+from config.other_names.renamed_keys import with_current_names
 from config.run import Run
 
 # Key or section -> why it is what it was to the run's end. Everything else takes effect with the new incarnation.

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from config.learner import KlConfig, LearnerConfig
-from config.renamed_keys import with_current_names
+from config.other_names.renamed_keys import with_current_names
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages

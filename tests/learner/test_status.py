@@ -328,3 +328,16 @@ def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path
     assert reason.startswith(found["reason"])
     assert len(found["reason"]) >= min(len(reason), 500)
     assert names == ["status.json"], "nothing is left beside it"
+
+
+def test_what_an_operator_asked_for_is_in_the_file_until_it_is_over(status: Status, run: Run) -> None:
+    status.begin(3)
+    assert read_status(run.folder)["wanted"] == ""
+    status.tell_wanted(PAUSE)
+    found = read_status(run.folder)
+    assert (found["wanted"], found["status"], found["version"]) == (PAUSE, "running", 3)
+    status.tell_wanted("")
+    assert read_status(run.folder)["wanted"] == ""
+    status.tell_wanted(DRAIN)
+    status.end("stopped", "drained", 4)
+    assert read_status(run.folder)["wanted"] == "", "what has ended is asked for nothing any more"

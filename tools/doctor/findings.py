@@ -65,14 +65,15 @@ def lines_of(findings: Iterable[Finding], width: int = WIDTH) -> Iterator[str]:
 
 def _lines(finding: Finding, width: int) -> Iterator[str]:
     head = f"  {finding.level:<8} {finding.name:<13} "
-    yield from textwrap.wrap(
-        finding.seen,
-        width,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    for number, line in enumerate(finding.seen.splitlines()):
+        yield from textwrap.wrap(
+            line,
+            width,
+            initial_indent=" " * len(head) if number else head,
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     if finding.do:  # after an arrow, so that a command can be told from words about it
         yield from textwrap.wrap(
             finding.do,

@@ -161,11 +161,21 @@ def sandbox(words: Sequence[str]) -> Facts:
 def data(words: Sequence[str]) -> Facts:
     """Reads every row of the run's data, as the learner does."""
     from config.loading import load_run
-    from learner.data.dataset import load_rows
+    from learner.data.dataset import RowError, load_rows
 
     run = load_run(words)
-    sources = {"train": run.data.train, "held_out": run.data.held_out}
-    return {name: len(load_rows(run, source)[0]) for name, source in sources.items() if source is not None}
+    counts: Facts = {}
+    bad: list[str] = []
+    for name, source in {"train": run.data.train, "held_out": run.data.held_out}.items():
+        if source is None:
+            continue
+        try:
+            counts[name] = len(load_rows(run, source)[0])
+        except RowError as error:
+            if not error.rows:
+                raise
+            bad += error.rows
+    return {"bad_rows": bad} if bad else counts
 
 
 def tokenizer(words: Sequence[str]) -> Facts:

@@ -63,6 +63,11 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
 def data(answer: Answer, run: Run) -> Finding:
     """Tells whether every row of the data can be used."""
     sources = {"train": run.data.train, "held_out": run.data.held_out}
+    if bad := answer.facts.get("bad_rows"):
+        return DATA.problem(
+            "\n".join([f"{len(bad)} rows can't be used:", *bad]),
+            do="mend these rows or the keys of data.train and data.held_out",
+        )
     if not answer.trouble:
         counted = ", ".join(f"{name} {count} rows" for name, count in answer.facts.items())
         return DATA.ok(f"{counted}; each was looked at")

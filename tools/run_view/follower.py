@@ -28,7 +28,7 @@ from learner.status import read_status
 from tools.run_view.finding import BottleneckFinding, finding_over
 from tools.run_view.flow import Flow
 from tools.run_view.log_tail import LogTail
-from tools.runs.folder import pass_rates_of
+from tools.runs.folder import pass_rates_of, read_run
 
 TIMEOUT_S = 2.0
 WINDOW_S = 20.0  # between the first and the last look that a finding is of
@@ -152,6 +152,30 @@ def client_of(url: str) -> redis.Redis:
         )
     except ValueError as error:  # never the URL itself: it may hold a password
         raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}") from None
+
+
+def ended_view(name: str, folder: Path) -> RunView | None:
+    """Makes the view of a run that has ended and whose Redis is gone, of its folder; None where no end is known."""
+    found = read_run(folder)
+    if found.status not in ENDED:
+        return None
+    seen = Snapshot(
+        status=found.status,
+        reason=found.reason,
+        version=found.version,
+        steps=found.steps,
+        prompts=0,
+        rollouts=0,
+        scored=0,
+        dead=0,
+        slots=0,
+        queued_jobs={},
+        scorers=(),
+        processes=(),
+        at=found.at,
+    )
+    finding, flow = finding_over([seen])
+    return RunView(name=name, snapshot=seen, finding=finding, flow=flow, trouble="")
 
 
 def completion_rates(before: Snapshot, now: Snapshot) -> dict[tuple[str, str], float]:

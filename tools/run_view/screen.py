@@ -90,6 +90,12 @@ def table(*columns: str, right: tuple[str, ...] = (), is_wide: bool = False) -> 
     return made
 
 
+def clock(seconds: float) -> str:
+    """Writes seconds as minutes and seconds, or with the hours before them."""
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
 def role_of(process: Process) -> Text:
     """Returns a process's role in its colour."""
     return Text(process.role, ROLE_COLOURS.get(process.role, "white"))

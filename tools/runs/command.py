@@ -6,13 +6,16 @@ In: every folder of the runs' folder, and nothing else: no Redis is asked. Out: 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from broker.errors import Permanent
+from broker.protocol.run_state import DRAIN, PAUSE
 from config.run import RESERVED_NAMES
-from tools.arguments import add_runs_dir
+from tools.arguments import add_json, add_runs_dir
 from tools.runs.folder import RunFolder, holder, read_run
 
 HEADINGS = ("run", "status", "step", "reward", "held-out", "when")
@@ -26,18 +29,23 @@ class NoRunsFolder(Permanent):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `millrace runs`."""
     add_runs_dir(parser)
+    add_json(parser, "an object a line, a run each")
 
 
 def run(options: argparse.Namespace) -> int:
     """Lists the runs. Raises NoRunsFolder."""
-    return list_runs(options.runs_dir)
+    return list_runs(options.runs_dir, as_json=options.json)
 
 
-def list_runs(runs_dir: Path) -> int:
-    """Prints the table. Returns 0. Raises NoRunsFolder."""
+def list_runs(runs_dir: Path, *, as_json: bool = False) -> int:
+    """Prints the table, or an object a line. Returns 0. Raises NoRunsFolder."""
     if not runs_dir.is_dir():
         raise NoRunsFolder(f"there is no folder {runs_dir.absolute()}; --runs-dir says where runs are")
     folders = [path for path in runs_dir.glob("*") if is_run(path) and path.name not in RESERVED_NAMES]
+    if as_json:
+        for found in sorted(map(read_run, folders), key=_when):
+            sys.stdout.write(json.dumps(_object(found)) + "\n")
+        return 0
     if not folders:
         sys.stdout.write(f"no runs in {runs_dir}\n")
         return 0
@@ -61,18 +69,37 @@ def _row(found: RunFolder) -> tuple[str, ...]:
     return (
         found.path.name,
         _status(found),
-        f"{max(found.version, int(step.get('step', 0)), 0)}/{found.steps}" if found.steps else "-",
+        f"{_step(found)}/{found.steps}" if found.steps else "-",
         f"{step['reward_mean']:.3f}" if step else "-",
         " -> ".join(f"{rate:.2f}" for _, rate in (rates if len(rates) < 2 else (rates[0], rates[-1]))) or "-",
         time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))),
     )
 
 
+def _object(found: RunFolder) -> dict[str, Any]:
+    return {
+        "run": found.path.name,
+        "folder": str(found.path),
+        "status": _status(found),
+        "reason": found.reason,
+        "step": _step(found),
+        "steps": found.steps or None,
+        "reward": found.last_step.get("reward_mean"),
+        "pass_rates": found.pass_rates,
+        "at": _when(found),
+    }
+
+
+def _step(found: RunFolder) -> int:
+    return max(found.version, int(found.last_step.get("step", 0)), 0)
+
+
 def _status(found: RunFolder) -> str:
     """Returns the learner's word, with a mark where the lock of `millrace up` says that no process keeps the word."""
     is_held = holder(found.path) is not None
     if found.status == "running":
-        return "running" if is_held else "running?"  # elsewhere, or killed before it could say so
+        word = {PAUSE: "paused", DRAIN: "draining"}.get(found.wanted, "running")
+        return word if is_held else f"{word}?"  # elsewhere, or killed before it could say so
     return found.status or ("starting" if is_held else "not begun")
 
 

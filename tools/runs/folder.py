@@ -44,6 +44,7 @@ class RunFolder:
     version: int = -1  # the newest policy's
     steps: int = 0  # of the whole run
     has_begun: bool = True  # False: it failed before its first group was issued
+    wanted: str = ""  # what an operator asked a run for that goes on: broker.protocol.run_state
     at: float = 0.0  # Unix seconds of the last change of status
     metrics: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
@@ -70,6 +71,7 @@ def read_run(path: Path) -> RunFolder:
         reason=status.get("reason", ""),
         version=int(status.get("version", -1)),
         steps=int(status.get("steps", 0)),
+        wanted=status.get("wanted", ""),
         at=float(status.get("at", 0.0)),
         has_begun=status.get("begun") != "no",
         metrics=tuple(read_metrics(path)),

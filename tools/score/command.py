@@ -43,6 +43,7 @@ WAITING_RESULTS: Final = 4096  # results that an earlier line holds up, before r
 LINES_A_WORKER: Final = 3  # lines that are read and not scored yet
 DRAW_EVERY_S: Final = 0.1
 SHOWN_CHARS: Final = 240  # of the first error, for people
+REFUSED: Final = 3  # lines that are no rows; the others have their scores
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # as a shell says it of a program that SIGPIPE ended
 CUSTOM_HINT: Final = ", or a custom task's with --config CONFIG"
@@ -193,8 +194,8 @@ class Summary:
 EPILOG = (
     "A line of FILE is a JSON object with the response in `llm_output`, beside `verification_info` or verl's "
     "`data_source`, `reward_model` and `extra_info`. Empty lines are passed over. "
-    "Exit code: 0 every line has a result, whatever it says; 1 nothing could be scored here; "
-    "2 bad usage; 130 interrupted."
+    "Exit code: 0 every line was read, whatever its score; 1 nothing could be scored here; 2 bad usage; "
+    "3 lines were refused, whose results say why, and the others are scored; 130 interrupted."
 )
 
 
@@ -247,7 +248,7 @@ def score_file(source: str, out: Path | None, config: ScorersConfig | None, work
         finally:
             scoring.close(is_interrupted=code == INTERRUPTED)
     sys.stderr.write(f"{'interrupted; ' if code == INTERRUPTED else ''}{summary}\n")
-    return code
+    return REFUSED if code == 0 and summary.statuses["error"] else code
 
 
 def open_input(source: str, out: Path | None, stack: ExitStack) -> IO[bytes]:

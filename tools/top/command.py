@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rich.console import Console
 
@@ -22,7 +23,7 @@ from broker.joining import NoRun, find_redis
 from broker.private_redis.server import folder_of
 from config.logs import mask
 from tools.arguments import add_json, add_run, add_runs_dir
-from tools.run_view.follower import WINDOW_S, RunFollower
+from tools.run_view.follower import WINDOW_S, RunFollower, RunView, ended_view
 from tools.run_view.screen import RunScreen
 from tools.top.report import report
 from tools.top.screen import screen
@@ -54,18 +55,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
     every_s = options.every or (ONCE_S if options.once else LIVE_EVERY_S)
-    url, folder = find_redis(options.run, options.runs_dir), folder_of(options.run, options.runs_dir)
+    folder = folder_of(options.run, options.runs_dir)
+    try:
+        url = find_redis(options.run, options.runs_dir)
+    except NoRun:
+        if options.once and (view := ended_view(options.run, folder)):
+            return _show(view, as_json=options.json)
+        raise
     with contextlib.closing(RunFollower(url, options.run, folder)) as follower:
         try:
             if options.once:
-                return _once(follower, every_s, as_json=options.json)
+                return _once(follower, folder, every_s, as_json=options.json)
             return _follow(follower, every_s, as_json=options.json)
         except KeyboardInterrupt:
             return 0
 
 
-def _once(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
+def _once(follower: RunFollower, folder: Path, every_s: float, *, as_json: bool) -> int:
     if not follower.look():
+        if view := ended_view(follower.view.name, folder):
+            return _show(view, as_json=as_json)
         raise BrokerUnavailable(
             f"no answer from the redis of run {follower.view.name}: {mask(follower.view.trouble)}{_ending(follower)}"
         )
@@ -75,11 +84,15 @@ def _once(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
     if not follower.how_it_ended():  # of a run that has ended, one look says all
         time.sleep(every_s)
         follower.look()
+    return _show(follower.view, as_json=as_json)
+
+
+def _show(view: RunView, *, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(json.dumps(report(follower.view)) + "\n")
+        sys.stdout.write(json.dumps(report(view)) + "\n")
     else:
         console = Console(highlight=False)
-        console.print(screen(follower.view, console, is_cut=False))
+        console.print(screen(view, console, is_cut=False))
     return 0
 
 

@@ -18,7 +18,7 @@ from broker.protocol.run_state import DRAIN, PAUSE
 from config.logs import mask
 from tools.run_view.flow import LEARNER, Flow, Works
 from tools.run_view.follower import RunView
-from tools.run_view.screen import depth_bar, frame, policy_of, role_of, table
+from tools.run_view.screen import clock, depth_bar, frame, policy_of, role_of, table
 from tools.top.report import since_s, staleness
 
 BAR_WIDTH = 16
@@ -74,7 +74,9 @@ def _subtitle(now: Snapshot, flow: Flow) -> str:
     learner = flow.of(LEARNER)
     pace = ""
     if learner is not None and now.run is not None and learner.groups_a_second:
-        pace = f" · {60 * learner.groups_a_second / now.run.learner.groups_per_step:.3g} steps/min"
+        rate = learner.groups_a_second / now.run.learner.groups_per_step  # steps a second
+        left_s = (now.steps - max(0, now.version)) / rate
+        pace = f" · {60 * rate:.3g} steps/min · about {clock(left_s)} left"
     asked = {PAUSE: " · paused", DRAIN: " · draining"}.get(now.wanted, "")
     return f"{now.status or 'not begun'}{asked} · step {max(0, now.version)}/{now.steps}{pace}"
 
@@ -113,7 +115,7 @@ def _waits(works: Works) -> str:
 def _streams(now: Snapshot) -> RenderableType:
     numbers = ("depth", "waiting", "leased", "oldest")
     made = table("stream", *numbers, "", right=numbers, is_wide=True)
-    largest = max(1, *(state.depth for state in now.streams.values()))
+    largest = max([1, *(state.depth for state in now.streams.values())])
     for name, state in now.streams.items():
         has_leases = name in {"prompts", "rollouts"}
         made.add_row(

@@ -24,7 +24,7 @@ from rich.text import Text
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Snapshot
 from tools.run_view.follower import RunView
-from tools.run_view.screen import ROLE_COLOURS, RunScreen, depth_bar, frame, policy_of, role_of, table
+from tools.run_view.screen import ROLE_COLOURS, RunScreen, clock, depth_bar, frame, policy_of, role_of, table
 
 PLAIN_EVERY_S, STARTING_EVERY_S = 60.0, 5.0
 RATE_WINDOW_S = 60.0  # over which the time that is left is judged
@@ -76,6 +76,7 @@ class PlainConsole:
         self._stream = stream or sys.stdout
         self._shown_at = time.monotonic()
         self._shown = ""
+        self._rate = StepRate()
 
     def __enter__(self) -> Self:
         return self
@@ -92,9 +93,12 @@ class PlainConsole:
     def tick(self, view: RunView, running: int) -> None:
         """Prints the progress line if it is due and says something new."""
         has_begun = view.snapshot is not None and view.snapshot.version > 0
+        if view.snapshot is not None:
+            self._rate.add(view.snapshot.version, time.monotonic())
         if time.monotonic() - self._shown_at < (PLAIN_EVERY_S if has_begun else STARTING_EVERY_S):
             return
-        text = progress_line(view, running)
+        left_s = None if view.snapshot is None else self._rate.seconds_to(view.snapshot.steps)
+        text = progress_line(view, running, left_s=left_s)
         if text != self._shown:
             self.line("up", text)
         self._shown, self._shown_at = text, time.monotonic()
@@ -204,12 +208,14 @@ def _pretty(role: str, text: str) -> Text:
     )
 
 
-def progress_line(view: RunView, running: int) -> str:
-    """Says how the run stands, as key=value."""
+def progress_line(view: RunView, running: int, *, left_s: float | None = None) -> str:
+    """Says how the run stands, as key=value; `left_s` seconds are left, None where that is not known."""
     found = view.snapshot
     if found is None or not found.steps:
         return f"starting processes={running}"
     parts = [f"step={max(found.version, 0)}/{found.steps}"]
+    if left_s is not None:
+        parts.append(f"left={clock(left_s)}")
     if view.last_step:
         parts += [
             f"reward={view.rewards[-1]:.3f}",
@@ -257,10 +263,10 @@ def panel(
         sample: `question`, `answer` and `reward` of the newest sample, as the log has them; empty where there is none.
     """
     found = view.snapshot
-    clock = _clock(seconds) if left_s is None else f"{_clock(seconds)}, about {_clock(left_s)} left"
+    times = clock(seconds) if left_s is None else f"{clock(seconds)}, about {clock(left_s)} left"
     if found is None or not found.steps:
         text = Text(f"starting: {running} processes are up, the learner has not begun", "dim")
-        return frame(text, "millrace", view.name, clock)
+        return frame(text, "millrace", view.name, times)
     parts: list[RenderableType] = [
         _headline(view, found),
         Text(),
@@ -280,12 +286,7 @@ def panel(
         parts.append(
             Text(f"Redis has not answered for {view.silent_s:.0f} s; this is what was seen last", "bold red")
         )
-    return frame(Group(*parts), "millrace", view.name, clock)
-
-
-def _clock(seconds: float) -> str:
-    hours, rest = divmod(int(seconds), 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+    return frame(Group(*parts), "millrace", view.name, times)
 
 
 def _sample(sample: Mapping[str, str]) -> RenderableType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -267,3 +268,55 @@ def test_a_task_that_the_run_lacks_is_said_with_what_to_add(tmp_path: Path) -> N
     record = verl("apps", json.dumps({"inputs": [], "outputs": []}))
     with pytest.raises(RowError, match=r"row 0: .* add `scorers\.tasks\.code: \{scorer: \{type: code\}\}`"):
         read(make_run(tmp_path), tmp_path, record)
+
+
+QUESTION = {"question": "2 + 3?", "answer": "5"}
+
+
+@pytest.mark.parametrize(
+    ("record", "hint"),
+    [
+        (QUESTION, "prompt_template='{question}' answer_column=answer"),
+        (
+            QUESTION | {"answer": "2 + 3 is 5\n#### 5"},
+            "prompt_template='{question}' answer_column=answer answer_pattern='#### (.+)'",
+        ),
+        (
+            {"problem": "2 + 3?", "solution": "5", "level": 3},
+            "prompt_template='{problem}' answer_column=solution",
+        ),
+        ({"prompt": "2 + 3?", "ground_truth": "5"}, "prompt_template='{prompt}' answer_column=ground_truth"),
+        ({"text": "2 + 3?", "label": "5"}, None),
+        ({"mesages": "2 + 3?", "answer": "5"}, None),
+    ],
+)
+def test_rows_of_a_question_and_an_answer_get_the_keys_that_read_them(
+    run: Run, tmp_path: Path, record: Mapping[str, Any], hint: str | None
+) -> None:
+    with pytest.raises(RowError, match="no column") as refused:
+        read(run, tmp_path, record)
+    said = str(refused.value)
+    assert ("rows of a question and an answer are read with" in said) is (hint is not None)
+    if hint is None:
+        return
+    assert hint in said
+    options = dict(re.findall(r"(prompt_template|answer_column|answer_pattern)=(?:'([^']*)'|(?:))", said))
+    options["answer_column"] = re.findall(r"answer_column=(\w+)", said)[0]
+    (row,) = read(run, tmp_path, record, **{name: value for name, value in options.items() if value})
+    assert row.verification_info["answer"] == {"value": "5"}, "what the hint says reads them"
+
+
+def test_every_bad_row_is_listed_and_the_reason_names_the_first_few(run: Run, tmp_path: Path) -> None:
+    good = {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": "5"}}}
+    bad = good | {"messages": []}
+    with pytest.raises(RowError) as refused:
+        read(run, tmp_path, *[good, bad] * 6, good)
+    lines = refused.value.rows
+    assert len(lines) == 6
+    assert [re.findall(r" row (\d+): ", line) for line in lines] == [
+        [str(index)] for index in (1, 3, 5, 7, 9, 11)
+    ]
+    said = str(refused.value)
+    assert said.startswith(lines[0])
+    assert (lines[2] in said, lines[3] in said) == (True, False)
+    assert said.endswith("and 3 more bad rows: `millrace doctor CONFIG` lists all")

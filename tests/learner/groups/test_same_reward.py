@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.support.chain import make_prompt, make_scored
 FLAT, VARIED = [0.0, 0.0], [1.0, 0.0]
 
 
-def said_of(*rows: list[float | None]) -> list[str]:
+def said_of(*rows: Sequence[float | None]) -> list[str]:
     said: list[str] = []
     watch = SameRewardWatch(said.append)
     for number, rewards in enumerate(rows):
@@ -36,7 +37,7 @@ def said_of(*rows: list[float | None]) -> list[str]:
     ],
 )
 def test_so_many_groups_in_a_row_without_variance_are_a_warning(
-    rows: list[list[float | None]], warnings: int
+    rows: list[Sequence[float | None]], warnings: int
 ) -> None:
     assert len(said_of(*rows)) == warnings
 

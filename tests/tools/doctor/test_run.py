@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from config.loading import load_run
 from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import run as doctor_run
-from tools.doctor.findings import Level
-from tools.doctor.questions import Answer
+from tools.doctor.findings import Level, lines_of
+from tools.doctor.questions import Answer, Question, ask
 
 
 @pytest.fixture
@@ -113,3 +114,23 @@ def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, 
     assert_found(doctor_run.tokenizer(Answer({"size": 5}), hub), OK, "5 tokens")
     assert_found(doctor_run.data(Answer({"train": 5}), hub), OK, "train 5 rows")
     assert only(doctor_run.check_paths(make_run(model={"path": str(tmp_path)})), "paths").level is OK
+
+
+def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {
+        "messages": [{"role": "user", "content": "2?"}],
+        "verification_info": {"type": "math", "answer": {"value": "2"}},
+    }
+    rows = [good if index % 3 else good | {"messages": []} for index in range(30)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = tmp_path / "run.yaml"
+    config.write_text("name: own\nmodel: {path: tiny}\ndata: {train: {type: dataset, path: rows.jsonl}}\n")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    ((_, answer),) = ask([Question(name="data", words=("--config", str(config)))])
+    found = doctor_run.data(answer, load_run(["--config", str(config)]))
+    assert found.level is PROBLEM
+    shown = " ".join(" ".join(lines_of([found])).split())
+    assert "10 rows can't be used" in shown
+    for index in range(0, 30, 3):
+        assert f" row {index}: " in shown, shown

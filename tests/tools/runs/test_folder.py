@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from broker.errors import RunFailed
 from config.run import Run
 from tests.support.waiting import wait_until
+from tools.main import main
 from tools.run_view.follower import RunFollower
 from tools.run_view.log_tail import LogTail, last_lines
 from tools.runs.command import NoRunsFolder, list_runs
@@ -134,3 +136,63 @@ def test_a_log_is_followed_by_whole_lines_and_the_last_state_of_a_progress_bar(t
         assert tail.new_lines() == ["two", "100%"]
     assert tail.new_lines() == []
     assert last_lines(path, 2) == ["two", "100%"]
+
+
+def test_runs_are_an_object_a_line_for_programs(
+    leave_run: Callable[..., Path], runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_run("first", "finished", at=1.0)
+    leave_run("second", "failed", at=2.0, reason="no room")
+    (runs_dir / "third").mkdir()
+    (runs_dir / "third" / "config.yaml").touch()
+    assert main(["runs", "--json", "--runs-dir", str(runs_dir)]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["run"], each["status"], each["reason"]) for each in found] == [
+        ("first", "finished", ""),
+        ("second", "failed", "no room"),
+        ("third", "not begun", ""),
+    ]
+    assert found[0] == {
+        "run": "first",
+        "folder": str(runs_dir / "first"),
+        "status": "finished",
+        "reason": "",
+        "step": 2,
+        "steps": 2,
+        "reward": 0.75,
+        "pass_rates": [[0, 0.125], [2, 0.875]],
+        "at": 1.0,
+    }
+    assert (found[2]["step"], found[2]["steps"], found[2]["reward"]) == (0, None, None)
+
+
+def test_no_runs_are_no_lines_for_programs(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "--json", "--runs-dir", str(runs_dir)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted", "shown"),
+    [
+        ("running", "pause", "paused"),
+        ("running", "drain", "draining"),
+        ("running", "", "running"),
+        ("stopped", "pause", "stopped"),
+    ],
+)
+def test_a_paused_run_is_shown_as_paused(
+    leave_run: Callable[..., Path],
+    runs_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    status: str,
+    wanted: str,
+    shown: str,
+) -> None:
+    file = leave_run("demo", status) / "status.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"wanted": wanted}))
+    with held(runs_dir / "demo"):
+        assert main(["runs", "--json", "--runs-dir", str(runs_dir)]) == 0
+        assert json.loads(capsys.readouterr().out)["status"] == shown
+        assert main(["runs", "--runs-dir", str(runs_dir)]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[1] == shown

@@ -105,7 +105,7 @@ def test_every_line_has_a_result_in_its_place(
         row("\\boxed{1}", value="\\frac{"),
         row("the last line"),
     )
-    assert main(["score", str(lines), "--workers", "1"]) == 0
+    assert main(["score", str(lines), "--workers", "1"]) == 3, "nine lines were refused"
     output, errors = capfdbinary.readouterr()
     found = results(output)
     assert [list(result) for result in found] == [KEYS] * 14
@@ -157,7 +157,7 @@ def test_a_custom_tasks_row_without_its_config_is_told_of_it(
 ) -> None:
     rows = write(Path("rows.jsonl"), {"llm_output": "<answer>B</answer>", **shape})
     for options, is_told in (([], True), (waiter, False)):
-        assert main(["score", str(rows), "--workers", "1", *options]) == 0
+        assert main(["score", str(rows), "--workers", "1", *options]) == 3
         (result,) = results(capfdbinary.readouterr().out)
         assert result["status"] == "error"
         assert result["reason"].endswith(", or a custom task's with --config CONFIG") == is_told, result[
@@ -300,7 +300,25 @@ def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: pyte
 def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 1 << 20)
     lines = write(Path("rows.jsonl"), row("x" * (1 << 20)), waiting(0))
-    assert main(["score", str(lines), "--workers", "1", "--out", "scores.jsonl", *waiter]) == 0
+    assert main(["score", str(lines), "--workers", "1", "--out", "scores.jsonl", *waiter]) == 3
     found = results(Path("scores.jsonl").read_bytes())
     assert [(result["status"], result["value"]) for result in found] == [("error", None), ("scored", 1.0)]
     assert found[0]["reason"] == "line 1: longer than 1 MiB"
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([row("\\boxed{72}")], 0),
+        ([row("\\boxed{71}")], 0),
+        ([row("\\boxed{1}", value="\\frac{")], 0),  # unscorable: the row was read
+        ([row("\\boxed{72}"), b"nope"], 3),
+        ([b"nope"], 3),
+        ([{"llm_output": "x", "verification_info": {"type": "mth", "answer": {}}}], 3),
+    ],
+)
+def test_the_exit_code_tells_of_lines_that_were_refused(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], rows: list[Any], code: int
+) -> None:
+    assert main(["score", str(write(tmp_path / "rows.jsonl", *rows)), "--workers", "1"]) == code
+    capfdbinary.readouterr()

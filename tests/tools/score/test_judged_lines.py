@@ -89,7 +89,7 @@ def test_the_judges_calls_are_under_way_side_by_side_beside_other_lines(
     rows = [judged(f"{'YES' if number % 3 else 'NO'} {number}") for number in range(12)]
     rows.insert(5, {"llm_output": "#### 72", "verification_info": {"type": "gsm8k", "answer": "72"}})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "nope\n")
-    assert main(["score", str(tmp_path / "rows.jsonl"), "--workers", "1"]) == 0
+    assert main(["score", str(tmp_path / "rows.jsonl"), "--workers", "1"]) == 3
     found = [json.loads(result) for result in capfdbinary.readouterr().out.splitlines()]
     assert [result["line"] for result in found] == list(range(1, 15))
     assert found.pop()["reason"].startswith("line 14: not JSON")

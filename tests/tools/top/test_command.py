@@ -21,7 +21,7 @@ from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
 from tests.support.verbs import call
-from tools.main import parse
+from tools.main import main, parse
 from tools.run_view.follower import RunFollower
 from tools.top import screen
 from tools.top.report import report
@@ -70,7 +70,7 @@ def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes
         r"age +8.0s: sampling 4.0s, scoring 0.0s, queue 4.0s",
         r"learner +box +1 +5 +10% +[\d.]+s +12 s: 3 of 4 groups",
         r"dispatcher +box +4 +- +- .*waiting",
-        r"running · step 5/60 · 30 steps/min",
+        r"running · step 5/60 · 30 steps/min · about 1:50 left",
     ):
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
 
@@ -239,3 +239,34 @@ def test_seconds_that_are_none_are_refused(every: str, capsys: pytest.CaptureFix
         call("top", "test", "--every", every)
     assert end.value.code == 2
     assert "is no number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", None])
+@pytest.mark.parametrize(
+    ("status", "reason"), [("finished", ""), ("failed", "so it was"), ("stopped", "a signal")]
+)
+def test_once_on_a_run_that_ended_with_its_redis_says_how(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    url: str | None,
+    status: str,
+    reason: str,
+) -> None:
+    if url is None:
+        monkeypatch.delenv("REDIS_URL", raising=False)
+    else:
+        monkeypatch.setenv("REDIS_URL", url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "runs" / "test").mkdir(parents=True)
+    told = {"status": status, "reason": reason, "version": 2, "steps": 3, "begun": "yes"}
+    (tmp_path / "runs" / "test" / "status.json").write_text(json.dumps(told))
+    words = ["top", "test", "--once", "--runs-dir", str(tmp_path / "runs")]
+    assert main(words) == 0
+    said = f"the run has ended: {status}" + (f", {reason}" if reason else "")
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["reason"], found["step"], found["steps"]) == (status, reason, 2, 3)
+    assert found["verdict"]["text"] == said

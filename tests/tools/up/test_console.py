@@ -255,3 +255,8 @@ def test_what_the_learner_advises_is_in_the_table_once() -> None:
     assert drawn(view).count(said) == 1
     named = replace(view, finding=BottleneckFinding(text=f"{said}; bottleneck: generators (1), 97% busy"))
     assert drawn(named).count(said) == 1
+
+
+def test_the_time_that_is_left_stands_beside_the_step() -> None:
+    assert progress_line(midway(), 3, left_s=130.0).startswith("step=3/12 left=2:10 reward=")
+    assert "left" not in progress_line(midway(), 3)

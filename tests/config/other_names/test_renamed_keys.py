@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.loading import from_yaml, load_run, to_yaml
-from config.renamed_keys import current_path, with_current_names
+from config.other_names.renamed_keys import current_path, with_current_names
 
 TEXT = """\
 name: base

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.explanations import ConfigError, _all_keys
-from config.foreign_names import NOT_HERE, OURS
 from config.loading import load_run
+from config.other_names.foreign_names import NOT_HERE, OURS
 from config.run import Run
 
 OUR_KEYS = {".".join(path) for path, _ in _all_keys(Run, ())}

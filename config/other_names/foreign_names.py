@@ -169,10 +169,9 @@ def answer(path: tuple[str, ...], section: object) -> str:
     """
     if not isinstance(section, Mapping):
         return _one(path, "that")
-    if said := _one(path, path[-1]):
-        return said
-    said = [found for inner in _leaves(section) if (found := _one((*path, *inner), ".".join(inner[-2:])))]
-    return "".join(said)
+    if whole := _one(path, path[-1]):
+        return whole
+    return "".join(_one((*path, *inner), ".".join(inner[-2:])) for inner in _leaves(section))
 
 
 def _one(path: tuple[str, ...], name: str) -> str:
