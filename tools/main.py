@@ -289,7 +289,7 @@ def _no_such(before: str, typed: str, known: Mapping[str, object]) -> str:
     near = [meant] if meant else difflib.get_close_matches(typed, known, n=1, cutoff=0.5)
     near = near or [name for name in known if name.startswith(typed)][:1]
     ours = f"did you mean {before}{near[0]}?" if near else f"there are {', '.join(known)}"
-    return f"no command {before + typed!r}; {ours}"
+    return f"invalid choice: {typed!r}; {ours}" if before else f"no command {typed!r}; {ours}"
 
 
 def _complete() -> None:

@@ -43,10 +43,10 @@ def test_a_command_that_is_near_nothing_gets_the_list(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dead", "lst", "demo"], "no command 'dead lst'; did you mean dead list?"),
+        (["dead", "lst", "demo"], "invalid choice: 'lst'; did you mean dead list?"),
         (["dead", "retyr", "demo"], "did you mean dead retry?"),
         (["journal", "exprt", "demo"], "did you mean journal export?"),
-        (["journal", "zzzzzz", "demo"], "no command 'journal zzzzzz'; there are ls, show, export"),
+        (["journal", "zzzzzz", "demo"], "invalid choice: 'zzzzzz'; there are ls, show, export"),
     ],
 )
 def test_a_mistyped_word_after_a_command_does_too(
