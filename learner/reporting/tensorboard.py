@@ -1,7 +1,9 @@
 """This logger writes TensorBoard's event files.
 
 In: the objects of steps. Out: `tensorboard/` in the run's folder. A run that goes on writes one more file, and
-TensorBoard shows them as one run.
+TensorBoard shows them as one run. The library writes in a thread of its own, behind a queue. That thread dies of a full
+disk, and whoever writes or ends after that would wait for ever. So events are written here at once, and a full disk is
+an OSError.
 """
 
 from __future__ import annotations
@@ -13,7 +15,19 @@ from typing import Any
 
 from learner.reporting.scalars import rounds, scalars
 
-FLUSH_S = 10.0  # seconds until what was logged is in the file
+
+class _AtOnce:
+    """Takes the place of the library's queue: what is put into it is written."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def put(self, event: Any) -> None:
+        """Writes an event. Raises OSError."""
+        self._file.write_event(event)
+
+    def close(self) -> None:
+        """Ends nothing: the library closes the file."""
 
 
 class TensorBoard:
@@ -28,9 +42,11 @@ class TensorBoard:
         from tensorboardX import SummaryWriter
 
         # The name has the second, and a file of the same name would be written over.
-        self._writer = SummaryWriter(
-            str(folder / "tensorboard"), flush_secs=FLUSH_S, filename_suffix=f".{secrets.token_hex(4)}"
-        )
+        self._writer = SummaryWriter(str(folder / "tensorboard"), filename_suffix=f".{secrets.token_hex(4)}")
+        events = self._writer.file_writer.event_writer
+        events._worker.stop()  # noqa: SLF001 - the library has no other way to do without its thread
+        self._file = events._ev_writer  # noqa: SLF001
+        events._event_queue = _AtOnce(self._file)  # noqa: SLF001
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Write each number of a step, and of the rounds that have ended."""
@@ -41,6 +57,7 @@ class TensorBoard:
         for version, numbers in rounds(record):
             for name, value in numbers.items():
                 self._writer.add_scalar(name, value, version)
+        self._file.flush()
 
     def _histogram(self, name: str, edges: Sequence[int], counts: Sequence[int], step: int) -> None:
         """Write counts by bin; a bin's values are taken to be its upper end."""
@@ -67,6 +84,7 @@ class TensorBoard:
         question = record["prompt"][-1]["content"] if record["prompt"] else ""
         text = f"**{question}**\n\n{record['answer']}\n\nreward {record['reward']}: {record['reason']}"
         self._writer.add_text("sample", text, record["step"])
+        self._file.flush()
 
     def close(self) -> None:
         """Write what is left, and end the file."""
