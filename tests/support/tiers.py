@@ -83,6 +83,7 @@ PLACES = {
     "tests/scorers/instructions/test_scorer.py::test_hostile_texts_take_linear_time": "process",
     "tests/scorers/math/test_corpus.py": "process",
     "tests/scorers/math/test_forms.py": "process",
+    "tests/scorers/test_prompts_of_domains.py": "process",
     "tests/docs/test_pages_commands.py": "process",
     "tests/learner/groups/test_working_time.py": "process",
     "tests/learner/resume/test_history.py": "process",
@@ -120,6 +121,9 @@ PROOFS = {
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
     "tests/e2e/test_epochs.py::"
     "test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate": "prove-suite",
+    "tests/deploy/test_wheel.py::test_the_demo_runs_from_the_wheel_in_an_empty_folder": "prove-suite",
+    "tests/e2e/test_own_reward.py::"
+    "test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
     "tests/e2e/test_objectives.py::test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit": "prove-suite",
@@ -199,6 +203,10 @@ PROOFS = {
     "test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer": "prove-suite",
     "tests/protocol/test_holes.py::test_what_somebody_deletes_is_issued_again": "prove-suite",
     "tests/protocol/test_holes.py::test_with_full_memory_what_is_there_can_leave": "prove-suite",
+    "tests/scorers/code/test_hanging.py::"
+    "test_a_hang_costs_twice_the_limit_of_a_case_and_a_second": "prove-suite",
+    "tests/scorers/code/test_hanging.py::"
+    "test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second": "prove-suite",
     "tests/scorers/math/test_forms.py::test_math_verify_says_what_is_written_beside": "prove-suite",
     "tests/scorers/pool/test_lost_workers.py::"
     "test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again": "prove-suite",
