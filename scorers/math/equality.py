@@ -11,13 +11,13 @@ math_verify decides, and its "equal" is then looked at again, since it compares 
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import metadata
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import sympy
 import sympy.core.random
@@ -53,6 +53,56 @@ _ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compa
 _PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
 _DIGITS: Final = 30  # of two values before they are compared
 _BOUND_CHARS: Final = 200  # of a bound of an interval
+
+# What sets of one variable are written with.
+_VARIABLE: Final = re.compile(  # `e` is a number
+    r"(?:[A-DF-Za-df-z](?:_\w|_\{\w+\})?|\\(?:theta|alpha|beta|lambda|phi|mu|omega|varphi)(?![A-Za-z]))"
+)
+_RELATION: Final = re.compile(r"\\(?:le|ge|ne)(?![A-Za-z])|[<>=]")
+_MEMBER: Final = re.compile(rf"({_VARIABLE.pattern})\s*\\in(?![A-Za-z])\s*(.+)\Z", re.DOTALL)
+_SIGNS: Final = re.compile(r"[<>=]|\\(?:le|ge|ne|in|cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])|\\\{|real")
+_OR: Final = re.compile(
+    r"\\text\{\s*or\s*\}|\\lor(?![A-Za-z])|\\(?:textbf|mathrm)\{\s*or\s*\}|(?<=\s)or(?=\s)"
+)
+_AND: Final = re.compile(r"\\text\{\s*and\s*\}|\\land(?![A-Za-z])|(?<=\s)and(?=\s)")
+_BUILT: Final = re.compile(
+    rf"\\\{{\s*({_VARIABLE.pattern})\s*(?:\\in(?![A-Za-z])\s*([^|:]+?))?\s*(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|[|:])\s*(.+)\\\}}\Z",
+    re.DOTALL,
+)
+_PAIR: Final = re.compile(r"([(\[\]])(.+)([)\]\[])\Z", re.DOTALL)
+_WORDS: Final = re.compile(
+    r"\\text\{\s*(all|any)?\s*real\s*(numbers?)?\s*\}|all real numbers|all reals|\\text\{\s*all reals\s*\}",
+    re.IGNORECASE,
+)
+_CUP: Final = re.compile(r"\\cup(?![A-Za-z])")
+_CAP: Final = re.compile(r"\\cap(?![A-Za-z])")
+_MINUS: Final = re.compile(
+    r"\\setminus(?![A-Za-z])|\\backslash(?![A-Za-z])|(?<=\\mathbb\{R\})\s*-(?=\s*\\\{)|(?<=\\mathbb\{R\} )-(?=\s*\\\{)"
+)
+_BARS: Final = r"(?:\||\\vert(?![A-Za-z]))"
+_ABSOLUTE: Final = re.compile(
+    rf"{_BARS}\s*({_VARIABLE.pattern})\s*(?:([-+])\s*([^|]+?))?\s*{_BARS}\s*({_RELATION.pattern})\s*(.+)",
+    re.DOTALL,
+)
+_EITHER: Final = re.compile(
+    rf"({_VARIABLE.pattern})\s*(\\ne(?![A-Za-z])|=)\s*\\pm(?![A-Za-z])\s*(.+)", re.DOTALL
+)
+_NAMED: Final = {
+    "\\mathbb{Z}": sympy.Integers,
+    "\\mathbb{Q}": sympy.Rationals,
+    "\\mathbb{R}": sympy.Reals,
+    "\\mathbf{R}": sympy.Reals,
+    "\\emptyset": sympy.EmptySet,
+}
+_HOLDS: Final[dict[str, Callable[[Any], Any]]] = {
+    "<": lambda bound: sympy.Interval.open(-sympy.oo, bound),
+    ">": lambda bound: sympy.Interval.open(bound, sympy.oo),
+    "\\le": lambda bound: sympy.Interval(-sympy.oo, bound),
+    "\\ge": lambda bound: sympy.Interval(bound, sympy.oo),
+    "\\ne": lambda bound: sympy.Complement(sympy.Reals, sympy.FiniteSet(bound)),
+    "=": sympy.FiniteSet,
+}
+_TURNED: Final = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne", "=": "="}
 
 logging.getLogger("math_verify").setLevel(
     logging.ERROR
@@ -254,7 +304,7 @@ def _with_real_roots(number: Any) -> Any:
 
 def _is_zero(difference: Any) -> bool:
     """Return whether an exact number, known to be small, is 0: `1 + 10^{-60}` is not 1. What can't be told is."""
-    if difference.is_infinite or difference is sympy.S.NaN:
+    if difference.is_infinite or difference is sympy.nan:
         return True  # of two infinities, which `_near` has compared
     return sympy.sqrtdenest(difference).equals(0) is not False
 
@@ -265,7 +315,7 @@ def _sides(expression: Any) -> list[Any]:
         return [expression.lhs, expression.rhs]
     relations = getattr(expression, "_unsorted_args", ())
     is_chain = all(isinstance(relation, sympy.Eq) for relation in relations) and all(
-        left.rhs == right.lhs for left, right in itertools.pairwise(relations)
+        left.rhs == right.lhs for left, right in pairwise(relations)
     )
     return [relations[0].lhs, *(relation.rhs for relation in relations)] if relations and is_chain else []
 
@@ -309,8 +359,166 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
     )
 
 
+# Sets of real numbers: inequalities, chains, intervals, unions, set-builder notation.
+
+
+class _RealSet(NamedTuple):
+    """A set of real numbers as it was written."""
+
+    members: Any  # a sympy set
+    variable: str  # of the inequality or the set-builder; "" where none was named
+    is_pair: bool  # two numbers in brackets and no more: an interval, or a tuple
+
+
+class _NoSet(Exception):
+    """The text is no set of real numbers."""
+
+
+def _read_set(text: str) -> _RealSet | None:
+    """Return the set that a text describes; None where it describes none."""
+    try:
+        variable, members = _described(text.strip().strip("$").strip())
+    except _NoSet:
+        return None
+    return _RealSet(members, variable, _PAIR.match(text.strip()) is not None and not _CUP.search(text))
+
+
+def _looks_like_set(text: str) -> bool:
+    """Return whether a text may be a set that is no pair in brackets: it has a sign of one."""
+    return _SIGNS.search(text) is not None
+
+
+def _are_one_set(one: _RealSet, other: _RealSet) -> bool:
+    """Return whether two sets have the same members. Variables with two names are two variables."""
+    if one.variable and other.variable and one.variable != other.variable:
+        return False
+    if one.members == other.members:
+        return True
+    difference = sympy.SymmetricDifference(one.members, other.members)
+    return bool(difference is sympy.EmptySet or difference.is_empty)
+
+
+def _described(text: str) -> tuple[str, Any]:
+    """Return the variable's name, "" without one, and the set. Raises _NoSet."""
+    parts = [part.strip() for part in _CUP.split(text)]
+    if len(parts) > 1 and any(map(_BUILT.match, parts)):
+        return "", sympy.Union(*(_described(part)[1] for part in parts))
+    if (built := _BUILT.match(text)) is not None:
+        domain = _members(built[2]) if built[2] else sympy.Reals
+        variable, members = _condition(built[3])
+        if variable not in ("", built[1]):
+            raise _NoSet
+        return "", sympy.Intersection(domain, members)  # the variable is bound
+    if _MEMBER.match(text) is not None and not _OR.search(text) and not _RELATION.search(text):
+        return _clause(text)
+    if _RELATION.search(text):
+        return _condition(text)
+    return "", _members(text)
+
+
+def _condition(text: str) -> tuple[str, Any]:
+    r"""Return what `x < 1 \text{ or } x > 2` describes. `or` binds weaker than `and`.
+
+    A comma is an `and`, but between values of one variable, as in `x = 1, x = 2`. What nothing fulfils is no set that
+    somebody would write so.
+    """
+    names, members = set(), []
+    for alternative in _OR.split(text):
+        pieces = [piece for part in _AND.split(alternative) for piece in split_outside(part, ",") or [""]]
+        clauses = [_clause(piece.strip()) for piece in pieces]
+        names |= {name for name, _ in clauses}
+        parts = [part for _, part in clauses]
+        are_values = all(isinstance(part, sympy.FiniteSet) for part in parts)
+        members.append(sympy.Union(*parts) if are_values else sympy.Intersection(*parts))
+    if len(names) != 1 or sympy.EmptySet in members:
+        raise _NoSet
+    return names.pop(), sympy.Union(*members)
+
+
+def _clause(text: str) -> tuple[str, Any]:
+    r"""Return what one chain of relations describes, as `1 < x \le 5`, or one membership."""
+    if (member := _MEMBER.match(text)) is not None:
+        return member[1], _members(member[2])
+    if (absolute := _ABSOLUTE.fullmatch(text)) is not None:
+        return _distance(absolute)
+    if (both := _EITHER.fullmatch(text)) is not None:
+        value = _read(both[3])
+        return both[1], _HOLDS[both[2]](value) & _HOLDS[both[2]](-value) if both[
+            2
+        ] != "=" else sympy.FiniteSet(value, -value)
+    signs = _RELATION.findall(text)
+    sides = [side.strip() for side in _RELATION.split(text)]
+    places = [place for place, side in enumerate(sides) if _VARIABLE.fullmatch(side)]
+    if len(signs) not in (1, 2) or len(places) != 1 or (len(signs) == 2 and places != [1]):
+        raise _NoSet
+    values = [_read(side) if index != places[0] else None for index, side in enumerate(sides)]
+    parts = []
+    for sign, (left, right) in zip(signs, pairwise(values), strict=True):
+        parts.append(_HOLDS[sign](right) if left is None else _HOLDS[_TURNED[sign]](left))
+    if len(signs) == 2 and not {*signs} <= {"<", "\\le"} and not {*signs} <= {">", "\\ge"}:
+        raise _NoSet  # `1 < x > 5` says nothing that a teacher would write
+    return sides[places[0]], sympy.Intersection(*parts)
+
+
+def _distance(found: re.Match[str]) -> tuple[str, Any]:
+    """Return what `|x - 2| < 3` describes."""
+    centre = _read(found[3]) * (1 if found[2] == "-" else -1) if found[2] else sympy.Integer(0)
+    radius, sign = _read(found[5]), found[4]
+    if radius.is_negative or sign in ("=", "\\ne"):
+        raise _NoSet
+    inner = sympy.Interval(centre - radius, centre + radius, *(sign in ("<", "\\ge"),) * 2)
+    return found[1], inner if sign in ("<", "\\le") else sympy.Complement(sympy.Reals, inner)
+
+
+def _members(text: str) -> Any:
+    r"""Return the set that `(-\infty, 1) \cup [2, 3]` and the like name."""
+    text = text.strip()
+    for sign, combined in ((_CUP, sympy.Union), (_CAP, sympy.Intersection)):
+        if len(parts := sign.split(text)) > 1:
+            return combined(*(_members(part) for part in parts))
+    if len(parts := _MINUS.split(text)) == 2:
+        return sympy.Complement(_members(parts[0]), _members(parts[1]))
+    if text in _NAMED or _WORDS.fullmatch(text):
+        return _NAMED.get(text, sympy.Reals)
+    if text.startswith("\\{") and text.endswith("\\}"):
+        return sympy.FiniteSet(*(_read(part) for part in split_outside(text[2:-2], ",") or [""]))
+    return _interval(text)
+
+
+def _interval(text: str) -> Any:
+    pair = _PAIR.match(text)
+    bounds = split_outside(pair[2], ",") if pair is not None else None
+    if pair is None or bounds is None or len(bounds) != 2:
+        raise _NoSet
+    low, high = (_read(bound) for bound in bounds)
+    opens = pair[1] != "[", pair[3] != "]"
+    if not (low < high) == True:  # noqa: E712 - sympy's truth; (5, 2) is a point
+        raise _NoSet
+    return sympy.Interval(low, high, *opens)
+
+
+def _read(text: str) -> Any:
+    value = _real_number(text)
+    if value is None:
+        raise _NoSet
+    return value
+
+
+def _same_sets(reference: str, answer: str) -> bool | None:
+    """Return whether two texts describe one set; None where one of them describes none, or both are pairs."""
+    if not _looks_like_set(reference) and not _looks_like_set(answer):
+        return None
+    wanted = _read_set(reference)
+    given = None if wanted is None else _read_set(answer)
+    if wanted is None or given is None or (wanted.is_pair and given.is_pair):
+        return None
+    return _are_one_set(wanted, given)
+
+
 _FORMS: Final = FormComparer(
-    lambda reference, answer: _equal(reference, _expressions(answer, is_boxed=True)), _real_number
+    equal=lambda reference, answer: _equal(reference, _expressions(answer, is_boxed=True)),
+    same_sets=_same_sets,
+    is_set=lambda text: _looks_like_set(text) and _read_set(text) is not None,
 )
 
 

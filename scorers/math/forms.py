@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from scorers.math.functions import read_rule, renamed, with_dummy_of
 from scorers.math.notation import layout_key
-from scorers.math.sets import RealSet, looks_like_set, read_set, same_set
 from scorers.math.text import has_percent, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, quantity
 
@@ -42,12 +41,16 @@ class FormComparer:
 
     Args:
         equal: compares what has none of them.
-        number: reads one real number; None where a text is none.
+        same_sets: compares two sets of real numbers; None where the texts are none.
+        is_set: tells whether a text is a set of real numbers.
     """
 
-    def __init__(self, equal: Equal, number: Callable[[str], Any]) -> None:
+    def __init__(
+        self, *, equal: Equal, same_sets: Callable[[str, str], bool | None], is_set: Callable[[str], bool]
+    ) -> None:
         self._equal = equal
-        self._number = number
+        self._same_sets = same_sets
+        self._is_set = is_set
 
     def same(self, reference: str, answer: str, *, depth: int = 0) -> bool:
         """Return whether two boxes are equal."""
@@ -62,9 +65,7 @@ class FormComparer:
 
     def reads(self, reference: str) -> bool:
         """Return whether a reference has a form that needs no other reader."""
-        return (looks_like_set(reference) and self._set(reference) is not None) or read_rule(
-            reference
-        ) is not None
+        return self._is_set(reference) or read_rule(reference) is not None
 
     def _by_unit(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare two quantities: a unit on one side alone is let go, but for degrees against multiples of pi."""
@@ -97,17 +98,8 @@ class FormComparer:
         bare_named = _NAMED.match(bare.value)
         return self._equal(_in_radians(value), bare.value if bare_named is None else bare_named[2])
 
-    def _set(self, text: str) -> RealSet | None:
-        return read_set(text, self._number)
-
     def _as_sets(self, reference: str, answer: str, _depth: int) -> bool | None:
-        if not looks_like_set(reference) and not looks_like_set(answer):
-            return None
-        wanted = self._set(reference)
-        given = None if wanted is None else self._set(answer)
-        if wanted is None or given is None or (wanted.is_pair and given.is_pair):
-            return None
-        return same_set(wanted, given)
+        return self._same_sets(reference, answer)
 
     def _as_rules(self, reference: str, answer: str, depth: int) -> bool | None:
         wanted, given = read_rule(reference), read_rule(answer)
