@@ -44,6 +44,7 @@ PLACES = {
     "tests/learner/launch/": "process",
     "tests/learner/reporting/test_metrics.py": "process",
     "tests/learner/reporting/test_loggers.py": "process",
+    "tests/learner/reporting/test_full_tensorboard.py": "process",
     "tests/learner/resume/test_recovery.py": "process",
     "tests/learner/test_main.py": "process",
     "tests/learner/test_session.py": "process",
@@ -69,6 +70,8 @@ PLACES = {
     "tests/tasks/test_kinds.py::test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration": "process",
     "tests/tools/run_view/test_bottleneck_of_runs.py": "process",
     "tests/tools/up/": "process",
+    "tests/tools/doctor/test_light.py": "process",
+    "tests/learner/data/test_dataset.py::test_rows_of_a_question_and_an_answer_get_the_keys_that_read_them": "process",
     # No process is started here, but these work for seconds.
     "tests/generators/test_worker.py": "process",
     "tests/generators/weight_sync/": "process",
