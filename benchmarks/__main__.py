@@ -28,12 +28,18 @@ TITLES = {
     "server": "The reward server",
     "sandbox": "A Python program in the sandbox",
     "hanging": "The price of an answer that hangs",
+    "beside_hanging": "Honest programs beside hanging ones",
     "hf_engine": "The demo's engine",
     "logprob_memory": "The memory of a large vocabulary",
     "learner_step": "One optimizer step",
     "learner_step_large": "One optimizer step of a model of 50 million parameters",
 }
-LONG = {"hanging", "learner_step_large", "logprob_memory"}  # minutes: only where it is asked for by name
+LONG = {
+    "hanging",
+    "beside_hanging",
+    "learner_step_large",
+    "logprob_memory",
+}  # minutes: only where it is asked for by name
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,6 +17,10 @@ from config.section import Section
 
 QueueName = Literal["light", "math", "code", "judge"]
 QUEUES: tuple[QueueName, ...] = ("light", "math", "code", "judge")
+# Groups of `code` with an answer that takes long are put off to the queue `slow`, which workers of `code` serve last.
+SlowQueue = Literal["slow"]
+SLOW: SlowQueue = "slow"
+PUT_OFF_FROM: QueueName = "code"
 
 
 class ScorerSection(Section):

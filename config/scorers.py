@@ -88,6 +88,10 @@ class ScorersConfig(Section):
     takes long."""
     tasks: dict[str, TaskConfig] = {"math": TaskConfig()}
     """Task name to scorer. A row whose task is not here is refused when it is read."""
+    patience_s: float | None = Field(0.5, gt=0)
+    """Seconds that one case of a program may take while other groups may be waiting. A group with an answer that takes
+    longer is put off: once no other group waits, a worker scores it from the start, with all the time that the limits
+    give it. A worker that puts off more than a tenth of its answers doubles this for itself. Unset: none is put off."""
     min_scored: float = Field(0.5, ge=0, le=1)
     """Share of a group's completions that must have a score; a group with fewer goes to `dead` with the reason."""
     credit: Literal["all", "fraction"] | None = None

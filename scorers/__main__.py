@@ -106,6 +106,11 @@ def _parse(words: list[str]) -> argparse.Namespace:
         default="all",
         help="all: both, until the run ends; the others: that process alone, until stopped",
     )
+    parser.add_argument(
+        "--leave-slow",
+        action="store_true",
+        help="with --part worker: leave groups with answers that take long to the other workers",
+    )
     parser.add_argument("--version", action="version", version=versions())
     args = parser.parse_args(words)
     if len(args.run) > 1 and args.part != "all":
@@ -128,7 +133,7 @@ def _work(joined: Joined, args: argparse.Namespace, stop: threading.Event) -> in
         return run_dispatcher(joined, name, stop)
     from scorers.pool.worker import run_worker
 
-    return run_worker(joined, name, stop, args.queues)
+    return run_worker(joined, name, stop, args.queues, leaves_slow=args.leave_slow)
 
 
 def _shared(args: argparse.Namespace) -> list[str]:

@@ -18,12 +18,12 @@ from typing import Any
 from broker.errors import Retryable
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import FAILED, Tally
-from config.scorer_kinds import QUEUES, QueueName
+from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
-from scorers.scorer import OVER_LIMIT, Counting, Prefetching, Scorer
+from scorers.scorer import OVER_LIMIT, Counting, Patient, Prefetching, Scorer
 from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
@@ -63,23 +63,34 @@ class GroupScorer:
             for scorer in prefetching:
                 scorer.prefetch(text, rollout.prompt.verification_info)
 
-    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
+    def score(
+        self,
+        rollout: SampledGroup,
+        worker: str,
+        *,
+        patience_s: float | None = None,
+        queue: QueueName | SlowQueue | None = None,
+    ) -> ScoredGroup:
         """Score every completion.
 
         Args:
             rollout: the group.
             worker: the name of this process, for the record.
+            patience_s: seconds that a case of a patient scorer's may take; None: as long as its limits say.
+            queue: the queue that the group is counted in; None: the task's own.
         Raises:
             UnknownTask: the run has no scorer for the group's task.
             BadMessage: the group's row has nothing to score against.
+            TakesLong: an answer took longer than `patience_s`, and the group has no scores.
         """
         started = time.monotonic()
         prompt = rollout.prompt
         task = task_config(self._config, prompt.task)
         scorers = self._all_scorers(task)
-        own = scorers[0]
         for scorer in scorers:
             scorer.check_row(prompt.verification_info)
+            if isinstance(scorer, Patient):
+                scorer.patience_s = patience_s
         self.prefetch(rollout)
         texts = list(dict.fromkeys(completion.text for completion in rollout.completions))
         contents = self._contents(task, texts, prompt.verification_info)
@@ -103,17 +114,23 @@ class GroupScorer:
             len(contents),
             seconds,
         )
+        self._count(queue or task.scorer.queue, scorers, scores, seconds)
+        return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
+
+    def _count(
+        self, queue: QueueName | SlowQueue, scorers: Sequence[Scorer], scores: Sequence[Score], seconds: float
+    ) -> None:
+        """Count a group in the tally, under the name of the task's own scorer, which is the first."""
         counts = {
             "groups": 1,
             "completions": len(scores),
-            "unscorable": unscorable,
+            "unscorable": sum(score.status is ScoreStatus.UNSCORABLE for score in scores),
             "over_limit": sum(OVER_LIMIT in score.components for score in scores),
         }
-        self.tally.count(task.scorer.queue, own.name, counts, seconds=seconds)
+        self.tally.count(queue, scorers[0].name, counts, seconds=seconds)
         for scorer in scorers:
             if isinstance(scorer, Counting):
-                self.tally.count(task.scorer.queue, scorer.name, scorer.take_counts())
-        return ScoredGroup(rollout=rollout, scores=scores, rewards=rewards, worker=worker, seconds=seconds)
+                self.tally.count(queue, scorer.name, scorer.take_counts())
 
     def self_test(self) -> None:
         """Have every scorer of the queues score a right, a wrong and a hanging answer. Raises SelfTestFailed."""

@@ -23,6 +23,10 @@ class SelfTestFailed(Permanent):
     """This is raised where a scorer does not tell right from wrong on this machine: it must not take a job."""
 
 
+class TakesLong(Exception):
+    """This is raised where an answer takes longer than the scorer's patience, which says nothing of the answer."""
+
+
 class Named(Protocol):
     """A scorer's name and version, which each of its scores carries."""
 
@@ -118,6 +122,14 @@ class Prefetching(Protocol):
         `score` may never be called for the text. A failure here is raised by `score`.
         """
         ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A scorer whose answers may take long can be asked to break off early, where other groups wait."""
+
+    patience_s: float | None
+    """Seconds of one case after which `score` raises `TakesLong`; None: it has all the time of its limits."""
 
 
 @runtime_checkable

@@ -11,13 +11,7 @@ for i = 5, #ARGV, 2 do
     redis.call('XCLAIM', stream, GROUP, 'nobody', 0, entry, 'IDLE', ARGV[3], 'RETRYCOUNT',
                math.max(1, pending[1][4] - begun), 'JUSTID')
     if ARGV[1] == 'rollouts' then redis.call('HDEL', JOBS, entry) end
-    local id = header(ARGV[1], entry, 'group')
-    local names = begun == 1 and is_at(id, ARGV[1], entry) and redis.call('HGET', TRIES, id)
-    if names == ARGV[4] then
-      redis.call('HDEL', TRIES, id)
-    elseif names and string.sub(names, -#ARGV[4] - 1) == ' ' .. ARGV[4] then
-      redis.call('HSET', TRIES, id, string.sub(names, 1, -#ARGV[4] - 2))
-    end
+    if begun == 1 then discard_attempt(ARGV[1], entry, ARGV[4]) end
     given = given + 1
   end
 end

@@ -58,6 +58,16 @@ local function is_at(id, stream, entry)            -- whether `where` places the
   return id and redis.call('HGET', WHERE, id) == stream .. ' ' .. entry
 end
 
+local function discard_attempt(stream, entry, worker)  -- the worker that began last did not count as an attempt
+  local id = header(stream, entry, 'group')
+  local names = is_at(id, stream, entry) and redis.call('HGET', TRIES, id)
+  if names == worker then
+    redis.call('HDEL', TRIES, id)
+  elseif names and string.sub(names, -#worker - 1) == ' ' .. worker then
+    redis.call('HSET', TRIES, id, string.sub(names, 1, -#worker - 2))
+  end
+end
+
 local function discard_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
 
 local function group_at(i)      -- of ARGV: id, number of fields, field, value ...     returns id, fields, where the next begins

@@ -23,7 +23,7 @@ from broker.protocol.streams import NOBODY
 from config.explanations import ConfigError
 from config.loading import from_yaml
 from config.run import Run
-from config.scorer_kinds import QUEUES
+from config.scorer_kinds import PUT_OFF_FROM, QUEUES, SLOW
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
 SHARED = (PROMPTS, ROLLOUTS)  # streams with a consumer group
@@ -104,6 +104,7 @@ class Snapshot:
             if depth and not self.alive(role):
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
         served = {queue for process in self.processes for queue in process.queues}
+        served |= {SLOW} if PUT_OFF_FROM in served else set()
         for queue, jobs in self.queued_jobs.items():
             if (
                 self.alive("scorer")
@@ -139,7 +140,7 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         pipe.zcard(keys.slots)
         pipe.zrange(keys.slots, 0, 0, withscores=True)
         pipe.hgetall(keys.scorers)
-        for queue in QUEUES:
+        for queue in (*QUEUES, SLOW):
             pipe.llen(RQ_QUEUE + keys.queue(queue))
         questions = ask_streams(pipe, keys)
         reply = pipe.execute(raise_on_error=False)
@@ -149,7 +150,9 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
             raise answer
     words, issued, slots, lowest, counters, *jobs = reply[:-questions]
     status, reason, version, steps, wanted, advice, config = words
-    queued: dict[str, int] = {queue: number for queue, number in zip(QUEUES, jobs, strict=True) if number}
+    queued: dict[str, int] = {
+        queue: number for queue, number in zip((*QUEUES, SLOW), jobs, strict=True) if number
+    }
     return Snapshot(
         status=_text(status),
         reason=_text(reason),

@@ -137,6 +137,16 @@ class Consumer:
                 self._held[entry.entry_id] = 1
         return attempts
 
+    def uncount(self, entry: Entry) -> bool:
+        """Take back the attempt that `begin` counted: the work is put off. False: it is another worker's by now."""
+        counted = self.link.script(
+            "uncount", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
+        )
+        with self._lock:
+            if counted and entry.entry_id in self._held:
+                self._held[entry.entry_id] = 0
+        return bool(counted)
+
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
         """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`."""
         try:

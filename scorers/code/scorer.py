@@ -17,6 +17,7 @@ too large for it make the completion unscorable, saying so. Never a zero.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.time_budget import TimeBudget
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
+from scorers.scorer import OVER_LIMIT, SelfTestFailed, TakesLong, make_score
 from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class CodeTests:
 
     def __init__(self, config: CodeConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
         """Start nothing: the sandbox, unless it is given, is built when it is first needed."""
+        self.patience_s: float | None = None  # see `scorers.scorer.Patient`
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
@@ -142,6 +144,7 @@ class CodeTests:
         Raises:
             Retryable: the sandbox failed.
             BadMessage: as `check_row`.
+            TakesLong: a case took longer than `patience_s`, and its limit is longer.
         """
         return self._scored(verification_info, lambda language: program_of(text, language))
 
@@ -285,7 +288,7 @@ class CodeTests:
             outcome = budget.run(prepared, stdin, self._limits(min(budget.left_s, self._case_s(tally))))
             if outcome.ending not in _LIMITS:
                 return outcome
-            tally.overrun(alone=alone)
+            self._overrun(tally, alone=alone)
             if tally.is_brief or budget.left_s <= 0:
                 break
         return outcome
@@ -332,14 +335,14 @@ class CodeTests:
         _take(report, tally)
         if report.stopped is None or not report.is_limit or tally.is_decided:
             return report
-        tally.overrun(alone=False)
+        self._overrun(tally, alone=False)
         if tally.is_brief or budget.left_s <= 0:
             return report
         alone = tests.cases[len(tally.results) :][:1] if report.is_loaded else tests.cases[done:]
         again = self._run(prepared, source, tests, alone, tally=tally, budget=budget)
         _take(again, tally)
         if again.stopped is not None and again.is_limit:
-            tally.overrun(alone=True)
+            self._overrun(tally, alone=True)
         return again
 
     def _run_pytest(
@@ -348,10 +351,10 @@ class CodeTests:
         """Run a whole pytest file: how many tests the file has is known when it has run."""
         report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
         if report.is_limit:
-            tally.overrun(alone=False)
+            self._overrun(tally, alone=False)
             report = self._run(prepared, source, tests, (), tally=tally, budget=budget)
             if report.is_limit:
-                tally.overrun(alone=True)
+                self._overrun(tally, alone=True)
         _take(report, tally)
         if report.stopped is not None:
             reason = _over_limit(report.stopped, tally) if report.is_limit else report.stopped
@@ -386,9 +389,16 @@ class CodeTests:
         outcome = budget.run(prepared, job.payload(nonce), limits)
         return report_of(outcome, nonce, None if tests.pytest is not None else len(cases))
 
+    def _overrun(self, tally: CaseTally, *, alone: bool) -> None:
+        """Note a run over a limit. Raises TakesLong where the limit was the scorer's patience, not the answer's own."""
+        if self.patience_s is not None and self.patience_s < self._config.case_timeout_s:
+            raise TakesLong(f"a case exceeded its limits, of which time was {self.patience_s:g} s")
+        tally.overrun(alone=alone)
+
     def _case_s(self, tally: CaseTally) -> float:
         """Return the seconds of the next case."""
-        return min(self._config.case_timeout_s, _BRIEF_S) if tally.is_brief else self._config.case_timeout_s
+        most_s = _BRIEF_S if tally.is_brief else math.inf if self.patience_s is None else self.patience_s
+        return min(self._config.case_timeout_s, most_s)
 
     def _limits(self, wall_s: float) -> Limits:
         return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)

@@ -3,8 +3,9 @@
 In: entries of the stream `rollouts`, named by the job. Out: each group with its scores on `scored`, or on `dead` where
 too few of its completions have one, by a hand-over of its own. Runs in every scorer worker. A crash loses nothing: the
 entries are still in the stream, the dispatcher's sweep names them in a new job, and the hand-over makes a second run
-harmless. The calls to a judge begin for all groups of a job before the first group is scored. A worker that is told to
-end finishes its current group and hands the other groups of its job back.
+harmless. The calls to a judge begin for all groups of a job before the first group is scored. A group of programs with
+an answer that takes long is put off: it gets a job of its own in the queue `slow`, and is scored from the start there.
+A worker that is told to end finishes its current group and hands the other groups of its job back.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
 from broker.protocol.streams import Entry, read_entry
 from config.run import API
+from config.scorer_kinds import PUT_OFF_FROM, SLOW
 from scorers.group import GroupScorer
-from scorers.registry import WAITING
+from scorers.pool.patience import Patience
+from scorers.pool.rq_queues import RqQueues
+from scorers.registry import WAITING, queue_of
+from scorers.scorer import TakesLong
 
 log = logging.getLogger(__name__)
 
 CONSUMER = "scorers"  # of all workers: a job says who has an entry, and the hand-over whose result counts
-FUNCTION = "scorers.pool.job.score_entries"
 HAND_BACK_S = 2.0  # for Redis to take back the unfinished entries of a process that must end
 
 _worker: Worker | None = None
@@ -62,6 +66,9 @@ class Worker:
             joined.link, joined.keys, ROLLOUTS, CONSUMER, lease_s=joined.run.broker.lease_s, worker=name
         )
         self.rest: Sequence[str] = ()  # entries of the current job, from the current one on
+        # A client of the reward server waits for each answer: none of them gives way to others.
+        self._patience = Patience(joined.run.scorers.patience_s if joined.run.name != API else None)
+        self._rq_queues = RqQueues(joined.link.client, joined.keys)
         self._renewer = Renewer([self.rollouts])
         self._groups = 0
 
@@ -83,8 +90,13 @@ class Worker:
                 if isinstance(error, Retryable):  # Redis is away: one wait is enough
                     return
 
-    def score(self, entry: Entry) -> None:
-        """Score one group and hand it over to `scored`, or to `dead` with the reason."""
+    def score(self, entry: Entry, *, is_slow: bool = False) -> None:
+        """Score one group and hand it over to `scored`, or to `dead` with the reason; or put it off.
+
+        Args:
+            entry: the group's.
+            is_slow: whether it was put off before, and now has all the time that its limits give it.
+        """
         self.rollouts.hold(entry)
         attempts = self.rollouts.begin(entry)
         if attempts == 0:
@@ -100,11 +112,23 @@ class Worker:
             )
             return
         self.heartbeat.set_state(f"scoring group {entry.group_id}", groups=str(self._groups))
+        may_wait = not is_slow and queue_of(self.joined.run.scorers, rollout.prompt.task) == PUT_OFF_FROM
         try:
-            scored = replace(self.scorer.score(rollout, self.name), scored_at=time.time(), attempts=attempts)
+            scored = self.scorer.score(
+                rollout,
+                self.name,
+                patience_s=self._patience.seconds if may_wait else None,
+                queue=SLOW if is_slow else None,
+            )
+        except TakesLong as reason:
+            self._put_off(entry, str(reason))
+            return
         except Permanent as error:
             self.rollouts.bury(entry, reason=str(error), attempts=attempts, traceback=traceback.format_exc())
             return
+        if may_wait:
+            self._patience.scored(len(scored.rewards))
+        scored = replace(scored, scored_at=time.time(), attempts=attempts)
         least = self.joined.run.scorers.min_scored
         # A client of the reward server gets every result; nobody trains on them.
         if self.joined.run.name != API and (problem := too_few_scored(scored, least)) is not None:
@@ -114,6 +138,15 @@ class Worker:
             self._groups += counted
             self.heartbeat.meter.count(groups=counted)
         self.scorer.tally.write(self.joined.link.client, self.joined.keys)
+
+    def _put_off(self, entry: Entry, reason: str) -> None:
+        """Give the group a job of its own in the queue `slow`. A crash on the way leaves an entry without a job."""
+        if self.rollouts.uncount(entry):
+            log.info("put_off group=%s reason=%s", entry.group_id, reason)
+            self._rq_queues.enqueue(SLOW, [entry.entry_id], entry.group_id)
+            if self._patience.put_off():
+                log.info("more_patience worker=%s seconds=%s", self.name, self._patience.seconds)
+        self.rollouts.release(entry)
 
     def hand_back(self) -> None:
         """Hand back the current group and the others of its job. Never raises, since the process is about to end."""
@@ -153,25 +186,27 @@ def score_entries(entry_ids: Sequence[str]) -> None:
             "this process runs scoring jobs without being a scorer: start it with python -m scorers"
         )
     job = get_current_job()
-    if len(entry_ids) > 1 and job is not None and job.origin == _worker.joined.keys.queue(WAITING):
+    origin = None if job is None else job.origin
+    if len(entry_ids) > 1 and origin == _worker.joined.keys.queue(WAITING):
         _worker.prefetch(entry_ids)
+    is_slow = origin == _worker.joined.keys.queue(SLOW)
     for place, entry_id in enumerate(entry_ids):
         _worker.rest = entry_ids[place:]
         if _worker.stop.is_set():
             _worker.hand_back()
             break
-        _score_entry(_worker, entry_id)
+        _score_entry(_worker, entry_id, is_slow=is_slow)
     _worker.rest = ()
     _worker.scorer.tally.write(_worker.joined.link.client, _worker.joined.keys, is_due=True)
     _worker.heartbeat.set_state("waiting for rollouts")
 
 
-def _score_entry(worker: Worker, entry_id: str) -> None:
+def _score_entry(worker: Worker, entry_id: str, *, is_slow: bool) -> None:
     """Score one entry of a job. Whatever goes wrong, even with Redis away, the next entry has its turn."""
     entry = None
     try:
         if (entry := worker.find(entry_id)) is not None:
-            worker.score(entry)
+            worker.score(entry, is_slow=is_slow)
     except Exception:
         log.exception(
             "score_failed group=%s entry=%s; its lease runs out and it is tried again",

@@ -24,11 +24,11 @@ from rq.timeouts import BaseDeathPenalty
 from broker.keys import ROLLOUTS, Keys
 from broker.monitoring.snapshot import keys_of
 from broker.monitoring.work_meter import WorkMeter
-from config.scorer_kinds import QUEUES, QueueName
-from scorers.pool.job import FUNCTION
+from config.scorer_kinds import QUEUES, SLOW, QueueName, SlowQueue
 
 log = logging.getLogger(__name__)
 
+FUNCTION = "scorers.pool.job.score_entries"  # what every job runs
 FAILURE_TTL_S = 300
 CALLBACKS = ("success", "failure", "stopped")  # functions beside its own that a job may name
 NO_TIMEOUT = -1
@@ -103,14 +103,14 @@ class RqQueues:
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self.queues = {
+        self.queues: dict[QueueName | SlowQueue, Queue] = {
             name: Queue(
                 keys.queue(name), connection=client, serializer=JSONSerializer, default_timeout=NO_TIMEOUT
             )
-            for name in QUEUES
+            for name in (*QUEUES, SLOW)
         }
 
-    def enqueue(self, queue: QueueName, entry_ids: Sequence[str], first_group: str) -> str:
+    def enqueue(self, queue: QueueName | SlowQueue, entry_ids: Sequence[str], first_group: str) -> str:
         """Put one job for `entry_ids` on a queue; the hash `jobs` names the job before it can start. Returns its id.
 
         An id is new at each enqueue: RQ refuses an id that it still knows, and the entry would wait for ever.

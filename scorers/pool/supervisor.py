@@ -39,6 +39,8 @@ MOST_FAILURES = 5  # in a row
 FIRST_PAUSE_S = 0.5  # before the next start, doubled with each failure
 SOON_S = 5.0  # a child that lived this long and is killed, or ends with code 0, was ended from outside
 HEALTHY_S = 60.0  # the end of a child that lived this long counts as no failure, whatever ended it
+QUICK_SHARE = 4  # one worker of so many, and at least one of several, leaves what is slow to the others
+LEAVES_SLOW = ("--leave-slow",)
 BAD_CONFIG = 2  # a child's exit code, and then the pool's: another start would change nothing
 
 
@@ -73,6 +75,7 @@ class _Part:
     name: str  # `worker` or `dispatcher`
     restarts: Restarts
     follows: bool = False  # started when the first worker is ready
+    options: tuple[str, ...] = ()  # of its own
     process: subprocess.Popen[bytes] | None = None
     echo: _Echo | None = None
     started: float = 0.0  # monotonic seconds
@@ -104,9 +107,17 @@ class PoolSupervisor:
         count = workers or joined.run.scorers.workers
         policy = RestartPolicy(most=MOST_FAILURES - 1, window_s=math.inf, first_pause_s=FIRST_PAUSE_S)
         self._parts = [
-            _Part("worker", Restarts(policy)),
+            _Part("worker", Restarts(policy), options=LEAVES_SLOW if count > 1 else ()),
             _Part("dispatcher", Restarts(policy)),
-            *(_Part("worker", Restarts(policy), follows=True) for _ in range(count - 1)),
+            *(
+                _Part(
+                    "worker",
+                    Restarts(policy),
+                    follows=True,
+                    options=LEAVES_SLOW if number < count / QUICK_SHARE else (),
+                )
+                for number in range(1, count)
+            ),
         ]
 
     def run(self, stop: threading.Event) -> int:
@@ -170,7 +181,7 @@ class PoolSupervisor:
         return None
 
     def _start(self, part: _Part, now: float) -> None:
-        command = [sys.executable, "-m", "scorers", *self._arguments, "--part", part.name]
+        command = [sys.executable, "-m", "scorers", *self._arguments, *part.options, "--part", part.name]
         is_first = part.name == "worker" and not part.follows
         part.started = now
         part.process = (

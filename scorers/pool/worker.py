@@ -1,8 +1,9 @@
 """This module runs one scorer process: an RQ worker that has passed its self-test.
 
-In: jobs of the queues that the worker serves; a later queue has its turn when the earlier ones are empty. Out: what
-`scorers.pool.job` hands over. Before the first job each scorer of these queues judges a right, a wrong and a hanging
-answer. A worker that can't tell these apart takes no work; a worker whose sandbox server is away waits for the server.
+In: jobs of the queues that the worker serves; a later queue has its turn when the earlier ones are empty, and groups
+that were put off have theirs last. Out: what `scorers.pool.job` hands over. Before the first job each scorer of these
+queues judges a right, a wrong and a hanging answer. A worker that can't tell these apart takes no work; a worker whose
+sandbox server is away waits for the server.
 On SIGTERM the worker ends after its current group, or hands that group back after the grace time. When Redis stays away
 the worker ends by itself with code 1, and the pool starts it again.
 """
@@ -24,7 +25,7 @@ from broker.joining import Joined
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
 from config.run import API
-from config.scorer_kinds import QueueName
+from config.scorer_kinds import PUT_OFF_FROM, SLOW, QueueName, SlowQueue
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.pool.first_worker import report_ready
@@ -43,7 +44,12 @@ LONGEST_PAUSE_S = 30.0
 
 
 def run_worker(
-    joined: Joined, name: str, stop: threading.Event, wanted: Sequence[QueueName] | None = None
+    joined: Joined,
+    name: str,
+    stop: threading.Event,
+    wanted: Sequence[QueueName] | None = None,
+    *,
+    leaves_slow: bool = False,
 ) -> int:
     """Serve the queues `wanted`, in that order, until stopped. Returns the exit code: 1 where RQ ended by itself.
 
@@ -52,6 +58,7 @@ def run_worker(
         name: unique among the run's processes.
         stop: set when the process is told to end.
         wanted: queues; None: all that the run's tasks use, the cheapest first.
+        leaves_slow: whether groups that were put off are left to other workers, so that one always takes what is quick.
     Raises:
         NothingToServe: the run has no task in any of these queues.
         SelfTestFailed: a scorer does not tell right from wrong on this machine.
@@ -75,7 +82,8 @@ def run_worker(
         heartbeat.set_state("waiting for rollouts", queues=",".join(queues))
         worker = job.Worker(joined, scorer, name, heartbeat, stop)
         threading.Thread(target=_cut_short, args=(worker,), name="grace", daemon=True).start()
-        _serve(joined, worker, queues, stop)
+        last = (SLOW,) if PUT_OFF_FROM in queues and not leaves_slow else ()
+        _serve(joined, worker, (*queues, *last), stop)
     finally:
         scorer.close()
         heartbeat.stop()
@@ -115,7 +123,9 @@ def _cut_short(worker: job.Worker) -> None:
     os._exit(0)
 
 
-def _serve(joined: Joined, worker: job.Worker, queues: Sequence[QueueName], stop: threading.Event) -> None:
+def _serve(
+    joined: Joined, worker: job.Worker, queues: Sequence[QueueName | SlowQueue], stop: threading.Event
+) -> None:
     """Run the jobs of `queues` until RQ ends."""
     job.bind(worker)
     rq_queues = RqQueues(joined.link.client, joined.keys)

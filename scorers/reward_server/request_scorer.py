@@ -15,7 +15,7 @@ from typing import Final
 from broker.errors import BadMessage
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import Tally
-from config.scorer_kinds import QUEUES, QueueName
+from config.scorer_kinds import QUEUES, QueueName, SlowQueue
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
 from scorers.served_model.concurrency_limits import Shared
@@ -38,11 +38,18 @@ class RequestScorer(GroupScorer):
         """Build no scorer yet."""
         super().__init__(_without_tokens(config), queues, tally, shared)
 
-    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
+    def score(
+        self,
+        rollout: SampledGroup,
+        worker: str,
+        *,
+        patience_s: float | None = None,
+        queue: QueueName | SlowQueue | None = None,
+    ) -> ScoredGroup:
         """Score as `GroupScorer.score` does; instead of a BadMessage, return a score that says what the row lacks."""
         started = time.monotonic()
         try:
-            return super().score(rollout, worker)
+            return super().score(rollout, worker, patience_s=patience_s, queue=queue)
         except BadMessage as error:
             score = Score(
                 status=ScoreStatus.UNSCORABLE,

@@ -78,9 +78,11 @@ class ScriptedScorer:
     def __init__(self, before: Callable[[SampledGroup], None] = lambda _: None) -> None:
         self.before = before
         self.seen: list[str] = []
+        self.how: list[dict[str, Any]] = []  # patience_s and queue
         self.tally = Tally()
 
-    def score(self, rollout: SampledGroup, worker: str) -> ScoredGroup:
+    def score(self, rollout: SampledGroup, worker: str, **how: Any) -> ScoredGroup:
+        self.how.append(how)
         self.seen.append(rollout.prompt.group_id)
         self.before(rollout)
         return scored(rollout, worker)
@@ -174,14 +176,16 @@ class Station(Board):
             dispatcher.sweep()
             dispatcher.deliver_all()
 
-    def work(self, scorer: Any, *, name: str = "w", stop: threading.Event | None = None) -> None:
-        """Have a real RQ worker do all jobs that are in the queue; with `stop`, until it ends by itself."""
+    def work(
+        self, scorer: Any, *, name: str = "w", stop: threading.Event | None = None, but: str | None = None
+    ) -> None:
+        """Have a real RQ worker do all jobs of every queue `but` one; with `stop`, until it ends by itself."""
         connection = redis.Redis.from_url(self.link.url)
         heartbeat = Heartbeat(self.link, self.keys, "scorer", name)
         stopping = stop or threading.Event()
         worker = jobs.Worker(self.joined, scorer, name, heartbeat, stopping)
         rq_worker = _WithoutChannel(
-            list(self.rq_queues.queues.values()),
+            [queue for served, queue in self.rq_queues.queues.items() if served != but],
             name=name,
             connection=connection,
             serializer=JSONSerializer,

@@ -63,6 +63,26 @@ def test_only_what_this_worker_began_is_taken_off_the_count(board: Board) -> Non
     assert third.begin(entry) == 2, "the first one's stands"
 
 
+def test_what_is_put_off_stays_leased_and_was_no_attempt(board: Board) -> None:
+    board.issue(0)
+    first, second = a_worker(board, "h-1-aa"), a_worker(board, "h-2-bb")
+    (entry,) = first.lease(1, block_s=0)
+    assert first.begin(entry) == 1
+    board.client.xclaim(
+        board.keys("prompts"), GROUP, "h-1-aa", 0, [entry.entry_id], idle=3_600_000, justid=True
+    )
+    assert first.uncount(entry)
+    assert board.hash("tries") == {}
+    assert second.lease(1, block_s=0) == [], "its lease begins anew"
+    assert first.begin(entry) == 1
+    assert first.hand_back() == 1
+    assert not first.uncount(entry), "nobody's"
+    (entry,) = second.lease(1, block_s=0)
+    assert second.begin(entry) == 1
+    board.client.delete(board.keys("prompts"))
+    assert not second.uncount(entry), "Redis has lost it"
+
+
 def test_what_is_another_workers_by_now_is_not_handed_back(board: Board) -> None:
     board.issue(0)
     slow, quick = a_worker(board, "slow"), a_worker(board, "quick")

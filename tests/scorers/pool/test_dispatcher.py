@@ -104,6 +104,7 @@ def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: RedisLink, ke
         "math": [[ids[0], ids[2]]],
         "code": [[ids[1], ids[5]]],
         "judge": [],
+        "slow": [],
     }
 
 
@@ -319,7 +320,7 @@ def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_al
         queue: [len(station.entries_of(job)) for job in station.rq_queues.queues[queue].get_job_ids()]
         for queue in station.rq_queues.queues
     }
-    assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10]}
+    assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10], "slow": []}
 
 
 def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(station: Station) -> None:

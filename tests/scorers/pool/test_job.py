@@ -202,7 +202,7 @@ def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
     monkeypatch.setattr(
         scorer,
         "score",
-        lambda rollout, _: partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1),
+        lambda rollout, *_, **__: partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1),
     )
     station.work(scorer)
     assert station.ids("scored") == ["1"]

@@ -15,7 +15,7 @@ from rq.job import JOB_ID_PATTERN
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
-from scorers.pool.job import FUNCTION
+from scorers.pool.rq_queues import FUNCTION
 from tests.support.station import ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 

@@ -1,0 +1,193 @@
+"""A group with an answer that takes long is put off: the others go first, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.connection import RedisLink
+from broker.keys import Keys
+from broker.messages import SampledGroup
+from config.scorer_kinds import SLOW, CodeConfig
+from config.scorers import ScorersConfig
+from scorers.code.scorer import CodeTests
+from scorers.pool import supervisor
+from scorers.pool.patience import LEAST, WINDOW, Patience
+from scorers.scorer import TakesLong
+from tests.support.station import ScriptedScorer, Station, make_run
+
+CODE = {"tasks": {"math": {"scorer": {"type": "code"}}}}  # the station's groups are of the task `math`
+
+
+class HangsAt(ScriptedScorer):
+    """Finds everything right, but one group only where it has all the time of its limits."""
+
+    def __init__(self, *group_ids: str) -> None:
+        super().__init__()
+        self.slow = group_ids
+
+    def score(self, rollout: SampledGroup, worker: str, **how: Any) -> Any:
+        scored = super().score(rollout, worker, **how)
+        if rollout.prompt.group_id in self.slow and how["patience_s"] is not None:
+            raise TakesLong("a case takes long")
+        return scored
+
+
+def station_of(link: RedisLink, keys: Keys, **section: Any) -> Station:
+    return Station(link, keys, make_run(broker={"max_attempts": 3}, scorers=CODE | section))
+
+
+@pytest.fixture
+def station(link: RedisLink, keys: Keys) -> Station:
+    return station_of(link, keys)
+
+
+def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Station) -> None:
+    station.roll_out(0, 1, 2)
+    station.deliver()
+    station.work(scorer := HangsAt("0"))
+    assert scorer.seen == ["0", "1", "2", "0"]
+    assert [how["patience_s"] for how in scorer.how] == [0.5, 0.5, 0.5, None]
+    assert [how["queue"] for how in scorer.how] == [None, None, None, SLOW]
+    assert station.ids("scored") == ["1", "2", "0"]
+    station.audit()
+
+
+def test_to_be_put_off_is_no_attempt(station: Station) -> None:
+    station.roll_out(0)
+    station.deliver()
+    station.work(HangsAt("0"))
+    assert codec.decode_scored(station.entry("0").raw).attempts == 1
+    assert station.hash("tries") == {}
+
+
+def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is_lost(
+    station: Station,
+) -> None:
+    (entry,) = station.roll_out(0)
+    station.deliver()
+    station.work(HangsAt("0"), but=SLOW)
+    assert (station.begun(), station.hash("tries")) == ({"0": 0}, {}), "what was begun does not count"
+    slow = station.rq_queues.queues[SLOW]
+    for is_lost in (False, True):
+        if is_lost:
+            station.link.client.delete(slow.key)
+        station.age(entry)
+        station.sweep()
+        assert len(station.queued()) == 1
+        assert len(slow) == (0 if is_lost else 1), "a new job begins where every group does"
+    station.work(scorer := HangsAt("0"))
+    assert scorer.seen == ["0", "0"]
+    assert station.ids("scored") == ["0"]
+    station.audit()
+
+
+def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: Station) -> None:
+    station.roll_out(0)
+    station.deliver()
+    station.work(HangsAt("0"), but=SLOW)
+    station.move(station.entry("0"), "scored")
+    station.work(scorer := HangsAt("0"))
+    assert scorer.seen == [], "its entry is gone"
+    assert station.rq_queues.carriers() == {}
+
+
+@pytest.mark.parametrize(
+    ("section", "patience_s"),
+    [
+        ({}, 0.5),
+        ({"patience_s": 3.0}, 3.0),
+        ({"patience_s": None}, None),
+        ({"tasks": {"math": {"scorer": {"type": "math"}}}}, None),
+        ({"tasks": {"math": {"scorer": {"type": "code", "queue": "math"}}}}, None),
+    ],
+)
+def test_only_groups_of_programs_may_be_put_off(
+    link: RedisLink, keys: Keys, section: dict[str, Any], patience_s: float | None
+) -> None:
+    station = station_of(link, keys, **section)
+    station.roll_out(0)
+    station.deliver()
+    station.work(scorer := ScriptedScorer())
+    assert [how["patience_s"] for how in scorer.how] == [patience_s]
+
+
+def test_patience_doubles_where_more_than_a_tenth_of_the_answers_are_put_off() -> None:
+    patience = Patience(0.5)
+    grew = [patience.put_off() for _ in range(LEAST)]
+    assert grew == [False] * (LEAST - 1) + [True]
+    assert patience.seconds == 1.0
+    for _ in range(10 * WINDOW):
+        patience.scored(49)
+        assert not patience.put_off(), "two of a hundred"
+    assert patience.seconds == 1.0
+    for _ in range(WINDOW):
+        patience.scored(8)
+        patience.put_off()
+    assert patience.seconds > 1.0, "one of nine"
+
+
+def test_without_patience_nothing_grows() -> None:
+    patience = Patience(None)
+    assert not any(patience.put_off() for _ in range(2 * LEAST))
+    assert patience.seconds is None
+
+
+LOOPS = "def f(x):\n    while True: pass"
+LATE = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x"
+SHAPES = {
+    "asserts": {"tests": ["assert f(1) == 1", "assert f(2) == 2"]},
+    "pytest": {"pytest": "from solution import f\n\ndef test_f():\n    assert f(1) == 1\n"},
+    "calls": {"fn_name": "f", "inputs": [[1]], "outputs": [1]},
+    "stdio": {"test_cases": [{"input": "1\n", "output": "1\n"}]},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
+    scorer = CodeTests(CodeConfig(case_timeout_s=0.8, deadline_s=8.0), ScorersConfig())
+    info = {"type": "code", "answer": SHAPES[shape]}
+    call = "\nif __name__ == '__main__':\n    print(f(int(input())))"
+    try:
+        scorer.patience_s = 0.2
+        with pytest.raises(TakesLong, match=r"0\.2 s"):
+            scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+        with pytest.raises(TakesLong):
+            scorer.score(f"```python\n{LATE}{call}\n```", info)
+        assert scorer.score(f"```python\ndef f(x): return x{call}\n```", info).value == 1.0
+        assert scorer.score(f"```python\ndef f(x): return 0{call}\n```", info).value == 0.0
+        scorer.patience_s = None
+        assert scorer.score(f"```python\n{LATE}{call}\n```", info).value == 1.0, "within its limit"
+        scorer.patience_s = 0.8
+        score = scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+        assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
+    finally:
+        scorer.close()
+
+
+@pytest.mark.parametrize(("workers", "quick"), [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)])
+def test_some_workers_of_a_pool_leave_what_is_slow_to_the_others(
+    link: RedisLink, keys: Keys, workers: int, quick: int
+) -> None:
+    pool = supervisor.PoolSupervisor(station_of(link, keys, workers=workers).joined, [])
+    parts = [part for part in pool._parts if part.name == "worker"]
+    assert sum(part.options == supervisor.LEAVES_SLOW for part in parts) == quick
+    assert len(parts) == workers
+
+
+def test_a_real_pool_scores_what_it_puts_off(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
+    task = {"math": {"scorer": {"type": "code", "case_timeout_s": 0.5}}}
+    station = station_of(link, keys, tasks=task, patience_s=0.3, workers=2)
+    info = {"type": "code", "answer": SHAPES["calls"]}
+    station.roll_out(0, text=f"```python\n{LOOPS}\n```", verification_info=info)
+    station.roll_out(1, text="```python\ndef f(x): return x\n```", verification_info=info)
+    scorers = station.start(tmp_path)
+    scorers.until(lambda: len(station.ids("scored")) == 2)
+    assert station.ids("scored") == ["1", "0"]
+    rewards = [codec.decode_scored(station.entry(group).raw).rewards for group in ("0", "1")]
+    assert rewards == [(0.0, 0.0), (1.0, 1.0)]
+    assert "put_off group=0" in scorers.log.read_text()
+    station.audit()
