@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import redis
@@ -204,6 +204,14 @@ class Consumer:
         """
         with self._lock:
             held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
+        return self._give_back(held)
+
+    def give_up(self, entry: Entry) -> None:
+        """Give up one entry, on which work has failed: it is taken over at once, and its attempt counts."""
+        self.release(entry)
+        self._give_back({entry.entry_id: 0})
+
+    def _give_back(self, held: Mapping[str, int]) -> int:
         if not held:
             return 0
         flat = [part for pair in held.items() for part in pair]

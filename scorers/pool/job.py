@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from rq import get_current_job
 
@@ -41,6 +42,12 @@ from scorers.scorer import TakesLong
 log = logging.getLogger(__name__)
 
 CONSUMER = "scorers"  # of all workers: a job says who has an entry, and the hand-over whose result counts
+MACHINE = (
+    PipelineError,
+    OSError,
+    MemoryError,
+)  # what time may mend; all else is a bug, and fails the same way again
+ERROR_CHARS = 200  # of an error in a line of the log
 HAND_BACK_S = 2.0  # for Redis to take back the unfinished entries of a process that must end
 
 _worker: Worker | None = None
@@ -207,13 +214,25 @@ def _score_entry(worker: Worker, entry_id: str, *, is_slow: bool) -> None:
     try:
         if (entry := worker.find(entry_id)) is not None:
             worker.score(entry, is_slow=is_slow)
-    except Exception:
+    except Exception as error:
+        is_bug = not isinstance(error, MACHINE)
         log.exception(
-            "score_failed group=%s entry=%s; its lease runs out and it is tried again",
+            "score_failed group=%s entry=%s error=%s; it is tried again %s",
             "?" if entry is None else entry.group_id,
             entry_id,
+            _where(error),  # noqa: TRY401 - consoles show the first line alone
+            "at once" if is_bug else "when its lease runs out",
         )
         if entry is not None:
             with contextlib.suppress(PipelineError):  # Redis is away: a letter would say a little less
                 worker.rollouts.note_failure(entry, traceback.format_exc())
+                if is_bug:
+                    worker.rollouts.give_up(entry)
             worker.rollouts.release(entry)
+
+
+def _where(error: Exception) -> str:
+    """Write what an error says, and the file and line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:ERROR_CHARS]}{place}"

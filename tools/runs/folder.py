@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import socket
@@ -89,7 +90,8 @@ def pass_rates_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, flo
 def free_name(run: Run) -> str:
     """Returns the name that `up` gives to `run`: its own, under which a run goes on, or -2, -3 ... after it.
 
-    A number is added where a run of that name is finished.
+    A number is added where a run of that name is finished. So the same command goes on with the first run that is
+    not, unless another `up` runs it now, or `learner.resume` says never to go on.
 
     Raises:
         RunTaken: the run of that name has begun, and `learner.resume` says never to go on.
@@ -99,10 +101,13 @@ def free_name(run: Run) -> str:
         if found.status and found.has_begun and run.learner.resume == "never":
             raise RunTaken(_how_to_go_on(run.name, found))
         return run.name
-    number = 2
-    while read_run(run.runs_dir / f"{run.name}-{number}").status:
-        number += 1
-    return f"{run.name}-{number}"
+    for number in itertools.count(2):
+        folder = run.runs_dir / f"{run.name}-{number}"
+        status = read_run(folder).status
+        goes_on = status != "finished" and run.learner.resume != "never" and holder(folder) is None
+        if not status or goes_on:
+            return folder.name
+    raise AssertionError("there are numbers without end")
 
 
 @contextlib.contextmanager

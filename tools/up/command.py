@@ -96,7 +96,7 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
         sys.stdout.write(f"run {run.name} is finished; this one is called {name}\n")
         words = [*words, f"name={name}"]
         run = load_run(words)
-    elif (found := read_run(run.folder)).status and found.has_begun:
+    if (found := read_run(run.folder)).status and found.has_begun:
         sys.stdout.write(
             f"run {run.name} goes on: it was {found.status} after {max(found.version, 0)} of "
             f"{found.steps} steps\n"
@@ -334,6 +334,8 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
     ):
         if path.exists():
             write(f"  {label:<10} {path}\n")
+    if how == "stopped":
+        write("  go on      by the same command\n")
     if outcome.failed_role:
         write(f"  reason     {found.reason or outcome.reason}\n")
         log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")

@@ -64,6 +64,24 @@ def test_a_new_run_takes_the_next_free_name(
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "stopped"])
+@pytest.mark.parametrize(("resume", "name"), [("auto", "demo-2"), ("never", "demo-3")])
+def test_of_numbered_runs_the_first_that_is_not_finished_goes_on(
+    status: str, resume: str, name: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]
+) -> None:
+    leave_run("demo", "finished")
+    leave_run("demo-2", status)
+    assert free_name(make_run(learner={"resume": resume})) == name
+
+
+def test_a_numbered_run_that_runs_now_is_left_alone(
+    make_run: Callable[..., Run], leave_run: Callable[..., Path]
+) -> None:
+    leave_run("demo", "finished")
+    with held(leave_run("demo-2", "running")):
+        assert free_name(make_run()) == "demo-3"
+
+
+@pytest.mark.parametrize("status", ["failed", "running", "stopped"])
 def test_a_run_that_has_begun_goes_on_under_its_name(
     status: str, make_run: Callable[..., Run], leave_run: Callable[..., Path]
 ) -> None:
