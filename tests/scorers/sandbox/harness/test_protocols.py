@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -15,9 +13,9 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import tried
 from scorers.sandbox.harness.link import Link
 from scorers.sandbox.harness.remote import Remote, RemoteCallable
-from scorers.sandbox.local.sandbox import LocalSandbox
-from scorers.sandbox.program import Prepared, Program, SandboxMissing
+from scorers.sandbox.program import SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
+from tests.support.sandbox.with_numpy import lack_of_numpy, with_numpy
 
 ACTED_ON = (
     *("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__"),
@@ -76,32 +74,17 @@ def test_what_tests_look_at_is_asked_of_the_answer(name: str) -> None:
     assert link.asked == [("op", "attr", remote, name)]
 
 
-class WithNumpy:
-    """A sandbox whose Python has numpy, as a server's or a machine's may."""
-
-    def __init__(self, sandbox: LocalSandbox) -> None:
-        self._sandbox = sandbox
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sandbox, name)
-
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
-        return self._sandbox.prepare(replace(program, alone=("numpy",)))
-
-
 @pytest.fixture(scope="module", params=[Walls.BUBBLEWRAP, Walls.LANDLOCK])
 def scorer(request: pytest.FixtureRequest) -> Iterator[CodeTests]:
     """Behind these walls; skipped where this machine lacks them, or its Python can't load this numpy."""
     try:
-        sandbox = tried(request.param)
+        sandbox = with_numpy(tried(request.param))
     except SandboxMissing as error:
         pytest.skip(str(error))
-    built = CodeTests(
-        CodeConfig(case_timeout_s=20.0), ScorersConfig(), cast("LocalSandbox", WithNumpy(sandbox))
-    )
-    if judged(built, "import numpy\ndef root(n): return 1", "root(2) == 1") != 1.0:
-        built.close()
-        pytest.skip("the Python of the sandbox can't load the numpy of this environment")
+    if lack := lack_of_numpy(sandbox):
+        sandbox.close()
+        pytest.skip(lack)
+    built = CodeTests(CodeConfig(case_timeout_s=20.0), ScorersConfig(), sandbox)
     yield built
     built.close()
 
