@@ -2,8 +2,10 @@
 
 Three workers judge it in the sandbox that this machine offers, attacks and honest answers by turns, so that a scorer
 that an attack has broken misjudges what follows. `CORPUS=all` (make prove-attacks) judges every attack in every shape
-of rows and behind both walls; without it, every third attack is told in one shape, of the slow ones every ninth, every
-third honest program is judged, and the second wall gets a smaller sample.
+of rows and behind both walls, with a thousand attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say
+how many and which); without it, every third attack is told in one shape, of the slow ones every ninth, every third
+honest program is judged, and the second wall gets a smaller sample. Programs can import numpy, and the proof fails
+where they can't.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tests.scorers.code.corpus.attacks_limits import LIMIT_ATTACKS
 from tests.scorers.code.corpus.attacks_names import NAME_ATTACKS
 from tests.scorers.code.corpus.attacks_outside import OUTSIDE_ATTACKS
 from tests.scorers.code.corpus.attacks_texts import NULL_CASES, TEXT_ATTACKS
+from tests.scorers.code.corpus.grammar.programs import COUNT, SEED, grammar_attacks, sealed_honest
 from tests.scorers.code.corpus.proving_ground import (
     CASE_TIMEOUT_S,
     DEADLINE_S,
@@ -34,10 +37,15 @@ from tests.scorers.code.corpus.rows import Case
 from tests.scorers.code.corpus.wrong_code import FRACTIONS, WRONG_CASES
 
 EVERYTHING = os.environ.get("CORPUS") == "all"
+TIMEOUT_S = 3600 if EVERYTHING else 300
 BUSY = 2  # a machine that runs every test may be shared: the proof, on a quiet one, holds the limit itself
 ATTACKS = [*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
 NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}  # /dev/shm, which Landlock can't make private
 HONEST = [*RIGHT_CASES, *WRONG_CASES, *FRACTIONS, *NULL_CASES]
+DERIVED = grammar_attacks(
+    int(os.environ.get("GRAMMAR_ATTACKS", COUNT)), int(os.environ.get("GRAMMAR_SEED", SEED))
+)
+SEALED = sealed_honest()
 
 
 def one_shape_each(cases: list[Case]) -> list[Case]:
@@ -64,12 +72,16 @@ def plan() -> dict[str, Plan]:
     """By wall. The second one gets what depends on walls: attacks on what is outside, and what needs the machine."""
     landlocked = [case for case in HONEST if case.name not in NEEDS_SHARED_MEMORY]
     if EVERYTHING:
-        return {"auto": Plan(ATTACKS, HONEST), "landlock": Plan(ATTACKS, landlocked)}
+        attacks = [*ATTACKS, *DERIVED]
+        return {"auto": Plan(attacks, [*HONEST, *SEALED]), "landlock": Plan(attacks, [*landlocked, *SEALED])}
     quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
     return {
-        "auto": Plan([*quick[::5], *slow[::13]], HONEST[::5]),
-        "landlock": Plan([*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::26]], landlocked[:75:15]),
+        "auto": Plan([*quick[::5], *slow[::13], *DERIVED[::125]], [*HONEST[::5], *SEALED[::7]]),
+        "landlock": Plan(
+            [*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::26], *DERIVED[61::251]],
+            [*landlocked[:75:15], *SEALED[24::15]],
+        ),
     }
 
 
@@ -130,11 +142,13 @@ def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.timeout(1800 if EVERYTHING else 300)
+@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize(("walls", "case"), WALLS_AND_CASES)
 def test_program_gets_what_it_deserves_in_time(walls: str, case: Case, reports: Reports) -> None:
     if not is_here(case):
         pytest.skip(f"no compiler or interpreter of {case.language} here")
+    if case.needs_numpy and not EVERYTHING and (lack := reports.of(walls)["lack of numpy"]):
+        pytest.skip(str(lack))
     judged = reports.of(walls)[case.name]
     assert isinstance(judged, Judged)
     assert judged.score is not None, judged.error
@@ -142,7 +156,7 @@ def test_program_gets_what_it_deserves_in_time(walls: str, case: Case, reports: 
     assert judged.seconds <= DEADLINE_S + WHOLE_S * (1 if EVERYTHING else BUSY), judged.score.reason
 
 
-@pytest.mark.timeout(1800 if EVERYTHING else 300)
+@pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("walls", PLAN)
 def test_attacks_change_nothing_outside_and_leave_no_process(walls: str, reports: Reports) -> None:
     left = reports.of(walls)["left"]
@@ -150,8 +164,17 @@ def test_attacks_change_nothing_outside_and_leave_no_process(walls: str, reports
     assert reports.damage[walls] == []
 
 
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("walls", PLAN)
+def test_numpy_is_there_for_attacks_and_for_tests(walls: str, reports: Reports) -> None:
+    lack = reports.of(walls)["lack of numpy"]
+    if lack and not EVERYTHING:
+        pytest.skip(str(lack))
+    assert lack == ""
+
+
 def test_corpus_is_as_large_as_it_should_be() -> None:
-    names = [case.name for case in (*ATTACKS, *HONEST)]
+    names = [case.name for case in (*ATTACKS, *DERIVED, *HONEST, *SEALED)]
     assert len(names) == len(set(names))
     assert len(RIGHT_CASES) >= 30
     assert len(WRONG_CASES) >= 30

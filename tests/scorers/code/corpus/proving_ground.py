@@ -17,17 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 
 from broker.errors import Retryable
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from scorers.registry import build_scorer
+from scorers.code.scorer import CodeTests
+from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT
 from tests.scorers.code.corpus.rows import Case
+from tests.support.sandbox.with_numpy import lack_of_numpy, with_numpy
 from tests.support.waiting import comes_true
 from tools.up.process_tree import below
 
@@ -145,6 +147,7 @@ class Share:
 
     judged: list[Judged]
     left: list[str]  # processes that outlived the scorer, and the case that they were first seen after
+    lack_of_numpy: str  # why programs could not import it; empty where they could
 
 
 def judge(
@@ -160,29 +163,46 @@ def judge(
     Args:
         right_timeout_s: of a case of what shall score; its deadline, and so the compiler's, grows alike.
     Returns:
-        By name, what became of each case; "left" names the processes that were left behind, "" where none was.
+        By name, what became of each case; "left" names the processes that were left behind, "" where none was, and
+        "lack of numpy" says why programs could not import it.
     """
-    turns = [case for case in chain.from_iterable(zip_longest(attacks, honest)) if case is not None]
+    turns = in_turns(attacks, honest)
     shares = [turns[first::workers] for first in range(workers)]
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
         reports = list(pool.map(_judge_share, shares, [walls] * workers, [right_timeout_s] * workers))
     found: dict[str, Judged | str] = {judged.name: judged for report in reports for judged in report.judged}
-    return found | {"left": "\n".join(chain.from_iterable(report.left for report in reports))}
+    return found | {
+        "left": "\n".join(chain.from_iterable(report.left for report in reports)),
+        "lack of numpy": "\n".join({report.lack_of_numpy for report in reports} - {""}),
+    }
+
+
+def in_turns(attacks: Sequence[Case], honest: Sequence[Case]) -> list[Case]:
+    """Return all cases, the fewer ones spread evenly among the others."""
+    fewer, more = sorted((attacks, honest), key=len)
+    placed = [
+        ((number + 0.5) / len(cases), case) for cases in (more, fewer) for number, case in enumerate(cases)
+    ]
+    return [case for _, case in sorted(placed, key=lambda place: place[0])]
 
 
 def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> Share:
     """In a worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
+    scorers = ScorersConfig.model_validate({"sandbox": walls})
+    sandbox = with_numpy(build_sandbox(scorers))
     wrong, right = [
-        build_scorer(
+        CodeTests(
             CodeConfig(
                 deadline_s=DEADLINE_S * timeout_s / CASE_TIMEOUT_S, case_timeout_s=timeout_s, memory_mb=512
             ),
-            ScorersConfig.model_validate({"sandbox": walls}),
+            scorers,
+            sandbox,
         )
         for timeout_s in (CASE_TIMEOUT_S, right_timeout_s)
     ]
+    lack = lack_of_numpy(sandbox)
     judged: list[Judged] = []
     seen: dict[int, str] = {}
     try:
@@ -190,8 +210,7 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
             judged.append(_judge_case(right if case.value else wrong, case))
             seen |= {process.pid: case.name for process in below(os.getpid()) if process.pid not in seen}
     finally:
-        wrong.close()
-        right.close()
+        sandbox.close()
     comes_true(lambda: not below(os.getpid()), within_s=END_S)
     left = below(os.getpid())
     return Share(
@@ -200,15 +219,16 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
             f"{' '.join(process.words) or process.pid}: first seen after {seen.get(process.pid, '?')!r}"
             for process in left
         ],
+        lack,
     )
 
 
-def _judge_case(scorer: object, case: Case) -> Judged:
+def _judge_case(scorer: CodeTests, case: Case) -> Judged:
     """Tries again, as a worker does, what other programs of this user stood in the way of."""
     for attempt in range(TRIES):
         started = time.monotonic()
         try:
-            score = scorer.score(case.text, case.info)  # type: ignore[attr-defined]
+            score = scorer.score(case.text, case.info)
         except Retryable as error:
             why = repr(error)
             if CROWDED not in why:

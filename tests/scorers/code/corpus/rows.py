@@ -58,6 +58,7 @@ class Case:
     info: Mapping[str, Any]  # verification_info
     text: str  # the completion
     value: float
+    needs_numpy: bool = False  # whether its tests do
 
     @property
     def language(self) -> str:

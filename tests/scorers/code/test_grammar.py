@@ -1,0 +1,116 @@
+"""The grammar of attacks: the same ones for a seed, distinct, of every production, and none that holds a right answer."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
+from scorers.code.scorer import CodeTests
+from tests.scorers.code.corpus.grammar.programs import (
+    COUNT,
+    EVERYWHERE,
+    FAMILIES,
+    TIMES,
+    Attack,
+    attacks_of,
+    grammar_attacks,
+    grammar_of,
+    sealed_honest,
+)
+from tests.scorers.code.corpus.grammar.rules import Deriver, dead_ends
+from tests.scorers.code.corpus.grammar.sealed_rows import ROWS
+
+pytestmark = pytest.mark.unit
+MARKS = ("@PORT@", "@FOLDER@", "@SOCKET@", "@ROOT@", "@PID@")  # of what the proving ground plants
+
+
+@pytest.fixture(scope="module")
+def attacks() -> list[Attack]:
+    return list(attacks_of(COUNT))
+
+
+def tree_of(attack: Attack) -> ast.Module:
+    source = attack.source
+    for mark in MARKS:
+        source = source.replace(mark, "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # `[] is ()` and its like
+        return ast.parse(source)
+
+
+def constants(attack: Attack) -> Iterator[object]:
+    for node in ast.walk(tree_of(attack)):
+        if isinstance(node, ast.Constant):
+            yield node.value
+
+
+def test_a_seed_gives_the_same_attacks_and_another_gives_others(attacks: list[Attack]) -> None:
+    assert [attack.source for attack in attacks_of(60)] == [attack.source for attack in attacks[:60]]
+    others = {attack.source for attack in attacks_of(60, seed=1)}
+    assert len(others - {attack.source for attack in attacks}) >= 50
+
+
+def test_attacks_are_distinct_programs_of_every_family_at_every_moment_on_every_row(
+    attacks: list[Attack],
+) -> None:
+    assert len({attack.source for attack in attacks}) == len(attacks) == COUNT
+    assert len({ast.dump(tree_of(attack)) for attack in attacks}) >= COUNT * 0.99
+    assert min(Counter(attack.family for attack in attacks).values()) >= COUNT // len(FAMILIES)
+    assert {attack.row for attack in attacks} == ROWS.keys()
+    assert {f"moment {attack.moment}" for attack in attacks} == set(TIMES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_symbol_has_productions(family: str) -> None:
+    for sealed in ROWS.values():
+        assert [end for end in dead_ends(grammar_of(family, sealed), TIMES) if "has no" in end] == []
+
+
+def test_every_symbol_is_used_by_some_family() -> None:
+    unused = [
+        set(dead_ends(grammar_of(family, sealed), TIMES)) for family in FAMILIES for sealed in ROWS.values()
+    ]
+    assert set.intersection(*unused) == set()
+
+
+def test_a_symbol_takes_its_productions_by_turns() -> None:
+    deriver = Deriver("0")
+    texts = [deriver.text({"a": ("<b><b>", "x"), "b": ("1", "2")}, "a") for _ in range(6)]
+    assert Counter("".join(texts)) == {"x": 3, "1": 3, "2": 3}
+
+
+def test_no_attack_holds_a_right_answer_or_the_key(attacks: list[Attack]) -> None:
+    """Such an answer would score by its own merit, and the proof would say that there is a hole."""
+    secrets = set().union(*(sealed.secrets() for sealed in ROWS.values()))
+    texts = {secret for secret in secrets if isinstance(secret, str)}
+    numbers = {secret for secret in secrets if isinstance(secret, float)}
+    assert min(map(len, texts)) >= 10
+    for attack in attacks:
+        assert not [text for text in texts if text in attack.source]
+        held = [value for value in constants(attack) if isinstance(value, int | float)]
+        assert not [value for value in held if any(abs(value - number) < 1e-3 for number in numbers)]
+
+
+def test_every_sealed_row_is_one_that_the_scorer_takes() -> None:
+    scorer = CodeTests(CodeConfig(), ScorersConfig())
+    for case in (*sealed_honest(), *grammar_attacks(60)):
+        scorer.check_row(case.info)
+    scorer.close()
+
+
+def test_most_productions_are_taken_by_a_thousand_attacks(attacks: list[Attack]) -> None:
+    """Those of the families' own symbols all are; of the values in them some are left for another seed."""
+    whole = "\n".join(attack.source for attack in attacks)
+    literal = [
+        production
+        for productions in EVERYWHERE.values()
+        for production in productions
+        if "<" not in production and "\n" not in production and len(production) > 3
+    ]
+    assert sum(production in whole for production in literal) >= 0.95 * len(literal)
