@@ -23,6 +23,7 @@ if False:
     from typing import Any
 
 DEAF_S = 0.2  # beyond a case's limit, in which T may still hear its alarm
+ENDED_S = 0.2  # for a process whose pipe is closed to be found dead
 CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
 
@@ -133,10 +134,16 @@ class Run:
             raise Unfit(f"the tests need {' and '.join(self.missing)}, which can't be imported here")
 
     def _end_of_child(self) -> str:
+        """Say how C ended. One that gave up its pipe may live on: no alarm is set here, so it is not waited for."""
+        until = time.monotonic() + ENDED_S
         try:
-            _, status = os.waitpid(self.child, 0)
+            while not (ended := os.waitpid(self.child, os.WNOHANG))[0]:
+                if time.monotonic() > until:
+                    return "the program closed its pipe"
+                time.sleep(0.001)
         except OSError:
             return "the program ended"
+        status = ended[1]
         if os.WIFSIGNALED(status):
             return f"the program was ended by signal {os.WTERMSIG(status)}"
         return f"the program ended itself with exit code {os.WEXITSTATUS(status)}"

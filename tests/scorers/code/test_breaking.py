@@ -45,6 +45,16 @@ class Coy:
 def f(x): raise ValueError(Coy())
 """
 ONE = {"tests": ["assert f(1) == 1"]}
+# The answer's process lives on, and what it says to the tests goes nowhere.
+GIVES_UP = """
+import os
+def give_up():
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in range(3, 64):
+        try: writes = os.write(descriptor, b"") == 0
+        except OSError: writes = False
+        if writes and descriptor != nowhere: os.dup2(nowhere, descriptor)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +197,32 @@ def test_a_package_that_the_answer_needs_is_the_answers_own_affair(scorer: CodeT
 def test_checks_may_use_pytest_without_being_its_file(scorer: CodeTests, test: str) -> None:
     assert judged(scorer, "def f(x): return x / x", {"tests": [test]}).value == 1.0
     assert judged(scorer, "def f(x): return x - 3", {"tests": [test]}).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        ("give_up()\ndef f(x): return x", ONE),
+        ("def f(x):\n    give_up()\n    return x", {"fn_name": "f", "inputs": [[1]], "outputs": [1]}),
+        (
+            "def f(x):\n    give_up()\n    return x",
+            {"pytest": "from solution import f\ndef test_f():\n    assert f(1) == 1\n"},
+        ),
+    ],
+    ids=["assert, at load", "call", "pytest"],
+)
+def test_an_answer_that_gives_up_its_pipe_and_lives_on_is_not_waited_for(
+    scorer: CodeTests, program: str, answer: dict[str, Any]
+) -> None:
+    score = judged(scorer, f"{GIVES_UP}{program}", answer)
+    assert score.value == 0.0, score.reason
+    assert "the program closed its pipe" in score.reason
+    assert score.seconds < 10.0, "the deadline is 20 s"
+
+
+def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests) -> None:
+    program = f"{GIVES_UP}def f(x):\n    if x == 2: give_up()\n    return x"
+    tests = [f"assert f({number}) == {number}" for number in (1, 2, 3)]
+    row = {"type": "code_verifiable", "answer": {"tests": tests}}
+    score = scorer.score(f"```python\n{program}\n```", row)
+    assert score.value == pytest.approx(2 / 3), score.reason
