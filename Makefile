@@ -56,7 +56,7 @@ prove-suite: $(INSTALLED)    ## the long tests that `make test` leaves out, and 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)
 
-prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows, behind both walls, five minutes
+prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in every shape of rows and a thousand by a grammar, behind both walls, ten minutes
 	@CORPUS=all $(PYTHON_IN_VENV) -m pytest tests/scorers/code/test_corpus.py $(ARGS)
 
 prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
