@@ -12,19 +12,25 @@ PROBE = b"import numpy\nprint(float(numpy.arange(3).sum()))\n"
 
 
 class _WithNumpy:
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, packages: tuple[str, ...]) -> None:
         self._sandbox = sandbox
+        self._packages = packages
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
 
     def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
-        return self._sandbox.prepare(replace(program, alone=("numpy",)))
+        packages = self._packages or program.packages
+        return self._sandbox.prepare(replace(program, packages=packages, alone=("numpy",)))
 
 
-def with_numpy(sandbox: Sandbox) -> Sandbox:
-    """Return the sandbox with numpy beside every program."""
-    return cast("Sandbox", _WithNumpy(sandbox))
+def with_numpy(sandbox: Sandbox, packages: tuple[str, ...] = ()) -> Sandbox:
+    """Return the sandbox with numpy beside every program.
+
+    Args:
+        packages: that every program finds, too; then the files of numpy are copied once, and not once for each set.
+    """
+    return cast("Sandbox", _WithNumpy(sandbox, packages))
 
 
 def lack_of_numpy(sandbox: Sandbox) -> str:

@@ -191,7 +191,7 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
     scorers = ScorersConfig.model_validate({"sandbox": walls})
-    sandbox = with_numpy(build_sandbox(scorers))
+    sandbox = with_numpy(build_sandbox(scorers), packages=("pytest",))
     wrong, right = [
         CodeTests(
             CodeConfig(
