@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator
 
 from config.section import Section
+
+
+def _import_path(text: str) -> str:
+    if not re.fullmatch(r"[\w.]+:[\w.]+", text):
+        module, _, name = text.rpartition(".")
+        example = f"{module}:{name}" if re.fullmatch(r"[\w.]+", text) and module else "my_scorer:reward"
+        raise ValueError(f"it is MODULE:NAME with a colon, as in {example}")
+    return text
+
+
+ImportPath = Annotated[str, AfterValidator(_import_path)]
 
 
 class CustomClassError(Exception):
@@ -38,7 +50,7 @@ class CustomSection(Section):
     """A class of your own, importable in the processes that use it: the learner's, for most seams."""
 
     type: Literal["custom"] = "custom"
-    import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
+    import_path: ImportPath
     """`package.module:Class`; the module is installed, in PYTHONPATH, or in the folder of the start."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class."""

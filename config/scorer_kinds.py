@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
+from config.custom import ImportPath
 from config.endpoint import EndpointConfig
 from config.rewards import ShapeConfig
 from config.section import Section
@@ -238,7 +239,7 @@ class CustomConfig(ScorerSection):
 
     type: Literal["custom"] = "custom"
     reads: ClassVar[frozenset[str] | None] = None
-    import_path: str = Field(pattern=r"^[\w.]+:[\w.]+$")
+    import_path: ImportPath
     """`package.module:Class` of a `scorers.scorer.Scorer`, or `package.module:function`, importable where the scorers
     run."""
     options: dict[str, Any] = {}

@@ -47,7 +47,8 @@ def route(
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(
-            f"verification_info needs a type, one of {listed(TASK_OF_TYPE)}; got {shown(row_type)}"
+            f"verification_info needs a type, one of {listed(dict.fromkeys([*(tasks or {}), *TASK_OF_TYPE]))}; "
+            f"got {shown(row_type)}"
         )
     task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
     kind = TASK_OF_TYPE.get(row_type)
@@ -80,7 +81,9 @@ def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[st
     if record.get("data_source") is not None or record.get("reward_model") is not None:
         return of_verl(record, tasks)
     if "verification_info" in record:
-        raise BadMessage("verification_info must be an object, got NoneType")
+        raise BadMessage(
+            "verification_info is missing or null; it is an object with the row's type and answer"
+        )
     raise BadMessage(
         f"a row of no known shape, with the keys {listed(record) or 'none'}; known are {KNOWN_SHAPES}"
     )

@@ -10,6 +10,7 @@ of training.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -93,14 +94,41 @@ def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
             hint = f"{hint}{_how_to_read(source, table)}"
             raise RowError(f"{source.path}: no column {column!r} among {', '.join(table.column_names)}{hint}")
     rows, bad = [], []
+    lines: list[int] = []  # of the rows, once one of them is bad
     for index, record in enumerate(table.select_columns(wanted)):
+        where = f"{source.path} row {index}"
         try:
-            rows.append(_row(run, source, record, f"{source.path} row {index}"))
+            rows.append(_row(run, source, record, where))
         except RowError as error:
-            bad.append(str(error))
+            lines = lines or _lines_of(Path(source.path))
+            line = f", line {lines[index]}" if index < len(lines) else ""
+            bad.append(str(error).replace(where, f"{where}{line}", 1))
     if bad:
         raise RowError(*bad, of_rows=True)
     return rows, str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
+
+
+def _lines_of(path: Path) -> list[int]:
+    """List the lines of a file of JSON lines that have a row, counted from 1; [] for every other source."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return []
+    with path.open("rb") as file:
+        return [number for number, line in enumerate(file, 1) if line.strip()]
+
+
+def _bad_line(path: Path) -> str:
+    """Say which line of a file of JSON lines is none, and why; "" where every line is, and for every other source."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                is_object = not line.strip() or isinstance(json.loads(line), dict)
+            except ValueError as error:
+                return f"line {number} is no JSON: {error}"
+            if not is_object:
+                return f"line {number} is no object of JSON"
+    return ""
 
 
 def _how_to_read(source: DatasetSource, table: Any) -> str:
@@ -140,7 +168,9 @@ def _open(run: Run, source: DatasetSource) -> Any:
             source.path, source.config_name, split=source.split, revision=source.revision, token=token
         )
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
-        raise RowError(f"{source.path} (split {source.split}) can't be read: {error}") from error
+        raise RowError(
+            f"{source.path} (split {source.split}) can't be read: {_bad_line(path) or error}"
+        ) from error
 
 
 def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
@@ -244,6 +274,10 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
     """Make a row of its chat and of what `route` reads, all checked."""
+    if turns is None:
+        raise RowError(
+            f"{where}: no prompt: the row has nothing in the column that data.train.prompt_column names"
+        )
     if (
         not isinstance(turns, list)
         or not turns

@@ -1,7 +1,8 @@
 """The watch on a reward that tells no answer from another: so many groups in a row whose rewards are all the same.
 
-In: each scored training group, as it comes. Out: one warning for the operator, with the mean reward and one answer, and
-its end once a group's rewards differ again. Used by `learner.groups.intake`; the tools know the warning by WARNING.
+In: each scored training group, as it comes. Out: warnings for the operator, after 20, 40, 80 … groups, with the mean
+reward and one answer, and their end once a group's rewards differ again. Used by `learner.groups.intake`; the tools
+know the warning by WARNING.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SameRewardWatch:
         self._advise = advise
         self._means: deque[float] = deque(maxlen=IN_A_ROW)  # of the newest groups in the row
         self._count = 0
-        self._has_warned = False
+        self._next = IN_A_ROW  # groups in a row at which to warn
 
     def take(self, group: ScoredGroup, *, has_variance: bool) -> None:
         """Take a scored group into account. A single completion, or none with a score, says nothing."""
@@ -42,7 +43,8 @@ class SameRewardWatch:
         elif len(scored) > 1:
             self._count += 1
             self._means.append(math.fsum(scored) / len(scored))
-            if self._count % IN_A_ROW == 0:
+            if self._count == self._next:
+                self._next *= 2
                 self._warn(group)
 
     def _warn(self, group: ScoredGroup) -> None:
@@ -54,12 +56,11 @@ class SameRewardWatch:
             f"{group.rewards[index]:g}, because: {score.reason[:REASON_CHARS]!r}"
         )
         log.warning("same_reward groups=%d group=%s: %s", self._count, group.group_id, text)
-        self._has_warned = True
         self._advise(text)
 
     def _end(self) -> None:
-        if self._has_warned:
+        if self._next > IN_A_ROW:
             log.info("same_reward ended groups=%d", self._count)
             self._advise("")
-        self._has_warned, self._count = False, 0
+        self._next, self._count = IN_A_ROW, 0
         self._means.clear()

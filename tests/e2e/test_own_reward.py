@@ -22,7 +22,7 @@ def test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names(tmp_
         (tmp_path / name).write_text(content, encoding="utf-8")
     for name in OURS:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
-    assert "`millrace up run.yaml`" in text
+    assert "`.venv/bin/millrace up run.yaml`" in text
     done = subprocess.run(
         # As the console script does it, whose own folder is first on the path.
         [sys.executable, "-P", "-m", "tools.main", "up", "run.yaml"],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from broker.errors import Permanent
 from broker.messages import SampledGroup, ScoreStatus
@@ -350,3 +351,11 @@ def test_modules_of_our_names_beside_a_scorer_do_no_harm(tmp_path: Path) -> None
         check=False,
     )
     assert (done.stdout, done.stderr) == ("1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "example"), [("sort_reward.reward", "sort_reward:reward"), ("reward", "my_scorer:reward")]
+)
+def test_a_path_without_a_colon_is_answered_with_one(given: str, example: str) -> None:
+    with pytest.raises(ValidationError, match=f"MODULE:NAME with a colon, as in {example}"):
+        CustomConfig(import_path=given)

@@ -458,7 +458,7 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     [
         ({}, r"the keys none; known are \{.verification_info.: .*\}, or \{.data_source."),
         ({"question": "2 + 3?", "answer": "5"}, "the keys question, answer; known are"),
-        ({"verification_info": None}, "verification_info must be an object, got NoneType"),
+        ({"verification_info": None}, "verification_info is missing or null"),
         ({"verification_info": "{nope"}, "verification_info is not JSON: .*nope"),
         ({"verification_info": "[" * 100_000}, "verification_info is not JSON"),
         ({"verification_info": "9" * 5000}, "verification_info is not JSON"),

@@ -182,41 +182,46 @@ COLUMNS = {"prompt_template": "{question}", "answer_column": "answer"}
         (
             {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": None}}},
             {},
-            r"rows\.jsonl row 1: no answer .* in verification_info",
+            r"rows\.jsonl row 1, line 2: no answer .* in verification_info",
         ),
         (
             {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": " "}}},
             {},
-            r"row 1: no answer",
+            r"row 1, line 2: no answer",
         ),
         (
             {"messages": CHAT, "verification_info": None},
             {},
-            r"row 1: verification_info must be an object, got NoneType",
+            r"row 1, line 2: verification_info is missing or null",
         ),
         (
             {"messages": CHAT, "verification_info": {"type": "mathh", "answer": {"value": "5"}}},
             {},
-            r"row 1: no scorer for rows of type 'mathh'; did you mean math\?",
+            r"row 1, line 2: no scorer for rows of type 'mathh'; did you mean math\?",
         ),
-        ({"messages": [], "verification_info": INFO}, {}, r"row 1: the prompt must be"),
+        ({"messages": None, "verification_info": INFO}, {}, r"row 1, line 2: no prompt: .*prompt_column"),
+        ({"messages": [], "verification_info": INFO}, {}, r"row 1, line 2: the prompt must be"),
         (
             {"messages": [{"role": "user", "content": None}], "verification_info": INFO},
             {},
-            r"row 1: the prompt must be",
+            r"row 1, line 2: the prompt must be",
         ),
-        ({"question": "2 + 3?", "answer": ""}, COLUMNS, r"rows\.jsonl row 1: no answer in column answer"),
-        ({"question": "2 + 3?", "answer": None}, COLUMNS, r"row 1: no answer in column answer"),
+        (
+            {"question": "2 + 3?", "answer": ""},
+            COLUMNS,
+            r"rows\.jsonl row 1, line 2: no answer in column answer",
+        ),
+        ({"question": "2 + 3?", "answer": None}, COLUMNS, r"row 1, line 2: no answer in column answer"),
         (
             {"question": None, "answer": "5"},
             COLUMNS,
-            r"row 1: prompt_template needs question, and it is empty",
+            r"row 1, line 2: prompt_template needs question, and it is empty",
         ),
-        ({"question": " ", "answer": "5"}, COLUMNS, r"row 1: the prompt must be"),
+        ({"question": " ", "answer": "5"}, COLUMNS, r"row 1, line 2: the prompt must be"),
         (
             {"question": "2 + 3?", "answer": "it is 5"},
             COLUMNS | {"answer_pattern": "#### (.+)"},
-            r"row 1: answer does not match answer_pattern '#### \(\.\+\)': 'it is 5'",
+            r"row 1, line 2: answer does not match answer_pattern '#### \(\.\+\)': 'it is 5'",
         ),
     ],
 )
@@ -226,6 +231,22 @@ def test_a_row_that_can_not_be_used_is_named_with_its_file_number_and_column(
     good: Mapping[str, Any] = {"question": "2 + 3?", "answer": "#### 5"} if options else GOOD
     with pytest.raises(RowError, match=message):
         load_rows(run, source(jsonl(tmp_path, good, bad), **options))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"messages": [{"role": "user"', r"can't be read: line 4 is no JSON: "),
+        ("[1]", r"can't be read: line 4 is no object of JSON"),
+        ('{"messages": null, "verification_info": null}', r"row 2, line 4: no prompt"),
+    ],
+)
+def test_a_line_is_named_by_its_number_in_the_file(run: Run, tmp_path: Path, line: str, message: str) -> None:
+    file = jsonl(tmp_path, GOOD, GOOD)
+    good, other = Path(file).read_text().splitlines()
+    Path(file).write_text(f"{good}\n\n{other}\n{line}\n")
+    with pytest.raises(RowError, match=message):
+        load_rows(run, source(file))
 
 
 @pytest.mark.parametrize(

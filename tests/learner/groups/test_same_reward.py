@@ -30,6 +30,7 @@ def said_of(*rows: Sequence[float | None]) -> list[str]:
         ([FLAT] * IN_A_ROW, 1),
         ([FLAT] * (2 * IN_A_ROW - 1), 1),
         ([FLAT] * 2 * IN_A_ROW, 2),
+        ([FLAT] * 50 * IN_A_ROW, 6),  # at 20, 40, 80 … 640
         ([FLAT] * (IN_A_ROW - 1) + [VARIED] + [FLAT] * (IN_A_ROW - 1), 0),
         ([[0.5]] * 3 * IN_A_ROW, 0),  # a single completion is always alike
         ([[None, None]] * 3 * IN_A_ROW, 0),  # no score: the scorers say why

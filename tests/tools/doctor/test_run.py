@@ -133,4 +133,4 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     shown = " ".join(" ".join(lines_of([found])).split())
     assert "10 rows can't be used" in shown
     for index in range(0, 30, 3):
-        assert f" row {index}: " in shown, shown
+        assert f" row {index}, line {index + 1}: " in shown, shown
