@@ -13,6 +13,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
+    sys.path.append(sys.path.pop(0))
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+
 from config.logs import set_up_logging
 from config.run_names import run_name
 from config.versions import versions

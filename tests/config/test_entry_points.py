@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -94,3 +96,19 @@ def test_version_names_what_a_bug_report_needs() -> None:
     lines = dict(line.split(" ", 1) for line in learner("--version").stdout.splitlines())
     assert lines["python"].startswith("3.")
     assert {"redis", "rq", "torch", "transformers", "deepspeed", "pydantic"} <= lines.keys()
+
+
+@pytest.mark.parametrize("role", ["learner", "generators", "scorers"])
+def test_a_role_started_by_hand_beside_modules_of_our_names_takes_its_own(tmp_path: Path, role: str) -> None:
+    for name in ("config", "broker", "tasks"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", role, "--version"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

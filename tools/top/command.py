@@ -1,9 +1,9 @@
 """`millrace top RUN`: a live screen of a run, or one look at it.
 
-In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end. With `--once` the
-verb looks twice, some seconds apart, since one look knows no rate, and prints the second look. With `--json` it prints
-objects, one a line. The verb reads only. While Redis is away it shows what it saw last, and how old that is. Exit code:
-0; 1 where there is no such run, or `--once` got no answer.
+In: the run's name. Out: a screen that is drawn anew every few seconds, until Ctrl-C or the run's end. With `--once`, or
+where the output is no terminal, the verb looks twice, some seconds apart, since one look knows no rate, and prints the
+second look. With `--json` it prints objects, one a line. The verb reads only. While Redis is away it shows what it saw
+last, and how old that is. Exit code: 0; 1 where there is no such run, or the one look got no answer.
 """
 
 from __future__ import annotations
@@ -54,19 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
-    every_s = options.every or (ONCE_S if options.once else LIVE_EVERY_S)
+    is_once = options.once or not (
+        options.json or sys.stdout.isatty()
+    )  # a pipe shows no screen that is drawn anew
+    every_s = options.every or (ONCE_S if is_once else LIVE_EVERY_S)
     folder = folder_of(options.run, options.runs_dir)
     try:
         url = find_redis(options.run, options.runs_dir)
     except NoRun:
-        if options.once and (view := ended_view(options.run, folder)):
+        if is_once and (view := ended_view(options.run, folder)):
             return _show(view, as_json=options.json)
         raise
     with contextlib.closing(RunFollower(url, options.run, folder)) as follower:
         try:
-            if options.once:
+            if is_once:
                 return _once(follower, folder, every_s, as_json=options.json)
-            return _follow(follower, every_s, as_json=options.json)
+            return _follow(follower, folder, every_s, as_json=options.json)
         except KeyboardInterrupt:
             return 0
 
@@ -96,9 +99,9 @@ def _show(view: RunView, *, as_json: bool) -> int:
     return 0
 
 
-def _follow(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
+def _follow(follower: RunFollower, folder: Path, every_s: float, *, as_json: bool) -> int:
     """Shows the run until it has ended."""
-    with _as_lines(follower) if as_json else _on_screen(follower) as draw:
+    with _as_lines(follower) if as_json else _on_screen(follower, folder) as draw:
         while True:
             follower.look()
             draw()
@@ -106,20 +109,24 @@ def _follow(follower: RunFollower, every_s: float, *, as_json: bool) -> int:
                 break
             time.sleep(every_s)
     if not as_json:
-        sys.stdout.write(f"run {follower.view.name} has ended: {mask(follower.how_it_ended())}\n")
+        sys.stdout.write(f"\nrun {follower.view.name} has ended: {mask(follower.how_it_ended())}\n")
     return 0
 
 
 @contextlib.contextmanager
-def _on_screen(follower: RunFollower) -> Iterator[Callable[[], None]]:
-    """Opens a screen of its own, as a pager has; what the screen showed last is printed when it closes."""
+def _on_screen(follower: RunFollower, folder: Path) -> Iterator[Callable[[], None]]:
+    """Opens a screen of its own, as a pager has; what the screen showed last is printed when it closes.
+
+    Of a run that has ended, that is its end: its Redis may be gone already.
+    """
     console = Console(highlight=False)
     try:
         with RunScreen(console, is_whole=True) as shown:
             yield lambda: shown.draw(screen(follower.view, console, is_cut=True))
     finally:
         if console.is_terminal:
-            console.print(screen(follower.view, console, is_cut=False))
+            end = ended_view(follower.view.name, folder) if follower.view.trouble else None
+            console.print(screen(end or follower.view, console, is_cut=False))
 
 
 @contextlib.contextmanager

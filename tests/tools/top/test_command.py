@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -200,12 +201,22 @@ def test_it_ends_with_the_run_and_says_how_that_ended(
 ) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     laid.client.hset(laid.keys("run"), mapping={"status": status, "reason": "so it was"})
-    assert call("top", "test") == 0
-    assert f"run test has ended: {status}: so it was" in capsys.readouterr().out
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stdout, "isatty", lambda: True)
+        assert call("top", "test") == 0
+    assert f"\nrun test has ended: {status}: so it was\n" in capsys.readouterr().out
     assert call("top", "test", "--json") == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["status"] == status
     assert call("top", "test", "--once", "--every", "1000") == 0, "one look says all"
+
+
+def test_into_a_pipe_it_looks_as_with_once(
+    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    assert call("top", "test", "--every", "0.05") == 0, "it ends, though the run has not"
+    assert "millrace top test" in capsys.readouterr().out
 
 
 def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
