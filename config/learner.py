@@ -554,6 +554,10 @@ class LearnerConfig(Section):
     def _ranks_fit(self) -> Self:
         if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set other ranks
             raise ValueError(f"sequence_ranks={self.sequence_ranks} does not divide ranks={self.ranks}")
+        if self.gpus and self.ranks > len(self.gpus):
+            raise ValueError(
+                f"ranks={self.ranks} is more than gpus={list(self.gpus)} has: each rank trains on a GPU of its own"
+            )
         return self
 
     @model_validator(mode="after")

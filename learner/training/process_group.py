@@ -19,6 +19,7 @@ import torch
 from torch import distributed
 
 from broker.errors import RunFailed
+from config.gpus import why_unseen
 from config.run import Run
 
 TIMEOUT = timedelta(minutes=30)  # of one collective; rank 0 sends a command every half minute while it waits
@@ -91,12 +92,32 @@ _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_a
 
 
 def device_of(run: Run) -> torch.device:
-    """Return the device that this rank trains on."""
-    if run.learner.device == "cuda" and not torch.cuda.is_available():
-        raise RunFailed("learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto")
-    if run.learner.device == "cpu" or not torch.cuda.is_available():
+    """Return the device that this rank trains on.
+
+    Raises:
+        RunFailed: a GPU is wanted or here, and torch sees none; or this machine has fewer than it has ranks.
+    """
+    if run.learner.device == "cpu":
         return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if not torch.cuda.is_available():
+        if why := why_unseen(torch.__version__, torch.version.cuda):
+            raise RunFailed(f"{why}; or train on the CPU: learner.device=cpu")
+        if run.learner.device == "cuda":
+            raise RunFailed(
+                "learner.device=cuda, and torch sees no CUDA device; set learner.device=cpu or auto"
+            )
+        if run.learner.gpus:
+            raise RunFailed(
+                f"learner.gpus={list(run.learner.gpus)}, and torch {torch.__version__} sees no GPU: make setup GPU=1, "
+                "or learner.gpus=[] learner.device=cpu"
+            )
+        return torch.device("cpu")
+    local_rank, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local_rank >= count:
+        raise RunFailed(
+            f"rank {local_rank} of this machine has no GPU of its own: torch sees {count}; learner.ranks={count}"
+        )
+    return torch.device("cuda", local_rank)
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:

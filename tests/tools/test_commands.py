@@ -34,16 +34,21 @@ learner: {{gpus: [4, 5], ranks: 2}}
 @pytest.mark.parametrize(
     ("gpus", "width", "seen"),
     [
-        ([], 1, [(), ()]),  # none handed out: all are visible
-        ([0, 1], 1, [(0,), (1,)]),
-        ([3], 1, [(3,), (3,)]),  # two share one
-        ([0, 1, 2, 3], 2, [(0, 1), (2, 3)]),
-        ([5, 6, 7], 2, [(5, 6), (7, 5)]),
+        ([], 1, ["", ""]),  # none handed out: all are visible
+        ([0, 1], 1, ["0", "1"]),
+        ([3], 1, ["3", "3"]),  # two share one
+        ([0, 1, 2, 3], 2, ["0,1", "2,3"]),
+        ([5, 6, 7], 2, ["5,6", "7,5"]),
     ],
 )
 def test_generators_go_round_the_gpus(
-    gpus: list[int], width: int, seen: list[tuple[int, ...]], make_run: Callable[..., Run]
+    gpus: list[int],
+    width: int,
+    seen: list[str],
+    make_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     run = make_run(
         generators={"count": 2, "gpus": gpus, "engine": {"type": "vllm", "tensor_parallel": width}}
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from broker.connection import check_url
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
+from config.gpus import are_hidden
 from config.learner import DeepSpeedConfig
 from config.run import Run
 from learner.launch.preflight import check_places
@@ -28,12 +29,11 @@ AREA = "run"
 ENGINE, GPUS, SCORERS, FOLDER = (Check(AREA, name) for name in ("engine", "GPUs", "scorers", "runs_dir"))
 IMPORT_S = 60.0  # for the import of all own scorers; a slower one is left to the run
 DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA's, Windows' and AMD's
-HIDDEN = frozenset({"", "-1", "none", "void", "nodevfiles"})  # values of CUDA_VISIBLE_DEVICES
 
 
 def sees_gpu(devices: Path = Path("/dev")) -> bool:
     """Tells whether torch can see a GPU here, as far as the system and torch's metadata say it."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip().lower() in HIDDEN:
+    if are_hidden():
         return False
     if installed("torch").endswith("+cpu"):
         return False

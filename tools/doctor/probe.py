@@ -11,15 +11,15 @@ import importlib
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from config.gpus import system_gpus
+
 Facts = dict[str, Any]
-SMI_S = 20.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,6 +52,7 @@ def torch(_words: Sequence[str]) -> Facts:
     ]
     device = "cuda" if is_there else "cpu"
     ones = library.ones(256, 256, dtype=library.bfloat16, device=device)
+    found = system_gpus()
     before = time.perf_counter()
     product = float((ones @ ones)[0, 0])
     return {
@@ -64,7 +65,8 @@ def torch(_words: Sequence[str]) -> Facts:
         "bf16_native": bool(cuda.is_bf16_supported(including_emulation=False))
         if is_there
         else _has_cpu_bf16(),
-        **_driver(),
+        "driver": found.driver,
+        "system_gpus": list(found.names),
     }
 
 
@@ -73,22 +75,6 @@ def _has_cpu_bf16() -> bool:
         return any(
             line.startswith("flags") and (" avx512_bf16" in line or " amx_bf16" in line) for line in stream
         )
-
-
-def _driver() -> Facts:
-    """Asks the system's own tool for GPUs, which a CPU build of torch does not see."""
-    try:
-        said = subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=SMI_S,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {"driver": "", "system_gpus": []}
-    rows = [line.split(", ", 1) for line in said.splitlines() if ", " in line]
-    return {"driver": rows[0][0] if rows else "", "system_gpus": [name for _, name in rows]}
 
 
 def plain(name: str) -> Callable[[Sequence[str]], Facts]:

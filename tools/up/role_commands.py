@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
+from config.gpus import VARIABLE, visible
 from config.run import Run
 
 
@@ -22,7 +23,7 @@ class Command:
 
     role: str  # learner, generator-0, scorers-0: the name of its log
     args: tuple[str, ...]
-    gpus: tuple[int, ...] = ()  # the GPUs that the process sees; empty: all of them
+    gpus: str = ""  # the GPUs that the process sees, as `CUDA_VISIBLE_DEVICES` names them; empty: all of them
     ends_the_run: bool = (
         False  # the end of the process is the run's; other processes are started again when they die
     )
@@ -35,11 +36,14 @@ class Command:
         Output is unbuffered, so that lines are seen as they come. The folder of the start is not first on Python's
         path: a user's `config.py` is no package of this program (`config.custom.import_own` finds what is theirs).
         """
-        visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus))} if self.gpus else {}
-        return {"PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1", **visible}
+        return {
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONSAFEPATH": "1",
+            **({VARIABLE: self.gpus} if self.gpus else {}),
+        }
 
     def __str__(self) -> str:
-        visible = [f"CUDA_VISIBLE_DEVICES={','.join(map(str, self.gpus))}"] if self.gpus else []
+        visible = [f"{VARIABLE}={self.gpus}"] if self.gpus else []
         return " ".join([*visible, shlex.join(self.args)])
 
 
@@ -47,12 +51,12 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
     """Returns the commands of `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
     Raises:
-        ConfigError: an engine needs more GPUs than are handed out.
+        ConfigError: an engine needs more GPUs than are handed out, or a scheduler handed out fewer than are named.
     """
     learner = Command(
         role="learner",
         args=(sys.executable, "-m", "learner", *words),
-        gpus=run.learner.gpus,
+        gpus=visible("learner.gpus", run.learner.gpus),
         ends_the_run=True,  # started again, the run has begun by its own doing
         again=("learner.resume=auto",) if run.learner.resume == "never" else (),
     )
@@ -60,7 +64,7 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
         Command(
             role=f"generator-{index}",
             args=(sys.executable, "-m", "generators", "--run", run.name),
-            gpus=_gpus_of_generator(run, index),
+            gpus=visible("generators.gpus", _gpus_of_generator(run, index)),
         )
         for index in range(run.generators.count)
     ]

@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.errors import Retryable
+from broker.errors import Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import HfEngineConfig
+from config.gpus import VARIABLE, why_unseen
 from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
@@ -155,6 +156,8 @@ class HfEngine:
             torch.set_num_threads(self._config.threads)
         chat = load_chat(self._run.model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cpu" and (why := why_unseen(torch.__version__, torch.version.cuda)):
+            raise RunFailed(f"{why}; or hide the GPUs: {VARIABLE}=")
         with torch.device(device):
             model = build_model(self._run.model)
         self._loaded = model, chat

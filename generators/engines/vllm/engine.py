@@ -29,6 +29,7 @@ import numpy as np
 from broker.errors import BadMessage, Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import VllmEngineConfig
+from config.gpus import VARIABLE, why_unseen
 from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
@@ -249,6 +250,8 @@ def _import_vllm(config: VllmEngineConfig) -> None:
     import torch
 
     on_cpu = not torch.cuda.is_available()
+    if on_cpu and (why := why_unseen(torch.__version__, torch.version.cuda)):
+        raise RunFailed(f"{why}; or hide the GPUs: {VARIABLE}=")
     if on_cpu and config.kv_cache_mb is None:
         raise RunFailed(
             "generators.engine.kv_cache_mb is needed on a CPU: vLLM would take most of the memory. Set it, "

@@ -209,7 +209,7 @@ def test_children_see_where_redis_is_and_their_gpus(tmp_path: Path) -> None:
     shows = Command(
         role="learner",
         args=("bash", "-c", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES"),
-        gpus=(2, 3),
+        gpus="2,3",
         ends_the_run=True,
     )
     watched = Watched(tmp_path, shows)

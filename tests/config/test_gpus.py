@@ -1,0 +1,95 @@
+"""GPUs from outside of torch: who sees which, and why a torch that is built for them sees none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from broker.errors import RunFailed
+from config.explanations import ConfigError
+from config.gpus import SystemGpus, system_gpus, visible, why_unseen
+from config.learner import LearnerConfig
+from learner.training.process_group import device_of
+from tests.support.chain import make_run
+
+SMI = "#!/bin/sh\necho '535.161.08, NVIDIA H100'\necho '535.161.08, NVIDIA H100'\n"
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the driver's tool find two GPUs, and torch be a build for them that sees none."""
+    (tmp_path / "nvidia-smi").write_text(SMI)
+    (tmp_path / "nvidia-smi").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus", "seen"),
+    [(None, (0, 2), "0,2"), ("4,5,6,7", (0, 2), "4,6"), ("GPU-aa, GPU-bb", (1,), "GPU-bb"), ("3", (0,), "3")],
+)
+def test_gpus_are_counted_among_those_that_a_scheduler_hands_out(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, gpus: tuple[int, ...], seen: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert visible("learner.gpus", gpus) == seen
+
+
+@pytest.mark.parametrize(("given", "count"), [("6,7", 2), ("", 0), ("-1", 0)])
+def test_more_gpus_than_are_handed_out_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, given: str, count: int
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    with pytest.raises(ConfigError, match=rf"generators\.gpus=\[1, 4\]: .*hands out {count} GPUs.* 4 is not"):
+        visible("generators.gpus", (1, 4))
+
+
+def test_more_ranks_than_gpus_are_refused_when_the_configuration_is_read() -> None:
+    LearnerConfig(ranks=2, gpus=(0, 1))
+    with pytest.raises(ValueError, match=r"ranks=3 is more than gpus=\[0, 1\] has"):
+        LearnerConfig(ranks=3, gpus=(0, 1))
+
+
+def test_without_the_drivers_tool_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert system_gpus() == SystemGpus()
+    assert why_unseen("2.13.0", "13.0") == ""
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_an_old_driver_is_said_with_both_versions_and_nothing_trains_on_the_cpu(tmp_path: Path) -> None:
+    assert system_gpus() == SystemGpus("535.161.08", ("NVIDIA H100", "NVIDIA H100"))
+    with pytest.raises(RunFailed, match=r"driver 535\.161\.08 are here, and torch .*CUDA 13\.0, sees none"):
+        device_of(make_run(tmp_path))
+    assert device_of(make_run(tmp_path, learner={"device": "cpu"})).type == "cpu", "who asks for it gets it"
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_gpus_that_are_hidden_or_of_no_use_to_this_torch_are_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_hidden: bool
+) -> None:
+    if is_hidden:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    else:
+        monkeypatch.setattr(torch.version, "cuda", None)  # a build for the CPU, as the demo has
+    assert device_of(make_run(tmp_path)).type == "cpu"
+    with pytest.raises(RunFailed, match=r"learner\.gpus=\[0\], and torch .* sees no GPU"):
+        device_of(make_run(tmp_path, learner={"gpus": [0]}))
+
+
+def test_a_rank_without_a_gpu_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert device_of(make_run(tmp_path)) == torch.device("cuda", 1)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(RunFailed, match=r"rank 2 of this machine has no GPU of its own: torch sees 2"):
+        device_of(make_run(tmp_path))
