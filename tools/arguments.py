@@ -13,6 +13,8 @@ from pathlib import Path
 
 from config.run_names import run_name
 
+FROM_1 = "steps are counted from 1: step 1 made version 1"
+
 
 class UsageError(Exception):
     """Says that the words are no use of the verb; `tools.main` shows the usage and ends with 2."""
@@ -36,9 +38,9 @@ def add_json(parser: argparse.ArgumentParser, text: str = "one JSON object") -> 
 
 
 def add_steps(
-    parser: argparse.ArgumentParser, text: str = "first and last step (all that there are)"
+    parser: argparse.ArgumentParser, text: str = "first and last step, counted from 1 (all that there are)"
 ) -> None:
-    """Adds a range of steps; `None` where none is given."""
+    """Adds a range of steps, numbered as `learner.journal.records.step_number` says; `None` where none is given."""
     parser.add_argument("--steps", type=parse_steps, metavar="A-B", help=text)
 
 
@@ -66,11 +68,22 @@ def given_config(options: argparse.Namespace) -> list[str]:
     return ["--config", options.config, *options.values]
 
 
+def parse_step(text: str) -> int:
+    """Reads the number of a step. Raises ArgumentTypeError for anything else."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a step; write 3")
+    if not int(text):
+        raise argparse.ArgumentTypeError(FROM_1)
+    return int(text)
+
+
 def parse_steps(text: str) -> range:
     """Reads `3-17`, or `3` alone. Raises ArgumentTypeError for anything else."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if not found or int(found[2] or found[1]) < int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of steps; write 3-17 or 3")
+    if not int(found[1]):
+        raise argparse.ArgumentTypeError(FROM_1)
     return range(int(found[1]), int(found[2] or found[1]) + 1)
 
 

@@ -214,7 +214,7 @@ class ResumedRun:
         except ValueError:
             raise RunFellShort(f"no audit: {audit.stderr}") from None
         self.result.lost, self.result.twice = sums["lost"], sums["twice"]
-        replay = self._millrace("replay", self.run.name, "--steps", f"0-{self.run.learner.steps - 1}")
+        replay = self._millrace("replay", self.run.name, "--steps", f"1-{self.run.learner.steps}")
         (self._logs / "replay.txt").write_text(replay.stdout + replay.stderr, encoding="utf-8")
         self.result.identical = len(re.findall(r"^step \d+: ok,", replay.stdout, re.MULTILINE))
 

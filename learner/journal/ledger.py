@@ -16,7 +16,7 @@ from typing import Any
 from broker.group_ids import retried
 from broker.messages import ScoredGroup
 from learner.journal.payloads import JournalError, PayloadGone, payload_files, read_payload, read_step
-from learner.journal.records import Broken, Whole, first_record, scan
+from learner.journal.records import Broken, Whole, first_record, scan, step_number
 
 __all__ = [
     "DEAD",
@@ -44,7 +44,7 @@ class Outcome:
     """The end of a group: how, and why."""
 
     kind: str  # trained | dropped | dead
-    detail: str  # the step, or the reason
+    detail: str  # the number of the step (`step_number`), or the reason
     tokens: int = 0  # sampled tokens that were thrown away with the group; 0 where unknown, and if trained
     # Further facts for people (`learner.groups.discarded`). They are not read back into memory, except into
     # `Ledger.followed`.
@@ -59,8 +59,8 @@ class Ledger:
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
-    # Records of the steps: step, ids, tokens, at, weights (sha256 of the weights before the step), fence (of the
-    # incarnation that wrote the record), file, offset, length and crc32 (of the payload).
+    # Records of the steps: step (from 0, see `step_number`), ids, tokens, at, weights (sha256 of the weights before the
+    # step), fence (of the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
     retries: dict[str, int] = field(
@@ -97,11 +97,11 @@ class Ledger:
                 )
 
     def _add_step(self, record: Mapping[str, Any]) -> None:
-        step = record["step"]
+        step = step_number(record)
         if self.steps:
-            expected = self.steps[-1]["step"] + 1
+            expected = step_number(self.steps[-1]) + 1
         else:  # a run that began with a checkpoint's weights may count on from there
-            expected = step if self.incarnations and self.incarnations[0].get("start") else 0
+            expected = step if self.incarnations and self.incarnations[0].get("start") else 1
         if step != expected:
             self.problems.append(f"step {step} stands where step {expected} was expected")
         self.steps.append(record)

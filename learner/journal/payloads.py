@@ -32,6 +32,7 @@ from broker.errors import BadMessage, Permanent
 from broker.messages import Completion, ScoredGroup
 from broker.trees import IDS, LOGPROBS, prompt_tree, scored_of
 from learner.journal.disk import sync, write_all
+from learner.journal.records import step_number
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
         PayloadGone: the payload's file is not there.
         JournalError: the payload is not what was written, or can't be read.
     """
-    where = f"{folder / record['file']}: the payload of step {record['step']}"
+    where = f"{folder / record['file']}: the payload of step {step_number(record)}"
     return decode_step(read_payload(folder, record), where)
 
 
@@ -173,7 +174,7 @@ def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[lis
 def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
     """Read the bytes of a step's payload, and compare their checksum. Raises as `read_step` does."""
     path = folder / record["file"]
-    where = f"{path}: the payload of step {record['step']}"
+    where = f"{path}: the payload of step {step_number(record)}"
     try:
         with path.open("rb") as stream:
             stream.seek(record["offset"])

@@ -46,6 +46,16 @@ def framed(record: Mapping[str, Any]) -> bytes:
     return FRAME.pack(len(body), zlib.crc32(body)) + bytes(body)
 
 
+def step_number(record: Mapping[str, Any]) -> int:
+    """Return the number by which people know the step of a record: the version that the step makes.
+
+    Step n goes from version n - 1 to version n, so the first step is step 1. On the disk a record's `step` counts from
+    0: it is the version that the step starts from, and stays so. Whatever is printed, logged, raised, exported or
+    compared with a number that somebody typed goes through here; what trains and what is written does not.
+    """
+    return int(record["step"]) + 1
+
+
 def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
     """Yield every record and every piece of damage in a ledger's file, in order.
 

@@ -5,8 +5,8 @@ recovery needs them: they are not synced, a write that fails costs them and noth
 removed beyond `learner.journal.untrained_mb`. The ledger says which of them count. A kill between the two may leave a
 group here that was trained later, or twice.
 
-Each file is a row of framed records (`learner.journal.records`): `kind`, `step` (the one that was trained next),
-`reasons` by group, and the groups as a step's payload has them.
+Each file is a row of framed records (`learner.journal.records`): `kind`, `step` (the one that was trained next, counted
+from 0 as in the ledger: the version of that moment), `reasons` by group, and the groups as a step's payload has them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.messages import ScoredGroup
 from learner.journal.disk import write_all
 from learner.journal.ledger import DROPPED, JournalError, Ledger
 from learner.journal.payloads import MIB, StepEncoder, decode_step
-from learner.journal.records import Broken, framed, scan
+from learner.journal.records import Broken, framed, scan, step_number
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Untrained:
     """A group that did not train."""
 
     kind: str  # dropped | evaluated
-    step: int  # the one that was trained next
+    step: int  # of a dropped group the number of the one that was trained next; of a held-out one its version
     reason: str  # why it was dropped; "" of a held-out group
     group: ScoredGroup  # whose completions have no text
 
@@ -137,7 +137,7 @@ def _groups_of(record: Mapping[str, Any], where: str, ledger: Ledger, seen: set[
     for group, reason in zip(groups, record["reasons"], strict=True):
         if group.group_id not in seen and _counts(kind, group.group_id, step, ledger):
             seen.add(group.group_id)
-            yield Untrained(kind, step, reason, group)
+            yield Untrained(kind, step if kind == EVALUATED else step_number(record), reason, group)
 
 
 def _counts(kind: str, group_id: str, step: int, ledger: Ledger) -> bool:

@@ -32,7 +32,7 @@ from config.learner import JournalConfig
 from learner.journal.disk import make_folder, sync, write_all
 from learner.journal.ledger import DROPPED, Ledger, Outcome, fence_of, ledgers, read_ledger
 from learner.journal.payloads import MIB, Advantages, PayloadWriter, StepEncoder, payload_files
-from learner.journal.records import framed
+from learner.journal.records import framed, step_number
 from learner.journal.retention import removable
 from learner.journal.untrained import EVALUATED, UntrainedWriter
 
@@ -116,9 +116,10 @@ class Journal:
         weights: str,
         kl: Mapping[str, float] | None = None,
     ) -> None:
-        """Write step `step`: payload, fsync, record, fsync. From here on the step can be replayed.
+        """Write a step: payload, fsync, record, fsync. From here on the step can be replayed.
 
         Args:
+            step: the version that it starts from.
             advantages: one list a group, one number a completion, as the step uses them.
             weights: checksum of the weights that the step starts from.
             kl: `coef`, the weight of the divergence to the reference in this step, and `divergence`, its mean a token
@@ -129,7 +130,9 @@ class Journal:
             ValueError: another step is next.
         """
         if self.ledger.steps and step != self.ledger.steps[-1]["step"] + 1:
-            raise ValueError(f"step {step} can't follow step {self.ledger.steps[-1]['step']}")
+            raise ValueError(
+                f"a step from version {step} can't follow step {step_number(self.ledger.steps[-1])}"
+            )
         self.check_fence()
         self._refuse_after_failure()
         payload = self._encoder.encode(step, groups, advantages)
@@ -218,7 +221,9 @@ class Journal:
         ):
             size = payload_file.path.stat().st_size
             steps = [
-                record["step"] for record in self.ledger.steps if record["file"] == payload_file.path.name
+                step_number(record)
+                for record in self.ledger.steps
+                if record["file"] == payload_file.path.name
             ]
             try:
                 payload_file.path.unlink()
@@ -251,7 +256,7 @@ class Journal:
 
     @property
     def _next_step(self) -> int:
-        """The step that is trained next."""
+        """The step that is trained next, as its record will have it: the version that it starts from."""
         if self.ledger.steps:
             return int(self.ledger.steps[-1]["step"]) + 1
         return 0

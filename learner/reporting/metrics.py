@@ -14,6 +14,7 @@ from typing import Any
 
 from broker.messages import ScoredGroup
 from config.run import Run
+from learner.journal.records import step_number
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
 from learner.reporting.generators import merged
@@ -132,7 +133,7 @@ class Metrics:
         stepped: Mapping[str, Any],
     ) -> None:
         """Take a step that was trained again; the metrics file has it already, unless a kill came first."""
-        step = record["step"] + 1
+        step = step_number(record)
         if step <= self._last_step:
             return
         trained = reward_mean(groups)

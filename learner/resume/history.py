@@ -25,6 +25,7 @@ from broker.keys import Keys
 from broker.protocol.run_reader import RunReader
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
+from learner.journal.records import step_number
 from learner.status import has_reached_end, read_status, where_the_model_is
 from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
@@ -61,7 +62,7 @@ class History:
     @property
     def version(self) -> int:
         """Optimizer steps that stand in the ledger, counted from the model's first."""
-        return int(self.ledger.steps[-1]["step"]) + 1 if self.ledger.steps else 0
+        return step_number(self.ledger.steps[-1]) if self.ledger.steps else 0
 
 
 def has_begun(folder: Path) -> bool:
@@ -125,7 +126,7 @@ def look(run: Run, link: RedisLink, keys: Keys) -> History:
     redis = RunReader(link, keys)
     status = redis.status() or read_status(run.folder).get("status", "")
     steps = history.ledger.steps
-    if status == "finished" and (not steps or has_reached_end(run, steps[-1]["step"] + 1)):
+    if status == "finished" and (not steps or has_reached_end(run, step_number(steps[-1]))):
         raise AlreadyFinished(f"run {run.name} is finished; {where_the_model_is(run.folder)}")
     if not history.has_begun:
         if redis.position() > 0:

@@ -25,6 +25,7 @@ from config.other_names.renamed_keys import with_current_names
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages
+from learner.journal.records import step_number
 from learner.objective.kl_coefficient import KlCoefficient
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import ASIDE
@@ -85,8 +86,8 @@ def catch_up(
         for record in records:
             if is_stopped():
                 raise Interrupted(
-                    f"a signal came before step {record['step']}, and the journal's last is "
-                    f"{records[-1]['step']}: the next incarnation trains them again"
+                    f"a signal came before step {step_number(record)}, and the journal's last is "
+                    f"{step_number(records[-1])}: the next incarnation trains them again"
                 )
             if record is records[0] or record is records[-1]:
                 _compare(policy, record, scratch)
@@ -116,17 +117,17 @@ def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
     records = sorted(
         (record for record in ledger.steps if record["step"] >= version), key=lambda one: one["step"]
     )
-    newest = max((record["step"] for record in ledger.steps), default=None)
-    if newest is not None and newest + 1 < version:
+    newest = max(map(step_number, ledger.steps), default=None)
+    if newest is not None and newest < version:
         raise RunFailed(
             f"the weights have done {version} steps, and the journal ends with step {newest}: records were "
             "lost. Restore the journal's folder; `millrace audit` says what is missing"
         )
-    for expected, record in enumerate(records, version):
-        if record["step"] != expected:
+    for expected, record in enumerate(records, version + 1):
+        if step_number(record) != expected:
             raise RunFailed(
                 f"the journal's record of step {expected} is missing (or there twice): step "
-                f"{record['step']} comes in its place. Restore the journal's folder; `millrace audit` says "
+                f"{step_number(record)} comes in its place. Restore the journal's folder; `millrace audit` says "
                 "what is missing"
             )
     return records
@@ -158,7 +159,7 @@ class IncarnationSettings:
                     else f"{type(error).__name__}: {error}"
                 )
                 raise RunFailed(
-                    f"step {record['step']} was trained with settings that this version can't read "
+                    f"step {step_number(record)} was trained with settings that this version can't read "
                     f"(ledger {fence}): {what}. Go on with the version that wrote it up to its next "
                     "checkpoint, then with this one"
                 ) from error
@@ -222,7 +223,7 @@ def _warn_of_smaller_micro_batches(
     tokens_per_micro_batch: int, steps: Sequence[tuple[Mapping[str, Any], LearnerConfig]]
 ) -> None:
     smaller = [
-        (record["step"], settings.tokens_per_micro_batch)
+        (step_number(record), settings.tokens_per_micro_batch)
         for record, settings in steps
         if settings.tokens_per_micro_batch > tokens_per_micro_batch
     ]
@@ -263,7 +264,7 @@ def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], A
         return read_step(folder, record)
     except JournalError as error:
         raise RunFailed(
-            f"step {record['step']} can't be trained again: {error}. Restore that file, or begin a run of "
+            f"step {step_number(record)} can't be trained again: {error}. Restore that file, or begin a run of "
             "another name from a checkpoint (learner.resume=FOLDER)"
         ) from error
 
@@ -275,7 +276,7 @@ def _compare(policy: TrainingBackend, record: Mapping[str, Any], scratch: Path) 
             "weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
             "rounding (another machine, number of threads or ranks, or version of a library). So the weights "
             "are not the bits that they were",
-            record["step"],
+            step_number(record),
             checksum,
             record["weights"],
         )

@@ -23,6 +23,7 @@ from broker.checksums import file_checksum
 from broker.errors import RunFailed
 from config.run import Run
 from learner.journal.disk import make_folder, sync
+from learner.journal.records import step_number
 
 if TYPE_CHECKING:
     from learner.journal.ledger import Ledger
@@ -263,8 +264,8 @@ def _why_not_of(ledger: Ledger, folder: Path) -> str | None:
         return str(error)
     if progress.fence == 0:  # no step: what the run began with
         return None
-    step = progress.version - 1
-    writer = next((record["fence"] for record in reversed(ledger.steps) if record["step"] == step), None)
+    step = progress.version  # the one that made it
+    writer = next((record["fence"] for record in reversed(ledger.steps) if step_number(record) == step), None)
     if writer is None:
         return f"it holds step {step} of incarnation {progress.fence}, which the journal does not have"
     if writer != progress.fence:

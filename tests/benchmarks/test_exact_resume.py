@@ -58,7 +58,7 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
             "replay",
             "ranks-1-zero-0",
             "--steps",
-            "14-15",
+            "15-16",
             "--ranks",
             "2",
             "--runs-dir",
@@ -75,9 +75,9 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
     found = [line.split(",")[0] for line in replay.stdout.splitlines()]
     assert found[0].startswith("version 14")
     assert found[1:] == [
-        "step 14: differs",
         "step 15: differs",
-        "the run trained steps 0-15 with 1 rank",
+        "step 16: differs",
+        "the run trained steps 1-16 with 1 rank",
         "steps 2: ok 0",
     ]
 

@@ -17,6 +17,7 @@ import yaml
 
 from config.learner import CheckpointConfig
 from learner.journal.ledger import Ledger
+from learner.journal.records import step_number
 from learner.training.checkpoint import version_of, what_is_wrong
 
 CHUNK_BYTES = 1 << 20
@@ -40,7 +41,7 @@ def check_payloads(
     Args:
         folder: the journal.
         steps: records with `step`, `file`, `offset`, `length` and `crc32`.
-        covered: steps below what it answers are in a checkpoint: only their payloads may have been removed. Asked once
+        covered: steps up to what it answers are in a checkpoint: only their payloads may have been removed. Asked once
             a file is found to be gone, since a learner that runs removes files behind its newest checkpoints.
     """
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -52,18 +53,18 @@ def check_payloads(
         try:
             with (folder / name).open("rb") as stream:
                 bad = [
-                    record["step"]
+                    step_number(record)
                     for record in sorted(records, key=lambda record: int(record["offset"]))
                     if not _is_whole(stream, record)
                 ]
         except FileNotFoundError:
             oldest = covered()
-            needed = [record["step"] for record in records if record["step"] >= oldest]
+            needed = [step for record in records if (step := step_number(record)) > oldest]
             removed += len(records) - len(needed)
             damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
         except OSError as error:
             damaged += [
-                f"step {record['step']}: {name} can't be read: {error.strerror}" for record in records
+                f"step {step_number(record)}: {name} can't be read: {error.strerror}" for record in records
             ]
         else:
             whole += len(records) - len(bad)
@@ -72,7 +73,7 @@ def check_payloads(
 
 
 def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:
-    """Steps below which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
+    """The step up to which recovery needs no payload, as the learner counts them: those of the oldest kept checkpoint.
 
     0 where fewer are there than the run keeps: the run's beginning stands in for a broken checkpoint then. From there
     every payload is needed. Of lives that kept different numbers the smallest counts, since any of them may have

@@ -18,6 +18,7 @@ from config.explanations import ConfigError
 from config.loading import from_yaml
 from learner.groups.evaluation import asked_for, version_of
 from learner.journal.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.journal.records import step_number
 from tools.audit.payloads import Payloads
 
 NOBODY = "?"
@@ -244,7 +245,7 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
         return []
     wanted = asked_for(ledger, newest)
     if is_finished and last.evaluation.every and newest.evaluation.every:
-        wanted.add(int(ledger.steps[-1]["step"]) + 1)  # the last weights have one, whatever their number
+        wanted.add(step_number(ledger.steps[-1]))  # the last weights have one, whatever their number
     return sorted(wanted - ledger.evaluations.keys())
 
 

@@ -18,6 +18,7 @@ from broker.private_redis import server
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import Ledger, read_ledger
+from learner.journal.records import step_number
 from learner.training.checkpoint import Checkpoints, version_of
 from learner.weight_sync.version_folder import FILE, folder_of, published
 from tools.arguments import UsageError, add_run, add_runs_dir
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: exists and is not an empty folder")
     ledger = read_ledger(folder / "journal")
-    newest = len(ledger.steps) and ledger.steps[-1]["step"] + 1
+    newest = step_number(ledger.steps[-1]) if ledger.steps else 0
     version = newest if options.version is None else options.version
     if not 0 <= version <= newest:
         raise UsageError(f"--version {version}: the run has versions 0 to {newest}")
@@ -87,7 +88,7 @@ def _make(exported: Run, ledger: Ledger, version: int, options: argparse.Namespa
     folder = Checkpoints(exported).newest_good(at_most=version, ledger=ledger)
     begins = 0 if folder is None else version_of(folder)
     if ledger.steps:
-        exported = run_of(exported.folder, ledger, min(begins, ledger.steps[-1]["step"]), None)
+        exported = run_of(exported.folder, ledger, min(begins + 1, step_number(ledger.steps[-1])), None)
     ranks = launch_or_join(exported, ["export", *options.words], module=MODULE, report=_print_death)
     if isinstance(ranks, int):
         return ranks, False

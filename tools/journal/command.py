@@ -11,7 +11,7 @@ from pathlib import Path
 
 from broker.messages import ScoreStatus
 from broker.private_redis.server import folder_of
-from tools.arguments import add_run, add_runs_dir, add_steps
+from tools.arguments import add_run, add_runs_dir, add_steps, parse_step
 
 SUBVERBS = {
     "ls": "a line a step",
@@ -36,13 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     match parser.get_default("subverb"):
         case "show":
             which = parser.add_mutually_exclusive_group(required=True)
-            which.add_argument("--step", type=int, metavar="N", help="every group of this step")
+            which.add_argument(
+                "--step", type=parse_step, metavar="N", help="every group of this step, counted from 1"
+            )
             which.add_argument("--group", metavar="ID", help="this group")
         case "export":
             parser.add_argument(
                 "--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet"
             )
-            add_steps(parser, "these steps only (all)")
+            add_steps(parser, "these steps only, counted from 1 (all)")
             parser.add_argument(
                 "--outcome",
                 nargs="+",

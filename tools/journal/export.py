@@ -16,6 +16,7 @@ from typing import Any
 
 from broker.errors import Permanent
 from learner.journal.ledger import TRAINED, JournalError, Ledger
+from learner.journal.records import step_number
 from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of, untrained_groups
 
 ROWS_AT_ONCE = 1024  # rows of a parquet row group
@@ -59,7 +60,7 @@ def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYT
     Args:
         folder: of the run.
         out: file to write.
-        steps: to export; None: all.
+        steps: their numbers; None: all.
         wanted: which of their completions.
     Returns:
         0: done, but for payloads that retention has removed; 1: one was damaged, or none was there.
@@ -69,9 +70,9 @@ def export(folder: Path, out: Path, steps: range | None, wanted: Wanted = EVERYT
     """
     ledger = open_journal(folder)
     is_trained_wanted = TRAINED in wanted.outcomes
-    records = [record for record in ledger.steps if steps is None or record["step"] in steps]
+    records = [record for record in ledger.steps if steps is None or step_number(record) in steps]
     if not records and is_trained_wanted:
-        known = ranges([record["step"] for record in ledger.steps])
+        known = ranges(list(map(step_number, ledger.steps)))
         raise NotInJournal(f"{folder / 'journal'} has no such step; it has {known or 'none'}")
     reading = Steps(folder, records if is_trained_wanted else [])
     damaged: list[str] = []

@@ -17,6 +17,7 @@ from config.loading import from_yaml
 from config.run import Run
 from generators.decoding import Decoder, open_decoder
 from learner.journal.ledger import TRAINED, JournalError, Ledger, PayloadGone, read_ledger, read_step
+from learner.journal.records import step_number
 from learner.journal.untrained import Untrained, read_untrained
 from tools.runs.folder import NoJournal
 
@@ -29,7 +30,7 @@ class NotInJournal(Permanent):
 
 @dataclass(slots=True)
 class Steps:
-    """Reads steps of a journal, one after the other, and keeps which could not be read."""
+    """Reads steps of a journal, one after the other, and keeps the numbers of those that could not be read."""
 
     folder: Path  # of the run
     records: Sequence[Mapping[str, Any]]  # the ledger's, of the steps that are wanted
@@ -39,13 +40,13 @@ class Steps:
     _decoder: Decoder | None = None
 
     def groups(self) -> Iterator[tuple[int, ScoredGroup, Sequence[float | None]]]:
-        """Yields each group with its step and advantages, in the order of training; its completions have their text.
+        """Yields each group, its completions with their text, with its step's number and advantages, in order.
 
         Raises:
             RunFailed: the tokenizer of the run's model can't be loaded.
         """
         for record in self.records:
-            step = record["step"]
+            step = step_number(record)
             try:
                 groups, advantages = read_step(self.folder / "journal", record)
             except PayloadGone:
@@ -112,7 +113,8 @@ def rows_of(
     """Yields a row for each completion of a group that has its text.
 
     Args:
-        step: that trained on it, or that was trained next.
+        step: the number of the one that trained on it, or that was trained next; of a held-out group its version,
+            which is the number of the step that made it.
         group: with its text.
         advantages: of a trained group, else None.
         outcome: trained, dropped or evaluated.

@@ -17,6 +17,7 @@ from typing import Any
 from broker.messages import ScoredGroup
 from learner.journal.ledger import DEAD, TRAINED, Ledger, Outcome
 from learner.journal.payloads import MIB
+from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
 from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of, untrained_groups
 from tools.printable import printable
@@ -92,7 +93,7 @@ def _show_end(ledger: Ledger, group_id: str, outcome: Outcome) -> None:
 def _step_line(journal: Path, record: Mapping[str, Any]) -> tuple[str, ...]:
     there = "there" if (journal / record["file"]).exists() else "gone"
     return (
-        str(record["step"]),
+        str(step_number(record)),
         str(len(record["ids"])),
         str(record["tokens"]),
         f"{record['length'] / MIB:.2f}",
@@ -111,9 +112,13 @@ def _summary(ledger: Ledger) -> str:
 
 def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
     for record in ledger.steps:
-        if record["step"] == step:
+        if step_number(record) == step:
             return record
-    known = f"steps {ledger.steps[0]['step']} to {ledger.steps[-1]['step']}" if ledger.steps else "no step"
+    known = (
+        f"steps {step_number(ledger.steps[0])} to {step_number(ledger.steps[-1])}"
+        if ledger.steps
+        else "no step"
+    )
     raise NotInJournal(f"there is no step {step}: the journal has {known}")
 
 
@@ -122,7 +127,7 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
     reading = Steps(folder, [record])
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     sys.stdout.write(
-        f"step {record['step']}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
+        f"step {step_number(record)}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
         f"incarnation {record['fence']}, from weights {record['weights'][:12]}\n"
     )
     for step, group, advantages in reading.groups():
@@ -131,11 +136,11 @@ def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
                 sys.stdout.write(line + "\n")
     if reading.gone:
         raise NotInJournal(
-            f"the payload of step {record['step']} is gone with {record['file']}: learner.journal says "
+            f"the payload of step {step_number(record)} is gone with {record['file']}: learner.journal says "
             "how long payloads stay"
         )
     if reading.damaged:
-        raise NotInJournal(reading.damaged[record["step"]])
+        raise NotInJournal(reading.damaged[step_number(record)])
     return 0
 
 

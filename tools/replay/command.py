@@ -21,6 +21,7 @@ from broker.private_redis import server
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
+from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings, read_batch, weights_checksum
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
@@ -48,7 +49,7 @@ class Replay:
         self._policy = policy
         self._journal = run.folder / "journal"
         self._ledger = ledger
-        self._records = {record["step"]: record for record in ledger.steps}
+        self._records = {step_number(record): record for record in ledger.steps}
         self._lives = IncarnationSettings(run, ledger)
         self._start: str | None = next(
             (incarnation.get("start") for incarnation in ledger.incarnations[:1]), None
@@ -57,40 +58,45 @@ class Replay:
         self._scratch = scratch
         self._at: int | None = None  # version of the policy; None: at no version from which it could go on
         self._is_fresh = True  # the policy is as the model was loaded
-        self._damaged: set[int] = set()  # steps whose payload is there and can't be read
+        self._damaged: set[int] = set()  # numbers of steps whose payload is there and can't be read
         # Step -> ranks that trained it first, where there are others now.
         self._ranks_then: dict[int, int] = {}
         self.counts = {"ok": 0, "differs": 0, "not compared": 0, "missing": 0}
 
     def run_steps(self, steps: range) -> None:
-        """Trains each of `steps` that can be trained, and says of each whether its weights are those of the run."""
+        """Trains each of `steps` that can be trained, and says of each whether its weights are those of the run.
+
+        Args:
+            steps: their numbers: step n goes from version n - 1 to version n.
+        """
         for step in steps:
             try:
                 if self._at is None:
-                    self.seek(step)
+                    self.seek(step - 1)
                 self._train(step)
             except (NothingToReplay, JournalError) as error:
                 self._at = None
                 verdict, detail = "missing", str(error)
             else:
-                verdict, detail = self._verdict(step + 1)
+                verdict, detail = self._verdict(step)
             self.counts[verdict] += 1
             _write(f"step {step}: {verdict}, {detail}")
         self._print_other_ranks()
 
-    def seek(self, step: int) -> None:
-        """Brings the policy to version `step`, from the newest checkpoint that is not newer or from the beginning.
+    def seek(self, version: int) -> None:
+        """Brings the policy to a version, from the newest checkpoint that is not newer or from the beginning.
 
         Raises:
             NothingToReplay, JournalError: a step on the way can't be trained.
         """
-        folder = self._checkpoints.newest_good(at_most=step, ledger=self._ledger)
-        version = min(self._records, default=0) if folder is None else version_of(folder)
-        gone = [k for k in range(version, step) if not self._has_payload(k)]
+        folder = self._checkpoints.newest_good(at_most=version, ledger=self._ledger)
+        begins = min(self._records, default=1) - 1 if folder is None else version_of(folder)
+        way = range(begins + 1, version + 1)  # the steps from there
+        gone = [step for step in way if not self._has_payload(step)]
         if gone:
             raise NothingToReplay(
                 f"step {gone[-1]} can't be trained, and no checkpoint of a version from "
-                f"{gone[-1] + 1} to {step} is here to go on from"
+                f"{gone[-1]} to {version} is here to go on from"
             )
         if folder is not None:
             load(self._policy, folder, is_checked=True)
@@ -98,11 +104,11 @@ class Replay:
             raise NothingToReplay("the checkpoint to begin with was removed meanwhile")
         elif self._start is not None:
             load(self._policy, Path(self._start))
-        self._at = version
-        while self._at < step:
-            self._train(self._at)
-        verdict, detail = self._verdict(step)
-        _write(f"version {step}, from {folder or self._start or 'the beginning'}: {verdict}, {detail}")
+        self._at = begins
+        for step in way:
+            self._train(step)
+        verdict, detail = self._verdict(version)
+        _write(f"version {version}, from {folder or self._start or 'the beginning'}: {verdict}, {detail}")
 
     def _has_payload(self, step: int) -> bool:
         return (
@@ -125,7 +131,7 @@ class Replay:
         if settings.ranks != self._run.learner.ranks:
             self._ranks_then[step] = settings.ranks
         self._policy.step(batch, settings)
-        self._at = step + 1
+        self._at = step
 
     def _print_other_ranks(self) -> None:
         """Says why weights may differ after an incarnation of other ranks: sums are rounded in another order."""
@@ -155,8 +161,8 @@ class Replay:
 
     def _recorded(self, version: int) -> str | None:
         """Returns the checksum of a version: from the step that began with it, or from its file where there is one."""
-        if version in self._records:
-            checksum: str = self._records[version]["weights"]
+        if (next_step := self._records.get(version + 1)) is not None:
+            checksum: str = next_step["weights"]
             return checksum
         file = published(self._run) / f"v{version:06d}" / "model.safetensors"
         return file_checksum(file) if file.is_file() else None
@@ -194,7 +200,7 @@ def counted(ranks: int) -> str:
 
 
 def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
-    known = [record["step"] for record in ledger.steps]
+    known = list(map(step_number, ledger.steps))
     if not known:
         raise NothingToReplay(f"{folder / 'journal'} has no step yet")
     if asked is None:
@@ -207,13 +213,13 @@ def _steps(asked: range | None, ledger: Ledger, folder: Path) -> range:
 
 
 def run_of(folder: Path, ledger: Ledger, step: int, ranks: int | None) -> Run:
-    """Returns the run as it was when it made `step`: ranks, threads and partitioning are those of that incarnation."""
+    """Returns the run as it was at step `step`: with the ranks, threads and partitioning of that incarnation."""
     try:
         run = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     except OSError as error:
         raise NothingToReplay(f"{error.filename}: {error.strerror}") from error
     run = run.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
-    record = next((record for record in ledger.steps if record["step"] == step), ledger.steps[0])
+    record = next((record for record in ledger.steps if step_number(record) == step), ledger.steps[0])
     learner = IncarnationSettings(run, ledger).of(record)
     return run.model_copy(update={"learner": learner.model_copy(update={"ranks": ranks or learner.ranks})})
 

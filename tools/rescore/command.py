@@ -30,6 +30,7 @@ from config.explanations import ConfigError
 from config.loading import from_yaml, load_run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
+from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings
 from scorers.api import RowWorkerClient, all_tasks
 from scorers.child.row_worker import TEXT_KEY, Result
@@ -100,9 +101,11 @@ def run(options: argparse.Namespace) -> int:
     config = load_run(["--config", options.config or str(given), *options.values]).scorers
     rescorer = Rescorer(config, options.scorer, task_of(config, options.scorer), options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
-    wanted = [record for record in ledger.steps if options.steps is None or record["step"] in options.steps]
+    wanted = [
+        record for record in ledger.steps if options.steps is None or step_number(record) in options.steps
+    ]
     settings = IncarnationSettings(begun, ledger)
-    scales = {record["step"]: settings.of(record).advantage.scale for record in wanted}
+    scales = {step_number(record): settings.of(record).advantage.scale for record in wanted}
     reading, comparison, console = Steps(folder, wanted), Comparison(options.samples), Console(stderr=True)
     with ExitStack() as stack:
         out = (
@@ -257,7 +260,7 @@ def _why_nothing(args: argparse.Namespace, ledger: Ledger, reading: Steps, compa
     if not ledger.steps:
         return f"{args.run} has no step in its journal"
     if not reading.records:
-        return f"--steps: {args.run} has the steps {ranges([record['step'] for record in ledger.steps])}"
+        return f"--steps: {args.run} has the steps {ranges(list(map(step_number, ledger.steps)))}"
     if not reading.read:
         return "nothing could be rescored: no payload of these steps can be read"
     reason = next(iter(comparison.not_scored), "no group in these steps")

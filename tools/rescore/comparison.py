@@ -97,7 +97,7 @@ class Comparison:
         """Counts one group.
 
         Args:
-            step: that trained on it.
+            step: the number of the one that trained on it.
             rescored: one a completion.
             scale: `learner.advantage.scale` at that step.
         """

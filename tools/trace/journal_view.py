@@ -15,6 +15,7 @@ from typing import Any
 from broker import group_ids
 from broker.messages import ScoredGroup
 from learner.journal.ledger import JournalError, Ledger, Outcome, PayloadGone, read_ledger, read_step
+from learner.journal.records import step_number
 from learner.reporting.metrics_file import read_metrics
 from tools.audit.notes import read_notes
 
@@ -95,7 +96,9 @@ def _committed_at(folder: Path, record: Record | None) -> float:
     """Finds when the line of metrics.jsonl was written that comes right after a step's slots are free."""
     if record is None or record["kind"] != "step":
         return 0.0
-    line = next((line for line in reversed(read_metrics(folder)) if line["step"] == record["step"] + 1), None)
+    line = next(
+        (line for line in reversed(read_metrics(folder)) if line["step"] == step_number(record)), None
+    )
     return 0.0 if line is None or line.get("is_replayed") else float(line["at"])
 
 

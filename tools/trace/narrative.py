@@ -19,6 +19,7 @@ from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.evaluation import version_of
 from learner.journal.ledger import DROPPED, TRAINED
+from learner.journal.records import step_number
 from tools.trace.journal_view import Account
 from tools.trace.stages import SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
 
@@ -38,7 +39,7 @@ class Story:
     state: str  # prompts | rollouts | scored | letter (dead, and not recorded yet)
     # | trained | dropped | dead | recorded (with its evaluation) | nowhere
     says: str  # the state in a sentence
-    step: int | None  # the step that trained on the group: from version `step` to the next
+    step: int | None  # the step that trained on the group: its number is the version that it made
     lag: tuple[int, int] | None  # of the group's tokens at that step: smallest, largest
     tokens: int | None  # that were sampled
     facts: Mapping[str, Any]  # task, row, epoch, floor, n, issued_at and what is known of the work on it
@@ -149,12 +150,12 @@ def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account:
         stages = [moment(RECORDED, record.get("at"), "with its round")]
         tokens = None
     elif account.outcome is not None and account.outcome.kind == TRAINED:
-        state, step = TRAINED, int(record["step"])
+        state, step, began = TRAINED, step_number(record), int(record["step"])
         versions = [version for version, _ in facts.get("versions", ())]
-        lag = (step - max(versions), step - min(versions)) if versions else None
+        lag = (began - max(versions), began - min(versions)) if versions else None
         tokens = group.rollout.num_tokens if group else None
-        is_announced = sight is None or not sight.is_known or sight.version > step
-        says = f"trained at step {step}, which {'made' if is_announced else 'is making'} version {step + 1}"
+        is_announced = sight is None or not sight.is_known or sight.version >= step
+        says = f"trained at step {step}, which {'made' if is_announced else 'is making'} version {step}"
         stages += _trained(record, stages, account)
     else:
         state = str(record["outcome"])
@@ -191,7 +192,7 @@ def _trained(record: Mapping[str, Any], stages: Sequence[Stage], account: Accoun
             ended=over,
             seconds=seconds,
             who="",
-            says=f"step {record['step']}, by incarnation {record['fence']} of the learner",
+            says=f"step {step_number(record)}, by incarnation {record['fence']} of the learner",
         ),
     ]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from broker.messages import ScoredGroup
 from learner.journal.ledger import JournalError, read_step
+from learner.journal.records import step_number
 from learner.reporting.report.facts import RunFacts
 
 ENDS = 40  # steps of either end that are read
@@ -74,7 +75,7 @@ def find_examples(facts: RunFacts, decode: Decode) -> Examples:
     """
     steps = facts.ledger.steps
     ends = list(steps) if len(steps) <= 2 * ENDS else [*steps[:ENDS], *steps[-ENDS:]]
-    read = [(int(record["step"]), group) for record, group in _groups(facts, ends)]
+    read = [(step_number(record), group) for record, group in _groups(facts, ends)]
     pairs = list(_pairs(read, decode))
     rose = sorted((pair for pair in pairs if pair.rose_by > 0), key=lambda pair: -pair.rose_by)
     fell = sorted((pair for pair in pairs if pair.rose_by < 0), key=lambda pair: pair.rose_by)
@@ -137,7 +138,7 @@ def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Ans
     rewards = [(reward, index) for index, reward in enumerate(group.rewards) if reward is not None]
     reward, index = (max if best else min)(rewards, default=(0.0, 0))
     text = decode(group.rollout.completions[index].token_ids.tolist())
-    return Answer(step + 1, _cut(text), reward, _cut(group.scores[index].reason), _mean(group))
+    return Answer(step, _cut(text), reward, _cut(group.scores[index].reason), _mean(group))
 
 
 def _cut(text: str) -> str:

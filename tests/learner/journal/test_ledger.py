@@ -59,8 +59,8 @@ def test_everything_that_was_written_is_read(lives: Lives) -> None:
     lives.write(2)
     ledger = read_ledger(lives.folder)
     assert ledger.outcomes == {
-        "0": Outcome("trained", "0"),
-        "1": Outcome("trained", "0"),
+        "0": Outcome("trained", "1"),
+        "1": Outcome("trained", "1"),
         "0-dropped": Outcome(DROPPED, "zero_variance", 4),
         "0-dead": Outcome(DEAD, "deadline"),
     }
@@ -280,10 +280,10 @@ def test_a_copy_of_a_life_under_another_name_is_told_and_hides_nothing(lives: Li
 @pytest.mark.parametrize(
     ("start", "steps", "problem"),
     [
-        (None, [1], "step 1 stands where step 0 was expected"),
-        (None, [0, 2], "step 2 stands where step 1 was expected"),
-        (None, [0, 0], "step 0 stands where step 1 was expected"),
-        ("checkpoints/step-000040", [40, 42], "step 42 stands where step 41 was expected"),
+        (None, [1], "step 2 stands where step 1 was expected"),
+        (None, [0, 2], "step 3 stands where step 2 was expected"),
+        (None, [0, 0], "step 1 stands where step 2 was expected"),
+        ("checkpoints/step-000040", [40, 42], "step 43 stands where step 42 was expected"),
         ("checkpoints/step-000040", [40, 41], None),
     ],
 )
@@ -327,14 +327,14 @@ def test_a_ledger_of_an_older_program_is_refused_by_name(lives: Lives) -> None:
 @pytest.mark.parametrize(
     ("harm", "error", "message"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), JournalError, "payload of step 0 is damaged"),
-        (lambda path: flip(path, 0), JournalError, "payload of step 0 is damaged"),
-        (lambda path: flip(path, -1), JournalError, "payload of step 0 is damaged"),
-        (lambda path: path.unlink(), PayloadGone, "payload of step 0 is gone"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), JournalError, "payload of step 1 is damaged"),
+        (lambda path: flip(path, 0), JournalError, "payload of step 1 is damaged"),
+        (lambda path: flip(path, -1), JournalError, "payload of step 1 is damaged"),
+        (lambda path: path.unlink(), PayloadGone, "payload of step 1 is gone"),
         (
             lambda path: (path.unlink(), path.mkdir()),
             JournalError,
-            "payload of step 0 can't be read: Is a directory",
+            "payload of step 1 can't be read: Is a directory",
         ),
     ],
     ids=["cut", "first byte", "last byte", "gone", "unreadable"],
@@ -353,7 +353,7 @@ def test_a_payload_of_another_schema_names_both(lives: Lives, monkeypatch: pytes
     monkeypatch.setattr("learner.journal.payloads.PAYLOAD_SCHEMA", 7)
     lives.write()
     monkeypatch.undo()
-    with pytest.raises(JournalError, match="step 0 has schema version 7, this program reads 2"):
+    with pytest.raises(JournalError, match="step 1 has schema version 7, this program reads 2"):
         read_step(lives.folder, read_ledger(lives.folder).steps[0])
 
 

@@ -50,9 +50,9 @@ def test_what_ended_is_read_back_with_its_kind_step_and_reason(lives: Lives) -> 
     journal.evaluation(1, {"ids": ["eval-1-0", "eval-1-1"]}, held_out)
     journal.close()
     assert kept(lives.folder) == [
-        ("dropped", 0, "zero_variance", "1"),
-        ("dropped", 0, "zero_variance", "2"),
-        ("dropped", 1, "late", "4"),
+        ("dropped", 1, "zero_variance", "1"),
+        ("dropped", 1, "zero_variance", "2"),
+        ("dropped", 2, "late", "4"),
         ("evaluated", 1, "", "eval-1-0"),
         ("evaluated", 1, "", "eval-1-1"),
     ]
@@ -74,7 +74,7 @@ def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_
     journal.append(0, [later[0]], [[0.5, -0.5]], weights="")  # "1" trained, and "2" was dropped again
     drop(journal, "2")
     journal.close()
-    assert kept(lives.folder) == [("dropped", 1, "zero_variance", "2")]  # "3" and the round have no outcome
+    assert kept(lives.folder) == [("dropped", 2, "zero_variance", "2")]  # "3" and the round have no outcome
 
 
 def test_nothing_is_written_where_nothing_is_to_be_kept(lives: Lives) -> None:

@@ -174,7 +174,7 @@ def test_a_second_outcome_of_one_group_is_seen(lives: Lives) -> None:
 def test_a_step_out_of_order_is_refused(lives: Lives, step: int) -> None:
     journal = lives.write()
     before = contents(lives.folder)
-    with pytest.raises(ValueError, match=f"step {step} can't follow step 0"):
+    with pytest.raises(ValueError, match=f"a step from version {step} can't follow step 1"):
         append(journal, step)
     assert contents(lives.folder) == before
 
@@ -282,7 +282,7 @@ def test_retention_removes_what_the_settings_let_go_of_and_recovery_does_not_nee
             there.append(record["step"])
     assert there == stay
     assert caplog.text.count("payload_removed") == 5 - len(stay)
-    assert ("payload-000001-000.bin steps=0-0 mb=0.6" in caplog.text) == (0 not in stay)
+    assert ("payload-000001-000.bin steps=1-1 mb=0.6" in caplog.text) == (0 not in stay)
 
 
 def test_retention_keeps_a_file_for_the_one_step_in_it_that_recovery_needs(lives: Lives) -> None:

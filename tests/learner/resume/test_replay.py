@@ -78,7 +78,7 @@ def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_
     assert made.policy.rows[1:] == [1, 1]
     assert min(policy.rows[1:]) > 1
     assert {settings.tokens_per_micro_batch for _, settings in policy.steps if settings} == {30, 48}
-    assert "smaller_rows steps=2 first=1 tokens_per_micro_batch=48 recorded=4096" in caplog.text
+    assert "smaller_rows steps=2 first=2 tokens_per_micro_batch=48 recorded=4096" in caplog.text
 
 
 def test_only_the_steps_after_a_checkpoint_are(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_payload_that_is_gone_ends_it_and_is_named(tmp_path: Path) -> None:
     made = make(tmp_path, 2, 2)
     (made.journal / read_ledger(made.journal).steps[2]["file"]).unlink()
     with pytest.raises(
-        RunFailed, match=r"step 2 can't be trained again: .* is gone with its file.*learner\.resume"
+        RunFailed, match=r"step 3 can't be trained again: .* is gone with its file.*learner\.resume"
     ):
         again(made, HashPolicy())
 
@@ -118,7 +118,7 @@ def test_a_payload_that_is_damaged_ends_it_and_is_named(tmp_path: Path) -> None:
         byte = stream.read(1)
         stream.seek(-1, 1)
         stream.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(RunFailed, match=r"step 1 can't be trained again: .* is damaged"):
+    with pytest.raises(RunFailed, match=r"step 2 can't be trained again: .* is damaged"):
         again(made, HashPolicy())
 
 
@@ -127,7 +127,7 @@ def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
     ledger = read_ledger(made.journal)
     del ledger.steps[2]
     policy = HashPolicy()
-    with pytest.raises(RunFailed, match=r"record of step 2 is missing.*step 3 comes in its place"):
+    with pytest.raises(RunFailed, match=r"record of step 3 is missing.*step 4 comes in its place"):
         again(made, policy, ledger=ledger)
     assert policy.steps == []  # noticed before anything is trained
 
@@ -135,7 +135,7 @@ def test_a_record_that_is_missing_ends_it_and_is_named(tmp_path: Path) -> None:
 def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
     made = make(tmp_path, 4)
     policy: Any = HashPolicy()
-    with pytest.raises(Interrupted, match="before step 2, and the journal's last is 3"):
+    with pytest.raises(Interrupted, match="before step 3, and the journal's last is 4"):
         catch_up(
             made.run,
             policy,
@@ -151,19 +151,19 @@ def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
 def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:
     made = make(tmp_path, 3)
     with pytest.raises(
-        RunFailed, match="have done 7 steps, and the journal ends with step 2: records were lost"
+        RunFailed, match="have done 7 steps, and the journal ends with step 3: records were lost"
     ):
         again(made, HashPolicy(), 7)
 
 
-@pytest.mark.parametrize(("seed", "step"), [("other weights", 0), ("model", 3)])
+@pytest.mark.parametrize(("seed", "step"), [("other weights", 1), ("model", 4)])
 def test_other_weights_than_the_record_has_are_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: str, step: int
 ) -> None:
     """The first step sees a wrong start, the last one another rounding on the way."""
     made = make(tmp_path, 4)
     policy = HashPolicy(seed)
-    if step:
+    if step > 1:
         original = policy.step
 
         def rounds(batch: Any, learner: Any = None) -> dict[str, float]:
@@ -193,6 +193,6 @@ def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) 
     ledger = read_ledger(made.journal)
     ledger.incarnations[0] = {**ledger.incarnations[0], "config": "learner: {no_such_key: 1}"}
     with pytest.raises(
-        RunFailed, match=r"step 0 .*settings that this version can't read \(ledger 1\).*no_such_key"
+        RunFailed, match=r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
     ):
         again(made, HashPolicy(), ledger=ledger)

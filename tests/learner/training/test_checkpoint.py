@@ -200,15 +200,15 @@ def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before
     checkpoints, policy = make(tmp_path)
     for version, fence in ((0, 0), (2, 1), (4, 2), (6, 2)):
         checkpoints.save(policy, progress(version, fence=fence))
-    # Life 2 was cut off before step 3, by life 3, which got as far as step 4.
+    # Life 2 was cut off before step 4, by life 3, which got as far as step 5.
     ledger = Ledger(steps=[{"step": step, "fence": fence} for step, fence in enumerate((1, 1, 2, 3, 3))])
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000002"
     event, why = f"checkpoint_of_other_steps path={checkpoints.folder}", "reason=it holds step"
     assert [message.partition(": an older")[0] for message in caplog.messages] == [
-        f"{event}/step-000006 {why} 5 of incarnation 2, which the journal does not have",
-        f"{event}/step-000004 {why} 3 of incarnation 2, and the journal has that step of incarnation 3",
+        f"{event}/step-000006 {why} 6 of incarnation 2, which the journal does not have",
+        f"{event}/step-000004 {why} 4 of incarnation 2, and the journal has that step of incarnation 3",
     ]
     assert checkpoints.oldest_version() is None, "they cover nothing either"
     assert checkpoints.newest_good(ledger=Ledger()) is None

@@ -143,7 +143,7 @@ def test_a_flipped_byte_of_a_payload_is_named_by_its_step_unless_asked_not_to_lo
     assert result.payloads is not None
     assert (result.payloads.whole, result.payloads.damaged) == (
         1,
-        (f"step 1: its payload in {path.name} is damaged",),
+        (f"step 2: its payload in {path.name} is damaged",),
     )
     assert (result.lost, result.twice, result.is_clean) == (0, 0, False)
     assert as_text("test", result).endswith("NOT CLEAN: payloads are damaged\n")
@@ -172,15 +172,15 @@ def test_a_payload_that_the_kept_checkpoints_cover_may_be_gone_and_another_one_m
         assert (payloads.whole, [line for line in payloads.damaged if gone not in line]) == (0, [])
         return payloads.removed, [line.split(":")[0] for line in payloads.damaged]
 
-    assert needed() == (0, ["step 0", "step 1"])
+    assert needed() == (0, ["step 1", "step 2"])
     save_checkpoint(checkpoints, 1)
-    assert needed() == (0, ["step 0", "step 1"]), (
+    assert needed() == (0, ["step 1", "step 2"]), (
         "where it is broken, recovery begins with the run: two are kept"
     )
     newer = save_checkpoint(checkpoints, 2)
-    assert needed() == (1, ["step 1"])
+    assert needed() == (1, ["step 2"])
     (newer / "part").write_bytes(b"cut")
-    assert needed() == (0, ["step 0", "step 1"]), "one that is cut counts for none"
+    assert needed() == (0, ["step 1", "step 2"]), "one that is cut counts for none"
 
 
 def test_a_lone_checkpoint_covers_where_a_life_kept_but_one(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_payload_longer_than_a_read_is_checked_whole_and_a_short_file_is_damag
     assert check_payloads(tmp_path, [record], covered=lambda: 0).whole == 1
     os.truncate(tmp_path / "p", len(data))
     assert check_payloads(tmp_path, [record], covered=lambda: 0).damaged == (
-        "step 3: its payload in p is damaged",
+        "step 4: its payload in p is damaged",
     )
 
 

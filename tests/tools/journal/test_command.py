@@ -122,11 +122,11 @@ def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
     assert [[*line.split()[:3], line.split()[4], *line.split()[7:]] for line in lines[1:-1]] == [
         [str(step), "2", "22", fence, state, "in", f"payload-00000{fence}-000.bin"]
         for step, fence, state in (
-            (0, "1", "gone"),
             (1, "1", "gone"),
             (2, "1", "gone"),
-            (3, "2", "there"),
+            (3, "1", "gone"),
             (4, "2", "there"),
+            (5, "2", "there"),
         )
     ]
     assert lines[-1] == "5 steps of 3 incarnations; groups: 1 dead, 2 dropped, 10 trained; 1 evaluations"
@@ -144,7 +144,7 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.
     assert ask("show", "--group", "5") == 0
     shown = capsys.readouterr().out
     for part in (
-        "step 2: 2 groups, 22 tokens",
+        "step 3: 2 groups, 22 tokens",
         "by incarnation 1, from weights beefbeefbeef\n",
         "group 5: task math, row 0 of epoch 0, seed 0; sampled by g-1 in 1.50 s, scored by w-2 in 0.50 s",
         "    user: 2 + 3?\n",
@@ -157,7 +157,7 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.
     ):
         assert part in shown, part
     assert "group 4" not in shown
-    assert ask("show", "--step", "2") == 0
+    assert ask("show", "--step", "3") == 0
     both = capsys.readouterr().out
     assert "group 4: " in both
     assert "group 5: " in both
@@ -195,9 +195,9 @@ def test_a_group_that_is_kept_is_shown_with_its_answers(
     ("words", "message"),
     [
         (("--group", "99"), "group 99 has no outcome in "),
-        (("--step", "7"), "there is no step 7: the journal has steps 0 to 4"),
-        (("--step", "0"), "the payload of step 0 is gone with payload-000001-000.bin"),
-        (("--step", "3"), "the payload of step 3 is damaged"),
+        (("--step", "7"), "there is no step 7: the journal has steps 1 to 5"),
+        (("--step", "1"), "the payload of step 1 is gone with payload-000001-000.bin"),
+        (("--step", "4"), "the payload of step 4 is damaged"),
     ],
 )
 def test_what_cant_be_shown_is_named(
@@ -265,10 +265,10 @@ def test_export_has_a_line_a_completion_in_the_order_of_training(
     ask: Ask, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / f"rows.{kind}"
-    assert ask("export", "--out", out, "--steps", "1-3") == 0
+    assert ask("export", "--out", out, "--steps", "2-4") == 0
     assert list(rows_in(out)) == [
-        {"outcome": "trained", "why": "", "step": step, "group": str(2 * step + place), **row}
-        for step in (1, 2, 3)
+        {"outcome": "trained", "why": "", "step": step, "group": str(2 * (step - 1) + place), **row}
+        for step in (2, 3, 4)
         for place in (0, 1)
         for row in (EXPECTED, UNSCORABLE)
     ]
@@ -292,9 +292,9 @@ def test_export_is_of_the_completions_that_are_asked_for(
     ask: Ask, tmp_path: Path, words: list[str], rows: list[dict[str, Any]]
 ) -> None:
     out = tmp_path / "rows.jsonl"
-    assert ask("export", "--out", out, "--steps", "2", *words) == 0
+    assert ask("export", "--out", out, "--steps", "3", *words) == 0
     assert list(rows_in(out)) == [
-        {"outcome": "trained", "why": "", "step": 2, "group": str(4 + place), **row}
+        {"outcome": "trained", "why": "", "step": 3, "group": str(4 + place), **row}
         for place in (0, 1)
         for row in rows
     ]
@@ -304,17 +304,17 @@ def test_export_is_of_the_completions_that_are_asked_for(
 @pytest.mark.parametrize(
     ("words", "groups"),
     [
-        (["--outcome", "dropped"], [("dropped", "pass_rate", 5, "12")]),
+        (["--outcome", "dropped"], [("dropped", "pass_rate", 6, "12")]),
         (["--outcome", "evaluated"], [("evaluated", "", 5, "eval-5-0")]),
         (
             ["--outcome", "dropped", "evaluated"],
-            [("dropped", "pass_rate", 5, "12"), ("evaluated", "", 5, "eval-5-0")],
+            [("dropped", "pass_rate", 6, "12"), ("evaluated", "", 5, "eval-5-0")],
         ),
         (
-            ["--outcome", "trained", "dropped", "--steps", "4-9", "--status", "scored"],
-            [("trained", "", 4, "8"), ("trained", "", 4, "9"), ("dropped", "pass_rate", 5, "12")],
+            ["--outcome", "trained", "dropped", "--steps", "5-9", "--status", "scored"],
+            [("trained", "", 5, "8"), ("trained", "", 5, "9"), ("dropped", "pass_rate", 6, "12")],
         ),
-        (["--outcome", "dropped", "--steps", "0-4"], []),
+        (["--outcome", "dropped", "--steps", "1-5"], []),
     ],
 )
 def test_dropped_and_held_out_completions_are_exported_where_they_are_asked_for(
@@ -355,12 +355,12 @@ def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
     out = tmp_path / "rows.jsonl"
     assert ask("export", "--out", out) == 0  # retention has removed it: that is no error
     shown = capsys.readouterr()
-    assert "steps 0-2 are not in it: their payloads are gone (payload-000001-000.bin)" in shown.err
-    assert {row["step"] for row in rows_in(out)} == {3, 4}
+    assert "steps 1-3 are not in it: their payloads are gone (payload-000001-000.bin)" in shown.err
+    assert {row["step"] for row in rows_in(out)} == {4, 5}
     flip(payload(run, 2), 0)
     assert ask("export", "--out", out) == 1
-    assert "payload of step 3 is damaged" in capsys.readouterr().err
-    assert {row["step"] for row in rows_in(out)} == {4}
+    assert "payload of step 4 is damaged" in capsys.readouterr().err
+    assert {row["step"] for row in rows_in(out)} == {5}
     payload(run, 2).unlink()
     assert ask("export", "--out", out) == 1  # nothing is left of it
 
@@ -371,7 +371,7 @@ def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
         (("--out", "rows.csv"), "its name must end with .jsonl or .parquet"),
         (("--out", "nowhere/rows.jsonl"), "nowhere/rows.jsonl.part: No such file or directory"),
         (("--out", "nowhere/rows.parquet"), "nowhere/rows.parquet"),
-        (("--out", "rows.jsonl", "--steps", "7-9"), "has no such step; it has 0-4"),
+        (("--out", "rows.jsonl", "--steps", "7-9"), "has no such step; it has 1-5"),
     ],
 )
 def test_what_cant_be_exported_is_said(
@@ -411,6 +411,8 @@ def test_a_run_that_is_not_there_is_named(run: Run, capsys: pytest.CaptureFixtur
         ["show", "demo"],
         ["show", "demo", "--step", "1", "--group", "1"],
         ["export", "demo"],
+        ["show", "demo", "--step", "-1"],
+        ["show", "demo", "--step", "first"],
         ["export", "demo", "--out", "a.jsonl", "--steps", "3-1"],
     ],
 )
@@ -420,6 +422,14 @@ def test_wrong_words_are_answered_with_2(words: list[str]) -> None:
     except SystemExit as end:
         code = end.code
     assert code == 2
+
+
+@pytest.mark.parametrize("words", [["show", "--step", "0"], ["export", "--out", "a.jsonl", "--steps", "0-3"]])
+def test_a_step_0_is_no_step(ask: Ask, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        ask(*words)
+    assert end.value.code == 2
+    assert "steps are counted from 1" in capsys.readouterr().err
 
 
 def test_ls_loads_nothing_heavy(run: Run) -> None:
@@ -442,5 +452,5 @@ def test_a_step_is_read_when_it_is_its_turn(run: Run, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("tools.journal.rows.read_step", noted)
     for step, _, _ in Steps(run.folder, read_ledger(run.folder / "journal").steps).groups():
-        assert begun == list(range(step + 1))
+        assert begun == list(range(step))
     assert begun == [0, 1, 2, 3, 4]

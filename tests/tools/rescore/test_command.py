@@ -99,11 +99,11 @@ def rescore(*words: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> d
 @pytest.mark.usefixtures("runs")
 def test_the_same_text_and_the_same_scorer_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     found = rescore("--scorer", "letter", "--out", "out.jsonl", capsys=capsys)
-    assert (found["steps"], found["completions"], found["same"], found["changed"]) == ([0, 1, 2], 12, 12, 0)
+    assert (found["steps"], found["completions"], found["same"], found["changed"]) == ([1, 2, 3], 12, 12, 0)
     assert (found["groups"], found["advantages_flipped"], found["not_scored"]) == (3, 0, {})
     lines = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["step"], line["group"], line["completion"]) for line in lines] == [
-        (step, str(step), place) for step in range(STEPS) for place in range(4)
+        (number + 1, str(number), place) for number in range(STEPS) for place in range(4)
     ]
     assert all(line["old"] == line["new"] for line in lines)
     assert lines[1]["new"]["reason"] == "answered 'b', expected 'B'"
@@ -112,7 +112,7 @@ def test_the_same_text_and_the_same_scorer_say_the_same(capsys: pytest.CaptureFi
 @pytest.mark.usefixtures("runs")
 def test_another_scorer_is_compared_with_the_runs_own(capsys: pytest.CaptureFixture[str]) -> None:
     option = "scorers.tasks.letter.scorer.options={ignore_case: true}"
-    found = rescore("--scorer", "letter", "--steps", "1-2", "--samples", "1", option, capsys=capsys)
+    found = rescore("--scorer", "letter", "--steps", "2-3", "--samples", "1", option, capsys=capsys)
     assert found["confusion"] == {
         "right": {"right": 2, "wrong": 0, "unscorable": 0},
         "wrong": {"right": 2, "wrong": 4, "unscorable": 0},
@@ -121,7 +121,7 @@ def test_another_scorer_is_compared_with_the_runs_own(capsys: pytest.CaptureFixt
     assert (found["changed_at_same_version"], found["flipped_groups"]) == (2, ["1", "2"])
     (sample,) = found["samples"]
     assert (sample["step"], sample["completion"], sample["prompt"], sample["answer"]) == (
-        1,
+        2,
         1,
         "2 + 3?",
         ANSWERS[1],
@@ -130,7 +130,7 @@ def test_another_scorer_is_compared_with_the_runs_own(capsys: pytest.CaptureFixt
     assert main(["rescore", "first", "--scorer", "letter", "--workers", "1", option]) == 0
     said = capsys.readouterr().out
     assert said.startswith(
-        "run first, 3 steps (0-2), through letter\n  12 completions: 9 with the same score, 3 with"
+        "run first, 3 steps (1-3), through letter\n  12 completions: 9 with the same score, 3 with"
     )
     assert "advantages would flip in 3 of 3 groups (0 lose their variance, 0 gain one)" in said
 
@@ -150,14 +150,14 @@ def test_what_retention_removed_and_what_is_damaged_is_named(
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1] + b"?")
     found = rescore("--scorer", "letter", capsys=capsys)
-    assert (found["steps"], found["gone"], list(found["damaged"])) == ([2], [0], ["1"])
-    assert second.name in found["damaged"]["1"]
+    assert (found["steps"], found["gone"], list(found["damaged"])) == ([3], [1], ["2"])
+    assert second.name in found["damaged"]["2"]
     third.unlink()
     assert main(["rescore", "first", "--scorer", "letter"]) == 1
     said = capsys.readouterr().err
     assert "no payload of these steps can be read" in said
-    assert "steps 0, 2: retention has removed what they trained on" in said
-    assert f"{second.name}: the payload of step 1 is damaged" in said
+    assert "steps 1, 3: retention has removed what they trained on" in said
+    assert f"{second.name}: the payload of step 2 is damaged" in said
 
 
 @pytest.mark.usefixtures("runs")
@@ -170,7 +170,7 @@ def test_what_retention_removed_and_what_is_damaged_is_named(
             2,
             "--scorer 'leter': the tasks of `scorers` are letter, and the types of scorers choice",
         ),
-        (["--scorer", "letter", "--steps", "7-9"], 1, "--steps: first has the steps 0-2"),
+        (["--scorer", "letter", "--steps", "7-9"], 1, "--steps: first has the steps 1-3"),
         (["--scorer", "letter", "--config", "none.yaml"], 2, "none.yaml: No such file"),
         (["--scorer", "letter", "--out", "none/out"], 2, "--out none/out: no folder"),
     ],

@@ -331,7 +331,7 @@ def test_a_trained_group_names_its_step_its_lag_and_its_advantages(chain: Chain,
     before = time.time()
     train(chain, "8", "9")
     train(chain, "0", step=1)
-    assert trace("0").story["says"] == "trained at step 1, which is making version 2"
+    assert trace("0").story["says"] == "trained at step 2, which is making version 2"
     chain.announce(2)
     chain.run_owner.retire(["0"])
     (chain.run.folder / "metrics.jsonl").write_text(
@@ -343,10 +343,10 @@ def test_a_trained_group_names_its_step_its_lag_and_its_advantages(chain: Chain,
     assert (told.code, told.story["state"], told.story["step"], told.story["lag"]) == (
         0,
         "trained",
-        1,
+        2,
         [0, 1],
     )
-    assert told.story["says"] == "trained at step 1, which made version 2"
+    assert told.story["says"] == "trained at step 2, which made version 2"
     assert [row["advantage"] for row in told.story["completions"]] == [0.25, None]
     assert [stage[0] for stage in told.stages] == [
         PROMPTS,
@@ -358,7 +358,7 @@ def test_a_trained_group_names_its_step_its_lag_and_its_advantages(chain: Chain,
     ]
     assert before < told.now["began"] < time.time()
     assert 1 < told.now["seconds"] < 3
-    assert told.now["says"] == "step 1, by incarnation 1 of the learner"
+    assert told.now["says"] == "step 2, by incarnation 1 of the learner"
     assert (told.story["notes"], told.story["redis"], told.story["is_whole"]) == ([], "", True)
 
 
@@ -368,12 +368,12 @@ def test_of_a_payload_that_is_gone_the_ledger_tells_the_step(chain: Chain, trace
     flip(payload, 8)
     told = trace("0")
     assert (told.code, told.story["is_whole"], told.story["state"]) == (1, False, "trained")
-    assert "the payload of step 0 is damaged" in told.story["notes"][0]
+    assert "the payload of step 1 is damaged" in told.story["notes"][0]
     payload.unlink()
     told = trace("0")
     assert (told.code, told.story["step"], told.stages[0][0], told.story["completions"]) == (
         0,
-        0,
+        1,
         "training",
         [],
     )
@@ -541,7 +541,7 @@ def test_without_redis_the_journal_tells_what_it_knows_and_that_it_is_alone(
     train(chain, "0")
     monkeypatch.setenv("REDIS_URL", "redis://:secret@127.0.0.1:1/0")
     told = trace("0")
-    assert (told.code, told.story["state"], told.story["step"]) == (0, "trained", 0)
+    assert (told.code, told.story["state"], told.story["step"]) == (0, "trained", 1)
     assert "no answer from redis at 127.0.0.1:1" in told.story["redis"]
     assert "from the journal alone: no answer" in trace("0", as_json=False).out
     told = trace("1")
@@ -619,7 +619,7 @@ def test_the_text_fits_100_columns_and_obeys_nobody(
     told = trace("0", as_json=False)
     lines = told.out.splitlines()
     assert lines[:2] == [
-        "group 0 of run test: trained at step 0, which is making version 1",
+        "group 0 of run test: trained at step 1, which is making version 1",
         "  task math, row 0 of epoch 0, 2 completions, 4 tokens, lag -1 to 0, issued on 2023-11-14",
     ]
     assert max(map(len, lines)) <= 100
