@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+from scorers.math.figures import in_figures
+
 _SIGNS: Final = {
     "∞": "\\infty ",
     "\N{UNION}": "\\cup ",
@@ -21,6 +23,8 @@ _SIGNS: Final = {
     "≥": "\\ge ",
     "⩾": "\\ge ",
     "≠": "\\ne ",
+    "≡": "\\equiv ",
+    "≈": "\\approx ",
     "∈": "\\in ",
     "\N{SET MINUS}": "\\setminus ",
     "±": "\\pm ",
@@ -97,13 +101,22 @@ _SYNONYMS: Final = {
     "smallsetminus": "setminus",
     "lvert": "vert",
     "rvert": "vert",
+    "tg": "tan",
+    "ctg": "cot",
+    "cotg": "cot",
+    "arctg": "arctan",
+    "arcctg": "arccot",
+    "cosec": "csc",
+    "lg": "log_{10}",
 }
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
 _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
-    r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan)\}"
+    r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|arctg|arcctg|cosec|lg|sin|cos|tan|cot)\s*\}"
 )
+_HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 _BOLD: Final = re.compile(r"\\(?:mathbf|boldsymbol|bm|mathrm)\{(-?[0-9][0-9.,]*)\}")
 _SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
 _BARE_FRACTION: Final = re.compile(
@@ -145,6 +158,13 @@ _UNIT_VECTOR: Final = re.compile(
 )
 _VECTOR_TERM: Final = re.compile(r"\s*([-+]?)\s*([^-+ ]*(?:\{[^{}]*\})*)\s*\[([ijk])\]")
 _COUNTED: Final = re.compile(r"\\text\{\s*(-?[0-9][0-9.,]*)(\s+[A-Za-z][A-Za-z ]*)\}")
+_ROW_SPACE: Final = re.compile(r"\\\\\s*(?:\*\s*)?\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|px|bp|pc)\s*\]")
+_LOOSE_BRACES: Final = re.compile(
+    r"(?:\A|(?<=[-+*/=(,{|<>])|(?<=[-+*/=(,{|<>] ))\{\s*(\w+)\s*\}(?![\w{])"  # `{10}^{5}`; none of a command's
+)
+_BASE_IN_BRACKETS: Final = re.compile(r"(?:\A|(?<=[-+*/=({]))\(([0-9]+)\)(?=\s*\^)")
+_EXPONENT_IN_BRACKETS: Final = re.compile(r"(?<=[0-9])\s*\^\s*\{\s*\(([^()]*)\)\s*\}")
+_TIMES: Final = re.compile(r"(?<=[0-9])\\times(?= ?[0-9])")
 _KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?!\w)")
 _KEY_BRACES: Final = re.compile(r"([\^_])\{(\w)\}")
 _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
@@ -164,16 +184,18 @@ def plain(text: str) -> str:
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
     text = _COMMAND.sub(_synonym, text)
     text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
-    text = _FUNCTION.sub(r"\\\1", _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
+    text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
     text = _SUBSCRIPT.sub(r"_{\1}", text)
+    text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = _CASES.sub(
         lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
     )
     text = _BARE_FRACTION.sub(_with_braces, text)
+    text = _without_loose_braces(text) if "^" in text else text
     text = _GROUPED.sub(_joined, text)
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
     text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
-    text = _components(_without_words(text))
+    text = in_figures(_components(_without_words(text)))
     text = _REPEATING.sub(_repeating, text)
     text = _GOING_ON.sub(_going_on, text)
     text = _MIXED.sub(_mixed, text)
@@ -190,16 +212,37 @@ def plain(text: str) -> str:
     return text.strip()
 
 
+@lru_cache(maxsize=256)
 def layout_key(text: str) -> str:
     """Return what is the same for two texts that differ in layout alone; "" for one that says nothing."""
     key = _KEY_BRACES.sub(r"\1\2", _ROOT_OF_ONE.sub(r"\\sqrt{\1}", plain(text)))
     key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
+    key = _TIMES.sub(r"\\cdot", key) if "\\times" in key else key
     return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
+
+
+def _without_loose_braces(text: str) -> str:
+    """Return a text with powers without the braces and brackets around one number that say nothing."""
+    text = _EXPONENT_IN_BRACKETS.sub(r"^{\1}", _BASE_IN_BRACKETS.sub(r"\1", _LOOSE_BRACES.sub(r"\1", text)))
+    if not text.startswith("{") or not text.endswith("}"):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if not depth:
+            return text[1:-1].strip() if position == len(text) - 1 else text
+    return text
 
 
 def _synonym(command: re.Match[str]) -> str:
     found = _SYNONYMS.get(command[1], command[1])
     return found if found == ":" else f"\\{found}"
+
+
+def _function(name: re.Match[str]) -> str:
+    found = name[1] or name[2]
+    found = _HYPERBOLIC.get(found) or _SYNONYMS.get(found, found)
+    return f"\\{found}"
 
 
 def _with_braces(fraction: re.Match[str]) -> str:

@@ -202,25 +202,55 @@ def split_outside(text: str, separator: str) -> list[str] | None:
 
 _MATRIX: Final = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _POWER: Final = re.compile(r"([2-9]|[1-9][0-9]{1,9})\s*\^\s*(?:\{(.+)\}|(\S))", re.DOTALL)
+_MOST_BITS: Final = 50_000  # of a power that is computed
 
 
 def same_numbers(answer: str, reference: str) -> bool | None:
     r"""Return whether two integers, lists, tuples, sets, matrices or powers of integers are equal; None of all else.
 
-    Nothing is computed, so that numbers of any length and towers of any height are compared at once. Lists and sets
-    have no order; a power is equal to another one of the same base where the exponents are.
+    Nothing large is computed, so that numbers of any length and towers of any height are compared at once. Lists and
+    sets have no order; a power is equal to another one of the same base where the exponents are.
     """
     if is_integer(answer) and is_integer(reference):
         return answer == reference
     wanted, given = _POWER.fullmatch(reference), _POWER.fullmatch(answer)
     if wanted is not None and given is not None and wanted[1] == given[1]:
-        return same_numbers((given[2] or given[3]).strip(), (wanted[2] or wanted[3]).strip())
+        return _same_powers(given, wanted)
     if wanted is not None and answer.startswith("-") and _POWER.fullmatch(answer[1:]):
         return False  # one is positive, the other is not
     kinds = _integers(reference), _integers(answer)
     if kinds[0] is None or kinds[1] is None or kinds[0][0] != kinds[1][0]:
         return None
     return kinds[0] == kinds[1]
+
+
+def _same_powers(given: re.Match[str], wanted: re.Match[str]) -> bool | None:
+    """Return whether two powers of one base are equal: where the exponents are, or those of one base in them."""
+    while True:
+        answer, reference = _exponent(given), _exponent(wanted)
+        values = _small_value(answer), _small_value(reference)
+        if None not in values:
+            return values[0] == values[1]
+        powers = _POWER.fullmatch(answer), _POWER.fullmatch(reference)
+        if powers[0] is None or powers[1] is None or powers[0][1] != powers[1][1]:
+            return None
+        given, wanted = powers[0], powers[1]
+
+
+def _exponent(power: re.Match[str]) -> str:
+    return (power[2] or power[3]).strip()
+
+
+def _small_value(text: str, deepest: int = 5) -> int | None:
+    """Return an integer, or a tower of integers, of at most so many bits; None of any other text."""
+    if is_integer(text):
+        return int(text)
+    power = _POWER.fullmatch(text) if deepest else None
+    exponent = None if power is None else _small_value(_exponent(power), deepest - 1)
+    if power is None or exponent is None or not 0 <= exponent * int(power[1]).bit_length() <= _MOST_BITS:
+        return None
+    value: int = int(power[1]) ** exponent
+    return value
 
 
 def _integers(text: str) -> tuple[str, object] | None:
