@@ -24,10 +24,11 @@ from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.notation import layout_key, plain
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
+from scorers.math.words import same_words
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
-RULES: Final = 5  # raise it with any change in scorers/math or scorers.text.extract that can change a score
+RULES: Final = 6  # raise it with any change in scorers/math or scorers.text.extract that can change a score
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"  # an integer of 370 million digits, computed inside one C call
 HANG_S: Final = 0.4  # its deadline in the self-test, half of it twice
@@ -149,7 +150,9 @@ class MathAnswer:
             return None
         if (key := layout_key(reference)) and key == layout_key(answer.text):
             return True
-        return same_numbers(plain(answer.text), plain(reference))
+        texts = plain(answer.text), plain(reference)
+        is_same = same_numbers(*texts)
+        return same_words(*texts) if is_same is None else is_same
 
     def _compare(self, answer: Answer, reference: str, variant: Variant) -> tuple[bool, str]:
         """Return whether they are equal, and why not where there is more to say than that they are not."""

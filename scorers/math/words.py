@@ -1,0 +1,124 @@
+r"""Answers in words: the letters of a choice, prose, and times of day.
+
+In: an answer and a reference in plain LaTeX (`scorers.math.notation.plain`). Out: whether they say the same; None
+where one of them is no such answer. Nothing is computed. Pure functions on texts of at most a few hundred characters;
+a longer one is none of these.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+_MOST_CHARS: Final = 300
+_MACRO: Final = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf)|mbox|emph|operatorname)\s*\{([^{}]*)\}"
+)
+_ONE: Final = r"(?:\([A-J]\)|[A-J])"
+_NAMED: Final = r"(?i:(?:the\s+)?(?:correct\s+)?(?:answer|option|choice)s?\s*(?:is|are|:)?\s*)?"
+_CHOICE: Final = re.compile(
+    rf"{_NAMED}(?:\(([A-J])\)[.:]?(?=\s|\Z)|([A-J])(?:[).](?=\s|\Z)|\Z))\s*(.*)", re.DOTALL
+)
+_CHOICES: Final = re.compile(rf"{_NAMED}{_ONE}(?:(?:\s*[,;]\s*(?:and\s+)?|\s+and\s+|\s*\\?&\s*){_ONE})+\.?")
+_LETTER: Final = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
+_SECOND_ANSWER: Final = re.compile(  # what no value beside a letter has: another letter, or a word that takes it back
+    r"(?<![A-Za-z\\])[A-J]{1,5}(?![A-Za-z])|\(\s*[A-Za-z]\s*\)|\?"
+    r"|(?i:\b(?:or|and|not|nor|either|both|all|any|every|other|another|maybe|perhaps|possibly|probably|but|else"
+    r"|except|unless|if|vs|versus|wrong|incorrect|unsure)\b)"
+)
+_ARTICLE: Final = re.compile(r"(?:an?|the)\s+")
+_PROSE: Final = re.compile(r"[A-Za-z]+(?:[ '-]+[A-Za-z]+)*")
+_FEWEST_LETTERS: Final = 3  # of a word whose case is no matter; `AB` and `ab` are two products
+_SHORT_WORDS: Final = frozenset({"no"})
+_TIME: Final = re.compile(
+    r"(?:at\s+)?([0-9]{1,2})(?:\s*:\s*([0-9]{2}))?\s*(?:([ap])\.?\s*m\b\.?|(noon|midnight))", re.IGNORECASE
+)
+_CLOCK: Final = re.compile(r"([0-9]{2})\s*:\s*([0-9]{2})")
+_HALVES: Final = {"noon": 12 * 60, "midnight": 0}
+
+
+class Choice(NamedTuple):
+    """The letters that an answer chooses, and the value beside one of them, "" where there is none."""
+
+    letters: frozenset[str]
+    value: str
+
+
+def same_words(answer: str, reference: str) -> bool | None:
+    """Return whether two choices, two pieces of prose or two times are the same; None where words don't say it."""
+    if len(answer) > _MOST_CHARS or len(reference) > _MOST_CHARS:
+        return None
+    wanted, given = read_choice(reference), read_choice(answer)
+    if wanted is not None and given is not None:
+        if wanted.letters != given.letters:
+            return False
+        return None if wanted.value and given.value else True
+    if (time := _time(reference)) is not None and (other := _time(answer)) is not None:
+        return time == other
+    return True if _are_same_prose(answer, reference) else None
+
+
+@lru_cache(maxsize=256)
+def read_choice(text: str) -> Choice | None:
+    """Return the choice that a text states; None where it states none, or takes it back."""
+    if len(text) > _MOST_CHARS:
+        return None
+    text = _flat(text)
+    if (found := _CHOICE.fullmatch(text)) is not None and _SECOND_ANSWER.search(found[3]) is None:
+        return Choice(frozenset(found[1] or found[2]), found[3].strip())
+    if (several := _CHOICES.fullmatch(text)) is not None:
+        letters = _LETTER.findall(several[0])
+        return Choice(frozenset(letters), "") if len(set(letters)) == len(letters) else None
+    return None
+
+
+def _flat(text: str) -> str:
+    """Return the words of a text without the commands that only set them."""
+    while "\\" in text and (inner := _MACRO.sub(r"\1 ", text)) != text:
+        text = inner
+    return " ".join(text.replace("{:}", ":").split())
+
+
+def _are_same_prose(answer: str, reference: str) -> bool:
+    wanted, given = _prose(reference), _prose(answer)
+    if wanted is None or given is None:
+        return False
+    return any(wanted.replace("-", gap) == given.replace("-", gap) for gap in (" ", ""))
+
+
+@lru_cache(maxsize=256)
+def _prose(text: str) -> str | None:
+    """Return prose without its case, its first article and its full stop; None of what may be mathematics.
+
+    Letters without a command around them are words where each is in small letters or begins with a capital.
+    """
+    bare = _flat(text)
+    bare = bare.removesuffix(".").rstrip()
+    if _PROSE.fullmatch(bare) is None:
+        return None
+    if "\\" not in text:
+        words = bare.replace("-", " ").split()
+        if not all(len(word) >= 2 and (word.islower() or word.istitle()) for word in words):
+            return None
+    prose = _ARTICLE.sub("", bare.lower(), count=1) if _ARTICLE.match(bare.lower()) else bare.lower()
+    return prose if len(prose) >= _FEWEST_LETTERS or prose in _SHORT_WORDS else None
+
+
+def _time(text: str) -> int | None:
+    """Return the minutes from midnight to a time that names its half of the day; None of any other text."""
+    bare = _flat(text)
+    if (named := _HALVES.get(bare.lower())) is not None:
+        return named
+    if (clock := _CLOCK.fullmatch(bare)) is not None:
+        hour, minute = int(clock[1]), int(clock[2])
+        return hour * 60 + minute if 13 <= hour < 24 and minute < 60 else None
+    found = _TIME.fullmatch(bare)
+    if found is None:
+        return None
+    hour, minute = int(found[1]), int(found[2] or 0)
+    if not 1 <= hour <= 12 or minute >= 60:
+        return None
+    if found[4]:
+        return _HALVES[found[4].lower()] if (hour, minute) == (12, 0) else None
+    return hour % 12 * 60 + minute + (12 * 60 if found[3].lower() == "p" else 0)
