@@ -376,6 +376,7 @@ RIGHT: dict[str, tuple[Form, ...]] = {
         Form(r"T(m)=5\cdot 2^m", r"T(n)=5\cdot 2^n", False),
         Form(r"f(\theta)=2\cos\theta", r"f(x)=2\cos x", False),
         Form("f(t)=|t-3|", "f(x)=|x-3|", False),
+        Form("y = 3x - 2", "f(x) = 3x - 2", False),
     ),
     "equalities": (
         Form("S = 2+3 = 5", "5", True),
@@ -427,6 +428,8 @@ RIGHT: dict[str, tuple[Form, ...]] = {
         Form(r"\sqrt[3]{2+\sqrt5}+\sqrt[3]{2-\sqrt5}", "1", False),
         Form(r"\sqrt[3]{-8}", "-2", False),
         Form(r"\sqrt[3]{\sqrt[3]{2}-1}", r"\sqrt[3]{\frac19}-\sqrt[3]{\frac29}+\sqrt[3]{\frac49}", True),
+        Form(r"\sqrt{25}", "5", True),
+        Form(r"\sqrt{4}+1", "3", True),
     ),
     "percentages": (
         Form(r"25\%", r"25\%", True),
@@ -589,6 +592,9 @@ RIGHT: dict[str, tuple[Form, ...]] = {
         Form(r"\sqrt5", r"\|v\| = \sqrt{5}", False),
         Form("g(0,1)=2", "g(0, 1) = 2", True),
         Form("9 = f(2)", "f(2)=9", True),
+        Form(r"\angle B = 70^\circ", r"\angle ABC = 70^\circ", True),
+        Form(r"\angle CBA = 70^\circ", r"\angle ABC = 70^\circ", True),
+        Form("f(2) = 4+5 = 9", "f(2) = 9", True),
     ),
     "congruences": (
         Form(r"x \equiv 2 \mod 7", r"x\equiv 2\pmod 7", False),
@@ -607,6 +613,8 @@ RIGHT: dict[str, tuple[Form, ...]] = {
         Form(r"y \equiv 0 \mod{2}", r"y \equiv 0 \pmod{2}", True),
         Form(r"3 \bmod 5", r"3 \pmod{5}", False),
         Form(r"x \equiv 2^{-1} \pmod{p}", r"x\equiv 2^{-1} \pmod p", True),
+        Form(r"x = 5k+3, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", False),
+        Form(r"n = 1 + 4m, m \in \mathbb{Z}", r"n \equiv 1 \pmod{4}", False),
     ),
     "arrows and sequences": (
         Form(r"x \mapsto x^2+1", "f(x)=x^2+1", False),
@@ -1086,6 +1094,7 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form("3t-1", "3x-1", False),
         Form(r"f(\theta)=2\cos x", r"f(x)=2\cos x", False),
         Form(r"T(m)=2\cdot 5^m", r"T(n)=5\cdot 2^n", False),
+        Form("y = 3x + 2", "f(x) = 3x - 2", False),
     ),
     "equalities": (
         Form("S = 2+3 = 6", "5", False),
@@ -1132,6 +1141,8 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form("2^{2/3}", r"2\sqrt{2}", False),
         Form(r"\frac{\sqrt{6}}{\sqrt{2}}", r"\frac{\sqrt3}{3}", False),
         Form(r"-\sqrt{14+6\sqrt5}", r"3+\sqrt5", False),
+        Form(r"\sqrt{26}", "5", False),
+        Form(r"-\sqrt{25}", "5", False),
     ),
     "percentages": (
         Form(r"25\%", r"26\%", False),
@@ -1277,6 +1288,9 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form("|B| = 7", "|A| = 7", False),
         Form(r"\text{not } \det A = 5", r"\det A = 5", True),
         Form(r"\angle QPR = 70^\circ", r"\angle PQR = 70^\circ", True),
+        Form(r"f(2) = 3 \quad f(2) = 4", "f(2) = 4", True),
+        Form(r"\angle C = 70^\circ", r"\angle ABC = 70^\circ", True),
+        Form(r"\det A = 3) \det A = 4", r"\det A = 4", False),
     ),
     "congruences": (
         Form(r"x \equiv 2 \pmod 8", r"x\equiv 2\pmod 7", False),
@@ -1294,6 +1308,10 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form("x = x", r"x \equiv 3 \pmod{10}", False),
         Form(r"\pm 2", r"x \equiv 2 \pmod{10}", False),
         Form(r"5 \pmod 3", r"3 \pmod 5", False),
+        Form(r"x = 5k+2, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", False),
+        Form(r"x = 3k+5, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", False),
+        Form(r"7 \pmod{11} \equiv 8 \pmod{11}", r"8 \pmod{11}", False),
+        Form(r"7 \equiv 8 \pmod{11}", r"8 \pmod{11}", False),
     ),
     "arrows and sequences": (
         Form(r"x \mapsto 2x", "f(x)=x^2", False),
@@ -1461,6 +1479,7 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form(r"\approx 3", r"\pi", False),
         Form(r"\approx 3.46 \text{ or } 3.47", r"\approx 3.46", False),
         Form(r"\approx 22.36", r"10\sqrt5", False),
+        Form(r"\approx 5\quad \approx 7", r"\approx 5", False),
     ),
     "other names of functions": (
         Form(r"\arctan 2", r"\operatorname{arctg} 3", False),
