@@ -306,7 +306,9 @@ def _is_zero(difference: Any) -> bool:
     """Return whether an exact number, known to be small, is 0: `1 + 10^{-60}` is not 1. What can't be told is."""
     if difference.is_infinite or difference is sympy.nan:
         return True  # of two infinities, which `_near` has compared
-    return sympy.sqrtdenest(difference).equals(0) is not False
+    if difference == 0:
+        return True
+    return sympy.sqrtdenest(difference.doit()).equals(0) is not False
 
 
 def _sides(expression: Any) -> list[Any]:

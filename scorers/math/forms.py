@@ -1,4 +1,4 @@
-r"""Forms of one answer: a quantity, an angle, a set, a function's rule, a list, values with names, plus and minus.
+r"""Forms of one answer: a quantity, an angle, a set, a rule, a congruence, a vector, a list, values with names.
 
 In: a reference and an answer in plain LaTeX (`scorers.math.notation.plain`). Out: whether they are equal. What has one
 of these forms is taken apart here, and its parts are compared; all else is left to math_verify
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
-from scorers.math.functions import read_rule, renamed, with_dummy_of
+from scorers.math.congruences import classes, read_congruence
+from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
 from scorers.math.notation import layout_key
 from scorers.math.text import has_percent, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, quantity
+from scorers.math.vectors import read_solutions, read_vector
+from scorers.math.words import read_choice
 
 _MOST_PARTS: Final = 12  # of a list whose parts are compared one by one
 _DEEPEST: Final = 4  # forms within forms
@@ -22,14 +26,25 @@ _SYMBOL: Final = r"(?:[A-Za-z]|\\(?!frac|sqrt|text|infty|pi(?![A-Za-z]))[A-Za-z]
 _NAMED: Final = re.compile(rf"({_SYMBOL})\s*=\s*([^=<>]+)\Z", re.DOTALL)
 _STATED: Final = re.compile(r"([^=<>]+)=\s*([^=<>]+)\Z", re.DOTALL)
 _NO_SIDE: Final = re.compile(r"\\(?:le|ge|ne|in|to|mapsto|approx|equiv)(?![A-Za-z])")
-_INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
+_INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\\\|[^|]*\\\||\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
 _BARE_NAME: Final = re.compile(
     r"(?:(?:[A-Za-z]+|\\(?:det|deg|dim|angle|triangle|overline|vec|hat|bar|mathbf|mathrm|mathbb|operatorname|max|min|gcd"
+    r"|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|log|ln|Pr|ker|measuredangle|widehat"
     r"|alpha|beta|gamma|delta|Delta|epsilon|theta|lambda|mu|sigma|Sigma|phi|varphi|omega|Omega|rho|tau))'*\s*)*"
 )
 _AND: Final = re.compile(r"\\text\{\s*and\s*\}|(?<=\s)and(?=\s)|;")
 _POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOTALL)
 _SIGNED: Final = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+_LONE_SYMBOL: Final = re.compile(_SYMBOL)
+_ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
+    r"\\(?:operatorname|text|mathrm|mathbf|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
+)
+_ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
+_PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
+_APPROXIMATE: Final = re.compile(
+    rf"(?:({_SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
+    re.DOTALL,
+)
 _PERCENT: Final = re.compile(r"\s*\\?%\s*\Z")
 
 Equal = Callable[[str, str], bool]
@@ -56,16 +71,74 @@ class FormComparer:
         """Return whether two boxes are equal."""
         if depth > _DEEPEST or layout_key(reference) == layout_key(answer) != "":
             return depth <= _DEEPEST
-        for look in (self._by_unit, self._as_sets, self._as_rules, self._as_named_values):
+        for look in (
+            self._as_congruences,
+            self._as_approximate,
+            self._as_choices,
+            self._by_unit,
+            self._as_sets,
+            self._as_rules,
+            self._as_named_values,
+            self._as_named_quantity,
+        ):
             if (is_same := look(reference, answer, depth)) is not None:
                 return is_same
         return any(
-            look(reference, answer, depth) for look in (self._as_stated, self._as_percentage, self._as_lists)
+            look(reference, answer, depth)
+            for look in (
+                self._as_stated,
+                self._as_percentage,
+                self._as_vectors,
+                self._as_solutions,
+                self._as_lists,
+            )
         ) or self._equal(quantity(reference).value, quantity(answer).value)
 
     def reads(self, reference: str) -> bool:
         """Return whether a reference has a form that needs no other reader."""
-        return self._is_set(reference) or read_rule(reference) is not None
+        if read_rule(reference) is not None or read_congruence(reference) is not None:
+            return True
+        if self._is_set(reference):
+            return True
+        solutions = read_solutions(reference) if "=" in reference or "\\in" in reference else None
+        return solutions is not None and bool(solutions.names)
+
+    def _as_congruences(self, reference: str, answer: str, depth: int) -> bool | None:
+        """Compare residues of one modulus; a bare residue answers a congruence, as it stands."""
+        if (wanted := read_congruence(reference)) is None:
+            return None
+        given = read_congruence(answer)
+        if given is None:
+            values = [answer] if "=" not in answer and "mod" not in answer else []
+            values = values if len(wanted.residues) == 1 else _alternatives(answer) or []
+            return len(values) == len(wanted.residues) and self._match(wanted.residues, values, depth)
+        if wanted.modulus != given.modulus or (wanted.name and given.name and wanted.name != given.name):
+            return False
+        if len(wanted.residues) != len(given.residues):
+            return False
+        ours, theirs = classes(wanted), classes(given)
+        if ours is not None and theirs is not None:
+            return ours == theirs
+        return self._match(wanted.residues, given.residues, depth)
+
+    def _as_approximate(self, reference: str, answer: str, depth: int) -> bool | None:
+        """Compare the value of a reference that is called approximate."""
+        if (wanted := _APPROXIMATE.match(reference)) is None:
+            return None
+        given = _APPROXIMATE.match(answer) or _NAMED.match(answer)
+        name, value = ("", answer) if given is None else (given[1] or "", given[2])
+        if "\\approx" in value:
+            return False  # a second value
+        if wanted[1] and name and layout_key(wanted[1]) != layout_key(name):
+            return False
+        return self.same(wanted[2].strip(), value.strip(), depth=depth + 1)
+
+    def _as_choices(self, reference: str, answer: str, depth: int) -> bool | None:
+        """Compare the values beside one letter; letters alone have been compared before."""
+        wanted, given = read_choice(reference), read_choice(answer)
+        if wanted is None or given is None or wanted.letters != given.letters:
+            return None
+        return self.same(wanted.value, given.value, depth=depth + 1) if wanted.value and given.value else None
 
     def _by_unit(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare two quantities: a unit on one side alone is let go, but for degrees against multiples of pi."""
@@ -103,9 +176,20 @@ class FormComparer:
 
     def _as_rules(self, reference: str, answer: str, depth: int) -> bool | None:
         wanted, given = read_rule(reference), read_rule(answer)
-        if wanted is not None and given is not None and wanted.name == given.name:
+        if (
+            wanted is not None
+            and given is not None
+            and (wanted.name == given.name or "" in (wanted.name, given.name))
+        ):
             body = renamed(given, wanted.variables)
-            return body is not None and self.same(wanted.body, body, depth=depth + 1)
+            is_same = body is not None and self.same(wanted.body, body, depth=depth + 1)
+            return None if not is_same and wanted.is_sequence and given.is_sequence else is_same
+        if _is_arrow(wanted) != _is_arrow(given) and (wanted is None or given is None):
+            return self.same(
+                reference if wanted is None else wanted.body,
+                answer if given is None else given.body,
+                depth=depth + 1,
+            )
         other = with_dummy_of(reference, answer)
         return None if other is None else self.same(reference, other, depth=depth + 1)
 
@@ -123,12 +207,34 @@ class FormComparer:
         pairs = zip(values, others, strict=True) if wanted is not None else zip(others, values, strict=True)
         return all(self.same(one, other, depth=depth + 1) for one, other in pairs)
 
+    def _as_named_quantity(self, reference: str, answer: str, depth: int) -> bool | None:
+        r"""Compare the value of a reference that names it with an argument: `f(2) = 9`, `\det A = 9`.
+
+        Another name, as `f(9)` for `f(2)`, is another quantity; no name is needed.
+        """
+        name, wanted = _stated(reference)
+        if not _is_quantity(name):
+            return None
+        head, equals, value = answer.partition("=")
+        if (stated := _stated(answer))[0]:
+            head, value = stated
+        if equals and not _is_name(head.strip()):
+            return None
+        if not equals:
+            return self.same(wanted, answer, depth=depth + 1)
+        is_graph = head.strip() == "y" and read_rule(reference) is not None
+        if not is_graph and not _are_one_name(name, head.strip()):
+            return False
+        if _name_key(head) in _name_key(value) or split_outside(value, ",") is None:
+            return False  # a second statement
+        return self.same(wanted, value.strip(), depth=depth + 1)
+
     def _as_stated(self, reference: str, answer: str, depth: int) -> bool:
         r"""Compare the right side of an equation that only names its value: `S = 5`, `\det A = 5`, `A(2, 3)`."""
         wanted, given = _stated(reference), _stated(answer)
         if wanted == ("", reference) and given == ("", answer):
             return False
-        if wanted[0] and given[0] and layout_key(wanted[0]) != layout_key(given[0]):
+        if wanted[0] and given[0] and not _are_one_name(wanted[0], given[0]):
             return False
         return self.same(wanted[1], given[1], depth=depth + 1)
 
@@ -143,17 +249,44 @@ class FormComparer:
             return False
         return self._equal(wanted, answer) or self._equal(wanted, f"({answer})\\cdot 100")
 
+    def _as_vectors(self, reference: str, answer: str, depth: int) -> bool:
+        """Compare a row or a column with a tuple of as many parts; a row is no column."""
+        if "\\begin" not in reference and "\\begin" not in answer:
+            return False
+        wanted, given = read_vector(reference), read_vector(answer)
+        if wanted is None or given is None or not {wanted.shape, given.shape} - {""}:
+            return False
+        if wanted.shape and given.shape and wanted.shape != given.shape:
+            return False
+        return self._in_order(wanted.parts, given.parts, depth)
+
+    def _as_solutions(self, reference: str, answer: str, depth: int) -> bool:
+        """Compare several tuples of values in any order, where one side names the values."""
+        if "=" not in reference + answer and "\\in" not in reference + answer:
+            return False
+        wanted, given = read_solutions(reference), read_solutions(answer)
+        if wanted is None or given is None or not (wanted.names or given.names):
+            return False
+        if wanted.names and given.names and set(wanted.names) != set(given.names):
+            return False
+        order = wanted.names or tuple(sorted(given.names))
+        ours, theirs = wanted.in_order(order), given.in_order(order)
+        return len(ours) == len(theirs) and self._match(ours, theirs, depth)
+
+    def _in_order(self, wanted: Sequence[str], given: Sequence[str], depth: int) -> bool:
+        return len(wanted) == len(given) and all(
+            self.same(one, other, depth=depth + 1) for one, other in zip(wanted, given, strict=True)
+        )
+
     def _as_lists(self, reference: str, answer: str, depth: int) -> bool:
         """Compare part by part: in order within brackets, else in any order, plus and minus as two parts."""
         wanted, given = _alternatives(reference), _alternatives(answer)
         if wanted is not None and given is not None and len(wanted) == len(given):
             return self._match(wanted, given, depth)
         ours, theirs = _parts(reference), _parts(answer)
-        if ours is None or theirs is None or len(ours) != len(theirs):
+        if ours is None or theirs is None or reference[:1] + reference[-1:] != answer[:1] + answer[-1:]:
             return False
-        if reference[:1] + reference[-1:] != answer[:1] + answer[-1:]:
-            return False
-        return all(self.same(one, other, depth=depth + 1) for one, other in zip(ours, theirs, strict=True))
+        return self._in_order(ours, theirs, depth)
 
     def _match(self, wanted: Sequence[str], given: Sequence[str], depth: int) -> bool:
         """Return whether each wanted part has one of its own among the given ones."""
@@ -167,7 +300,11 @@ class FormComparer:
 
 
 def core(reference: str) -> str:
-    """Return the part of a reference that has to be parsed: its value without unit, percent and one of two signs."""
+    """Return the part of a reference that has to be parsed: its value without name, unit, percent, one of two signs."""
+    named, value = _stated(reference)
+    reference = value if _is_quantity(named) else reference
+    if (approximate := _APPROXIMATE.match(reference)) is not None:
+        reference = approximate[2]
     text = _PERCENT.sub("", quantity(reference).value)
     return _SIGNED.sub("+", text) if _alternatives(text) else text
 
@@ -176,6 +313,7 @@ def _in_radians(degrees: str) -> str:
     return f"({degrees})\\cdot\\frac{{\\pi}}{{180}}"
 
 
+@lru_cache(maxsize=64)
 def _stated(text: str) -> tuple[str, str]:
     """Return the name and the value that a text states; "" and the text where it states none."""
     if (point := _POINT.match(text)) is not None and "," in point[1] and "=" not in point[1]:
@@ -183,12 +321,40 @@ def _stated(text: str) -> tuple[str, str]:
     found = _STATED.match(text)
     if found is None or _NO_SIDE.search(text):
         return "", text
-    name = found[1].strip()
-    bare = name
+    name, value = found[1].strip(), found[2].strip()
+    if _PLAIN_VALUE.fullmatch(name) is not None and not _LONE_SYMBOL.fullmatch(value):
+        name, value = value, name  # `9 = f(2)`
+    return (name, value) if _is_name(name) else ("", text)
+
+
+def _is_name(text: str) -> bool:
+    bare = text
     while (outer := _INNER.sub("", bare)) != bare:
         bare = outer
-    is_name = bool(name) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, name))
-    return (name, found[2].strip()) if is_name else ("", text)
+    return bool(text) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, text))
+
+
+def _is_quantity(name: str) -> bool:
+    """Return whether a name has an argument or a command: more than a symbol, or letters that may be a product."""
+    return bool(name) and not _LONE_SYMBOL.fullmatch(name) and not name.replace(" ", "").isalpha()
+
+
+def _name_key(name: str) -> str:
+    return _ONLY_SETS.sub("", layout_key(name).replace("\\mid", "|").replace("\\vert", "|"))
+
+
+def _are_one_name(one: str, other: str) -> bool:
+    r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`."""
+    if _name_key(one) == _name_key(other):
+        return True
+    angles = [_ANGLE.fullmatch(name) for name in (one, other)]
+    corners = [angle[2] or angle[1] for angle in angles if angle is not None]
+    arms = [{angle[1], angle[3]} for angle in angles if angle is not None and angle[2]]
+    return len(corners) == 2 and corners[0] == corners[1] and (len(arms) < 2 or arms[0] == arms[1])
+
+
+def _is_arrow(rule: Rule | None) -> bool:
+    return rule is not None and not rule.name
 
 
 def _named_values(text: str) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-r"""A rule in bound variables, whatever they are called: `f(x) = x^2` and `f(t) = t^2`, `x \mapsto x^2`, a sum over i.
+r"""A rule in bound variables, whatever they are called: `f(x) = x^2`, `t \mapsto t^2`, `a_n = 2^n`, a sum over i.
 
 In: a text in plain LaTeX (`scorers.math.notation.plain`). Out: the function's name, its variables and its rule, or a
 text in other variables. Pure functions on text.
@@ -15,7 +15,12 @@ _RULE: Final = re.compile(
     rf"([A-Za-z](?:_\{{?\w+\}}?)?'?(?:\^\{{-1\}})?)\s*\(\s*({_SYMBOL}(?:\s*,\s*{_SYMBOL})*)\s*\)\s*=\s*(.+)\Z",
     re.DOTALL,
 )
-_MAPPED: Final = re.compile(rf"(?:([A-Za-z])\s*:\s*)?({_SYMBOL})\s*\\mapsto(?![A-Za-z])\s*(.+)\Z", re.DOTALL)
+_MAPPED: Final = re.compile(
+    r"(?:([A-Za-z])\s*:\s*)?(?:\\mathbb\{[A-Z]\}\s*\\to(?![A-Za-z])\s*\\mathbb\{[A-Z]\}\s*,\s*)?"
+    rf"({_SYMBOL}|\({_SYMBOL}(?:\s*,\s*{_SYMBOL})+\))\s*\\mapsto(?![A-Za-z])\s*(.+)\Z",
+    re.DOTALL,
+)
+_SEQUENCE: Final = re.compile(r"([A-Za-z])_(?:\{([i-np-t])\}|([i-np-t]))\s*=\s*(.+)\Z", re.DOTALL)
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _SUMMED: Final = re.compile(rf"\\(?:sum|prod)\s*_\s*\{{\s*({_SYMBOL})\s*=")
 _INTEGRATED: Final = re.compile(rf"\\int(?![A-Za-z]).*(?<![A-Za-z\\])d\s*({_SYMBOL})\s*\Z", re.DOTALL)
@@ -27,14 +32,28 @@ class Rule(NamedTuple):
     name: str
     variables: tuple[str, ...]
     body: str
+    is_sequence: bool = False
 
 
 def read_rule(text: str) -> Rule | None:
     """Return the rule that a text states; None where it states none."""
     found = _RULE.match(text) or _MAPPED.match(text)
-    if found is None or "=" in found[3]:
+    if found is None:
+        return _sequence(text)
+    if "=" in found[3]:
         return None
-    return Rule(found[1] or "", tuple(name.strip() for name in found[2].split(",")), found[3].strip())
+    variables = found[2].strip("()").split(",")
+    return Rule(found[1] or "", tuple(name.strip() for name in variables), found[3].strip())
+
+
+def _sequence(text: str) -> Rule | None:
+    """Return the rule of a sequence's terms; None of other texts, and where the index does not stand in the rule."""
+    found = _SEQUENCE.match(text)
+    if found is None or "=" in found[4]:
+        return None
+    index = found[2] or found[3]
+    is_used = index in _TOKEN.findall(found[4])
+    return Rule(f"{found[1]}_", (index,), found[4].strip(), is_sequence=True) if is_used else None
 
 
 def renamed(rule: Rule, variables: Sequence[str]) -> str | None:
