@@ -49,7 +49,7 @@ _BASES: Final = {
 _BASE: Final = rf"([0-9]{{1,2}}|{'|'.join(_BASES)})"
 _BASED: Final = re.compile(
     r"\(?\s*([0-9A-Za-z]*+)(?:\\(?:text|mathrm|texttt|mathtt|textbf)\{\s*([0-9A-Za-z]++)\s*\}([0-9A-Za-z]*+))?\s*\)?\s*"
-    rf"(?:_\s*\{{?\s*(?:\\text\{{)?\s*{_BASE}\s*\}}?\s*\}}?|\\text\{{\s*\(?\s*(?:in )?base[ -]{_BASE}\s*\)?\s*\}}"
+    rf"(?:_\s*\{{?\s*(?:\\text\{{|\()?\s*{_BASE}\s*[)}}]?\s*\}}?|\\text\{{\s*\(?\s*(?:in )?base[ -]{_BASE}\s*\)?\s*\}}"
     rf"|\(?\s*base[ -]{_BASE}\s*\)?)"
 )
 

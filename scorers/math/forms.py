@@ -18,7 +18,7 @@ from scorers.math.notation import layout_key
 from scorers.math.text import has_percent, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, quantity
 from scorers.math.vectors import read_solutions, read_vector
-from scorers.math.words import read_choice
+from scorers.math.words import is_prose, read_choice
 
 _MOST_PARTS: Final = 12  # of a list whose parts are compared one by one
 _DEEPEST: Final = 4  # forms within forms
@@ -37,7 +37,7 @@ _POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOT
 _SIGNED: Final = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _LONE_SYMBOL: Final = re.compile(_SYMBOL)
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
-    r"\\(?:operatorname|text|mathrm|mathbf|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
+    r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
 )
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
@@ -98,7 +98,7 @@ class FormComparer:
         """Return whether a reference has a form that needs no other reader."""
         if read_rule(reference) is not None or read_congruence(reference) is not None:
             return True
-        if self._is_set(reference):
+        if is_prose(reference) or self._is_set(reference):
             return True
         solutions = read_solutions(reference) if "=" in reference or "\\in" in reference else None
         return solutions is not None and bool(solutions.names)

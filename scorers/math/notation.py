@@ -101,9 +101,13 @@ _SYNONYMS: Final = {
     "smallsetminus": "setminus",
     "lvert": "vert",
     "rvert": "vert",
+    "lVert": "|",
+    "rVert": "|",
+    "Vert": "|",
     "tg": "tan",
     "ctg": "cot",
     "cotg": "cot",
+    "cotan": "cot",
     "arctg": "arctan",
     "arcctg": "arccot",
     "cosec": "csc",
@@ -114,7 +118,7 @@ _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
-    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|arctg|arcctg|cosec|lg|sin|cos|tan|cot)\s*\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 _BOLD: Final = re.compile(r"\\(?:mathbf|boldsymbol|bm|mathrm)\{(-?[0-9][0-9.,]*)\}")
@@ -209,6 +213,8 @@ def plain(text: str) -> str:
             text = found[1]
     if text.startswith("\\langle") and text.endswith("\\rangle"):
         text = f"({_CHEVRONS.sub('', text)})"
+    elif text.startswith("<") and text.endswith(">") and "," in text:
+        text = f"({text[1:-1]})"
     return text.strip()
 
 
@@ -240,7 +246,7 @@ def _synonym(command: re.Match[str]) -> str:
 
 
 def _function(name: re.Match[str]) -> str:
-    found = name[1] or name[2]
+    found = (name[1] or name[2]).lower()
     found = _HYPERBOLIC.get(found) or _SYNONYMS.get(found, found)
     return f"\\{found}"
 

@@ -57,7 +57,7 @@ def read_vector(text: str) -> Vector | None:
     bare = _TRANSPOSED.sub("", text)
     is_turned = bare != text
     if (found := _MATRIX.fullmatch(bare)) is None:
-        parts = _tuple_parts(bare)
+        parts = _tuple_parts(f"({bare[1:-1]})" if is_turned and bare[:1] + bare[-1:] == "[]" else bare)
         if parts is None:
             return None
         return Vector(parts, "column" if is_turned else "")
@@ -137,7 +137,7 @@ def _tuples(piece: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]] | None:
         for part in split_outside(text.strip().removesuffix(","), ",") or [""]:
             named = _NAMED_TUPLE.match(part)
             values = _tuple_parts(part if named is None else named[2])
-            if values is None:
+            if values is None or (named is not None and len(_split(named[1])) != len(values)):
                 return None
             found.append((() if named is None else _split(named[1]), values))
     return found

@@ -59,6 +59,11 @@ def same_words(answer: str, reference: str) -> bool | None:
     return True if _are_same_prose(answer, reference) else None
 
 
+def is_prose(text: str) -> bool:
+    """Return whether a text is words alone."""
+    return len(text) <= _MOST_CHARS and _prose(text) is not None
+
+
 @lru_cache(maxsize=256)
 def read_choice(text: str) -> Choice | None:
     """Return the choice that a text states; None where it states none, or takes it back."""
