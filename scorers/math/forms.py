@@ -336,7 +336,13 @@ def _is_name(text: str) -> bool:
 
 def _is_quantity(name: str) -> bool:
     """Return whether a name has an argument or a command: more than a symbol, or letters that may be a product."""
-    return bool(name) and not _LONE_SYMBOL.fullmatch(name) and not name.replace(" ", "").isalpha()
+    is_tuple = name.startswith("(")
+    return (
+        bool(name)
+        and not is_tuple
+        and not _LONE_SYMBOL.fullmatch(name)
+        and not name.replace(" ", "").isalpha()
+    )
 
 
 def _name_key(name: str) -> str:

@@ -356,6 +356,8 @@ RIGHT: dict[str, tuple[Form, ...]] = {
         Form(r"\begin{cases} x=3 \\ y=-4 \end{cases}", "(3,-4)", False),
         Form(r"h=2\text{ and }k=-5", "(2,-5)", True),
         Form("(p,q,r) = (1,4,9)", r"p=1,\ q=4,\ r=9", True),
+        Form(r"x=4,\quad y=7", "(x,y)=(4,7)", True),
+        Form(r"A=5,\; B=-3", "(A,B) = (5,-3)", True),
     ),
     "bound variables": (
         Form("f(t)=t^2+1", "f(x)=x^2+1", False),
@@ -1082,6 +1084,7 @@ NEAR: dict[str, tuple[Form, ...]] = {
         Form(r"\begin{cases} x=-4 \\ y=3 \end{cases}", "(3,-4)", False),
         Form(r"p=1,\ q=4,\ r=8", "(p,q,r)=(1,4,9)", False),
         Form("y=5, x=12", "(5,12)", True),
+        Form(r"x=7,\quad y=4", "(x,y)=(4,7)", False),
     ),
     "bound variables": (
         Form("f(t)=t^2-1", "f(x)=x^2+1", False),
