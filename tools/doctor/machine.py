@@ -1,4 +1,4 @@
-"""The doctor's look at this machine: disk, memory, shared memory and open files, against what a run will need.
+"""The doctor's look at this machine: disk, memory, shared memory, open files, compilers, against what a run will need.
 
 In: the run, if one is given. Out: findings. `tools.doctor.needs` estimates what a run needs, and each finding says from
 what. The system says what the machine has; tests may say it instead.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import sysconfig
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from config.generators import VllmEngineConfig
+from config.gpus import system_gpus
 from config.run import Run
 from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, Finding, readable
@@ -34,7 +36,7 @@ AREA = "machine"
 DISK, MEMORY, SHARED, FILES = (
     Check(AREA, name) for name in ("disk", "memory", "shared memory", "open files")
 )
-MODEL = Check(AREA, "model size")
+MODEL, COMPILERS = Check(AREA, "model size"), Check(AREA, "compilers")
 
 GIB = 1 << 30
 LITTLE_DISK = 5 * GIB  # bytes that are little, where nothing is known of the run
@@ -62,6 +64,8 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
     yield memory(run, size)
     yield shared_memory(run)
     yield open_files(run)
+    if system_gpus().names:
+        yield compilers()
 
 
 def model_size(run: Run, size: Size | None) -> Finding:
@@ -207,6 +211,25 @@ def open_files(
         )
         return FILES.problem(f"{soft} at once, and {needed} are needed", do=do)
     return FILES.ok(f"{soft} at once")
+
+
+def compilers(
+    *,
+    which: Callable[[str], str | None] = shutil.which,
+    headers: Path = Path(sysconfig.get_paths()["include"]),
+) -> Finding:
+    """Looks for what makes code for GPUs while a run starts: Triton's launchers want C, CPU-Adam wants C++."""
+    wanted = {
+        "a C compiler (Triton)": which("cc") or which("gcc") or which("clang"),
+        "g++ (DeepSpeed's CPU-Adam, with learner.zero.offload)": which("g++") or which("c++"),
+        f"Python.h in {headers} (Triton)": (headers / "Python.h").is_file(),
+    }
+    if lacking := [what for what, found in wanted.items() if not found]:
+        return COMPILERS.problem(
+            f"not here: {'; '.join(lacking)}",
+            do="sudo apt-get install gcc g++ python3-dev (of the Python that runs this)",
+        )
+    return COMPILERS.ok("C, C++ and Python.h are here")
 
 
 def _width(run: Run) -> int:

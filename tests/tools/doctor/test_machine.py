@@ -133,3 +133,22 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
         (None, (256, 512), PROBLEM, "the hard limit is 512"),
     ):
         assert_found(machine.open_files(asked, limits=partial(said, limits)), level, "", do)
+
+
+@pytest.mark.parametrize(
+    ("tools", "has_headers", "level", "words"),
+    [
+        ({"gcc", "g++"}, True, OK, "are here"),
+        ({"clang", "c++"}, True, OK, "are here"),
+        ({"g++"}, True, PROBLEM, "a C compiler (Triton)"),
+        ({"cc"}, True, PROBLEM, "CPU-Adam"),
+        ({"cc", "g++"}, False, PROBLEM, "Python.h in "),
+    ],
+)
+def test_what_compiles_for_gpus_is_looked_for_by_name(
+    tmp_path: Path, tools: set[str], has_headers: bool, level: Level, words: str
+) -> None:
+    if has_headers:
+        (tmp_path / "Python.h").touch()
+    found = machine.compilers(which=lambda name: name if name in tools else None, headers=tmp_path)
+    assert_found(found, level, words)
