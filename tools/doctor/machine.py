@@ -42,6 +42,7 @@ GIB = 1 << 30
 LITTLE_DISK = 5 * GIB  # bytes that are little, where nothing is known of the run
 SHARED_NEEDED = 1 * GIB  # for processes that hand tensors to each other: NCCL, vLLM's workers
 FEW_FILES = 1024
+HEADERS = Path(sysconfig.get_paths()["include"])  # of the Python that runs this
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -213,11 +214,7 @@ def open_files(
     return FILES.ok(f"{soft} at once")
 
 
-def compilers(
-    *,
-    which: Callable[[str], str | None] = shutil.which,
-    headers: Path = Path(sysconfig.get_paths()["include"]),
-) -> Finding:
+def compilers(*, which: Callable[[str], str | None] = shutil.which, headers: Path = HEADERS) -> Finding:
     """Looks for what makes code for GPUs while a run starts: Triton's launchers want C, CPU-Adam wants C++."""
     wanted = {
         "a C compiler (Triton)": which("cc") or which("gcc") or which("clang"),
