@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
@@ -54,20 +54,28 @@ class ScoringWorker(SimpleWorker):
     Args:
         stop: set by a signal that came before RQ's own handlers were there; these see every later signal.
         meter: told when the worker waits for a job and when it has one; RQ's time between two jobs counts as work.
+        in_order: puts the worker's queues into the order for the next job.
     """
 
     death_penalty_class = _NoAlarm
 
     def __init__(
-        self, *args: Any, stop: threading.Event, meter: WorkMeter | None = None, **options: Any
+        self,
+        *args: Any,
+        stop: threading.Event,
+        meter: WorkMeter | None = None,
+        in_order: Callable[[Sequence[Queue]], Sequence[Queue]] = list,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
+        self._in_order = in_order
         self._stop_before = stop
         self._meter = meter or WorkMeter()
 
     def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> Any:
         """Take a job as RQ does, and measure the wait: RQ waits nowhere else."""
         self._meter.hold(0.0, "rollouts")
+        self._ordered_queues = list(self._in_order(self.queues))
         try:
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
         finally:
@@ -128,6 +136,17 @@ class RqQueues:
             job_timeout=NO_TIMEOUT,
         )
         return job_id
+
+    def in_order(self, queues: Sequence[Queue], slow_wait_s: float) -> Sequence[Queue]:
+        """Put `slow` first where its oldest job has waited for longer than `slow_wait_s`: none waits for ever."""
+        slow = self.queues[SLOW]
+        if (
+            slow not in queues
+            or not (oldest := slow.get_job_ids(0, 1))
+            or self.age_s(oldest[0]) < slow_wait_s
+        ):
+            return queues
+        return [slow, *(queue for queue in queues if queue != slow)]
 
     def carriers(self) -> dict[str, str]:
         """Return, by entry, the id of the job that was last enqueued for it."""

@@ -1,9 +1,9 @@
 """This module runs one scorer process: an RQ worker that has passed its self-test.
 
 In: jobs of the queues that the worker serves; a later queue has its turn when the earlier ones are empty, and groups
-that were put off have theirs last. Out: what `scorers.pool.job` hands over. Before the first job each scorer of these
-queues judges a right, a wrong and a hanging answer. A worker that can't tell these apart takes no work; a worker whose
-sandbox server is away waits for the server.
+that were put off have theirs last, or first once they have waited for a minute. Out: what `scorers.pool.job` hands
+over. Before the first job each scorer of these queues judges a right, a wrong and a hanging answer. A worker that can't
+tell these apart takes no work; a worker whose sandbox server is away waits for the server.
 On SIGTERM the worker ends after its current group, or hands that group back after the grace time. When Redis stays away
 the worker ends by itself with code 1, and the pool starts it again.
 """
@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import redis
 from rq.serializers import JSONSerializer
@@ -36,6 +37,8 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
+SLOW_WAIT_S = 60.0  # that a group which was put off lets others go first
+SLOW_WAIT_SHARE = 0.25  # of the time that a group has in all, if that is less
 WORKER_TTL_S = 60  # RQ's record of a worker that was killed
 GRACE_S = 10.0  # for the current group, once a stop is asked for; the pool waits longer
 SIGNAL_S = 1.0  # longest time from RQ's handling of a signal to ours
@@ -139,6 +142,10 @@ def _serve(
         serializer=JSONSerializer,
         stop=stop,
         meter=worker.heartbeat.meter,
+        in_order=partial(
+            rq_queues.in_order,
+            slow_wait_s=min(SLOW_WAIT_S, joined.run.learner.group_deadline_s * SLOW_WAIT_SHARE),
+        ),
     )
     try:
         rq_worker.work(logging_level="WARNING")

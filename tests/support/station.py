@@ -177,7 +177,13 @@ class Station(Board):
             dispatcher.deliver_all()
 
     def work(
-        self, scorer: Any, *, name: str = "w", stop: threading.Event | None = None, but: str | None = None
+        self,
+        scorer: Any,
+        *,
+        name: str = "w",
+        stop: threading.Event | None = None,
+        but: str | None = None,
+        in_order: Callable[[Sequence[Any]], Sequence[Any]] = list,
     ) -> None:
         """Have a real RQ worker do all jobs of every queue `but` one; with `stop`, until it ends by itself."""
         connection = redis.Redis.from_url(self.link.url)
@@ -190,6 +196,7 @@ class Station(Board):
             connection=connection,
             serializer=JSONSerializer,
             stop=stopping,
+            in_order=in_order,
         )
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         jobs.bind(worker)

@@ -130,6 +130,22 @@ def test_patience_doubles_where_more_than_a_tenth_of_the_answers_are_put_off() -
     assert patience.seconds > 1.0, "one of nine"
 
 
+def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> None:
+    station.roll_out(0, 1, 2)
+    station.deliver()
+    station.work(HangsAt("0"), but=SLOW)
+    station.roll_out(3)
+    station.deliver()
+    rq = station.rq_queues
+    code, slow = rq.queues["code"], rq.queues[SLOW]
+    assert rq.in_order([code, slow], slow_wait_s=60.0) == [code, slow]
+    assert rq.in_order([code, slow], slow_wait_s=0.0) == [slow, code]
+    assert rq.in_order([code], slow_wait_s=0.0) == [code], "a worker that leaves it"
+    station.work(scorer := ScriptedScorer(), in_order=lambda queues: rq.in_order(queues, 0.0))
+    assert scorer.seen == ["0", "3"]
+    assert rq.in_order([code, slow], slow_wait_s=0.0) == [code, slow], "nothing waits"
+
+
 def test_without_patience_nothing_grows() -> None:
     patience = Patience(None)
     assert not any(patience.put_off() for _ in range(2 * LEAST))
