@@ -501,8 +501,10 @@ class LearnerConfig(Section):
     """GPUs for `millrace up` to give the learner. Empty: all are visible."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train; auto: CUDA where there is one."""
-    attention: Literal["auto", "flash", "sdpa"] = "auto"
-    """`flash`: flash-attn's varlen kernels; auto: those where installed, SDPA else."""
+    attention: Literal["auto", "flash", "varlen", "sdpa"] = "auto"
+    """`flash`: flash-attn's kernels for packed rows; `varlen`: torch's own; `sdpa`: padded rows, or a mask as large as
+    the row's length squared. auto: on a GPU flash where it is installed, else varlen; on a CPU and in float32 sdpa.
+    The log says which, and why."""
     tokens_per_micro_batch: int = Field(16384, ge=1)
     """Tokens of one packed micro-batch. A longer sequence has a micro-batch to itself."""
     gradient_checkpointing: bool = False

@@ -6,7 +6,7 @@ symbols in the graph. What the compiler guesses a size by is the first batch tha
 the same in every process, and a run that goes on after a crash computes to the same bits.
 """
 
-# T tokens of a made-up row.
+# T tokens of a made-up row, B bounds of its sequences.
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from broker.errors import RunFailed
 
@@ -65,9 +66,10 @@ def _run_once(wrapped: LogprobModel, device: torch.device, *, padded: bool, trai
     places_K = torch.nonzero(positions_T)[:, 0]
     rows_T = torch.repeat_interleave(torch.arange(len(MADE_UP)), lengths).to(device)
     cells_T = rows_T * max(MADE_UP) + positions_T if padded else None
-    grid = (len(MADE_UP), max(MADE_UP)) if padded else (1, 0)
+    grid = (len(MADE_UP), max(MADE_UP))
+    bounds_B = functional.pad(lengths.cumsum(0), (1, 0)).to(device, torch.int32)
     with torch.set_grad_enabled(trains):
-        logprobs_T, _ = wrapped(token_ids_T, positions_T, places_K, cells_T, grid)
+        logprobs_T, _ = wrapped(token_ids_T, positions_T, places_K, cells_T, grid, bounds_B=bounds_B)
     if trains:
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         torch.autograd.grad(logprobs_T.sum(), trained, allow_unused=True)

@@ -45,12 +45,13 @@ from learner.objective.objective import Loss, Objective, TokenBatch
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
 from learner.training import random_states, sequence_parallel
+from learner.training.attention import SDPA, choose_attention
 from learner.training.backend import SKIPPED
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.compilation import compile_layers
 from learner.training.engine_config import adamw_arguments, deepspeed_config, offloads_optimizer
-from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.logprobs import LogprobModel
 from learner.training.lora import ADAPTER, adapters_of, add_adapter, is_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import (
@@ -101,9 +102,11 @@ class DeepSpeedBackend:
         join(self._device, rank=rank, world_size=world_size)
         # ZeRO-3 splits the weights while they are read, and would else take the ranks for one.
         self._deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
-        self._attention = attention_implementation(
+        chosen = choose_attention(
             run.learner.attention, device=self._device, dtype=getattr(torch, run.model.dtype)
         )
+        self._attention = chosen.name
+        log.info("attention chosen name=%s why=%r", chosen.name, chosen.why)
         self._mesh: SequenceMesh | None = None
         if run.learner.sequence_ranks > 1:
             self._mesh = SequenceMesh(
@@ -142,7 +145,7 @@ class DeepSpeedBackend:
     @property
     def pads(self) -> bool:
         """Whether the model may run on padded rows: where attention has no varlen kernels, and a rank whole rows."""
-        return self._attention == "sdpa" and self._mesh is None
+        return self._attention == SDPA and self._mesh is None
 
     def step(self, batch: Batch, learner: LearnerConfig | None = None) -> dict[str, float]:
         """Rank 0: take one optimizer step on a batch; see `TrainingBackend.step`.
@@ -401,7 +404,7 @@ class DeepSpeedBackend:
     @torch.no_grad()
     def _logprobs(self, parts: list[MicroBatch]) -> list[tuple[Tensor, Tensor]]:
         """Return the policy's log-probabilities and entropies for each micro-batch, without a gradient."""
-        return [self._engine(*part.model_inputs) for part in parts]
+        return [self._engine(**part.model_inputs) for part in parts]
 
     def _set_optimizer(self, settings: LearnerConfig, version: int) -> float:
         """Set the optimizer's numbers for the next step, whatever was set before. Returns the learning rate."""
@@ -462,7 +465,7 @@ class DeepSpeedBackend:
         self, part: MicroBatch, objective: Objective, *, num_tokens: int, kl_coef: float
     ) -> tuple[TokenBatch, Loss]:
         """Add the gradient of one micro-batch."""
-        logprobs_T, entropy_T = self._engine(*part.model_inputs)
+        logprobs_T, entropy_T = self._engine(**part.model_inputs)
         tokens = part.tokens(logprobs_T, entropy_T, num_tokens=num_tokens, kl_coef=kl_coef)
         loss = objective.loss(tokens)
         # The loss is divided by the tokens of all ranks already, and DeepSpeed will take the mean over the ranks.

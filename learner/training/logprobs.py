@@ -6,12 +6,12 @@ are more than a linear map of its last hidden state is refused by name: its numb
 """
 
 # T tokens of a micro-batch, K of them trained, C of them in one chunk, D hidden size, V vocabulary; S rows of L padded.
+# B = S + 1 bounds of the sequences of a packed row.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from broker.errors import RunFailed
+from learner.training.attention import VARLEN, bounds_for_model, check_model, takes_bounds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,34 +32,6 @@ LOGITS_AT_ONCE = 2**26  # entries of one fp32 chunk of logits: 256 MiB, 442 toke
 PROBED_TOKENS, PROBED_SCALE = 3, 40.0  # made-up logits are so large that a soft cap shows
 # Attributes of transformers configs that change the logits after the head, with the value that changes nothing.
 _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale": 1.0}
-
-
-def attention_implementation(
-    choice: Literal["auto", "flash", "sdpa"], *, device: torch.device, dtype: torch.dtype
-) -> Literal["flash_attention_2", "sdpa"]:
-    """Return the name of transformers' attention for `learner.attention`.
-
-    Both keep the sequences of a micro-batch apart by their restarting position ids. flash-attn's varlen kernels need
-    no mask; for SDPA transformers makes a block-diagonal mask, whose size is the micro-batch's length squared.
-
-    Raises:
-        RunFailed: flash was asked for and can't run here.
-    """
-    obstacles = []
-    if device.type != "cuda":
-        obstacles.append(f"the device is {device.type}")
-    if dtype is torch.float32:
-        obstacles.append("model.dtype is float32")
-    if importlib.util.find_spec("flash_attn") is None:
-        obstacles.append("flash-attn is not installed")
-    if choice == "sdpa" or (choice == "auto" and obstacles):
-        return "sdpa"
-    if obstacles:
-        raise RunFailed(
-            f"learner.attention=flash can't run: {', '.join(obstacles)}; "
-            "set learner.attention=auto to take SDPA there"
-        )
-    return "flash_attention_2"
 
 
 class TokenLogprobs(nn.Module):
@@ -136,18 +109,23 @@ class LogprobModel(nn.Module):
         """Wrap a model and replace its head.
 
         Args:
-            model: a causal LM of transformers, loaded with `attn_implementation` from above.
+            model: a causal LM of transformers, loaded with the attention of `learner.training.attention`.
             temperature: the one that the tokens were sampled at.
             head_dtype: type in which the logits are computed; `model`: that of the head's weight.
             logits_at_once: entries of a chunk of logits.
             mesh: the ranks over which a row lies; None: each rank has its own rows.
         Raises:
-            RunFailed: its logits are not a linear map of the hidden state, or the mesh can't divide its attention.
+            RunFailed: its logits are not a linear map of the hidden state, or its attention is more than what was
+                chosen computes.
         """
         super().__init__()
+        attention = mesh.attention if mesh is not None else model.config._attn_implementation  # noqa: SLF001
         if mesh is not None:
             mesh.check(model)
+        if attention == VARLEN:
+            check_model(model)
         self._mesh = mesh
+        self._takes_bounds = takes_bounds(model, attention)
         head = model.get_output_embeddings()
         changed = [
             name
@@ -186,6 +164,8 @@ class LogprobModel(nn.Module):
         places_K: Tensor,
         cells_T: Tensor | None = None,
         grid: tuple[int, int] = (1, 0),
+        *,
+        bounds_B: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies of one micro-batch.
 
@@ -195,15 +175,20 @@ class LogprobModel(nn.Module):
             places_K: indices of the tokens whose log-probability is wanted, int64; never a sequence's first token.
             cells_T: where each token lies in a grid with a row for each sequence, int64; the model then runs on the
                 padded grid. None: the model runs on the packed row.
-            grid: rows and columns of that grid.
+            grid: rows and columns of that grid: the sequences, and the tokens of the longest.
+            bounds_B: where each sequence begins, and where the last one ends, int32. Varlen attention needs them;
+                flash-attn waits for the device in every layer where they are not given; others do not look at them.
         Returns:
             [T] log-probabilities with their gradient and [T] entropies, nats, float32; 0 in other places. The entropies
             have a gradient where `trains_entropy` is set.
         """
         if self._mesh is not None:
-            return self._spread(self._mesh, token_ids_T, position_ids_T, places_K)
+            return self._spread(
+                self._mesh, token_ids_T, position_ids_T, places_K, bounds_B=bounds_B, longest=grid[1]
+            )
         if cells_T is None:
-            hidden_KD = self._packed(token_ids_T, position_ids_T)[places_K - 1]
+            bounds = self._bounds(bounds_B, grid[1])
+            hidden_KD = self._packed(token_ids_T, position_ids_T, bounds)[places_K - 1]
         else:
             hidden_KD = self._padded(token_ids_T, cells_T, grid)[cells_T[places_K - 1]]
         # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
@@ -211,8 +196,19 @@ class LogprobModel(nn.Module):
         blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
 
+    def _bounds(self, bounds_B: Tensor | None, longest: int) -> dict[str, Any]:
+        """Return what the layers are told of the sequences, where the attention wants to know."""
+        return bounds_for_model(bounds_B, longest) if self._takes_bounds and bounds_B is not None else {}
+
     def _spread(
-        self, mesh: SequenceMesh, token_ids_T: Tensor, position_ids_T: Tensor, places_K: Tensor
+        self,
+        mesh: SequenceMesh,
+        token_ids_T: Tensor,
+        position_ids_T: Tensor,
+        places_K: Tensor,
+        *,
+        bounds_B: Tensor | None,
+        longest: int,
     ) -> tuple[Tensor, Tensor]:
         """Return the same for a row that lies over the ranks of a mesh, the whole row on each of them."""
         length = len(token_ids_T)
@@ -220,8 +216,11 @@ class LogprobModel(nn.Module):
         padding = (0, -length % mesh.size)
         ids_T = functional.pad(token_ids_T, padding)
         positions_T = functional.pad(position_ids_T, padding)
-        own = mesh.own_slice(positions_T)
-        hidden_tD = self._packed(ids_T[own], positions_T[own])
+        if bounds_B is not None:
+            ends = torch.arange(length + 1, len(ids_T) + 1, dtype=bounds_B.dtype, device=bounds_B.device)
+            bounds_B = torch.cat((bounds_B, ends))
+        own = mesh.own_slice(positions_T, self._bounds(bounds_B, longest))
+        hidden_tD = self._packed(ids_T[own], positions_T[own], {})
         # The places that this slice's tokens foretell.
         places_k = places_K[(places_K > own.start) & (places_K <= own.stop)]
         found = self.model.get_output_embeddings()(hidden_tD[places_k - 1 - own.start], token_ids_T[places_k])
@@ -229,7 +228,7 @@ class LogprobModel(nn.Module):
         logprobs_T, entropy_T = (blank_T.index_put((places_k,), own_k) for own_k in found)
         return mesh.sum(logprobs_T), mesh.sum(entropy_T)
 
-    def _packed(self, token_ids_T: Tensor, position_ids_T: Tensor) -> Tensor:
+    def _packed(self, token_ids_T: Tensor, position_ids_T: Tensor, bounds: dict[str, Any]) -> Tensor:
         """Return [T, D], the last hidden states of one row."""
         # No mask and no cache: in every other combination transformers does not look for restarts in position_ids,
         # and the sequences of a micro-batch attend to each other without a word.
@@ -238,6 +237,7 @@ class LogprobModel(nn.Module):
             position_ids=position_ids_T[None],
             attention_mask=None,
             use_cache=False,
+            **bounds,
         ).last_hidden_state
         return hidden_1TD[0]
 

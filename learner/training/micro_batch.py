@@ -4,7 +4,8 @@ In: a shard of a batch, as arrays. Out: its micro-batches as tensors, ready for 
 backend in every rank.
 """
 
-# N tokens of a rank, T tokens of a micro-batch, K of them trained, S sequences of it, L tokens of its longest.
+# N tokens of a rank, T tokens of a micro-batch, K of them trained, S sequences of it with B = S + 1 bounds, L tokens of
+# its longest.
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class MicroBatch:
         sequence_ids_T: NDArray[np.int32],
         places_K: Tensor,
         lengths_S: Tensor,
+        bounds_B: Tensor,
         cells_T: Tensor | None,
         grid: tuple[int, int],
     ) -> None:
@@ -45,6 +47,7 @@ class MicroBatch:
         self.sequence_ids_T = sequence_ids_T  # on the host: the completion of each token in the global batch
         self.places_K = places_K  # indices of the trained tokens
         self.lengths_S = lengths_S
+        self.bounds_B = bounds_B  # where each sequence begins, and where the last one ends, int32
         self.cells_T = cells_T  # the cell of each token in a grid of S x L, row by row; None: one packed row
         self.grid = grid
         self.start_logprobs_T: Tensor | None = (
@@ -53,9 +56,16 @@ class MicroBatch:
         self.reference_logprobs_T: Tensor | None = None
 
     @property
-    def model_inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, tuple[int, int]]:
+    def model_inputs(self) -> dict[str, Any]:
         """The arguments of `LogprobModel.forward`."""
-        return self.token_ids_T, self.position_ids_T, self.places_K, self.cells_T, self.grid
+        return {
+            "token_ids_T": self.token_ids_T,
+            "position_ids_T": self.position_ids_T,
+            "places_K": self.places_K,
+            "cells_T": self.cells_T,
+            "grid": self.grid,
+            "bounds_B": self.bounds_B,
+        }
 
     def tokens(
         self, logprobs_T: Tensor, entropy_T: Tensor, *, num_tokens: int, kl_coef: float = 0.0
@@ -112,6 +122,7 @@ def on_device(
     parts = list(shard.micro_batches())
     places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
     lengths = [_lengths(shard.position_ids[part]) for part in parts]
+    bounds = [np.append(0, np.cumsum(own)).astype(np.int32) for own in lengths]
     cells = [_cells(own) if may_pad and is_cheaper_padded(own) else None for own in lengths]
     return [
         MicroBatch(
@@ -120,11 +131,18 @@ def on_device(
             sequence_ids_T=shard.sequence_ids[part],
             places_K=places_K,
             lengths_S=lengths_S,
+            bounds_B=bounds_B,
             cells_T=None if cells_T is None else _moved(cells_T, device),
             grid=(len(own), int(own.max())),
         )
-        for part, places_K, lengths_S, cells_T, own in zip(
-            parts, _split(places, device), _split(lengths, device), cells, lengths, strict=True
+        for part, places_K, lengths_S, bounds_B, cells_T, own in zip(
+            parts,
+            _split(places, device),
+            _split(lengths, device),
+            _split(bounds, device),
+            cells,
+            lengths,
+            strict=True,
         )
     ]
 
@@ -152,7 +170,7 @@ def _lengths(position_ids_T: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.diff(np.append(np.flatnonzero(position_ids_T == 0), len(position_ids_T)))
 
 
-def _split(arrays: list[NDArray[np.int64]], device: torch.device) -> tuple[Tensor, ...]:
+def _split(arrays: list[NDArray[Any]], device: torch.device) -> tuple[Tensor, ...]:
     """Move several arrays by one transfer."""
     return torch.split(_moved(np.concatenate(arrays), device), [len(own) for own in arrays])
 

@@ -22,8 +22,9 @@ from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
 from learner.training import sequence_parallel
+from learner.training.attention import choose_attention
 from learner.training.engine_config import half_precision
-from learner.training.logprobs import LogprobModel, attention_implementation
+from learner.training.logprobs import LogprobModel
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
@@ -67,9 +68,9 @@ class ReferenceModel:
         source = reference_source(run, kl)
         attention: str = sequence_parallel.NAME
         if mesh is None:
-            attention = attention_implementation(
+            attention = choose_attention(
                 run.learner.attention, device=device, dtype=getattr(torch, run.model.dtype)
-            )
+            ).name
         config = _zero_config(run, kl, world_size=world_size, device=device)
         model = _loaded(source, attention=attention, config=config, vocabulary=vocabulary)
         wrapped = LogprobModel(
@@ -94,7 +95,7 @@ class ReferenceModel:
         """Return [T] for each micro-batch: log-probabilities, nats, float32; 0 where no token trains."""
         if self._stays_on_host:
             self._model.to(self._device)
-        found = [self._model(*part.model_inputs)[0] for part in parts]
+        found = [self._model(**part.model_inputs)[0] for part in parts]
         if self._stays_on_host:
             self._model.to("cpu")
         return found
@@ -133,7 +134,7 @@ class PolicyWithoutAdapter:
     def logprobs(self, parts: Iterable[MicroBatch]) -> list[Tensor]:
         """Return [T] for each micro-batch, as `ReferenceModel.logprobs`."""
         with without_adapter(self._policy):
-            return [self._policy(*part.model_inputs)[0] for part in parts]
+            return [self._policy(**part.model_inputs)[0] for part in parts]
 
 
 class References:

@@ -47,8 +47,9 @@ class SequenceMesh:
             group = distributed.new_group(list(range(first, first + size)), timeout=TIMEOUT)
             if first <= rank < first + size:
                 self._group = group
-        self._attention = attention
+        self.attention = attention
         self._position_ids_T: Tensor | None = None
+        self._bounds: dict[str, Any] = {}
         self._mask_11TT: Tensor | None = None
         self._register()
 
@@ -68,13 +69,14 @@ class SequenceMesh:
                 f"{type(model).__name__} has {', '.join(sorted(kinds))}"
             )
 
-    def own_slice(self, position_ids_T: Tensor) -> slice:
+    def own_slice(self, position_ids_T: Tensor, bounds: dict[str, Any]) -> slice:
         """Begin a row, and return which of its tokens are this rank's.
 
         Args:
             position_ids_T: of the whole row; each 0 begins a sequence.
+            bounds: what varlen kernels are told of the row's sequences; empty: they are not told.
         """
-        self._position_ids_T, self._mask_11TT = position_ids_T, None
+        self._position_ids_T, self._bounds, self._mask_11TT = position_ids_T, bounds, None
         length = len(position_ids_T) // self.size
         return slice(self.rank * length, (self.rank + 1) * length)
 
@@ -104,12 +106,13 @@ class SequenceMesh:
         """
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-        core: Callable[..., tuple[Tensor, Any]] = ALL_ATTENTION_FUNCTIONS[self._attention]
+        core: Callable[..., tuple[Tensor, Any]] = ALL_ATTENTION_FUNCTIONS[self.attention]
         options.pop("position_ids", None)  # the slice's
-        if self._attention == "sdpa":
+        if self.attention == "sdpa":
             mask = self._mask()
-        else:  # varlen kernels find the sequences by their restarts
+        else:  # varlen kernels are told where the sequences begin, or find them by their restarts
             mask = None
+            options |= self._bounds
             if self._position_ids_T is not None:
                 options["position_ids"] = self._position_ids_T[None]
         rows = [self._whole_row(part) for part in (query, key, value)]

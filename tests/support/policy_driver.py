@@ -23,8 +23,10 @@ from broker.errors import RunFailed
 from config.learner import AdvantageConfig, LearnerConfig
 from learner.launch.ranks import Ranks, launch_or_join
 from learner.objective.advantages import batch_advantages
+from learner.training.attention import KERNELS
 from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend
+from tests.support.reference_attention import reference_kernel
 from tests.support.tiny import random_groups, tiny_run
 
 
@@ -97,6 +99,7 @@ def main() -> None:
     plan = json.loads(plan_file.read_text())
     if any(part.get("dtype") == "float16" for part in plan):
         allow_float16()
+    KERNELS["cpu"] = reference_kernel  # for learner.attention=varlen; nothing else takes it
     for part in plan:
         run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
         ranks = launch_or_join(run, [])

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from broker.errors import RunFailed
 from config.run import ModelConfig
-from learner.training.logprobs import LogprobModel, attention_implementation, what_changes_logits
+from learner.training.logprobs import LogprobModel, what_changes_logits
 from learner.training.model_files import load_model
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
@@ -289,54 +289,3 @@ def test_a_model_that_can_not_be_compared_is_taken_with_a_warning(caplog: pytest
 
     LogprobModel(made(Picky), temperature=1.0)
     assert "logits_not_compared model=Picky" in caplog.text
-
-
-@pytest.fixture
-def flash_attn_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Have flash-attn installed, or not."""
-
-    def installed(there: bool) -> None:
-        monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if there else None)
-
-    return installed
-
-
-@pytest.mark.parametrize(
-    ("choice", "where", "installed", "expected"),
-    [
-        ("auto", ("cuda", torch.bfloat16), True, "flash_attention_2"),
-        ("flash", ("cuda", torch.bfloat16), True, "flash_attention_2"),
-        ("sdpa", ("cuda", torch.bfloat16), True, "sdpa"),
-        ("auto", ("cuda", torch.bfloat16), False, "sdpa"),
-        ("auto", ("cuda", torch.float32), True, "sdpa"),
-        ("auto", ("cpu", torch.bfloat16), True, "sdpa"),
-    ],
-)
-def test_flash_attention_is_taken_where_it_can_run(
-    flash_attn_is: Callable[[bool], None],
-    choice: Any,
-    where: tuple[str, torch.dtype],
-    installed: bool,
-    expected: str,
-) -> None:
-    flash_attn_is(installed)
-    assert attention_implementation(choice, device=torch.device(where[0]), dtype=where[1]) == expected
-
-
-@pytest.mark.parametrize(
-    ("where", "installed", "reason"),
-    [
-        (("cpu", torch.bfloat16), True, "the device is cpu; set learner.attention=auto"),
-        (
-            ("cuda", torch.float32),
-            False,
-            "model.dtype is float32, flash-attn is not installed; set learner.attention",
-        ),
-    ],
-)
-def test_flash_attention_that_cannot_run_is_refused_with_every_reason(
-    flash_attn_is: Callable[[bool], None], where: tuple[str, torch.dtype], installed: bool, reason: str
-) -> None:
-    flash_attn_is(installed)
-    with pytest.raises(RunFailed, match=reason):
-        attention_implementation("flash", device=torch.device(where[0]), dtype=where[1])

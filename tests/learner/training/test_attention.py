@@ -1,0 +1,415 @@
+"""Torch's varlen attention, with a reference in place of the GPU's kernel: the same numbers as SDPA's, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    Gemma2Config,
+    Llama4TextConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+from transformers.masking_utils import AttentionMaskInterface
+
+from broker.errors import RunFailed
+from config.run import ModelConfig
+from learner.training.attention import VARLEN, attend, check_model, choose_attention, torch_kernel
+from learner.training.batch import Batch
+from learner.training.logprobs import LogprobModel
+from learner.training.micro_batch import MicroBatch, on_device
+from learner.training.model_files import load_model
+from tests.support.policy_driver import make_batch
+from tests.support.policy_workshop import SMALL, Workshop, assert_near, open_workshop, zero
+from tests.support.reference_attention import reference_kernel, use_on_cpu
+from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
+
+pytestmark = pytest.mark.timeout(300)
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+LENGTHS = (12, 1, 6, 23)
+SIZES: dict[str, Any] = {"vocab_size": 32, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+WINDOW = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}
+
+
+@pytest.fixture(autouse=True)
+def reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_on_cpu(monkeypatch)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have a GPU, flash-attn and torch's kernels, or not."""
+
+    def there(flash_attn: bool = True, kernels: bool = True, capability: tuple[int, int] = (9, 0)) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if flash_attn else None)
+        monkeypatch.setattr("torch.backends.cuda.is_flash_attention_available", lambda: kernels)
+        monkeypatch.setattr("torch.cuda.get_device_capability", lambda _device: capability)
+
+    return there
+
+
+@pytest.mark.parametrize(
+    ("choice", "where", "has", "name", "why"),
+    [
+        ("auto", (CUDA, torch.bfloat16), {}, "flash_attention_2", "flash-attn is installed"),
+        ("flash", (CUDA, torch.float16), {}, "flash_attention_2", "learner.attention=flash"),
+        ("sdpa", (CUDA, torch.bfloat16), {}, "sdpa", "learner.attention=sdpa"),
+        ("varlen", (CUDA, torch.bfloat16), {}, VARLEN, "learner.attention=varlen"),
+        (
+            "auto",
+            (CUDA, torch.bfloat16),
+            {"flash_attn": False},
+            VARLEN,
+            "flash-attn is not installed; torch has kernels of its own",
+        ),
+        ("auto", (CUDA, torch.float32), {}, "sdpa", "model.dtype is float32"),
+        (
+            "auto",
+            (CUDA, torch.float16),
+            {"capability": (7, 5)},
+            "sdpa",
+            "the GPU has capability 7.5, and 8.0 is needed",
+        ),
+        (
+            "auto",
+            (CUDA, torch.bfloat16),
+            {"flash_attn": False, "kernels": False},
+            "sdpa",
+            "this torch is built without the kernels",
+        ),
+    ],
+)
+def test_a_gpu_takes_kernels_without_a_mask_where_they_can_run_and_says_why(
+    gpu: Callable[..., None],
+    *,
+    choice: Any,
+    where: tuple[torch.device, torch.dtype],
+    has: dict[str, Any],
+    name: str,
+    why: str,
+) -> None:
+    gpu(**has)
+    chosen = choose_attention(choice, device=where[0], dtype=where[1])
+    assert (chosen.name, chosen.why) == (name, why)
+
+
+def test_a_cpu_takes_sdpa_though_there_is_a_kernel(gpu: Callable[..., None]) -> None:
+    gpu()
+    assert choose_attention("auto", device=CPU, dtype=torch.bfloat16).name == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("choice", "where", "has", "reason"),
+    [
+        (
+            "flash",
+            (CPU, torch.bfloat16),
+            {},
+            "flash can't run: the device is cpu; set learner.attention=auto",
+        ),
+        (
+            "flash",
+            (CUDA, torch.float32),
+            {"flash_attn": False},
+            "model.dtype is float32, flash-attn is not installed; set learner.attention",
+        ),
+        ("varlen", (CPU, torch.bfloat16), {}, "varlen can't run: the device is cpu; set"),
+        ("varlen", (CUDA, torch.float32), {}, "varlen can't run: model.dtype is float32; set"),
+        (
+            "varlen",
+            (CUDA, torch.float16),
+            {"capability": (7, 5), "kernels": False},
+            r"capability 7\.5, and 8\.0 is needed, this torch is built without the kernels; set",
+        ),
+    ],
+)
+def test_attention_that_cannot_run_is_refused_with_every_reason(
+    gpu: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    choice: Any,
+    where: tuple[torch.device, torch.dtype],
+    has: dict[str, Any],
+    reason: str,
+) -> None:
+    monkeypatch.setattr("learner.training.attention.KERNELS", {"cuda": torch_kernel})
+    gpu(**has)
+    with pytest.raises(RunFailed, match=reason):
+        choose_attention(choice, device=where[0], dtype=where[1])
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two heads of queries share one of keys in each; the second of the two layers of `window` looks back five tokens."""
+    whole = write_tiny_model(tmp_path_factory.mktemp("whole"))
+    window = tmp_path_factory.mktemp("window")
+    config = Qwen2Config.from_pretrained(whole)
+    torch.manual_seed(1)
+    Qwen2ForCausalLM(Qwen2Config(**config.to_dict() | WINDOW | {"layer_types": None})).save_pretrained(window)
+    return {"whole": whole, "window": window}
+
+
+def sequences() -> Iterator[Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    for length in LENGTHS:
+        yield torch.randint(0, VOCABULARY_SIZE, (length,), generator=generator)
+
+
+def loaded(folder: Path, attention: Any, *, dtype: Any = "float32", **options: bool) -> LogprobModel:
+    name = choose_attention(attention, device=CPU, dtype=getattr(torch, dtype)).name
+    options = {"gradient_checkpointing": False} | options
+    model = load_model(ModelConfig(path=str(folder), dtype=dtype), attention=name, **options)
+    return LogprobModel(model, temperature=0.7)
+
+
+def packed_row() -> dict[str, Any]:
+    positions_T = torch.cat([torch.arange(length) for length in LENGTHS])
+    return {
+        "token_ids_T": torch.cat(list(sequences())),
+        "position_ids_T": positions_T,
+        "places_K": positions_T.nonzero()[:, 0],
+        "grid": (len(LENGTHS), max(LENGTHS)),
+        "bounds_B": functional.pad(torch.tensor(LENGTHS).cumsum(0), (1, 0)).int(),
+    }
+
+
+def padded_rows() -> dict[str, Any]:
+    rows_T = torch.repeat_interleave(torch.arange(len(LENGTHS)), torch.tensor(LENGTHS))
+    row = packed_row()
+    return row | {"cells_T": rows_T * max(LENGTHS) + row["position_ids_T"]}
+
+
+def values_and_gradients(model: LogprobModel, *rows: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return all log-probabilities, and the gradients of a sum that weighs each token differently."""
+    logprobs = torch.cat([model(**row)[0] for row in rows])
+    (logprobs * torch.linspace(-1, 1, len(logprobs))).sum().backward()
+    gradients = {name: weight.grad for name, weight in model.model.named_parameters()}
+    return logprobs.detach(), {name: grad for name, grad in gradients.items() if grad is not None}
+
+
+def one_by_one() -> Iterator[dict[str, Any]]:
+    for token_ids_T in sequences():
+        positions_T = torch.arange(len(token_ids_T))
+        yield {"token_ids_T": token_ids_T, "position_ids_T": positions_T, "places_K": positions_T[1:]}
+
+
+@pytest.mark.parametrize("name", ["whole", "window"])
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_a_packed_row_has_the_values_and_gradients_of_its_sequences_one_by_one_and_of_padded_rows(
+    models: dict[str, Path], name: str, gradient_checkpointing: bool
+) -> None:
+    measured, gradients = values_and_gradients(
+        loaded(models[name], "varlen", gradient_checkpointing=gradient_checkpointing), packed_row()
+    )
+    for rows in (list(one_by_one()), [padded_rows()], [packed_row()]):
+        expected, expected_gradients = values_and_gradients(loaded(models[name], "sdpa"), *rows)
+        torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
+        assert len(gradients) > 20
+        assert gradients.keys() == expected_gradients.keys()
+        for weight, gradient in expected_gradients.items():
+            torch.testing.assert_close(gradients[weight], gradient, atol=1e-5, rtol=1e-4, msg=weight)
+
+
+def test_the_comparison_sees_bounds_and_a_window_that_are_not_the_right_ones(models: dict[str, Path]) -> None:
+    right = loaded(models["window"], "varlen")(**packed_row())[0]
+    length = sum(LENGTHS)
+    one = {"bounds_B": torch.tensor([0, length], dtype=torch.int32), "grid": (1, length)}
+    assert (loaded(models["window"], "varlen")(**packed_row() | one)[0] - right).abs().max() > 1e-2
+    wider = loaded(models["window"], "varlen")
+    wider.model.model.layers[1].self_attn.sliding_window = 6
+    assert (wider(**packed_row())[0] - right).abs().max() > 1e-3
+
+
+def test_every_layer_is_told_the_same_bounds_and_is_given_no_mask(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def spying(*parts: Tensor, **options: Any) -> Tensor:
+        seen.append((id(options["bounds_B"]), options["longest"], options["window"]))
+        return reference_kernel(*parts, **options)
+
+    monkeypatch.setattr("learner.training.attention.KERNELS", {"cpu": spying})
+    for name in list(AttentionMaskInterface._global_mapping):  # whoever makes a mask, fails
+        monkeypatch.setitem(AttentionMaskInterface._global_mapping, name, None)
+    row = packed_row()
+    loaded(models["window"], "varlen")(**row)
+    assert seen == [(id(row["bounds_B"]), 23, (-1, 0)), (id(row["bounds_B"]), 23, (4, 0))]
+
+
+def test_bfloat16_is_near_float32(models: dict[str, Path]) -> None:
+    expected = loaded(models["whole"], "varlen")(**packed_row())[0]
+    measured = loaded(models["whole"], "varlen", dtype="bfloat16")(**packed_row())[0]
+    torch.testing.assert_close(measured, expected, atol=5e-2, rtol=0)
+
+
+def test_values_narrower_than_queries_come_out_as_narrow_and_queries_in_float32_are_cast() -> None:
+    torch.manual_seed(3)
+    query, key, value = (torch.randn(1, heads, 9, width) for heads, width in ((4, 24), (2, 24), (2, 16)))
+    expected = functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=True, scale=0.3
+    ).transpose(1, 2)
+    bounds: dict[str, Any] = {"cu_seq_lens_q": torch.tensor([0, 9], dtype=torch.int32), "max_length_q": 9}
+    found, _ = attend(SimpleNamespace(), query, key, value, None, scaling=0.3, **bounds)
+    torch.testing.assert_close(found, expected)
+    half, _ = attend(SimpleNamespace(), query, key, value.bfloat16(), None, scaling=0.3, **bounds)
+    assert half.dtype is torch.bfloat16
+    torch.testing.assert_close(half.float(), expected, atol=5e-2, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("module", "changes", "why"),
+    [
+        ({}, {"dropout": 0.1}, "asks for dropout=0.1"),
+        ({}, {"softcap": 50.0}, "asks for softcap"),
+        ({}, {"s_aux": torch.zeros(2)}, "asks for s_aux"),
+        ({}, {"attention_mask": torch.zeros(1, 1, 4, 4)}, "asks for a mask of its own"),
+        ({"is_causal": False}, {}, "attention to later tokens"),
+        ({}, {"is_causal": False}, "attention to later tokens"),
+        ({}, {"query": torch.zeros(2, 2, 4, 8)}, "several rows"),
+        ({}, {"cu_seq_lens_q": None}, "not told where the row's sequences begin"),
+    ],
+)
+def test_a_layer_that_asks_for_more_is_refused_by_name(
+    module: dict[str, Any], changes: dict[str, Any], why: str
+) -> None:
+    part = torch.zeros(1, 2, 4, 8)
+    bounds: dict[str, Any] = {"cu_seq_lens_q": torch.tensor([0, 4], dtype=torch.int32), "max_length_q": 4}
+    arguments: dict[str, Any] = (
+        {"query": part, "key": part, "value": part, "attention_mask": None} | bounds | changes
+    )
+    with pytest.raises(RunFailed, match=f"can't run SimpleNamespace: .*{why}.*; set learner.attention=sdpa"):
+        attend(SimpleNamespace(**module), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (
+            Gemma2Config(**SIZES, num_attention_heads=2, num_key_value_heads=1, head_dim=16),
+            r"Gemma2ForCausalLM: it caps its scores \(attn_logit_softcapping\); set learner.attention=flash",
+        ),
+        (
+            Llama4TextConfig(
+                **SIZES, num_attention_heads=2, num_key_value_heads=1, head_dim=16, num_local_experts=1
+            ),
+            "layers of chunked_attention; set learner.attention=sdpa",
+        ),
+        (Qwen2Config(**SIZES, num_attention_heads=8, num_key_value_heads=8), "a head has 4 numbers"),
+        (
+            BloomConfig(vocab_size=32, hidden_size=32, n_layer=1, n_head=2),
+            "BloomForCausalLM: its attention can't be replaced from outside",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_a_model_whose_attention_is_more_is_refused_at_load(config: Any, why: str) -> None:
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    with pytest.raises(RunFailed, match=why):
+        check_model(model)
+
+
+def test_torchs_own_kernel_takes_what_it_is_given_forward_and_backward() -> None:
+    """Shapes and types alone, without a GPU: tensors that hold nothing."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        query_THE, key_TGE, value_TGE = (
+            torch.empty(42, heads, 64, dtype=torch.bfloat16, requires_grad=True) for heads in (14, 2, 2)
+        )
+        bounds_B = torch.empty(5, dtype=torch.int32)
+        attended = torch_kernel(
+            query_THE, key_TGE, value_TGE, bounds_B=bounds_B, longest=23, scale=None, window=(-1, 0)
+        )
+        assert attended.shape == query_THE.shape
+        gradients = torch.autograd.grad(attended.sum(), (query_THE, key_TGE, value_TGE))
+    assert [gradient.shape for gradient in gradients] == [(42, 14, 64), (42, 2, 64), (42, 2, 64)]
+
+
+def test_a_micro_batch_knows_the_bounds_of_its_sequences() -> None:
+    batch: Batch = make_batch(0, SMALL)
+    parts: list[MicroBatch] = on_device(batch, CPU)
+    assert len(parts) > 1
+    for part, tokens in zip(parts, batch.micro_batches(), strict=True):
+        starts = np.flatnonzero(batch.position_ids[tokens] == 0).tolist()
+        assert part.bounds_B.dtype is torch.int32
+        assert part.bounds_B.tolist() == [*starts, tokens.stop - tokens.start]
+        assert part.grid == (len(starts), int(part.bounds_B.diff().max()))
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with open_workshop(tmp_path_factory.mktemp("attention")) as workshop:
+        yield workshop
+
+
+KL = {"type": "grpo", "kl": {"coef": 0.3}}
+POLICIES: dict[str, dict[str, Any]] = {
+    "reference": zero(1, objective=KL),
+    "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True),
+    "adapter": zero(2, objective=KL, lora={"rank": 4}),
+}
+
+
+def plan(workshop: Workshop, names: tuple[str, ...], suffix: str, **more: Any) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "model": str(workshop.model),
+            "learner": POLICIES[name] | more,
+            "do": [
+                ["step", 0, SMALL],
+                ["step", 1, SMALL],
+                ["divergences", 1, SMALL],
+                ["save_weights", workshop.path(name, suffix)],
+            ],
+        }
+        for name in names
+    }
+
+
+def compare(
+    workshop: Workshop,
+    results: dict[str, list[Any]],
+    expected: dict[str, list[Any]],
+    suffixes: tuple[str, str],
+) -> None:
+    for name in results:
+        assert_near(workshop.weights(name, suffixes[0]), workshop.weights(name, suffixes[1]), 1e-5)
+        for mine, other in zip(results[name][:2], expected[name][:2], strict=True):
+            assert mine.keys() == other.keys()
+            for key in mine.keys() - {"seconds"}:
+                assert mine[key] == pytest.approx(other[key], rel=1e-4, abs=1e-5), (name, key)
+        assert results[name][2] == pytest.approx(expected[name][2], abs=1e-4), name
+
+
+@pytest.fixture(scope="module")
+def with_sdpa(workshop: Workshop) -> dict[str, list[Any]]:
+    return workshop.do("sdpa", plan(workshop, tuple(POLICIES), "sdpa", attention="sdpa"), ranks=1)
+
+
+def test_a_policy_with_its_reference_trains_as_under_sdpa(
+    workshop: Workshop, with_sdpa: dict[str, list[Any]]
+) -> None:
+    found = workshop.do("varlen", plan(workshop, tuple(POLICIES), "varlen", attention="varlen"), ranks=1)
+    compare(workshop, found, with_sdpa, ("varlen", "sdpa"))
+    log = (workshop.folder / "varlen.0.log").read_text()
+    assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
+
+
+def test_a_row_over_two_ranks_trains_so_too(workshop: Workshop, with_sdpa: dict[str, list[Any]]) -> None:
+    names = ("reference", "split")
+    found = workshop.do("two", plan(workshop, names, "two", attention="varlen", sequence_ranks=2), ranks=2)
+    compare(workshop, found, with_sdpa, ("two", "sdpa"))
