@@ -1,5 +1,5 @@
 # The verbs of this project; `make` lists them. Each sets up what it needs. No target needs root.
-# Makefile variables:  GPU=1 the GPU environment   ENGINE=vllm|hf   SEED=n   ARGS="key=value ..." for `make demo`
+# Makefile variables:  GPU=1 the GPU environment   FLASH_ATTN=1 flash-attn in it   ENGINE=vllm|hf   SEED=n   ARGS="key=value ..." for `make demo`
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,6 +10,7 @@ SHELL := /bin/bash
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
 INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
+$(if $(FLASH_ATTN),$(if $(filter gpu,$(FLAVOUR)),,$(error FLASH_ATTN=1 goes with GPU=1)))
 PACKAGES := config tasks broker generators scorers learner tools benchmarks
 
 # Test files at once. On two cores three: a whole run waits for its processes as often as it computes.
@@ -24,10 +25,13 @@ OVERRIDES = $(ENGINE_$(ENGINE)) $(if $(SEED),seed=$(SEED)) $(ARGS)
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(INSTALLED)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA, flash-attn)
+setup: $(INSTALLED) $(if $(FLASH_ATTN),.venv/installed-flash-attn)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA; and FLASH_ATTN=1: flash-attn, built with nvcc)
 
 $(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh scripts/libnuma.sh
 	@scripts/setup.sh $(FLAVOUR)
+
+.venv/installed-flash-attn: $(INSTALLED) scripts/flash_attn.sh
+	@scripts/flash_attn.sh
 
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)

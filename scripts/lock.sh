@@ -24,7 +24,7 @@ write() {
     fi
     # The tag of the local build is left out: setup.sh chooses where torch comes from, and a mirror may not have the tag.
     resolve "cpu dev" 3.11 "${cpu_torch[@]}" | without_tag >requirements/cpu.txt.new
-    resolve "gpu dev" 3.11 >requirements/gpu.txt.new
+    resolve "gpu flash dev" 3.11 >requirements/gpu.txt.new
     mv requirements/cpu.txt.new requirements/cpu.txt
     mv requirements/gpu.txt.new requirements/gpu.txt
     # What the containers' images hold: the same versions, without what a role does not need.
@@ -41,7 +41,7 @@ without_tag() {
 check() {
     local extra python locked
     for python in 3.11 3.12; do
-        for extra in cpu gpu; do
+        for extra in cpu "gpu flash"; do
             locked=$(resolve "$extra dev" "$python")
             printf 'extra %s, Python %s: %d packages\n' "$extra" "$python" "$(grep -c '==' <<<"$locked")"
         done

@@ -78,8 +78,7 @@ case $flavour in
         scripts/libnuma.sh
         ;;
     gpu)
-        install --compile-bytecode -r <(grep -v '^flash-attn==' "$lock")
-        install --no-build-isolation "$(grep '^flash-attn==' "$lock")"      # its build imports torch
+        install --compile-bytecode -r <(grep -v '^flash-attn==' "$lock")    # scripts/flash_attn.sh builds that one
         ;;
     *) die "cpu or gpu, not $flavour" ;;
 esac

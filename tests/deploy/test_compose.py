@@ -37,6 +37,19 @@ def interpolated(file: Path, variables: Mapping[str, str] | None = None) -> Any:
     return yaml.safe_load(VARIABLE.sub(value, file.read_text(encoding="utf-8")).replace("$$", "$"))
 
 
+REPLACED = {"command", "entrypoint", "test"}  # lists of which compose takes the later file's; others it joins
+
+
+def merged(base: Any, over: Any, key: str = "") -> Any:
+    """Return two compose files as `-f base -f over` has them: mappings key by key, lists one behind the other."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        both = {name: merged(base[name], over[name], name) for name in base.keys() & over.keys()}
+        return base | over | both
+    if isinstance(base, list) and isinstance(over, list) and key not in REPLACED:
+        return base + [entry for entry in over if entry not in base]
+    return over
+
+
 STACK = interpolated(ROOT / "compose.yaml")
 OURS = {name: service for name, service in STACK["services"].items() if name != "prometheus"}
 
@@ -142,11 +155,68 @@ def test_what_the_proof_of_scaling_tells_the_learner_is_a_run_of_the_fake_engine
     assert run.generators.engine == ScriptedEngineConfig(answers=("one", "other"))
 
 
-def stages() -> dict[str, list[str]]:
-    """Return the lines of each target of the Dockerfile that has our code."""
-    text = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
+def all_stages(dockerfile: Path) -> dict[str, list[str]]:
+    """Return the lines of each target of a Dockerfile."""
+    text = dockerfile.read_text(encoding="utf-8")
     parts = [part.strip().splitlines() for part in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]]
-    return {first.split()[-1]: lines for first, *lines in parts if "COPY . ." in lines}
+    return {first.split()[-1]: lines for first, *lines in parts}
+
+
+def stages() -> dict[str, list[str]]:
+    """Return the lines of each target that has our code."""
+    docker = ROOT / "deploy/docker"
+    found = all_stages(docker / "Dockerfile") | all_stages(docker / "gpu.Dockerfile")
+    return {name: lines for name, lines in found.items() if "COPY . ." in lines}
+
+
+@pytest.mark.parametrize("engine", ["hf", "vllm"])
+@pytest.mark.parametrize("over", ["", "compose.gpu.yaml", "compose.redis-port.yaml"])
+def test_what_is_built_has_its_dockerfile_and_its_target(over: str, engine: str) -> None:
+    known = {"ENGINE": engine, "REDIS_PASSWORD": "mine"}
+    stack = interpolated(ROOT / "compose.yaml", known)
+    if over:
+        stack = merged(stack, interpolated(ROOT / over, known))
+    built = {name: service["build"] for name, service in stack["services"].items() if "build" in service}
+    assert {"redis", "learner", "generator", "judge", "scorer", "sandbox"} <= built.keys()
+    for name, build in built.items():
+        dockerfile = ROOT / build["context"] / build["dockerfile"]
+        assert dockerfile.is_file(), name
+        assert "target" not in build or build["target"] in all_stages(dockerfile), name
+
+
+GPU_STACK = merged(STACK, interpolated(ROOT / "compose.gpu.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("learner", "LEARNER_GPUS"), ("generator", "GENERATOR_GPUS"), ("judge", "JUDGE_GPUS")],
+)
+def test_a_role_on_gpus_sees_those_that_are_named_for_it_and_has_room_for_its_threads(
+    name: str, variable: str
+) -> None:
+    several = merged(STACK, interpolated(ROOT / "compose.gpu.yaml", {variable: "2,3"}))["services"][name]
+    base = STACK["services"][name]["environment"]
+    assert several["environment"] == base | {"CUDA_VISIBLE_DEVICES": "2,3"}, "and keeps what it had"
+    (device,) = several["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
+    assert several["pids_limit"] == 8192
+    for key in ("read_only", "cap_drop", "security_opt", "networks", "volumes"):
+        assert several[key] == STACK["services"][name][key]
+
+
+def test_gpus_change_nothing_for_the_others() -> None:
+    for name in STACK["services"].keys() - {"learner", "generator", "judge"}:
+        assert GPU_STACK["services"][name] == STACK["services"][name]
+
+
+def test_the_image_for_gpus_has_a_compiler_and_none_of_cudas() -> None:
+    (first, *lines) = (ROOT / "deploy/docker/gpu.Dockerfile").read_text().partition("FROM ")[2].splitlines()
+    text = "\n".join(lines)
+    assert first == "python:3.11-slim-bookworm AS gpu"
+    assert "g++" in text
+    assert "nvcc" not in text
+    assert "grep -v '^flash-attn=='" in text
+    assert "PYTHONPATH=/srv/millrace" in text
 
 
 def test_no_other_container_has_the_sandboxs_user() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -28,7 +29,12 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("setup", ".venv is a link to"), ("setup GPU=1", ".venv is a link to"), ("clean", ".venv is a link to")],
+    [
+        ("setup", ".venv is a link to"),
+        ("setup GPU=1", ".venv is a link to"),
+        ("setup GPU=1 FLASH_ATTN=1", ".venv is a link to"),
+        ("clean", ".venv is a link to"),
+    ],
 )
 @pytest.mark.parametrize("installed", ["", "installed-cpu", "installed-gpu"])
 def test_an_environment_behind_a_link_is_not_touched(
@@ -57,3 +63,64 @@ def test_a_link_that_leads_nowhere_is_said(checkout: Path) -> None:
     )
     assert done.returncode != 0
     assert "leads nowhere" in done.stderr
+
+
+def make(checkout: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *words],
+        cwd=checkout,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_flash_attn_without_the_gpu_environment_is_refused(checkout: Path) -> None:
+    done = make(checkout, "setup", "FLASH_ATTN=1")
+    assert done.returncode != 0
+    assert "FLASH_ATTN=1 goes with GPU=1" in done.stderr
+
+
+def own_gpu_environment(checkout: Path) -> Path:
+    """Put an environment of the checkout's own in place of the link, as `make setup GPU=1` leaves it."""
+    shared = (checkout / ".venv").resolve()
+    (checkout / ".venv").unlink()
+    shutil.copytree(shared, checkout / ".venv")
+    (checkout / ".venv" / "installed-gpu").touch()
+    python = checkout / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\n[ "$1" != -c ] || echo 13.0\n')
+    uv = checkout / ".venv" / "bin" / "uv"
+    uv.write_text('#!/bin/sh\necho "$CUDA_HOME" "$@" >> "$(dirname "$0")/../calls"\n')
+    uv.chmod(0o755)
+    return checkout / ".venv"
+
+
+def test_flash_attn_is_built_with_the_nvcc_of_torchs_cuda_alone(checkout: Path, tmp_path: Path) -> None:
+    environment = own_gpu_environment(checkout)
+    assert make(checkout, "setup", "GPU=1").returncode == 0, "and plain GPU=1 builds nothing"
+    cuda = tmp_path / "cuda"
+    missing = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda), PATH="/usr/bin:/bin")
+    if shutil.which("nvcc", path="/usr/bin:/bin") is None:
+        assert missing.returncode != 0
+        assert "there is no nvcc" in missing.stderr
+    nvcc = cuda / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True)
+    for release, is_built in (("12.8", False), ("13.1", True)):
+        nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
+        nvcc.chmod(0o755)
+        done = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda))
+        assert (done.returncode == 0) == is_built, done.stderr
+        assert ("is of CUDA 12.8" in done.stderr) != is_built
+        assert (environment / "installed-flash-attn").exists() == is_built
+    (call,) = (environment / "calls").read_text().splitlines()
+    assert call.startswith(f"{cuda} pip install ")
+    assert "--no-build-isolation flash-attn==" in call
+
+
+def test_plain_gpu_setup_installs_all_of_the_lock_but_flash_attn() -> None:
+    text = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
+    assert "flash" in (ROOT / "requirements" / "gpu.txt").read_text(encoding="utf-8")
+    assert text.count("flash-attn") == 1
+    assert "grep -v '^flash-attn=='" in text
