@@ -254,17 +254,15 @@ def attend(
     Raises:
         RunFailed: the layer asks for what the kernels don't have.
     """
-    obstacles = [name for name in _NOT_HERE if options.get(name) is not None]
-    if dropout:
-        obstacles.append(f"dropout={dropout}")
-    if attention_mask is not None:
-        obstacles.append("a mask of its own")
-    if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        obstacles.append("attention to later tokens")
-    if len(query) != 1 or query.shape[2] != key.shape[2]:
-        obstacles.append("several rows, or keys of other tokens")
-    if obstacles:
-        raise _refused(module, f"it asks for {', '.join(obstacles)}")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    asked = {
+        f"dropout={dropout}": dropout,
+        "a mask of its own": attention_mask is not None,
+        "attention to later tokens": not causal,
+        "several rows, or keys of other tokens": len(query) != 1 or query.shape[2] != key.shape[2],
+    } | {name: options.get(name) is not None for name in _NOT_HERE}
+    if any(asked.values()):
+        raise _refused(module, f"it asks for {', '.join(filter(asked.get, asked))}")
     if cu_seq_lens_q is None or max_length_q is None:
         raise _refused(module, "it is not told where the row's sequences begin (cu_seq_lens_q)")
     width = value.shape[-1]

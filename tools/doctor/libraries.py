@@ -29,9 +29,10 @@ USES = {
     "transformers": "the learner and every engine",
     "deepspeed": "the learner",
     "vllm": "generators with the engine vllm",
-    "flash_attn": "the learner on GPUs",
+    "flash_attn": "learner.attention=flash",
 }
 GPU_SETUP, CPU_SETUP = "make setup GPU=1", "make setup"
+FLASH_SETUP = f"learner.attention=auto, or {GPU_SETUP} FLASH_ATTN=1, which builds it with nvcc"
 Has = Callable[[str], str]
 
 
@@ -67,19 +68,20 @@ def check_libraries(
 def missing(name: str, run: Run | None, *, has_gpu: bool) -> Finding:
     """Makes the finding that a library is not installed."""
     check = Check(AREA, NAMES[name])
-    if name == "flash_attn" and not (run is not None and run.learner.attention == "flash"):
-        seen = "not installed: the learner takes torch's SDPA, whose mask is the square of a row's length"
-        return (
-            check.note(seen, do=GPU_SETUP)
+    if name == "flash_attn":
+        if run is not None and run.learner.attention == "flash":
+            return check.problem("not installed, and learner.attention=flash", do=FLASH_SETUP)
+        return check.ok(
+            "not installed: the learner takes torch's own varlen kernels"
             if has_gpu
-            else check.ok("not installed; only GPUs have a use for it")
+            else "not installed; only GPUs have a use for it"
         )
     return _by_need(
         check,
         f"not installed; {USES[name]} need{'s' * (name == 'deepspeed')} it",
         name,
         run,
-        do=GPU_SETUP if has_gpu or name == "flash_attn" else CPU_SETUP,
+        do=GPU_SETUP if has_gpu else CPU_SETUP,
     )
 
 
@@ -106,6 +108,7 @@ def torch(_name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
     build = f"CUDA {facts['cuda_build']}" if facts["cuda_build"] else "CPU"
     yield check.ok(f"{facts['version']}, built for {build}")
     yield gpus(answer, run)
+    yield from attention(answer, run)
     bf16 = Check(AREA, "bfloat16")
     if not facts["bf16"]:
         yield bf16.problem("a product in bfloat16 comes out wrong", do="model.dtype=float32")
@@ -159,15 +162,17 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     return check.ok(seen)
 
 
-def flash_attn(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
-    """Yields the findings about FlashAttention, which is of use where the weights are bfloat16."""
-    if run is not None and run.learner.attention == "flash" and run.model.dtype == "float32":
-        yield Check(AREA, NAMES[name]).problem(
-            f"{answer.facts['version']}, and it does not know float32",
-            do="learner.attention=auto, or model.dtype=bfloat16",
+def attention(answer: Answer, run: Run | None) -> Iterator[Finding]:
+    """Finds kernels for packed rows that the run names and that can't run on this machine."""
+    if run is None or run.learner.attention not in {"flash", "varlen"}:
+        return
+    check, wanted = Check(AREA, "attention"), f"learner.attention={run.learner.attention}"
+    if not answer.facts["cuda"] or run.learner.device == "cpu":
+        yield check.problem(f"{wanted} runs on a GPU alone", do="learner.attention=auto")
+    elif run.model.dtype == "float32":
+        yield check.problem(
+            f"{wanted} does not know float32", do="learner.attention=auto, or model.dtype=bfloat16"
         )
-    else:
-        yield from _plain(name, answer, run)
 
 
 def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
@@ -213,6 +218,5 @@ def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) ->
 
 FINDINGS_OF: Mapping[str, Callable[[str, Answer, Run | None], Iterator[Finding]]] = {
     "torch": torch,
-    "flash_attn": flash_attn,
     "vllm": vllm,
 }

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import (
+    AttentionInterface,
     AutoModelForCausalLM,
     BloomConfig,
     Gemma2Config,
@@ -247,6 +248,29 @@ def test_every_layer_is_told_the_same_bounds_and_is_given_no_mask(
     row = packed_row()
     loaded(models["window"], "varlen")(**row)
     assert seen == [(id(row["bounds_B"]), 23, (-1, 0)), (id(row["bounds_B"]), 23, (4, 0))]
+
+
+def test_flash_attn_is_told_the_bounds_by_the_same_names(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library itself is not here: its function in transformers is replaced."""
+    seen: list[Any] = []
+
+    def flash(module: Any, *parts: Tensor, **options: Any) -> Any:
+        seen.append((options["cu_seq_lens_q"] is options["cu_seq_lens_k"], options["max_length_k"]))
+        return attend(module, *parts, **options)
+
+    monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash)
+    model = load_model(
+        ModelConfig(path=str(models["window"]), dtype="float32"),
+        attention="sdpa",
+        gradient_checkpointing=False,
+    )
+    model.config._attn_implementation = "flash_attention_2"
+    measured = LogprobModel(model, temperature=0.7)(**packed_row())[0]
+    assert seen == [(True, 23)] * 2
+    expected = loaded(models["window"], "sdpa")(**packed_row())[0]
+    torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
 
 
 def test_bfloat16_is_near_float32(models: dict[str, Path]) -> None:

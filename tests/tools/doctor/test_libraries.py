@@ -81,6 +81,23 @@ VLLM = {"type": "vllm"}
         ),
         ("bfloat16", TORCH | {"bf16": False}, {}, PROBLEM, "comes out wrong", "model.dtype=float32"),
         ("bfloat16", TORCH | {"bf16_native": False}, {}, NOTE, "slow", "model.dtype=float32"),
+        ("attention", TORCH, {"learner": {"attention": "varlen"}}, PROBLEM, "runs on a GPU alone", "=auto"),
+        (
+            "attention",
+            ON_GPU,
+            {"learner": {"attention": "flash", "device": "cpu"}},
+            PROBLEM,
+            "learner.attention=flash runs on a GPU alone",
+            "learner.attention=auto",
+        ),
+        (
+            "attention",
+            ON_GPU,
+            {"learner": {"attention": "varlen"}, "model": {"path": "t", "dtype": "float32"}},
+            PROBLEM,
+            "does not know float32",
+            "learner.attention=auto",
+        ),
         (
             "bfloat16",
             TORCH | {"bf16_native": False},
@@ -124,7 +141,14 @@ def installed(*names: str) -> Callable[[str], str]:
         ),
         ("vllm", None, {"generators": {"engine": VLLM}}, PROBLEM, "not installed", "make setup"),
         ("flash-attn", None, {}, OK, "only GPUs have a use for it", ""),
-        ("flash-attn", None, {"learner": {"attention": "flash"}}, PROBLEM, "not installed", "GPU=1"),
+        (
+            "flash-attn",
+            None,
+            {"learner": {"attention": "flash"}},
+            PROBLEM,
+            "not installed",
+            "make setup GPU=1 FLASH_ATTN=1",
+        ),
         (
             "deepspeed",
             Answer(trouble="ImportError: no ninja"),
@@ -166,14 +190,7 @@ def installed(*names: str) -> Callable[[str], str]:
             "kv_cache_mb is not set",
             "kv_cache_mb=1024",
         ),
-        (
-            "flash-attn",
-            Answer({"version": "2"}),
-            {"learner": {"attention": "flash"}, "model": {"path": "t", "dtype": "float32"}},
-            PROBLEM,
-            "does not know float32",
-            "learner.attention=auto",
-        ),
+        ("flash-attn", Answer({"version": "2"}), {}, OK, "2", ""),
         ("transformers", Answer({"version": "5"}), {}, OK, "5", ""),
     ],
 )
@@ -196,6 +213,15 @@ def test_a_library_that_is_missing_or_broken_is_a_problem_where_the_run_needs_it
 
 HOLDS = {"version": "python=3.11.2 g++=12.2.0", "languages": ["cpp", "python"]}
 REFUSED = {"reason": "bubblewrap: bwrap is not installed"}
+
+
+@pytest.mark.parametrize("sections", [{}, {"learner": {"attention": "varlen"}}])
+def test_a_gpu_without_flash_attn_is_in_order(make_run: MakeRun, sections: dict[str, Any]) -> None:
+    found = list(
+        libraries.check_libraries({"torch": Answer(ON_GPU)}, make_run(**sections), has=installed("torch"))
+    )
+    assert_found(only(found, "flash-attn"), OK, "the learner takes torch's own varlen kernels")
+    assert "attention" not in {finding.name for finding in found}
 
 
 @pytest.mark.parametrize(
