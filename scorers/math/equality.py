@@ -34,6 +34,7 @@ from scorers.math.text import (
     split_outside,
     without_base,
 )
+from scorers.math.units import with_last_letters
 
 LIBRARIES: Final = " ".join(
     f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy")
@@ -171,7 +172,7 @@ def judge(request: Request) -> Reply:
 def _examination(reference: str, *, is_compatible: bool) -> Reply:
     if not is_compatible and _FORMS.reads(reference):
         return {"equal": True, "parsed": True}
-    gold = _gold(reference if is_compatible else core(reference))
+    gold = _gold(reference if is_compatible else with_last_letters(core(reference), "")[0])
     # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
     # here, before an honest answer is blamed for it.
     verify(gold=gold, target=_gold("1"), timeout_seconds=None)
@@ -236,19 +237,47 @@ def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> boo
     if isinstance(gold, str) or isinstance(target, str):
         return True
     sides, gold_sides = _sides(target) or _sides_of_text(targets), _sides(gold)
-    if any(isinstance(side, str) for side in sides):
+    if any(isinstance(side, str) for side in sides) or (not gold_sides and _are_other_values(sides)):
         return False
     numbers = [_value(side) for side in sides if _is_number(side)]
     if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
         return False  # `3 = 5` is no way to say 5
     if sides and gold_sides and sides[0] != gold_sides[0]:
-        return True  # equations of one line, not of one value
+        return _are_one_line(gold_sides, sides)
     wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
     if wanted == given or not _is_number(wanted) or not _is_number(given):
         return True
     wanted, given = _value(wanted), _value(given)
     wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
     return any(_is_same_value(given * factor, wanted) for factor in factors)
+
+
+def _are_one_line(wanted: list[Any], given: list[Any]) -> bool:
+    """Return whether two equations that begin otherwise say the same; math_verify looks at their right sides alone.
+
+    `2x+1 = 2x+1` and `5 = 2x+1` have the right side of `y = 2x+1`, and say nothing of y.
+    """
+    if len(wanted) != 2 or not isinstance(wanted[0] - wanted[1], sympy.Expr):
+        return True
+    difference = wanted[0] - wanted[1]
+    for left, right in pairwise(given):
+        ratio = sympy.simplify((left - right) / difference)
+        if not _is_number(ratio) or ratio.is_zero is not False:
+            return False
+    return True
+
+
+def _are_other_values(sides: list[Any]) -> bool:
+    """Return whether an equation relates expressions in the same variables: `3x = 2x+1` is no way to say 2x+1."""
+    if not sides or not isinstance(value := sides[-1], sympy.Expr) or not value.free_symbols:
+        return False
+    return any(
+        isinstance(side, sympy.Expr)
+        and (side.is_Add or side.is_Mul or side.is_Pow)
+        and side.free_symbols & value.free_symbols
+        and not sympy.simplify(side - value).is_zero
+        for side in sides[:-1]
+    )
 
 
 def _is_same_value(given: Any, wanted: Any) -> bool:
@@ -527,8 +556,13 @@ def _same_sets(reference: str, answer: str) -> bool | None:
     return _are_one_set(wanted, given)
 
 
+def _equal_boxes(reference: str, answer: str) -> bool:
+    reference, answer = with_last_letters(reference, answer)
+    return _equal(reference, _expressions(answer, is_boxed=True))
+
+
 _FORMS: Final = FormComparer(
-    equal=lambda reference, answer: _equal(reference, _expressions(answer, is_boxed=True)),
+    equal=_equal_boxes,
     same_sets=_same_sets,
     is_set=lambda text: _looks_like_set(text) and _read_set(text) is not None,
 )

@@ -236,6 +236,9 @@ class FormComparer:
             return False
         if wanted[0] and given[0] and not _are_one_name(wanted[0], given[0]):
             return False
+        head, equals, _ = answer.partition("=")
+        if wanted[0] and equals and not given[0] and not _is_name(head.strip()):
+            return False  # `2x+1 = 2x+1` for `y = 2x+1`: an equation, and no name of its right side
         return self.same(wanted[1], given[1], depth=depth + 1)
 
     def _as_percentage(self, reference: str, answer: str, depth: int) -> bool:

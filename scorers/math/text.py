@@ -11,6 +11,8 @@ import re
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from scorers.math.doubts import doubts
+
 _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
 _PERCENT: Final = re.compile(r"%|\bper[\s~-]*cents?\b|percent|\bpct?\b|\bp\.c\.", re.IGNORECASE)
@@ -58,7 +60,8 @@ def difference(answer: str, reference: str) -> str | None:
 
     math_verify drops all of these. A percentage answers a reference that is one, and no other: `50\%` would equal both
     50 and 0.5. A number of another base is another number, and one without its base is unfinished (base ten is none). A
-    word is no product of its letters, so an anagram is another word. A number in a remark is an answer, too.
+    word is no product of its letters, so an anagram is another word. A number in a remark is an answer, too. A
+    word that negates or doubts takes a value back.
     """
     if has_percent(answer) and not has_percent(reference):
         return "a percentage, which the reference is not"
@@ -68,6 +71,8 @@ def difference(answer: str, reference: str) -> str | None:
         return "another word"
     if _left_out(answer) != _left_out(reference):
         return "another number in a remark"
+    if taken_back := sorted(doubts(answer) - doubts(reference)):
+        return f"taken back or left open by {taken_back[0]!r}"
     return None
 
 

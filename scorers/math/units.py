@@ -121,7 +121,13 @@ _POWERS: Final = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cube
 _DEGREE: Final = re.compile(
     r"\s*\^\s*\{?\s*\\circ\s*\}?\s*\Z|\s*\\text\{\s*degrees?\s*\}\s*\Z|(?<=[0-9])\s*degrees?\Z"
 )
-_SCALE: Final = re.compile(r"\s*\^\s*\{?\s*\\circ\s*\}?\s*\\?(?:text|mathrm)?\{?\s*([CF])\s*\}?\s*\Z")
+_SET: Final = r"(?:\\(?:text|mathrm|operatorname|mathit|rm)\s*)?\{?\s*"
+_SCALES: Final = r"(?:celsius|fahrenheit|centigrade|kelvins?)"
+_SCALE: Final = re.compile(  # `100^\circ\text{C}`, `\text{ degrees Fahrenheit}`, `\text{ Celsius}`
+    rf"\s*{_SET}(?:(?:\^\s*\{{?\s*\\circ\s*\}}?|degrees?|deg\.?)\s*\}}?\s*{_SET}((?-i:[CFK])|{_SCALES})|({_SCALES}))"
+    r"\s*\}*\s*\Z",
+    re.IGNORECASE,
+)
 
 
 _MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
@@ -149,7 +155,10 @@ class Quantity(NamedTuple):
 def quantity(text: str) -> Quantity:
     r"""Split `5 \text{ cm}^2` into its value and its unit; the whole text is the value where there is no known unit."""
     if (found := _SCALE.search(text)) is not None and found.start():
-        return Quantity(text[: found.start()], Unit(frozenset({(f"degrees {found[1]}", 1)})))
+        scale = (found[1] or found[2])[0].upper()
+        return Quantity(
+            text[: found.start()], Unit(frozenset({("kelvin" if scale == "K" else f"degrees {scale}", 1)}))
+        )
     if (found := _MINUTES.fullmatch(text)) is not None:
         return Quantity(found[1], Unit(frozenset({("degree", 1)}), Fraction(1, 60 ** len(found[2]))))
     if (found := _DEGREE.search(text)) is not None and found.start():
@@ -229,3 +238,40 @@ def _named(word: str) -> tuple[str, Fraction] | None:
                     dimension, factor = _FACTORS[base]
                     return dimension, Fraction(factor) * times
     return None
+
+
+_LAST_LETTERS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{1,2})\s*\Z")
+_IN_TEXT: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}")
+_COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A-Za-z])")
+
+
+def with_last_letters(one: str, other: str) -> tuple[str, str]:
+    r"""Return two texts whose last letter can't be read as a unit where it is a variable, as in `\pi r^2 h`.
+
+    It is one in an expression with variables, and where the other text has it elsewhere than behind a number.
+    """
+    letters = {
+        found[1]
+        for text, beside in ((one, other), (other, one))
+        if (found := _LAST_LETTERS.search(text)) is not None
+        and (_is_factor(text, found) or _stands_within(found[1], beside))
+    }
+    return _shielded(one, letters), _shielded(other, letters)
+
+
+def _is_factor(text: str, last: re.Match[str]) -> bool:
+    if len(last[1]) > 1 and unit_of(last[1]) is not None:
+        return False
+    before = _COMMAND.sub("", text[: last.start()].rpartition("=")[2]).rstrip()
+    return any(map(str.isalpha, before)) or not before or before[-1] in "+-*/^_(,|<>"
+
+
+def _stands_within(letter: str, text: str) -> bool:
+    found = _LAST_LETTERS.search(text)
+    before = text if found is None else text[: found.start()]
+    return re.search(rf"(?<![A-Za-z\\]){letter}(?![A-Za-z])", _IN_TEXT.sub("", before)) is not None
+
+
+def _shielded(text: str, letters: set[str]) -> str:
+    found = _LAST_LETTERS.search(text)
+    return text if found is None or found[1] not in letters else f"{text[: found.start()]}{{{found[1]}}}"

@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from scorers.math.doubts import doubts
+
 _MOST_CHARS: Final = 300
 _MACRO: Final = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf)|mbox|emph|operatorname)\s*\{([^{}]*)\}"
@@ -26,6 +28,10 @@ _SECOND_ANSWER: Final = re.compile(  # what no value beside a letter has: anothe
     r"(?<![A-Za-z\\])[A-J]{1,5}(?![A-Za-z])|\(\s*[A-Za-z]\s*\)|\?"
     r"|(?i:\b(?:or|and|not|nor|either|both|all|any|every|other|another|maybe|perhaps|possibly|probably|but|else"
     r"|except|unless|if|vs|versus|wrong|incorrect|unsure)\b)"
+)
+_VERDICT: Final = re.compile(
+    r"[\s,;:(-]*(?:which\s+|that\s+|it\s+)?(?:is|was|isn|can|cannot(?!\s+be\s+determined)|does|seems|looks|would|will)\b",
+    re.IGNORECASE,
 )
 _ARTICLE: Final = re.compile(r"(?:an?|the)\s+")
 _PROSE: Final = re.compile(r"[A-Za-z]+(?:[ '-]+[A-Za-z]+)*")
@@ -70,12 +76,18 @@ def read_choice(text: str) -> Choice | None:
     if len(text) > _MOST_CHARS:
         return None
     text = _flat(text)
-    if (found := _CHOICE.fullmatch(text)) is not None and _SECOND_ANSWER.search(found[3]) is None:
+    if (found := _CHOICE.fullmatch(text)) is not None and _takes_nothing_back(found[3]):
         return Choice(frozenset(found[1] or found[2]), found[3].strip())
     if (several := _CHOICES.fullmatch(text)) is not None:
         letters = _LETTER.findall(several[0])
         return Choice(frozenset(letters), "") if len(set(letters)) == len(letters) else None
     return None
+
+
+def _takes_nothing_back(beside: str) -> bool:
+    """Return whether what stands beside a letter is its option's text, as `impossible` may be, and no verdict on it."""
+    is_verdict = _VERDICT.match(beside) is not None and bool(doubts(beside))
+    return _SECOND_ANSWER.search(beside) is None and not is_verdict
 
 
 def _flat(text: str) -> str:

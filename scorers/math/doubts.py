@@ -1,0 +1,46 @@
+r"""Words that take a value back or leave it open: `5 \text{ is incorrect}` is no way to say 5.
+
+In: a text in LaTeX. Out: its words of doubt. Pure functions on text, linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MACRO: Final = re.compile(r"\\(?:text|math)[a-z]*|\\(?:mbox|emph|operatorname|rm|bf|it)(?![A-Za-z])|[{}~*]")
+_WORD: Final = re.compile(
+    r"(?<![A-Za-z\\])(?:(?:not|no|nor|non|none|neither|never|nope|nothing|nowhere|hardly|scarcely|barely|cannot|cant"
+    r"|isnt|arent|wasnt|doesnt|dont|wont|[a-z]{2,8}n['\u2019]t|false|falsely|wrong|wrongly|incorrect|incorrectly"
+    r"|inaccurate|invalid|untrue|unlikely|unsure|uncertain|impossible|inadmissible|inconsistent|absurd|nonsense|lie"
+    r"|contradict(?:ion|ory|s)?|mistaken|opposite|reverse|negated|denied|refuted|disproved|excluding|excluded|except"
+    r"|rejected|retracted|discarded|disregard|ignore|extraneous|fails|failed|maybe|perhaps|possibly|probably"
+    r"|presumably|supposedly|allegedly|seemingly|likely|might|could|would|should|guess(?:ed|ing)?|doubt(?:ed|ful)?"
+    r"|but|unless|otherwise|instead|actually|however|although|though|whereas|another|elsewhere|if|whether|assuming"
+    r"|almost|nearly|roughly|squared|cubed|doubled|tripled|halved"
+    r")(?![A-Za-z])|(?:at\s+(?:most|least)|(?:less|more|fewer|greater|bigger|larger|smaller|other|rather)\s+than"
+    r"|too\s+(?:small|large|big|low|high)|or\s+(?:so|more|less))(?![A-Za-z]))",
+    re.IGNORECASE,
+)
+_NEGATIVE: Final = re.compile(
+    r"(?<![A-Za-z\\])(?:negative|minus|reciprocal|inverse)\s*[.)!]*\s*\Z", re.IGNORECASE
+)
+_UNIT_POWER: Final = re.compile(r"(?<=[A-Za-z])\s+(?:squared|cubed)(?![A-Za-z])", re.IGNORECASE)
+_CASES: Final = re.compile(r"\\begin\s*\{(?:cases|array|aligned)\}")
+_CONDITIONS: Final = frozenset({"if", "otherwise", "whether", "assuming", "unless"})
+_STRUCK: Final = re.compile(
+    r"\\(?:[bx]?cancel(?:to)?|sout|st|lnot|neg|not(?!\s*\\?(?:[=<>]|[a-z])))(?![A-Za-z])"
+)
+
+
+def doubts(text: str) -> frozenset[str]:
+    r"""Return the words that negate or doubt, whatever commands set them, also where two commands cut one.
+
+    `\text{cm squared}` is a unit, and `if` is a condition among cases.
+    """
+    found = set(_STRUCK.findall(text))
+    for bare in (_MACRO.sub("", text), _MACRO.sub(" ", text)):
+        words = _UNIT_POWER.sub("", bare)
+        found |= {" ".join(word.lower().split()) for word in _WORD.findall(words)}
+        found |= {word.strip().lower() for word in _NEGATIVE.findall(words)}
+    return frozenset(found - _CONDITIONS if _CASES.search(text) else found)
