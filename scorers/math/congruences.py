@@ -25,6 +25,10 @@ _PARAMETER: Final = re.compile(  # `x = 5k + 3, k \in \mathbb{Z}`
     r"|(-?[0-9]{1,60})\s*\+\s*([0-9]{1,60})\s*(?:\\cdot\s*)?([A-Za-z]))\s*,?\s*(?:\\text\{\s*(?:where|for|with)?\s*\})?"
     r"\s*\(?\s*([A-Za-z])\s*\\in(?![A-Za-z])\s*\\mathbb\{Z\}\s*\)?"
 )
+_INTEGERS: Final = re.compile(  # `n = 6k \pm 1`
+    r"([A-Za-z])\s*=\s*([0-9]{1,60})\s*(?:\\cdot\s*)?([j-nqst])(?:\s*(\\pm(?![A-Za-z])|[-+])\s*([0-9]{1,60}))?"
+    r"(?:\s*,?\s*\(?\s*([j-nqst])\s*\\in(?![A-Za-z])\s*\\mathbb\{Z\}\s*\)?)?"
+)
 _BOTH_SIGNS: Final = re.compile(r"\\pm(?![A-Za-z])\s*(.+)", re.DOTALL)
 
 
@@ -73,6 +77,16 @@ def _with_parameter(text: str) -> Congruence | None:
     residue = (found[4] or found[5] or "0").replace(" ", "").lstrip("+")
     congruence = Congruence(found[1] or "", (residue,), modulus)
     return congruence if is_integer(modulus) and int(modulus) > 1 else None
+
+
+def with_parameter(text: str) -> Congruence | None:
+    r"""Return what `n = 6k \pm 1` states beside a congruence, where k can only be any integer; None of other texts."""
+    found = _INTEGERS.fullmatch(text)
+    if found is None or found[3] == found[1] or found[6] not in (None, found[3]) or int(found[2]) < 2:
+        return None
+    residue = found[5] or "0"
+    signs = {None: ("",), "+": ("",), "-": ("-",)}.get(found[4], ("", "-"))
+    return Congruence(found[1], tuple(f"{sign}{residue}" for sign in signs), found[2])
 
 
 def _is_meant(congruence: Congruence, *, is_operation: bool) -> bool:

@@ -11,6 +11,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
+from scorers.math.units import in_one_unit
+
 _WORDS: Final = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
@@ -26,6 +28,23 @@ _ORDINALS: Final = {
     },
     "hundredth": 100,
 }
+_UNITS: Final = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_CARDINALS: Final = {
+    **{word: value for value, word in enumerate(_UNITS)},
+    **{f"{ten}y": 10 * place for place, ten in enumerate(_TENS, start=2)},
+    **{
+        f"{ten}y {word}": 10 * place + unit
+        for place, ten in enumerate(_TENS, start=2)
+        for unit, word in enumerate(_UNITS[1:10], start=1)
+    },
+    **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
+}
+_CARDINAL: Final = re.compile(
+    r"(?:\\(?:text|mathrm|textbf|textit)\{)?\s*([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}?", re.IGNORECASE
+)
 _ORDINAL: Final = re.compile(
     r"(?:\\(?:text|mathrm|textbf|textit)\{)?\s*(?:the\s+)?([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}?",
     re.IGNORECASE,
@@ -53,6 +72,12 @@ _BASED: Final = re.compile(
     rf"|\(?\s*base[ -]{_BASE}\s*\)?)"
 )
 
+_MOST_CHARS: Final = 300  # of an answer that is one quantity or one count
+_COUNT: Final = re.compile(  # `{}_{8}P_{3}`, `_nC_k`, `{}^8C_3`
+    r"(?:\A|(?<=[=+*(,/ -]))(?:\{\s*\})?\s*[_^]\s*(?:\{\s*([0-9]{1,3}|[A-Za-z])\s*\}|([0-9]{1,3}|[A-Za-z]))"
+    r"\s*(?:\\(?:mathrm|text)\s*\{\s*)?([PC])\s*\}?\s*_\s*(?:\{\s*([0-9]{1,3}|[A-Za-z])\s*\}|([0-9]|[A-Za-z]))(?![\^_])"
+)
+
 
 def in_figures(text: str) -> str:
     """Return a text with the numbers in figures that it has in words, in minutes of arc, or in a base with a name."""
@@ -64,7 +89,23 @@ def in_figures(text: str) -> str:
         text = _MULTIPLE.sub(_multiplied, text)
     found = _ORDINAL.fullmatch(text) if len(text) < 40 and text.isascii() else None
     place = None if found is None else _ORDINALS.get(found[1].lower().replace("-", " "))
+    if place is None and found is not None and (whole := _CARDINAL.fullmatch(text)) is not None:
+        place = _CARDINALS.get(whole[1].lower().replace("-", " "))
     return text if place is None else str(place)
+
+
+def with_one_value(text: str) -> str:
+    r"""Return `3\text{ hours }30\text{ minutes}` as one quantity, and `{}_8P_3` as what it counts; else the text."""
+    if len(text) > _MOST_CHARS:
+        return text
+    return _COUNT.sub(_counted, text) if "_" in text else in_one_unit(text)
+
+
+def _counted(count: re.Match[str]) -> str:
+    whole, chosen = count[1] or count[2], count[4] or count[5]
+    return (
+        f"\\binom{{{whole}}}{{{chosen}}}" if count[3] == "C" else f"\\frac{{{whole}!}}{{({whole}-{chosen})!}}"
+    )
 
 
 def _degrees(arc: re.Match[str]) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from scorers.math.congruences import classes, read_congruence
+from scorers.math.congruences import classes, read_congruence, with_parameter
+from scorers.math.doubts import doubts
 from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
 from scorers.math.notation import layout_key
-from scorers.math.text import has_percent, split_outside
+from scorers.math.text import has_percent, names_number, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, quantity
 from scorers.math.vectors import read_solutions, read_vector
 from scorers.math.words import is_prose, read_choice
@@ -32,9 +33,11 @@ _BARE_NAME: Final = re.compile(
     r"|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|log|ln|Pr|ker|measuredangle|widehat"
     r"|alpha|beta|gamma|delta|Delta|epsilon|theta|lambda|mu|sigma|Sigma|phi|varphi|omega|Omega|rho|tau))'*\s*)*"
 )
+_WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
 _AND: Final = re.compile(r"\\text\{\s*and\s*\}|(?<=\s)and(?=\s)|;")
 _POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOTALL)
 _SIGNED: Final = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+_MINUS_TUPLE: Final = re.compile(r"-\s*\((.+)\)", re.DOTALL)
 _LONE_SYMBOL: Final = re.compile(_SYMBOL)
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
     r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
@@ -105,9 +108,13 @@ class FormComparer:
 
     def _as_congruences(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare residues of one modulus; a bare residue answers a congruence, as it stands."""
-        if (wanted := read_congruence(reference)) is None:
+        wanted, given = read_congruence(reference), read_congruence(answer)
+        if wanted is None and given is not None and given.name:
+            wanted = with_parameter(reference)
+        elif given is None and wanted is not None and wanted.name:
+            given = with_parameter(answer)
+        if wanted is None:
             return None
-        given = read_congruence(answer)
         if given is None:
             values = [answer] if "=" not in answer and "mod" not in answer else []
             values = values if len(wanted.residues) == 1 else _alternatives(answer) or []
@@ -218,7 +225,7 @@ class FormComparer:
         head, equals, value = answer.partition("=")
         if (stated := _stated(answer))[0]:
             head, value = stated
-        if equals and not _is_name(head.strip()):
+        if equals and not _is_name(head.strip()) and not _in_words(head.strip()):
             return None
         if not equals:
             return self.same(wanted, answer, depth=depth + 1)
@@ -309,7 +316,7 @@ def core(reference: str) -> str:
     if (approximate := _APPROXIMATE.match(reference)) is not None:
         reference = approximate[2]
     text = _PERCENT.sub("", quantity(reference).value)
-    return _SIGNED.sub("+", text) if _alternatives(text) else text
+    return _SIGNED.sub("+", text).removeprefix("+") if _alternatives(text) else text
 
 
 def _in_radians(degrees: str) -> str:
@@ -327,7 +334,7 @@ def _stated(text: str) -> tuple[str, str]:
     name, value = found[1].strip(), found[2].strip()
     if _PLAIN_VALUE.fullmatch(name) is not None and not _LONE_SYMBOL.fullmatch(value):
         name, value = value, name  # `9 = f(2)`
-    return (name, value) if _is_name(name) else ("", text)
+    return (name, value) if _is_name(name) or _in_words(name) else ("", text)
 
 
 def _is_name(text: str) -> bool:
@@ -335,6 +342,11 @@ def _is_name(text: str) -> bool:
     while (outer := _INNER.sub("", bare)) != bare:
         bare = outer
     return bool(text) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, text))
+
+
+def _in_words(name: str) -> bool:
+    r"""Return whether a name is words alone, as in `\text{Area} = 24`."""
+    return _WORDS.fullmatch(name) is not None and not doubts(name) and not names_number(name)
 
 
 def _is_quantity(name: str) -> bool:
@@ -356,6 +368,8 @@ def _are_one_name(one: str, other: str) -> bool:
     r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`."""
     if _name_key(one) == _name_key(other):
         return True
+    if _in_words(one) != _in_words(other) and any(map(_LONE_SYMBOL.fullmatch, (one, other))):
+        return True  # `\text{Area}` for `S`
     angles = [_ANGLE.fullmatch(name) for name in (one, other)]
     corners = [angle[2] or angle[1] for angle in angles if angle is not None]
     arms = [{angle[1], angle[3]} for angle in angles if angle is not None and angle[2]]
@@ -404,4 +418,11 @@ def _of_signs(text: str) -> list[str]:
     def with_signs(upper: str, lower: str) -> str:
         return _SIGNED.sub(lambda sign: upper if sign[1] == "pm" else lower, text).strip().removeprefix("+")
 
-    return [with_signs("+", "-"), with_signs("-", "+")]
+    return [_turned(with_signs("+", "-")), _turned(with_signs("-", "+"))]
+
+
+def _turned(text: str) -> str:
+    """Return `-(1, 1)` as `(-(1), -(1))`; another text as it is."""
+    found = _MINUS_TUPLE.fullmatch(text)
+    parts = None if found is None else split_outside(found[1], ",")
+    return f"({', '.join(f'-({part})' for part in parts)})" if parts is not None and len(parts) > 1 else text

@@ -12,7 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from scorers.math.figures import in_figures
+from scorers.math.doubts import doubts
+from scorers.math.figures import in_figures, with_one_value
 
 _SIGNS: Final = {
     "∞": "\\infty ",
@@ -113,6 +114,7 @@ _SYNONYMS: Final = {
     "cosec": "csc",
     "lg": "log_{10}",
 }
+_DEGREE: Final = re.compile(r"(?<![\^{])(?<!\^ )\\degree(?![A-Za-z])")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
 _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
@@ -145,12 +147,29 @@ _TEXT: Final = re.compile(r"\\text\{[A-Za-z ]*\}")
 _SCIENTIFIC: Final = re.compile(r"(-?[0-9]{1,30}(?:\.[0-9]{1,30})?)[eE]([-+]?[0-9]{1,3})")
 _SAID: Final = re.compile(
     r"\\text\{\s*(?:(?:there|the|a|so|thus|hence|therefore|final|correct|total|value|solution|result|number|sum|area|volume|length|answer|it)\b\s*,?\s*)*"
-    r"(?:is|are|equals|:)?:?\s*\}\s*(?=\S)",
+    r"(?:is|are|equals|:)?:?\s*\}\s*(?=[^\s=])",
     re.IGNORECASE,
 )
 _SAID_PLAIN: Final = re.compile(
     r"there\s+(?:is|are)\s+(?=[0-9])|(?:the\s+)?(?:final\s+)?answers?\s*(?:is|are|:)\s*(?=\S)", re.IGNORECASE
 )
+_SENTENCE: Final = re.compile(
+    r"\\text\{\s*((?:(?:so|thus|hence|therefore|then)\s*,?\s+)?(?:the|its|our)(?:\s+[a-z]{2,}){1,6}?)\s+"
+    r"(?:is|are|equals?|=)\s*:?\s*\}\s*(?=\S)",
+    re.IGNORECASE,
+)
+_OTHER_SUBJECT: Final = re.compile(  # of a sentence that may be about something else than the answer
+    r"\b(?:is|are|was|has|and|or|of\s+(?:the|this|that)\s+(?:answer|result|solution|value)|twice|half|third|quarter|double"
+    r"|triple|square\s+root|bound|between|limit\s+of|than|plus|minus|times|next|previous|original|old|first|second|last"
+    r"|given|wrong|other|both|any|some|option|choice|estimate|approximation|trap|negative|opposite|reciprocal|inverse"
+    r"|zero|one|two|three|four|five|six|seven|eight|nine|ten)\b",
+    re.IGNORECASE,
+)
+_MONTHS: Final = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?)"
+)
+_DAY: Final = re.compile(rf"(?<![A-Za-z])({_MONTHS}\s+[0-3]?[0-9])(?:st|nd|rd|th)(?![A-Za-z])")
 _BOXED_SIGN: Final = re.compile(r"\\text\{\s*([€£¥₹]|\\?\$|-?[0-9][0-9.]*\s*\\?%|[0-9]+(?:st|nd|rd|th))\s*\}")
 _IN_PERCENT: Final = re.compile(r"(?:\\text\{\s*per\s?cent\s*\}|\s+per\s?cent)\s*\Z", re.IGNORECASE)
 _CASES: Final = re.compile(r"\\begin\{cases\}(.*?)\\end\{cases\}", re.DOTALL)
@@ -186,7 +205,7 @@ def plain(text: str) -> str:
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
-    text = _COMMAND.sub(_synonym, text)
+    text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
     text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
     text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
     text = _SUBSCRIPT.sub(r"_{\1}", text)
@@ -199,7 +218,7 @@ def plain(text: str) -> str:
     text = _GROUPED.sub(_joined, text)
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
     text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
-    text = in_figures(_components(_without_words(text)))
+    text = in_figures(_components(_without_words(with_one_value(_DAY.sub(r"\1", text)))))
     text = _REPEATING.sub(_repeating, text)
     text = _GOING_ON.sub(_going_on, text)
     text = _MIXED.sub(_mixed, text)
@@ -264,8 +283,16 @@ def _joined(number: re.Match[str]) -> str:
 def _without_words(text: str) -> str:
     """Return the text without words that only introduce its value."""
     text = _COUNTED.sub(r"\1\\text{\2}", text) if text.startswith("\\text{") else text
-    said = _SAID.match(text) or _SAID_PLAIN.match(text)
+    said = _SAID.match(text) or _SAID_PLAIN.match(text) or _sentence(text)
     return text if said is None else text[said.end() :]
+
+
+def _sentence(text: str) -> re.Match[str] | None:
+    r"""Return `\text{The vertex is }` before a value; None where it speaks of another value, or doubts this one."""
+    said = _SENTENCE.match(text)
+    if said is None or _OTHER_SUBJECT.search(said[1]) or doubts(said[0]):
+        return None
+    return said
 
 
 def _components(text: str) -> str:

@@ -21,6 +21,7 @@ from broker.messages import Score
 from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
+from scorers.math.figures import with_one_value
 from scorers.math.notation import layout_key, plain
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
@@ -164,7 +165,8 @@ class MathAnswer:
                 return True, ""
             if is_compatible and is_integer(answer.text) and is_integer(reference):
                 return False, ""  # what the child would say, without the way to it and back
-            if not is_compatible and (because := difference(answer.text, reference)) is not None:
+            texts = with_one_value(answer.text), with_one_value(reference)
+            if not is_compatible and (because := difference(*texts)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
         is_plain = variant.rule == "math" and not is_compatible
         request: Request = {

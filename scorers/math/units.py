@@ -240,6 +240,38 @@ def _named(word: str) -> tuple[str, Fraction] | None:
     return None
 
 
+_GAP: Final = r"(?:\s|~|\\[,;: ]|\\quad(?![A-Za-z]))*"
+_NUMBER_WITH_UNIT: Final = re.compile(
+    rf"{_GAP}(?:(?:,|and|\\text\{{\s*(?:,|and)\s*\}}){_GAP})?([0-9]{{1,12}}(?:\.[0-9]{{1,12}})?){_GAP}"
+    rf"(?:\\(?:text|mathrm)\s*\{{{_GAP}([A-Za-z]+)\.?{_GAP}(?:,|and)?\s*\}}|([A-Za-z]+)\.?){_GAP}"
+)
+
+
+def in_one_unit(text: str) -> str:
+    r"""Return `3\text{ hours }30\text{ minutes}` in its first unit; any other text as it is.
+
+    Units get smaller, and none but the first has as much as one of the unit before it.
+    """
+    if not text[:1].isdigit():
+        return text
+    total, first, last, end = Fraction(0), None, None, 0
+    while (part := _NUMBER_WITH_UNIT.match(text, end)) is not None:
+        unit = unit_of(part[2] or part[3])
+        if unit is None or (last is not None and not _follows(unit, Fraction(part[1]), last)):
+            return text
+        first = first or (unit, part[2] or part[3])
+        total, last, end = total + Fraction(part[1]) * unit.size, unit, part.end()
+    if first is None or last is first[0] or end != len(text):
+        return text
+    value = total / first[0].size
+    number = str(value) if value.denominator == 1 else f"\\frac{{{value.numerator}}}{{{value.denominator}}}"
+    return f"{number}\\text{{ {first[1]}}}"
+
+
+def _follows(unit: Unit, count: Fraction, before: Unit) -> bool:
+    return unit.dimensions == before.dimensions and count * unit.size < before.size
+
+
 _LAST_LETTERS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{1,2})\s*\Z")
 _IN_TEXT: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}")
 _COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A-Za-z])")

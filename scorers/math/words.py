@@ -23,6 +23,7 @@ _CHOICE: Final = re.compile(
     rf"{_NAMED}(?:\(([A-J])\)[.:]?(?=\s|\Z)|([A-J])(?:[).](?=\s|\Z)|\Z))\s*(.*)", re.DOTALL
 )
 _CHOICES: Final = re.compile(rf"{_NAMED}{_ONE}(?:(?:\s*[,;]\s*(?:and\s+)?|\s+and\s+|\s*\\?&\s*){_ONE})+\.?")
+_RUN: Final = re.compile(r"[A-J]{2,6}")
 _LETTER: Final = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
 _SECOND_ANSWER: Final = re.compile(  # what no value beside a letter has: another letter, or a word that takes it back
     r"(?<![A-Za-z\\])[A-J]{1,5}(?![A-Za-z])|\(\s*[A-Za-z]\s*\)|\?"
@@ -60,9 +61,29 @@ def same_words(answer: str, reference: str) -> bool | None:
         if wanted.letters != given.letters:
             return False
         return None if wanted.value and given.value else True
+    if (runs := _same_runs(answer, reference)) is not None:
+        return runs
     if (time := _time(reference)) is not None and (other := _time(answer)) is not None:
         return time == other
     return True if _are_same_prose(answer, reference) else None
+
+
+def _same_runs(answer: str, reference: str) -> bool | None:
+    """Return whether `ACD` and `D, C, A` choose the same letters; None where they are no run and no list.
+
+    A run is in the alphabet's order in a reference, so that it is no word and no name of a polygon turned round.
+    """
+    letters = []
+    for text, is_wanted in ((_flat(reference), True), (_flat(answer), False)):
+        if _RUN.fullmatch(text) is not None and len(set(text)) == len(text):
+            if is_wanted and list(text) != sorted(text):
+                return None
+            letters.append(frozenset(text))
+        elif _CHOICES.fullmatch(text) is not None and (several := read_choice(text)) is not None:
+            letters.append(several.letters)
+        else:
+            return None
+    return letters[0] == letters[1]
 
 
 def is_prose(text: str) -> bool:
