@@ -17,14 +17,28 @@ _WORD: Final = re.compile(
     r"|rejected|retracted|discarded|disregard|ignore|extraneous|fails|failed|maybe|perhaps|possibly|probably"
     r"|presumably|supposedly|allegedly|seemingly|likely|might|could|would|should|guess(?:ed|ing)?|doubt(?:ed|ful)?"
     r"|but|unless|otherwise|instead|actually|however|although|though|whereas|another|elsewhere|if|whether|assuming"
-    r"|almost|nearly|roughly|squared|cubed|doubled|tripled|halved"
+    r"|almost|nearly|roughly|plus|minus|squared|cubed|doubled|tripled|halved"
     r")(?![A-Za-z])|(?:at\s+(?:most|least)|(?:less|more|fewer|greater|bigger|larger|smaller|other|rather)\s+than"
-    r"|too\s+(?:small|large|big|low|high)|or\s+(?:so|more|less))(?![A-Za-z]))",
+    r"|too\s+[a-z]+|ruled\s+out|off\s+by|far\s+from|short\s+of|or\s+(?:so|more|less))(?![A-Za-z]))",
     re.IGNORECASE,
 )
 _NEGATIVE: Final = re.compile(
     r"(?<![A-Za-z\\])(?:negative|minus|reciprocal|inverse)\s*[.)!]*\s*\Z", re.IGNORECASE
 )
+_ADJECTIVES: Final = (
+    r"(?:only|final|correct|right|exact|required|desired|unique|larger|largest|smaller|smallest|least|greatest|maximum"
+    r"|minimum|positive|possible|total|best|wanted|sought)"
+)
+_NOUNS: Final = (
+    r"(?:answer|solution|root|result|value|number|one|total|sum|maximum|minimum|correct|right|enough)"
+)
+_VERDICT: Final = re.compile(  # a sentence about the value before it that is more than `is the answer`
+    r"(?<=[\w)}\]])\s*(?:\\[,;: ]\s*)*\\(?:text|math|mbox)[a-z]*\s*\{[^A-Za-z{}]*(?:(?:which|that|it|this)\s+)?"
+    r"(is|isn|are|aren|was|wasn|were|be|do|don|does|doesn|did|didn|has|hasn|have|had|seems?|looks?|will|can|shall|must)\b"
+    rf"(?!\s+(?:indeed\s+)?(?:(?:the|our|my)\s+)?(?:{_ADJECTIVES}\s+)*{_NOUNS}s?\s*[.!)]*\s*\}})",
+    re.IGNORECASE,
+)
+_TIMES: Final = re.compile(r"\{\s*(times)\s*\}\s*[\w\\(]")
 _UNIT_POWER: Final = re.compile(r"(?<=[A-Za-z])\s+(?:squared|cubed)(?![A-Za-z])", re.IGNORECASE)
 _CASES: Final = re.compile(r"\\begin\s*\{(?:cases|array|aligned)\}")
 _CONDITIONS: Final = frozenset({"if", "otherwise", "whether", "assuming", "unless"})
@@ -34,11 +48,11 @@ _STRUCK: Final = re.compile(
 
 
 def doubts(text: str) -> frozenset[str]:
-    r"""Return the words that negate or doubt, whatever commands set them, also where two commands cut one.
+    r"""Return the words that negate, doubt or judge, whatever commands set them, also where two commands cut one.
 
     `\text{cm squared}` is a unit, and `if` is a condition among cases.
     """
-    found = set(_STRUCK.findall(text))
+    found = {*_STRUCK.findall(text), *_VERDICT.findall(text), *_TIMES.findall(text)}
     for bare in (_MACRO.sub("", text), _MACRO.sub(" ", text)):
         words = _UNIT_POWER.sub("", bare)
         found |= {" ".join(word.lower().split()) for word in _WORD.findall(words)}

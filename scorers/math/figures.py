@@ -42,8 +42,8 @@ _CARDINALS: Final = {
     },
     **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
 }
-_CARDINAL: Final = re.compile(
-    r"(?:\\(?:text|mathrm|textbf|textit)\{)?\s*([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}?", re.IGNORECASE
+_CARDINAL: Final = re.compile(  # bare letters may be a product
+    r"\\(?:text|mathrm|textbf|textit)\{\s*([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}", re.IGNORECASE
 )
 _ORDINAL: Final = re.compile(
     r"(?:\\(?:text|mathrm|textbf|textit)\{)?\s*(?:the\s+)?([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}?",

@@ -69,7 +69,7 @@ def same_words(answer: str, reference: str) -> bool | None:
 
 
 def _same_runs(answer: str, reference: str) -> bool | None:
-    """Return whether `ACD` and `D, C, A` choose the same letters; None where they are no run and no list.
+    """Return whether `ACD` and `D, C, A` choose the same letters; None where they are not a run and a list.
 
     A run is in the alphabet's order in a reference, so that it is no word and no name of a polygon turned round.
     """
@@ -83,7 +83,8 @@ def _same_runs(answer: str, reference: str) -> bool | None:
             letters.append(several.letters)
         else:
             return None
-    return letters[0] == letters[1]
+    is_list = any(_RUN.fullmatch(_flat(text)) is None for text in (answer, reference))
+    return letters[0] == letters[1] if is_list else None
 
 
 def is_prose(text: str) -> bool:
