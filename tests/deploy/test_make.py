@@ -100,8 +100,11 @@ def own_gpu_environment(checkout: Path) -> Path:
 def test_flash_attn_is_built_with_the_nvcc_of_torchs_cuda_alone(checkout: Path, tmp_path: Path) -> None:
     environment = own_gpu_environment(checkout)
     assert make(checkout, "setup", "GPU=1").returncode == 0, "and plain GPU=1 builds nothing"
+    (tmp_path / "g++").write_text("#!/bin/sh\n")  # where a machine has none
+    (tmp_path / "g++").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     cuda = tmp_path / "cuda"
-    missing = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda), PATH="/usr/bin:/bin")
+    missing = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda), PATH=path)
     if shutil.which("nvcc", path="/usr/bin:/bin") is None:
         assert missing.returncode != 0
         assert "there is no nvcc" in missing.stderr
@@ -110,7 +113,7 @@ def test_flash_attn_is_built_with_the_nvcc_of_torchs_cuda_alone(checkout: Path, 
     for release, is_built in (("12.8", False), ("13.1", True)):
         nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
         nvcc.chmod(0o755)
-        done = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda))
+        done = make(checkout, "setup", "GPU=1", "FLASH_ATTN=1", CUDA_HOME=str(cuda), PATH=path)
         assert (done.returncode == 0) == is_built, done.stderr
         assert ("is of CUDA 12.8" in done.stderr) != is_built
         assert (environment / "installed-flash-attn").exists() == is_built

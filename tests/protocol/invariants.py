@@ -148,8 +148,8 @@ class Invariants:
             outcome = self.ledger.outcomes.get(group_id)
             assert outcome is not None, f"4: {command} freed the slot of {group_id}, which has no outcome"
             if outcome.kind == TRAINED:
-                assert announced > int(outcome.detail), (
-                    f"4: {group_id} left before {int(outcome.detail) + 1} was told"
+                assert announced >= int(outcome.detail), (
+                    f"4: {group_id} left before {int(outcome.detail)} was told"
                 )
         assert announced >= before.version, f"12: {announced} was announced after {before.version}"
         if command == "issue":

@@ -11,6 +11,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import SampledGroup
+from broker.processes import stop
 from config.scorer_kinds import SLOW, CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
@@ -201,7 +202,10 @@ def test_a_real_pool_scores_what_it_puts_off(link: RedisLink, keys: Keys, tmp_pa
     station.roll_out(0, text=f"```python\n{LOOPS}\n```", verification_info=info)
     station.roll_out(1, text="```python\ndef f(x): return x\n```", verification_info=info)
     scorers = station.start(tmp_path)
-    scorers.until(lambda: len(station.ids("scored")) == 2)
+    try:
+        scorers.until(lambda: len(station.ids("scored")) == 2)
+    finally:
+        stop(scorers.process, 20.0)
     assert station.ids("scored") == ["1", "0"]
     rewards = [codec.decode_scored(station.entry(group).raw).rewards for group in ("0", "1")]
     assert rewards == [(0.0, 0.0), (1.0, 1.0)]
