@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from scorers.math.doubts import doubts
@@ -208,16 +209,24 @@ def split_outside(text: str, separator: str) -> list[str] | None:
 _MATRIX: Final = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _POWER: Final = re.compile(r"([2-9]|[1-9][0-9]{1,9})\s*\^\s*(?:\{(.+)\}|(\S))", re.DOTALL)
 _MOST_BITS: Final = 50_000  # of a power that is computed
+_FIGURES: Final = re.compile(
+    r"(-)?(?:([0-9]{1,60}(?:\.[0-9]{1,60})?)|\\frac\{([0-9]{1,60})\}\{([0-9]{1,60})\})"
+)
+_FAR: Final = Fraction(1, 1000)  # of the reference; what is nearer is looked at more closely
 
 
 def same_numbers(answer: str, reference: str) -> bool | None:
     r"""Return whether two integers, lists, tuples, sets, matrices or powers of integers are equal; None of all else.
+
+    Two numbers in figures that are far from each other are no question either: `\frac{3}{2}` and `83`.
 
     Nothing large is computed, so that numbers of any length and towers of any height are compared at once. Lists and
     sets have no order; a power is equal to another one of the same base where the exponents are.
     """
     if is_integer(answer) and is_integer(reference):
         return answer == reference
+    if _are_far_apart(_plain_fraction(answer), _plain_fraction(reference)):
+        return False
     wanted, given = _POWER.fullmatch(reference), _POWER.fullmatch(answer)
     if wanted is not None and given is not None and wanted[1] == given[1]:
         return _same_powers(given, wanted)
@@ -227,6 +236,20 @@ def same_numbers(answer: str, reference: str) -> bool | None:
     if kinds[0] is None or kinds[1] is None or kinds[0][0] != kinds[1][0]:
         return None
     return kinds[0] == kinds[1]
+
+
+def _plain_fraction(text: str) -> Fraction | None:
+    """Return the value of an integer, a decimal or a fraction of integers in figures; None of all else."""
+    found = _FIGURES.fullmatch(text)
+    if found is None or (found[4] is not None and not int(found[4])):
+        return None
+    value = Fraction(found[2]) if found[2] else Fraction(int(found[3]), int(found[4]))
+    return -value if found[1] else value
+
+
+def _are_far_apart(given: Fraction | None, wanted: Fraction | None) -> bool:
+    """Return whether two numbers differ by so much that no rule for rounded ones could hold them for equal."""
+    return given is not None and wanted is not None and abs(given - wanted) > abs(wanted) * _FAR
 
 
 def _same_powers(given: re.Match[str], wanted: re.Match[str]) -> bool | None:
