@@ -276,7 +276,7 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, da
     """Make a row of its chat and of what `route` reads, all checked."""
     if turns is None:
         raise RowError(
-            f"{where}: no prompt: the row has nothing in the column that data.train.prompt_column names"
+            f"{where}: no prompt: the row has nothing in the column that its source's prompt_column names"
         )
     if (
         not isinstance(turns, list)

@@ -42,11 +42,8 @@ from scorers.scorer import TakesLong
 log = logging.getLogger(__name__)
 
 CONSUMER = "scorers"  # of all workers: a job says who has an entry, and the hand-over whose result counts
-MACHINE = (
-    PipelineError,
-    OSError,
-    MemoryError,
-)  # what time may mend; all else is a bug, and fails the same way again
+# What time may mend. Every other error is a bug, and comes again the same way.
+MACHINE = (PipelineError, OSError, MemoryError)
 ERROR_CHARS = 200  # of an error in a line of the log
 HAND_BACK_S = 2.0  # for Redis to take back the unfinished entries of a process that must end
 

@@ -101,13 +101,15 @@ def free_name(run: Run) -> str:
         if found.status and found.has_begun and run.learner.resume == "never":
             raise RunTaken(_how_to_go_on(run.name, found))
         return run.name
-    for number in itertools.count(2):
-        folder = run.runs_dir / f"{run.name}-{number}"
-        status = read_run(folder).status
-        goes_on = status != "finished" and run.learner.resume != "never" and holder(folder) is None
-        if not status or goes_on:
-            return folder.name
-    raise AssertionError("there are numbers without end")
+    numbered = (run.runs_dir / f"{run.name}-{number}" for number in itertools.count(2))
+    return next(folder.name for folder in numbered if _may_take(folder, run))
+
+
+def _may_take(folder: Path, run: Run) -> bool:
+    """Returns whether a folder has no run, or one that is not finished, that nobody runs now and that may go on."""
+    status = read_run(folder).status
+    goes_on = status != "finished" and run.learner.resume != "never" and holder(folder) is None
+    return not status or goes_on
 
 
 @contextlib.contextmanager

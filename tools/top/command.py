@@ -54,9 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows a run. Raises NoRun, WrongBroker, BrokerUnavailable."""
-    is_once = options.once or not (
-        options.json or sys.stdout.isatty()
-    )  # a pipe shows no screen that is drawn anew
+    # A pipe shows no screen that is drawn anew.
+    is_once = options.once or not (options.json or sys.stdout.isatty())
     every_s = options.every or (ONCE_S if is_once else LIVE_EVERY_S)
     folder = folder_of(options.run, options.runs_dir)
     try:
