@@ -22,7 +22,7 @@ from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
 if False:
     from typing import Any
 
-DEAF_S = 0.2  # beyond a case's limit, in which T may still hear its alarm
+DEAF_S = 0.1  # beyond a case's limit, in which T may still hear its alarm
 ENDED_S = 0.2  # for a process whose pipe is closed to be found dead
 CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
