@@ -97,7 +97,7 @@ class MathAnswer:
         try:
             for scorer, answer, reference, expected, because in (
                 (self, "0.75", "\\frac{3}{4}", 1.0, "equals"),
-                (self, "\\frac{4}{3}", "\\frac{3}{4}", 0.0, "expected"),
+                (self, "\\frac{4\\pi}{3}", "\\frac{3\\pi}{4}", 0.0, "expected"),  # the child has to say so
                 (hanging, HANGING, "5", 0.0, "deadline"),
             ):
                 score = scorer.score_text(f"\\boxed{{{answer}}}", reference)

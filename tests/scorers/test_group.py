@@ -358,7 +358,8 @@ def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch
     scorer = GroupScorer(CONFIG)
     try:
         with pytest.raises(
-            SelfTestFailed, match=r"\\frac\{4\}\{3\} against \\frac\{3\}\{4\} gave 1.0 .* expected 0.0"
+            SelfTestFailed,
+            match=r"\\frac\{4\\pi\}\{3\} against \\frac\{3\\pi\}\{4\} gave 1.0 .* expected 0.0",
         ):
             scorer.self_test()
     finally:
