@@ -350,7 +350,15 @@ BackendConfig = Annotated[
 ]
 
 
-class FilesystemTransportConfig(Section):
+class WeightsSection(Section):
+    """How often new weights are published, whatever moves them."""
+
+    every: int = Field(1, ge=1)
+    """Each so many optimizer steps' weights are published; those of a checkpoint, of an evaluation and of the end are
+    too. Groups that were trained on hold their slots until then: at most max_lag + 1."""
+
+
+class FilesystemTransportConfig(WeightsSection):
     """New weights as safetensors in a folder that learner and generators share."""
 
     type: Literal["filesystem"] = "filesystem"
@@ -361,7 +369,7 @@ class FilesystemTransportConfig(Section):
     hold it beside the groups. 0: none."""
 
 
-class RelayTransportConfig(Section):
+class RelayTransportConfig(WeightsSection):
     """New weights through Redis alone: no generator looks for a folder, also none on the learner's machine."""
 
     type: Literal["relay"] = "relay"
@@ -379,7 +387,7 @@ class CustomReceiverConfig(CustomSection):
     """A `generators.weight_sync.receiver.WeightReceiver` of your own, for the generators; the class takes `run`."""
 
 
-class CustomTransportConfig(CustomSection):
+class CustomTransportConfig(CustomSection, WeightsSection):
     """A `learner.weight_sync.transport.WeightTransport` of your own; the class takes `run`."""
 
     receiver: CustomReceiverConfig | None = None

@@ -102,4 +102,16 @@ class Run(Section):
                 f"learner.groups_in_flight={self.learner.groups_in_flight} is less than one step of "
                 f"groups_per_step={self.learner.groups_per_step}: no step could ever be filled"
             )
+        most = self.budget // self.learner.groups_per_step
+        if self.learner.weights.every > most:
+            what = (
+                f"max_lag={self.learner.max_lag}"
+                if most > self.learner.max_lag
+                else f"groups_in_flight={self.learner.groups_in_flight}"
+            )
+            raise ValueError(
+                f"learner.weights.every={self.learner.weights.every} is more than {what} allows: groups hold their "
+                f"slots until the weights that they made are published, and those of {most} steps are all that may "
+                f"be in flight. At most {most}"
+            )
         return self

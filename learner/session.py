@@ -31,6 +31,7 @@ from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
+from learner.groups.retirement import Retirement
 from learner.groups.selection import Selection
 from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
 from learner.journal.disk import replace_text
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from broker.messages import ScoredGroup
     from learner.training.backend import TrainingBackend
     from learner.training.batch import Batch
-    from learner.weight_sync.transport import WeightTransport
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,6 @@ class Session:
         self.history = History(Ledger())
         self._held = contextlib.ExitStack()  # the folder's lock, and the ranks' wait
         self._journal: Journal | None = None  # of this incarnation, once it has claimed the run
-        self._transport: WeightTransport | None = None
 
     def open(self) -> None:
         """Take the run's folder and look what is there.
@@ -384,20 +383,18 @@ class Session:
             mean_bytes=intake.mean_bytes,
         )
         operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
+        publisher = self._publisher(journal, intake, feeder, keep_alive)
         selection = Selection(
             run,
             intake,
             stop,
             wanted=lambda: operator.wanted,
             has_issued_all=lambda: feeder.has_issued_all,
-            while_waiting=WhileWaiting(feeder, operator, keep_alive),
+            while_waiting=WhileWaiting(feeder, publisher, operator, keep_alive),
             set_state=beat.set_state,
             meter=beat.meter,
         )
         recovery = Recovery(run, intake, feeder, publish_status=self.status.begin)
-        self._transport = build_transport(
-            run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
-        )
         trainer = TrainingLoop(
             run,
             policy,
@@ -408,12 +405,26 @@ class Session:
             recovery=recovery,
             checkpoints=self.checkpoints,
             metrics=metrics,
-            publisher=Publisher(self.run_owner, self._transport),
+            publisher=publisher,
             start=start,
             version=version,
         )
-        self._transport.start()
+        publisher.start()
         return trainer
+
+    def _publisher(
+        self, journal: Journal, intake: Intake, feeder: Feeder, keep_alive: Callable[[], None]
+    ) -> Publisher:
+        transport = build_transport(
+            self.run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
+        )
+        return Publisher(
+            self.run_owner,
+            transport,
+            check_fence=journal.check_fence,
+            announced=Retirement(self.run_owner, journal.ledger, intake.version, wake=feeder.wake),
+            keep_alive=keep_alive,
+        )
 
     def _intake(
         self, journal: Journal, evaluation: Evaluation, version: PolicyVersion, vocabulary: int
@@ -459,8 +470,7 @@ class Session:
         Nothing here may hide how the run ended: not a disk that is full, nor a picture that can't be drawn.
         """
         trainer.feeder.stop()
-        if self._transport is not None:
-            self._transport.close()
+        trainer.publisher.close()
         trainer.journal.close()
         try:
             trainer.metrics.close()

@@ -1,9 +1,10 @@
-"""The learner's loop: take, journal, step, announce, commit.
+"""The learner's loop: take, journal, step, gather; publishing goes on behind the next step.
 
 In: scored groups. Out: new weights. Rank 0 runs it, and the other ranks get their shards through the
 `TrainingBackend`. A crash between any two of these leaves a batch in Redis, in the journal, or in both, and it can be
-trained from either. What the next groups have to start from is told before there is room for them. Where Redis turns
-out to have forgotten something, whatever was being done is done again after `learner.resume.recovery`.
+trained from either. What the next groups have to start from is told before there is room for them, both by the
+publisher's thread. Where Redis turns out to have forgotten something, whatever was being done is done again after
+`learner.resume.recovery`.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ class TrainingLoop:
         advantages = batch_advantages(rewards, learner.advantage)
         batch = self._pack(groups, advantages, truncated=learner.filters.truncated)
         self._clock.lap("train")
-        self.journal.append(self.version, groups, advantages, weights=self.publisher.checksum, kl=kl)
+        self.journal.append(
+            self.version, groups, advantages, published=self.publisher.take_checksums(), kl=kl
+        )
+        self.selection.buffer.discard(group.group_id for group in groups)
         self._clock.lap("journal")  # the step stands, whatever happens now
         # The number of steps that epochs make is known since the data were read, and not to the backend.
         stepped = self.policy.step(batch, learner if learner.epochs else None)
@@ -124,7 +128,7 @@ class TrainingLoop:
             stepped = self._adapt(kl, batch, stepped)
         self.policy_version.trained += 1
         self._clock.lap("train")
-        self._surviving(lambda: self._commit(groups))
+        self._surviving(self._publish_behind)
         self.selection.meter.count(steps=1, groups=len(groups), **ages)
         self._report(groups, batch, stepped, ages)
         self._skipped.count(self.version, stepped)
@@ -174,18 +178,24 @@ class TrainingLoop:
         self._kl.update(divergence=divergence, completions=len(batch.prompts))
         return {**stepped, "reference_kl": divergence, "kl_coef": kl["coef"]}
 
-    def _commit(self, groups: list[ScoredGroup]) -> None:
-        """Announce the new version, then free the slots of what it was trained on."""
-        self.journal.check_fence()
-        self._announce()  # before there is room for new groups, or more is issued than the other steps can train
+    def _publish_behind(self) -> None:
+        """Gather the new version if it is to be published: the publisher announces it behind the next step."""
+        if self._is_published(self.version):
+            self.publisher.begin(self.policy, self.version)
         self._clock.lap("publish")
-        self.selection.commit(groups)
-        self.feeder.wake()
+
+    def _is_published(self, version: int) -> bool:
+        """Return whether a version is published: every nth, the last, and those of an evaluation or a checkpoint."""
+        return (
+            version % self.run.learner.weights.every == 0
+            or version >= self.run.learner.steps
+            or self.evaluation.is_due(version)
+            or self.checkpoints.is_due(version)
+        )
 
     def _announce(self) -> None:
-        """Announce the version that the learner holds, then let the feeder issue by it."""
-        self.publisher.publish_again(self.policy, self.version)
-        self.policy_version.announced = self.version
+        """Announce the version that the learner holds, now."""
+        self.publisher.publish(self.policy, self.version)
 
     def _surviving(self, act: Callable[[], T]) -> T:
         """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
@@ -200,6 +210,7 @@ class TrainingLoop:
         """Bring Redis and the ledger together, however often Redis goes back meanwhile."""
         while True:
             self.journal.check_fence()
+            self.publisher.rest()
             try:
                 self.recovery.recover(self.version, self._announce)
             except WentBack as error:
@@ -221,6 +232,8 @@ class TrainingLoop:
 
         Where a signal comes first, nothing is given up: groups in flight stay in Redis, and the next learner goes on.
         """
+        self.publisher.begin(self.policy, self.version)  # whatever ended it: the last version is published
+        self.publisher.settle()
         is_done = self.version >= self.run.learner.steps or (
             self.selection.has_run_dry() and not self.selection.has_drained()
         )
@@ -253,7 +266,11 @@ class TrainingLoop:
     def progress(self) -> Progress:
         """Return where a run from here would begin: with the oldest group that has no outcome."""
         oldest = min(
-            (ordinal_of(group_id) for group_id in self.run_owner.slots() if retry_of(group_id) == 0),
+            (
+                ordinal_of(group_id)
+                for group_id in self.run_owner.slots()
+                if retry_of(group_id) == 0 and not self.journal.has(group_id)
+            ),
             default=self.feeder.position,
         )
         steps = self.journal.ledger.steps
@@ -289,7 +306,7 @@ class TrainingLoop:
     def _report(
         self, groups: list[ScoredGroup], batch: Batch, stepped: dict[str, float], ages: dict[str, float]
     ) -> None:
-        """Report the step that was just committed, in one line."""
+        """Report the step that was just trained, in one line."""
         seconds = self._clock.take()
         arrivals = self.intake.take_arrivals()
         trained = reward_mean(groups)
@@ -313,6 +330,7 @@ class TrainingLoop:
                 "at": time.time(),
                 "seconds": sum(seconds.values()),
                 **{f"seconds_{name}": round(value, 4) for name, value in seconds.items()},
+                "publish_behind_seconds": round(self.publisher.behind_s, 4),
             },
             groups,
         )

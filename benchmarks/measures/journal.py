@@ -143,13 +143,13 @@ def _write_steps(
     advantages = _advantages(groups)
     numbers = itertools.count()
     journal = Journal(folder / "journal", 1, run="benchmark")
-    journal.append(next(numbers), groups, advantages, weights=CHECKSUM)
+    journal.append(next(numbers), groups, advantages, published={0: CHECKSUM})
     record = read_ledger(journal.folder).steps[0]
     payload = (journal.folder / record["file"]).read_bytes()
     same_bytes = payload + framed(record)
 
     def append() -> int:
-        journal.append(next(numbers), groups, advantages, weights=CHECKSUM)
+        journal.append(next(numbers), groups, advantages, published={0: CHECKSUM})
         return len(payload)
 
     def write() -> int:
@@ -280,7 +280,7 @@ def _write_long(folder: Path, groups: Sequence[ScoredGroup], steps: int) -> int:
             step,
             [_renamed(group, step * len(groups) + place) for place, group in enumerate(groups)],
             advantages,
-            weights=CHECKSUM,
+            published={step: CHECKSUM},
         )
     journal.close()
     return steps * len(groups)

@@ -34,6 +34,7 @@ COLUMNS = (
     "lost",
     "twice",
     "steps with identical weights",
+    "never published",
     "s",
     "verdict",
 )
@@ -82,10 +83,11 @@ def places() -> list[str]:
     """List every line of the learner's loop, of writing a step and publishing its weights, and of a recovery."""
     return [
         *lines_of("trainer", "train", loop=True),
-        *lines_of("trainer", "_step", "_commit", "_after_step", "_save"),
+        *lines_of("trainer", "_step", "_publish_behind", "_after_step", "_save"),
         *lines_of("journal/writer", "append", "_write"),
         *lines_of("journal/payloads", "append"),
-        *lines_of("weight_sync/publisher", "publish", "_announce"),
+        *lines_of("weight_sync/publisher", "begin", "_put", "_announce"),
+        *lines_of("groups/retirement", "__call__"),
         *lines_of("weight_sync/filesystem", "put"),
         *lines_of("resume/recovery", "recover"),
     ]
@@ -141,6 +143,7 @@ def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
             result.lost,
             result.twice,
             f"{result.identical} of {result.steps}",
+            result.unpublished,
             f"{seconds:.0f}",
             result.verdict,
         )
@@ -153,7 +156,8 @@ def as_table(done: Sequence[tuple[Result, float]]) -> list[str]:
             f"least {FEWEST} deaths a row, and together one before each of the {len(places())} lines of the "
             "learner's loop and of its recovery. Each row is a run of the demo's model with a reference, an "
             "adaptive coefficient, a generator and a scorer. Its journal is then trained again in fresh "
-            "processes by `millrace replay`, from version 0 and without an interruption."
+            "processes by `millrace replay`, from version 0 and without an interruption. A version whose step "
+            "stood when the learner was killed and that was not published yet has nothing to be compared with."
         ),
         "",
         *(f"- {failure}" for failure in missed),

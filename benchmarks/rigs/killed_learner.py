@@ -12,6 +12,7 @@ import ast
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -86,7 +87,9 @@ def main() -> int:
 
         return launch([sys.executable, "-m", MODULE, *words], load_run(words).learner.ranks)
     if place and os.environ.get("RANK", "0") == "0":
-        sys.settrace(Death(place, Path(os.environ["DIE_NOTE"])).call)
+        death = Death(place, Path(os.environ["DIE_NOTE"]))
+        threading.settrace(death.call)  # the publisher's too
+        sys.settrace(death.call)
     from learner.__main__ import main as learn
 
     return learn(words)

@@ -57,6 +57,7 @@ class Result:
     lost: int = -1  # groups, by the audit
     twice: int = -1
     identical: int = 0  # steps whose weights the uninterrupted run has too
+    unpublished: int = 0  # steps whose weights no file and no record has: killed before they were published
     problem: str = ""  # why it came to no end
 
     @property
@@ -66,7 +67,11 @@ class Result:
             return self.problem
         wrong = [f"{self.lost} lost"] if self.lost else []
         wrong += [f"{self.twice} twice"] if self.twice else []
-        wrong += [f"{self.steps - self.identical} steps differ"] if self.identical != self.steps else []
+        differ = self.steps - self.identical - self.unpublished
+        wrong += [f"{differ} steps differ"] if differ else []
+        # A kill leaves at most the version that is being published, and the one that waits for it.
+        if self.unpublished > 2 * len(self.deaths):
+            wrong.append(f"{self.unpublished} versions were never published")
         wrong += [f"{len(self.deaths)} of {self.wanted} deaths"] if len(self.deaths) < self.wanted else []
         wrong += [] if self.again else ["nothing was trained again"]
         return ", ".join(wrong) or "pass"
@@ -217,6 +222,7 @@ class ResumedRun:
         replay = self._millrace("replay", self.run.name, "--steps", f"1-{self.run.learner.steps}")
         (self._logs / "replay.txt").write_text(replay.stdout + replay.stderr, encoding="utf-8")
         self.result.identical = len(re.findall(r"^step \d+: ok,", replay.stdout, re.MULTILINE))
+        self.result.unpublished = len(re.findall(r"^step \d+: not compared,", replay.stdout, re.MULTILINE))
 
     def _millrace(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -3,6 +3,7 @@
 In: entries of the two streams, read plainly (the learner is their only reader, and a consumer group would hide entries
 whose reply was lost). Out: groups held for training, evaluation groups for their rounds, and for everything else an
 outcome in the ledger, then its slot freed. An entry counts only if `where` names it and the ledger knows no outcome.
+What a step has trained on keeps its slot until the publisher has announced that step's version.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from learner.groups.buffer import GroupBuffer
 from learner.groups.discarded import dropped, given_up
 from learner.groups.evaluation import Evaluation, version_of
 from learner.groups.filters import why_empty, why_impossible
+from learner.groups.retirement import keeps_its_slot
 from learner.groups.same_reward import SameRewardWatch
 from learner.journal.ledger import Outcome
 from learner.journal.writer import Journal
@@ -163,7 +165,7 @@ class Intake:
         for found in sightings:
             group_id, stream = found.group_id, found.stream
             if self.journal.has(group_id):
-                self.run_owner.retire([group_id])
+                self._retire_ended(group_id)
             elif not found.issued_at:
                 nowhere.add(group_id)
             else:
@@ -217,6 +219,11 @@ class Intake:
             if place is not None and place.stream in {SCORED, DEAD}:
                 self._accept(self.run_owner.fetch(place))
 
+    def _retire_ended(self, group_id: str) -> None:
+        """Retire a group that has an outcome, unless a version that was trained on it is still to be announced."""
+        if not keeps_its_slot(group_id, self.journal.ledger, announced=self.version.announced):
+            self.run_owner.retire([group_id])
+
     def drop_late(self) -> None:
         """Drop the groups of the buffer that are too old for the learner's version, where `late_groups` says so."""
         late = self.buffer.take_late(self.run.learner, self.version.trained)
@@ -258,7 +265,7 @@ class Intake:
                 if entry.stream == SCORED:
                     self.run_owner.bury(entry, reason="where does not name it")
             elif self.journal.has(group_id):
-                self.run_owner.retire([group_id])
+                self._retire_ended(group_id)
             elif entry.stream == DEAD:
                 self._accept_dead(entry, ends)
             else:

@@ -27,7 +27,7 @@ SAY_EVERY_S = 10.0
 
 
 class Selection:
-    """Takes groups for a step, and commits them after it.
+    """Takes groups for a step.
 
     Args:
         wanted: what the operator asks for: DRAIN, PAUSE or GO_ON of `broker.protocol.run_state`.
@@ -131,13 +131,12 @@ class Selection:
         """Return whether nothing is issued any more, and no group but the chosen ones is in flight."""
         if self._wanted() != DRAIN and not self._has_issued_all():
             return False
-        return self.intake.run_owner.slot_count() == len(chosen)
+        return len(self._floors_in_flight()) == len(chosen)
 
-    def commit(self, groups: Sequence[ScoredGroup]) -> None:
-        """Free the slots of groups whose step stands in the journal and whose weights are announced."""
-        ids = [group.group_id for group in groups]
-        self.buffer.discard(ids)
-        self.intake.run_owner.retire(ids)
+    def _floors_in_flight(self) -> list[int]:
+        """Return the floors of the groups without an outcome: what was trained on may keep its slot for a while."""
+        slots = self.intake.run_owner.slots()
+        return [floor for group_id, floor in slots.items() if not self.intake.journal.has(group_id)]
 
     def wait_for_round(self, version: int) -> None:
         """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
@@ -183,7 +182,7 @@ class Selection:
             return True
         return rest_can_make_it(
             version,
-            list(self.intake.run_owner.slots().values()),
+            self._floors_in_flight(),
             [group.rollout.prompt.floor for group in chosen],
             groups_per_step=self.run.learner.groups_per_step,
             max_lag=self.run.learner.max_lag,
@@ -248,7 +247,7 @@ def rest_can_make_it(
     more may be due than the steps until then can take.
 
     Args:
-        slots: floors of all groups in flight, the chosen ones among them.
+        slots: floors of all groups without an outcome, the chosen ones among them.
         chosen: floors of the groups that the step would take.
     """
     return all(

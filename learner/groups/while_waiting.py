@@ -1,8 +1,8 @@
 """Rank 0 does this while it waits for groups or for Redis: its thread has nothing else that looks around.
 
-In: the feeder, what an operator asked for in Redis, the other ranks. Out: what ended the feeder is raised, and an
-operator's request takes effect. Dead groups that an operator wants again are issued, and no rank's wait times out.
-Called by `learner.groups.selection` about once a second.
+In: the feeder, the publisher, what an operator asked for in Redis, the other ranks. Out: what came in the way of either
+thread is raised, and an operator's request takes effect. Dead groups that an operator wants again are issued, and no
+rank's wait times out. Called by `learner.groups.selection` about once a second.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from broker.protocol.run_state import asked
 from learner.groups.feeder import Feeder
 from learner.journal.ledger import DEAD
 from learner.journal.writer import Journal
+from learner.weight_sync.publisher import Publisher
 
 if TYPE_CHECKING:
     from learner.training.backend import TrainingBackend
@@ -112,15 +113,19 @@ class Operator:
 
 
 class WhileWaiting:
-    """Looks after the feeder, the operator and the other ranks."""
+    """Looks after the feeder, the publisher, the operator and the other ranks."""
 
-    def __init__(self, feeder: Feeder, operator: Operator, keep_alive: Callable[[], None]) -> None:
+    def __init__(
+        self, feeder: Feeder, publisher: Publisher, operator: Operator, keep_alive: Callable[[], None]
+    ) -> None:
         self._feeder = feeder
+        self._publisher = publisher
         self._operator = operator
         self._keep_alive = keep_alive
 
     def __call__(self) -> None:
-        """Raises what ended the feeder, or what `KeepAlive` raises."""
+        """Raises what ended the feeder, what came in the publisher's way, or what `KeepAlive` raises."""
         self._feeder.raise_failure()
+        self._publisher.raise_failure()
         self._operator.poll()
         self._keep_alive()

@@ -16,7 +16,7 @@ from typing import Any
 from broker.group_ids import retried
 from broker.messages import ScoredGroup
 from learner.journal.payloads import JournalError, PayloadGone, payload_files, read_payload, read_step
-from learner.journal.records import Broken, Whole, first_record, scan, step_number
+from learner.journal.records import Broken, Whole, first_record, published_in, scan, step_number
 
 __all__ = [
     "DEAD",
@@ -59,8 +59,8 @@ class Ledger:
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)  # ids, once for each outcome after the first
-    # Records of the steps: step (from 0, see `step_number`), ids, tokens, at, weights (sha256 of the weights before the
-    # step), fence (of the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
+    # Records of the steps: step (from 0, see `step_number`), ids, tokens, at, published (see `published_in`), fence (of
+    # the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
     retries: dict[str, int] = field(
@@ -75,6 +75,13 @@ class Ledger:
     end: int = 0  # bytes of that file that count
     follow: str = ""  # a group whose records are all kept
     followed: list[Mapping[str, Any]] = field(default_factory=list)  # those records, the oldest first
+
+    @property
+    def checksums(self) -> dict[int, str]:
+        """The sha256 of the weights of each version that was published and is named by a later step."""
+        return {
+            version: checksum for record in self.steps for version, checksum in published_in(record).items()
+        }
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one record to the ledger."""

@@ -56,6 +56,16 @@ def step_number(record: Mapping[str, Any]) -> int:
     return int(record["step"]) + 1
 
 
+def published_in(record: Mapping[str, Any]) -> dict[int, str]:
+    """Return the checksums of the versions that were published before a step's record was written, since the last one.
+
+    Records from before weights were published behind the step have one, that of the version the step starts from.
+    """
+    if "weights" in record:
+        return {record["step"]: record["weights"]}
+    return {int(version): checksum for version, checksum in record["published"]}
+
+
 def scan(path: Path, *, until: int | None = None) -> Iterator[Whole | Broken]:
     """Yield every record and every piece of damage in a ledger's file, in order.
 

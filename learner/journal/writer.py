@@ -39,6 +39,7 @@ from learner.journal.untrained import EVALUATED, UntrainedWriter
 log = logging.getLogger(__name__)
 
 DEFAULTS = JournalConfig()
+NOTHING: Mapping[int, str] = {}
 
 
 class FenceTaken(RunFailed):
@@ -113,7 +114,7 @@ class Journal:
         groups: Sequence[ScoredGroup],
         advantages: Advantages,
         *,
-        weights: str,
+        published: Mapping[int, str] = NOTHING,
         kl: Mapping[str, float] | None = None,
     ) -> None:
         """Write a step: payload, fsync, record, fsync. From here on the step can be replayed.
@@ -121,7 +122,7 @@ class Journal:
         Args:
             step: the version that it starts from.
             advantages: one list a group, one number a completion, as the step uses them.
-            weights: checksum of the weights that the step starts from.
+            published: checksums of the weights that were published since the last step, by version.
             kl: `coef`, the weight of the divergence to the reference in this step, and `divergence`, its mean a token
                 where it was measured before the step; None: there is no reference.
         Raises:
@@ -148,7 +149,7 @@ class Journal:
                     "step": step,
                     "ids": [group.group_id for group in groups],
                     "tokens": sum(group.rollout.num_tokens for group in groups),
-                    "weights": weights,
+                    "published": [[version, checksum] for version, checksum in published.items()],
                     "fence": self.fence,
                     "file": file,
                     "offset": offset,

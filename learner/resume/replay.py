@@ -78,7 +78,7 @@ def catch_up(
     records = steps_from(ledger, version)
     recorded = IncarnationSettings(run, ledger)
     scratch = run.folder / "checkpoints" / SCRATCH
-    started = time.monotonic()
+    compared, started = _to_compare(records, ledger), time.monotonic()
     _warn_of_smaller_micro_batches(
         run.learner.tokens_per_micro_batch, [(record, recorded.of(record)) for record in records]
     )
@@ -89,8 +89,8 @@ def catch_up(
                     f"a signal came before step {step_number(record)}, and the journal's last is "
                     f"{step_number(records[-1])}: the next incarnation trains them again"
                 )
-            if record is records[0] or record is records[-1]:
-                _compare(policy, record, scratch)
+            if record["step"] in compared:
+                _compare(policy, record, compared[record["step"]], scratch)
             settings = _in_micro_batches_of(run.learner.tokens_per_micro_batch, recorded.of(record))
             groups, advantages = _read(folder, record)
             batch = _packed(record, groups, advantages, settings, by_length=policy.pads)
@@ -106,6 +106,13 @@ def catch_up(
             time.monotonic() - started,
         )
     return version + len(records)
+
+
+def _to_compare(records: Sequence[Mapping[str, Any]], ledger: Ledger) -> dict[int, str]:
+    """Return the checksums of the first and the last version among those that steps start from and a record names."""
+    versions = {record["step"] for record in records}
+    known = {version: checksum for version, checksum in ledger.checksums.items() if version in versions}
+    return {version: known[version] for version in (min(known), max(known))} if known else {}
 
 
 def steps_from(ledger: Ledger, version: int) -> list[Mapping[str, Any]]:
@@ -209,7 +216,7 @@ def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
     """
     scratch.mkdir(parents=True, exist_ok=True)
     file = scratch / "model.safetensors"
-    return policy.save_weights(file).checksum
+    return policy.gather_weights().save_weights(file).checksum
 
 
 def _in_micro_batches_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
@@ -269,14 +276,14 @@ def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], A
         ) from error
 
 
-def _compare(policy: TrainingBackend, record: Mapping[str, Any], scratch: Path) -> None:
+def _compare(policy: TrainingBackend, record: Mapping[str, Any], recorded: str, scratch: Path) -> None:
     checksum = weights_checksum(policy, scratch)
-    if checksum != record["weights"]:
+    if checksum != recorded:
         log.warning(
             "weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "
             "rounding (another machine, number of threads or ranks, or version of a library). So the weights "
             "are not the bits that they were",
             step_number(record),
             checksum,
-            record["weights"],
+            recorded,
         )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from config.learner import LearnerConfig
 from learner.training.batch import Batch
-from learner.weight_sync.transport import WeightHandle
+from learner.weight_sync.transport import WeightSource
 
 MISMATCH_KL = (
     "mismatch_kl"  # metric: mean k3, nats, over tokens that learner and sampler see with the same weights
@@ -49,7 +49,7 @@ class HoldsState(Protocol):
         ...
 
 
-class TrainingBackend(WeightHandle, HoldsState, Protocol):
+class TrainingBackend(WeightSource, HoldsState, Protocol):
     """A model with its optimizer on all ranks, steered by rank 0."""
 
     @property

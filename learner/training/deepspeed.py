@@ -18,7 +18,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -51,6 +51,7 @@ from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.compilation import compile_layers
 from learner.training.engine_config import adamw_arguments, deepspeed_config, offloads_optimizer
+from learner.training.gathered_weights import GatheredWeights, HostBuffers, wait_for_copies
 from learner.training.logprobs import LogprobModel
 from learner.training.lora import ADAPTER, adapters_of, add_adapter, is_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
@@ -114,6 +115,7 @@ class DeepSpeedBackend:
             )
         self._channel = CommandChannel(counts=self._mesh is None or self._mesh.rank == 0)
         self._has_failed = False
+        self._published = HostBuffers()
         self._model, self._wrapped, self._engine = self._build()
         self._references = References(
             run,
@@ -168,10 +170,10 @@ class DeepSpeedBackend:
         size = 1 if self._mesh is None else self._mesh.size
         return [shard for shard in batch.shards(self._world_size // size) for _ in range(size)]
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        """Rank 0: write the weights as one safetensors file, in `model.dtype`, fsynced."""
-        saved: SavedWeights = self._on_all_ranks(commands.SaveWeights(file=str(file)))
-        return saved
+    def gather_weights(self) -> GatheredWeights:
+        """Rank 0: copy the weights into host memory; the copy is good until the next call."""
+        gathered: GatheredWeights = self._on_all_ranks(commands.GatherWeights())
+        return gathered
 
     def save_model(self, folder: Path) -> None:
         """Rank 0: write a folder that transformers and vLLM load."""
@@ -243,8 +245,8 @@ class DeepSpeedBackend:
                     result = self._step(shard, command.learner)
                 else:
                     result = self._divergences(shard)
-            case commands.SaveWeights(file=file):
-                result = self._save_weights(Path(file))
+            case commands.GatherWeights():
+                result = self._gather_weights()
             case commands.SaveModel(folder=folder):
                 self._save_model(Path(folder))
             case commands.SaveCheckpoint(folder=folder, state=state):
@@ -507,38 +509,55 @@ class DeepSpeedBackend:
             self._rank,
         )
 
-    def _weights(self, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, Tensor]:
+    def _weights(
+        self, wanted: Callable[[str], bool] = lambda _: True, *, copies: HostBuffers | None = None
+    ) -> dict[str, Tensor]:
         """Gather every weight and saved buffer by name, on rank 0's CPU, ties once; nothing on the other ranks.
 
         Args:
             wanted: of which names.
+            copies: where the weights are copied, to stay as they are through the next steps; None: they may be the
+                model's own.
         """
+
+        def on_host(name: str, tensor: Tensor) -> Tensor:
+            if copies is not None:
+                return copies.copy(name, tensor)
+            return tensor.detach().to("cpu", copy=partitioned)  # what was gathered is freed again
+
+        partitioned = self.run.learner.zero.stage == 3
         weights: dict[str, Tensor] = {}
         named = {name: parameter for name, parameter in self._model.named_parameters() if wanted(name)}
         for names_to_parameters in in_parts(named, GATHERED_AT_ONCE):
             parameters = list(names_to_parameters.values())
-            partitioned = self.run.learner.zero.stage == 3
             with self._deepspeed.zero.GatheredParameters(parameters, enabled=partitioned):
-                if self._rank == 0:  # under ZeRO-3 a copy: the gathered weights are freed again
+                if self._rank == 0:
                     weights |= {
-                        name: parameter.detach().to("cpu", copy=partitioned)
-                        for name, parameter in names_to_parameters.items()
+                        name: on_host(name, parameter) for name, parameter in names_to_parameters.items()
                     }
+                    wait_for_copies()
         if self._rank == 0:
             saved = self._model.state_dict().keys()
             buffers = self._model.named_buffers()
-            weights |= {name: buffer.cpu() for name, buffer in buffers if name in saved and wanted(name)}
+            weights |= {
+                name: on_host(name, buffer) for name, buffer in buffers if name in saved and wanted(name)
+            }
+            wait_for_copies()
         return weights
 
-    def _save_weights(self, file: Path) -> SavedWeights | None:
+    def _gather_weights(self) -> GatheredWeights | None:
         lora = self.run.learner.lora
-        if lora is not None and lora.publish == "adapter":
-            adapters = self._weights(is_adapter)
-            return write_safetensors(adapters_of(adapters), file) if self._rank == 0 else None
-        weights = self._weights()
+        is_alone = lora is not None and lora.publish == "adapter"
+        weights = self._weights(is_adapter if is_alone else lambda _: True, copies=self._published)
         if self._rank > 0:
             return None
-        return write_weights(self._model, weights if lora is None else merged(weights, lora), file)
+
+        def write(weights: Mapping[str, Tensor], file: Path) -> SavedWeights:
+            if is_alone:
+                return write_safetensors(adapters_of(weights), file)
+            return write_weights(self._model, weights if lora is None else merged(weights, lora), file)
+
+        return GatheredWeights(weights, write)
 
     def _save_model(self, folder: Path) -> None:
         weights, lora = self._weights(), self.run.learner.lora

@@ -41,11 +41,10 @@ class Divergences:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaveWeights:
-    """Gather the weights; rank 0 writes them to the file."""
+class GatherWeights:
+    """Gather the weights; rank 0 holds a copy."""
 
-    name: ClassVar[str] = "save_weights"
-    file: str
+    name: ClassVar[str] = "gather_weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class Close:
     name: ClassVar[str] = "close"
 
 
-Command = Step | Divergences | SaveWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
+Command = Step | Divergences | GatherWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
 _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_args(Command)}
 
 

@@ -1,35 +1,161 @@
-"""The publisher: each new version is put where generators find it, and then announced with its checksum.
+"""The publisher: each version is put where generators find it, then announced with its checksum, beside the training.
 
-In: a handle on the weights after a step. Out: an entry of the stream `weights`. Runs in rank 0. A crash in between
-leaves a version that no generator was told of; the next incarnation of the learner puts it there again.
+In: a source of weights after a step. Out: an entry of the stream `weights`, and whoever frees slots is told. Runs in
+rank 0. Gathering the weights is the trainer's wait; putting them there, hashing and announcing go on in a thread of the
+publisher's own, one version at a time. A crash in between leaves a version that no generator was told of; the next
+incarnation of the learner puts it there again. What goes wrong in the thread is raised in the trainer's.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
+from collections.abc import Callable
 
+from broker.errors import RunFailed, WentBack
 from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
-from learner.weight_sync.transport import WeightHandle, WeightTransport
+from learner.weight_sync.transport import WeightHandle, WeightSource, WeightTransport
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+SAY_EVERY_S = 10.0
+LIMIT_S = 1800.0  # for one version: a disk that hangs must not hold a run for ever
+END_S = 60.0  # for what is under way, when the learner ends
 
 
 class Publisher:
     """Puts versions by a transport, and announces them.
 
+    Args:
+        check_fence: raises Fenced where a newer learner has the run; asked before each announcement.
+        announced: told of each version that generators were told of, in the thread that announced it.
+        keep_alive: called while the trainer waits for the thread.
     Attributes:
-        checksum: of the version that was published last; "" before the first.
+        behind_s: seconds that the last version took from the thread's start to the end of `announced`.
     """
 
-    def __init__(self, run_owner: RunOwner, transport: WeightTransport) -> None:
+    def __init__(
+        self,
+        run_owner: RunOwner,
+        transport: WeightTransport,
+        *,
+        check_fence: Callable[[], None] = lambda: None,
+        announced: Callable[[int], None] = lambda _: None,
+        keep_alive: Callable[[], None] = lambda: None,
+    ) -> None:
         self._run_owner = run_owner
         self._transport = transport
-        self._last: Announcement | None = None
-        self.checksum = ""
+        self._check_fence = check_fence
+        self._tell = announced
+        self._keep_alive = keep_alive
+        self.behind_s = 0.0
+        self._last: Announcement | None = None  # what was put there last
+        self._announced: int | None = None  # the version that was announced last, as far as Redis remembers
+        self._checksums: dict[int, str] = {}  # of the versions since `take_checksums`
+        self._under_way: tuple[WeightHandle, int] | None = None
+        self._failure: BaseException | None = None
+        self._wake = threading.Event()
+        self._rested = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
-    def publish(self, weights: WeightHandle, version: int) -> None:
-        """Make `version` the weights that every new token is sampled with, as soon as generators have loaded them."""
+    def start(self) -> None:
+        """Start the transport, and the thread."""
+        self._transport.start()
+        self._thread.start()
+
+    def publish(self, source: WeightSource, version: int) -> None:
+        """Put `version` there unless it is, and announce it, also for a Redis that may have forgotten it.
+
+        For a recovery: nothing is freed and nothing else is done before. Raises what `settle` raises.
+        """
+        self.settle()
+        if self._last is None or self._last.version != version:
+            self._put(source.gather_weights(), version)
+        self._announce()
+
+    def begin(self, source: WeightSource, version: int) -> None:
+        """Gather the weights as they are now, and have the thread publish them as `version`.
+
+        Waits for the version before. A version that was announced is not published again. Raises what `settle` raises.
+        """
+        self.settle()
+        if self._announced != version:
+            self._rested.clear()
+            self._under_way = source.gather_weights(), version
+            self._wake.set()
+
+    def settle(self) -> None:
+        """Wait until nothing is under way.
+
+        Raises:
+            WentBack, Fenced, RunFailed: what came in the thread's way; or the transport takes too long.
+        """
+        since = said = time.monotonic()
+        while (under_way := self._under_way) is not None and self._failure is None:
+            if self._rested.wait(LOOK_S):
+                continue
+            self._keep_alive()
+            now = time.monotonic()
+            what = f"version {under_way[1]} of the weights, which is put where generators find it"
+            if now - said > SAY_EVERY_S:
+                said = now
+                log.info("waiting %.0f s: %s", now - since, what)
+            if now - since > LIMIT_S:
+                raise RunFailed(f"waited {LIMIT_S:.0f} s for {what}: is the disk of learner.weights at work?")
+        self.raise_failure()
+
+    def rest(self) -> None:
+        """Wait as `settle` does. What failed because Redis went back is no error here: a recovery does it again."""
+        try:
+            self.settle()
+        except WentBack as error:
+            log.warning("not_announced reason=%s", error)
+            self._failure = self._under_way = None
+
+    def raise_failure(self) -> None:
+        """Raise what came in the thread's way, if something did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def take_checksums(self) -> dict[int, str]:
+        """Return the checksums of the versions that were put there since the last call."""
+        taken, self._checksums = self._checksums, {}
+        return taken
+
+    def close(self) -> None:
+        """End the thread, which ends its version first, and the transport."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=END_S)
+        self._transport.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(LOOK_S)
+            self._wake.clear()
+            if self._under_way is not None and self._failure is None:
+                self._carry_out(*self._under_way)
+
+    def _carry_out(self, weights: WeightHandle, version: int) -> None:
+        started = time.monotonic()
+        try:
+            self._put(weights, version)
+            self._announce()
+        except BaseException as error:  # noqa: BLE001 - the trainer raises it in its own thread
+            self._failure = error
+        else:
+            self.behind_s = time.monotonic() - started
+            self._under_way = None
+        finally:
+            self._rested.set()
+
+    def _put(self, weights: WeightHandle, version: int) -> None:
         placed = self._transport.put(weights, version)
-        self.checksum = placed.checksum
         self._last = Announcement(
             version=version,
             path=placed.path,
@@ -37,15 +163,15 @@ class Publisher:
             size_bytes=placed.size_bytes,
             announced_at=time.time(),
         )
-        self._announce(self._last)
+        self._checksums[version] = placed.checksum
 
-    def publish_again(self, weights: WeightHandle, version: int) -> None:
-        """Announce `version` once more, for a Redis that may have forgotten it; put only if it is not there yet."""
-        if self._last is None or self._last.version != version:
-            self.publish(weights, version)
-        else:
-            self._announce(self._last)
-
-    def _announce(self, announcement: Announcement) -> None:
-        self._run_owner.announce(announcement)
-        self._transport.announced(announcement)
+    def _announce(self) -> None:
+        """Announce what was put there last, and say so: before that no slot of its step may be free."""
+        last = self._last
+        if last is None:
+            raise ValueError("nothing was put there")
+        self._check_fence()
+        self._run_owner.announce(last)
+        self._announced = last.version
+        self._transport.announced(last)
+        self._tell(last.version)

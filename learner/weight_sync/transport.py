@@ -1,7 +1,7 @@
-"""The seam of the weights' way to the generators: a handle on the weights, and a transport that moves them.
+"""The seam of the weights' way to the generators: a source that gathers them, and a transport that moves them.
 
-In: a training backend that holds the weights. Out: for each version a place that generators are told of. Rank 0 uses
-a transport between the optimizer step and the announcement. The publisher announces; a transport only moves bytes.
+In: a training backend that holds the weights. Out: for each version a place that generators are told of. Rank 0 gathers
+between two steps, and uses a transport beside the training. The publisher announces; a transport only moves bytes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,22 @@ class SavedWeights:
 
 
 class WeightHandle(Protocol):
-    """The weights of the present version, wherever they lie. A transport asks for the form that it moves."""
+    """The weights of one version, gathered on rank 0. A transport asks for the form that it moves."""
 
     def save_weights(self, file: Path) -> SavedWeights:
-        """Write the weights as one safetensors file, in `model.dtype`, fsynced. A collective of all ranks."""
+        """Write the weights as one safetensors file, in `model.dtype`, fsynced. Any thread may call it."""
+        ...
+
+
+class WeightSource(Protocol):
+    """What holds the weights that are trained."""
+
+    def gather_weights(self) -> WeightHandle:
+        """Copy the weights as they are now into rank 0's memory. A collective of all ranks.
+
+        The next step changes nothing of the copy. The next gathering may overwrite it: a caller lets the former copy go
+        first.
+        """
         ...
 
 
@@ -54,7 +66,8 @@ class WeightTransport(Protocol):
     def put(self, weights: WeightHandle, version: int) -> Placed:
         """Put the weights of `version` where generators find them. Returns when they are whole there.
 
-        A place that a version has had may be replaced: after a crash the same version is put again.
+        The publisher's thread calls it while the learner trains, one version at a time. A place that a version has had
+        may be replaced: after a crash the same version is put again.
         """
         ...
 

@@ -118,7 +118,7 @@ def test_a_step_of_groups_of_8_x_512_tokens_takes_at_most_10_bytes_a_token_on_th
     groups = [scored(made_up_rollout(str(ordinal), completions=8, tokens=512)) for ordinal in range(8)]
     journal = Journal(tmp_path, 1, run="")
     before = sum(file.stat().st_size for file in tmp_path.iterdir())
-    journal.append(0, groups, [[0.5, -0.5] * 4] * 8, weights="0" * 64)
+    journal.append(0, groups, [[0.5, -0.5] * 4] * 8)
     journal.close()
     on_disk = sum(file.stat().st_size for file in tmp_path.iterdir()) - before
     assert 8 < on_disk / (8 * 8 * 512) <= 10, (
@@ -216,7 +216,7 @@ def test_run_is_read_from_its_folder(tmp_path: Path) -> None:
         json.dumps({"status": "finished", "version": 2, "steps": 2, "at": 1002.0})
     )
     journal = Journal(tmp_path / "journal", 1, run="")
-    journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]], weights="")  # tokens of versions 3 and 4
+    journal.append(0, [a_scored_group(a_rollout())], [[0.5, -0.5]])  # tokens of versions 3 and 4
     journal.close()
     run = read_seed_run(tmp_path, seed=7, began_at=981.0, seconds=30.0, exit_code=0, is_audit_clean=True)
     assert run == SeedRun(

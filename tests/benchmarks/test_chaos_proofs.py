@@ -252,7 +252,7 @@ def test_tokens_and_seconds_begin_with_the_first_step(tmp_path: Path) -> None:
     journal = Journal(ledger, 1, run="")
     for step in range(3):
         group = a_scored_group(a_rollout(a_prompt(str(step))))
-        journal.append(step, [group], [[0.5, -0.5]], weights="")
+        journal.append(step, [group], [[0.5, -0.5]])
     journal.close()
     first, *later = read_ledger(ledger).steps
     killed_at = [("redis", first["at"] - 1.0), ("learner", first["at"]), ("redis", later[-1]["at"] + 1.0)]

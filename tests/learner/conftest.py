@@ -27,6 +27,8 @@ def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChai
 
     yield make
     for chain in made:
+        if chain.publisher is not None:
+            chain.publisher.close()
         chain.journal.close()
 
 

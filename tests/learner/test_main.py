@@ -30,7 +30,7 @@ def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_
     run = make_run(tmp_path, learner={"steps": 1, "ranks": ranks, "device": "cpu"})
     run_owner = RunOwner(link, keys)
     journal = Journal(run.folder / "journal", run_owner.claim(0), run=run.name, facts={"start": None})
-    journal.append(0, [make_scored(make_prompt("0"), [1.0, 0.0])], [[0.5, -0.5]], weights="w")
+    journal.append(0, [make_scored(make_prompt("0"), [1.0, 0.0])], [[0.5, -0.5]])
     journal.close()
     link.client.hset(keys("run"), "version", 1)
     Status(run, link, keys, run_owner).end("finished", "", 1)

@@ -63,12 +63,11 @@ def test_two_steps_with_a_toy_of_each_seam(
     hands.append(Hands(chain))
     hands[0].start()
     transport = build_transport(chain.run, chain.link, chain.keys, fence=lambda: 1, mean_bytes=lambda: 0.0)
-    transport.start()
     backend = build_backend(chain.run, rank=0, world_size=1)
     trainer = make_trainer(chain, policy=backend, transport=transport)
     assert trainer.train() == FINISHED
     trainer.metrics.close()
-    transport.close()
+    trainer.publisher.close()
     assert weights_followed(chain) == ([2], [drop / "version-2" / "model.safetensors"])
     assert (drop / "receiver closed").exists()
 

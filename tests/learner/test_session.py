@@ -32,7 +32,7 @@ from learner.training.batch import Batch
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync import relay
 from tests.conftest import ROOT
-from tests.support.chain import FilePolicy, OneToken, make_run
+from tests.support.chain import FilePolicy, OneToken, TextWeights, make_run
 from tests.support.journals import groups
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
@@ -137,9 +137,7 @@ def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_a
         run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
     )
     for step in range(4):
-        journal.append(
-            step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="checksum"
-        )
+        journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]])
     journal.close()
     policy = SignalAt(2)
     assert train(Session(run, link), policy.stop, policy) == 0
@@ -283,7 +281,7 @@ def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
         run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
     )
     for step in range(steps):
-        journal.append(step, groups(f"{step}"), [[0.5, -0.5]], weights="checksum")
+        journal.append(step, groups(f"{step}"), [[0.5, -0.5]])
     journal.close()
 
     def load() -> Any:
@@ -352,10 +350,10 @@ def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_place
 def test_a_bug_fails_the_run_with_its_name(
     run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: FilePolicy, file: Path) -> None:
+    def fail(self: TextWeights, file: Path) -> None:
         raise KeyError("lm_head.weight")
 
-    monkeypatch.setattr(FilePolicy, "save_weights", fail)
+    monkeypatch.setattr(TextWeights, "save_weights", fail)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "reason") == "KeyError: 'lm_head.weight'"
 
@@ -438,7 +436,7 @@ def test_a_disk_that_is_full_at_the_end_hides_no_reason(
             refuse(path) if path.name == "status.tmp" else write_text(path, text, **options)
         ),
     )
-    monkeypatch.setattr(FilePolicy, "save_weights", refuse)
+    monkeypatch.setattr(TextWeights, "save_weights", refuse)
     monkeypatch.setattr("learner.reporting.metrics.Metrics.close", refuse)
     assert train(Session(run, link)) == 1
     assert told(link, keys, "status") == "failed"

@@ -24,11 +24,12 @@ from typing import Any
 import pytest
 
 from broker import connection
+from learner.groups import intake
 from learner.groups.buffer import GroupBuffer
 from learner.groups.intake import Intake
 from learner.groups.selection import Selection
 from learner.journal.writer import Journal
-from learner.trainer import TrainingLoop
+from learner.weight_sync.publisher import Publisher
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -68,14 +69,19 @@ def without_line(script: str, line: str, instead: str = "") -> Break:
 def retires_before_it_announces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slots are free before the next version is told."""
 
-    def commit(self: TrainingLoop, groups: Any) -> None:
-        self.journal.check_fence()
-        self.policy_version.announced = self.version
-        self.selection.commit(groups)
-        self.publisher.publish_again(self.policy, self.version)
-        self.feeder.wake()
+    announce = Publisher._announce
 
-    monkeypatch.setattr(TrainingLoop, "_commit", commit)
+    def tell_first(self: Publisher) -> None:
+        if self._last is not None:
+            self._tell(self._last.version)
+        announce(self)
+
+    monkeypatch.setattr(Publisher, "_announce", tell_first)
+
+
+def retires_what_it_has_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trained group that intake meets keeps no slot until its version is told."""
+    monkeypatch.setattr(intake, "keeps_its_slot", lambda *_, **__: False)
 
 
 def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +109,7 @@ def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 # What the issue names, in its order.
 RULES: dict[str, Break] = {
     "announce before retire": retires_before_it_announces,
+    "trained groups keep their slots": retires_what_it_has_trained_on,
     "the position compare": without_line(
         "issue", "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"
     ),

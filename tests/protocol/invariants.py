@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from learner.journal.ledger import TRAINED, Ledger, read_ledger, read_step
+from learner.journal.records import published_in
 from tests.protocol.redis_history import State
 
 # Scripts that only a learner calls, each with its fence.
@@ -37,6 +38,7 @@ class Bounds:
 
     groups_per_step: int
     max_lag: int
+    every: int = 1  # steps from one published version to the next
 
     @property
     def budget(self) -> int:
@@ -137,10 +139,10 @@ class Invariants:
             assert group.rollout.min_version >= group.rollout.prompt.floor, (
                 f"10: {group.group_id} is below its floor"
             )
-        announced = self._checksums.get(str(record["step"]))
-        assert announced in {None, record["weights"]}, (
-            f"step {record['step']} does not start from what was announced"
-        )
+        for version, checksum in published_in(record).items():
+            assert self._checksums.get(str(version), checksum) == checksum, (
+                f"step {record['step']} names other weights of version {version} than were announced"
+            )
 
     def _transition(self, before: State, now: State, command: str) -> None:
         announced = now.version

@@ -35,10 +35,9 @@ from learner.data.prompts import PromptSource
 from learner.groups import intake
 from learner.resume import history
 from learner.training.batch import Batch
-from learner.weight_sync.transport import SavedWeights
 from tests.protocol import strands
 from tests.protocol.strands import Clock, Process, Threading, park
-from tests.support.chain import OneToken
+from tests.support.chain import OneToken, TextWeights
 
 T = TypeVar("T")
 
@@ -74,9 +73,9 @@ class ChainPolicy:
         park("step")
         return {"loss": 0.0, "tokens": float(batch.num_tokens), "entropy": 0.5, "seconds": 0.1}
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_text(self.weights)
-        return SavedWeights.of(file)
+    def gather_weights(self) -> TextWeights:
+        park("gather")
+        return TextWeights(self.weights)
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)

@@ -25,7 +25,9 @@ from tests.protocol.world import World
 PICK = st.integers(0, 1_000_000)
 WORKER = st.tuples(st.sampled_from(sorted(NEXT)), st.sampled_from(NAMES))
 FAULTS = ("gives up", "fails", "wrong type", "renews", "is killed")  # of a worker that holds something
-BOUNDS = st.builds(Bounds, st.integers(1, 3), st.integers(0, 2))
+BOUNDS = st.integers(0, 2).flatmap(
+    lambda lag: st.builds(Bounds, st.integers(1, 3), st.just(lag), st.integers(1, lag + 1))
+)
 MOVES = st.sampled_from([1, 2, 3, 5, 8, 13, 21, 34, 60])
 BEGINS = st.sampled_from([0, 10, 25, 40, 70, 100])  # of a new learner: from not yet born to at work
 LEARNERS = 3  # at once

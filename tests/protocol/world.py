@@ -106,6 +106,7 @@ class World:
                 "steps": STEPS,
                 "samples_every": 0,
                 "checkpoint": {"every": 3, "keep": 2},
+                "weights": {"every": bounds.every},
             },
             evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0},
         )

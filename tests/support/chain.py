@@ -39,6 +39,7 @@ from learner.groups.selection import Selection
 from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 from learner.training.batch import Batch
+from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import SavedWeights
 
 
@@ -130,6 +131,7 @@ class Chain:
         self.version = PolicyVersion()
         self.evaluation = Evaluation(run, self.run_owner, self.journal, make_source(run))
         self.wanted = ""  # by an operator
+        self.publisher: Publisher | None = None  # of a trainer on it
         self.intake = Intake(
             run,
             self.run_owner,
@@ -237,6 +239,17 @@ def make_source(run: Run) -> PromptSource:
     return PromptSource(run, rows, "f", tokenizer, shuffle=False)
 
 
+class TextWeights:
+    """Gathered weights that are a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def save_weights(self, file: Path) -> SavedWeights:
+        file.write_text(self.text)
+        return SavedWeights.of(file)
+
+
 class FilePolicy:
     """A policy whose weights are the number of steps that it has done."""
 
@@ -250,9 +263,8 @@ class FilePolicy:
         self.steps += 1
         return {"loss": 0.0, "tokens": float(batch.loss_mask.sum()), "entropy": 0.5, "seconds": 0.1}
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_text(f"weights {self.steps}")
-        return SavedWeights.of(file)
+    def gather_weights(self) -> TextWeights:
+        return TextWeights(f"weights {self.steps}")
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)

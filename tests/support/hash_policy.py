@@ -9,7 +9,7 @@ from typing import Any
 
 from config.learner import LearnerConfig
 from learner.training.batch import Batch
-from learner.weight_sync.transport import SavedWeights
+from tests.support.chain import TextWeights
 
 
 class HashPolicy:
@@ -30,9 +30,8 @@ class HashPolicy:
         self.rows.append(batch.num_micro_batches)
         return {}
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_text(self.weights)
-        return SavedWeights.of(file)
+    def gather_weights(self) -> TextWeights:
+        return TextWeights(self.weights)
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)

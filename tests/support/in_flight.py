@@ -61,7 +61,7 @@ class InFlight:
         Status(chain.run, chain.link, chain.keys, chain.run_owner).begin(0)
         first = chain.issue(9, issued_at=self.began)
         trained = [self._scored(make_prompt(group_id, issued_at=self.began)) for group_id in first[:8]]
-        chain.journal.append(0, trained, [[0.5, -0.5]] * 8, weights="beef" * 16)
+        chain.journal.append(0, trained, [[0.5, -0.5]] * 8)
         (chain.run.folder / "metrics.jsonl").write_text(
             json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5}) + "\n"
         )

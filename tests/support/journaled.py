@@ -56,7 +56,7 @@ class JournaledRun:
                 truncated=settings.filters.truncated,
                 policy_version=step,
             )
-            journal.append(step, groups, advantages, weights=checksum)
+            journal.append(step, groups, advantages, published={step: checksum})
             self.policy.step(batch, settings)
             self.version = step + 1
             checksum = self._publish()
@@ -70,5 +70,5 @@ class JournaledRun:
     def _publish(self) -> str:
         file = published(self.run) / f"v{self.version:06d}" / "model.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
-        saved: SavedWeights = self.policy.save_weights(file)
+        saved: SavedWeights = self.policy.gather_weights().save_weights(file)
         return saved.checksum

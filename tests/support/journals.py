@@ -31,7 +31,7 @@ class Lives:
     def write(self, fence: int = 1, *, step: int = 0, ids: tuple[str, str] = ("0", "1")) -> Journal:
         """Return an incarnation of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
         journal = self.open(fence)
-        journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], weights="checksum")
+        journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], published={step: "checksum"})
         journal.end(
             {
                 f"{step}-dropped": Outcome(DROPPED, "zero_variance", 4),

@@ -13,7 +13,7 @@ from tools.audit.sums import Audit
 def train(journal: Journal, step: int, *ids: str) -> None:
     """Write a step down."""
     groups = [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ids]
-    journal.append(step, groups, [[0.5, -0.5]] * len(groups), weights="checksum")
+    journal.append(step, groups, [[0.5, -0.5]] * len(groups))
 
 
 def lay_out(chain: Chain) -> None:

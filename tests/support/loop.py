@@ -10,6 +10,7 @@ from broker import codec
 from broker.group_ids import ordinal_of
 from broker.keys import PROMPTS
 from learner.groups.feeder import Feeder
+from learner.groups.retirement import Retirement
 from learner.groups.selection import Selection
 from learner.groups.while_waiting import KeepAlive, Operator, WhileWaiting
 from learner.reporting.metrics import Metrics
@@ -65,13 +66,23 @@ def make_trainer(
         mean_bytes=chain.intake.mean_bytes,
     )
     operator = Operator(chain.run_owner, chain.journal, feeder)
+    keep_alive = KeepAlive(policy)
+    publisher = Publisher(
+        chain.run_owner,
+        transport or FilesystemTransport(chain.run),
+        check_fence=chain.journal.check_fence,
+        announced=Retirement(chain.run_owner, chain.journal.ledger, chain.version, wake=feeder.wake),
+        keep_alive=keep_alive,
+    )
+    publisher.start()
+    chain.publisher = publisher
     chain.selection = Selection(
         chain.run,
         chain.intake,
         chain.stop,
         wanted=lambda: operator.wanted,
         has_issued_all=lambda: feeder.has_issued_all,
-        while_waiting=WhileWaiting(feeder, operator, KeepAlive(policy)),
+        while_waiting=WhileWaiting(feeder, publisher, operator, keep_alive),
         set_state=chain.said.append,
     )
     return TrainingLoop(
@@ -84,7 +95,7 @@ def make_trainer(
         recovery=Recovery(chain.run, chain.intake, feeder, publish_status=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
-        publisher=Publisher(chain.run_owner, transport or FilesystemTransport(chain.run)),
+        publisher=publisher,
         start=Progress(version=0, first_row=0, fingerprint="f"),
         version=chain.version,
     )

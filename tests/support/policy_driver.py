@@ -69,7 +69,9 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             result = policy.step(replace(batch, advantages=infinite))
         case "draw":
             result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
-        case "save_checkpoint" | "save_weights" | "save_model" | "keep_alive":
+        case "save_weights":
+            result = policy.gather_weights().save_weights(Path(arguments[0]))
+        case "save_checkpoint" | "save_model" | "keep_alive":
             result = getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":
             try:

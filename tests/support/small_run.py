@@ -97,6 +97,6 @@ def _train(chain: Chain, step: int) -> None:
         assert hand_over(
             chain.link, chain.keys, chain.entry(group.group_id), SCORED, codec.encode_scored(group)
         )
-    chain.journal.append(step, groups, [[0.5, -0.5]] * SIZE, weights="beef" * 16)
+    chain.journal.append(step, groups, [[0.5, -0.5]] * SIZE)
     chain.announce(step + 1)
     chain.run_owner.retire(ids)

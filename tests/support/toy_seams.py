@@ -37,6 +37,17 @@ class ToyObjective:
         )
 
 
+class ToyWeights:
+    """Gathered weights that are bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def save_weights(self, file: Path) -> SavedWeights:
+        file.write_bytes(self._content)
+        return SavedWeights.of(file)
+
+
 class ToyBackend:
     """A model of one logit a token, on one rank, trained by hand."""
 
@@ -71,13 +82,12 @@ class ToyBackend:
     def divergences(self, batch: Batch) -> list[float]:
         return [0.0] * len(batch.prompts)  # it is its own reference
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_bytes(self._logits_V.detach().numpy().astype(np.float32).tobytes())
-        return SavedWeights.of(file)
+    def gather_weights(self) -> ToyWeights:
+        return ToyWeights(self._logits_V.detach().numpy().astype(np.float32).tobytes())
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        self.save_weights(folder / "logits")
+        self.gather_weights().save_weights(folder / "logits")
         (folder / "state.json").write_text(json.dumps({"fits": {}, "state": state}))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:

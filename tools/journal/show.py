@@ -46,7 +46,7 @@ def show_step(folder: Path, step: int) -> int:
         NotInJournal: there is no such step, or its payload can't be read.
     """
     ledger = open_journal(folder)
-    return _show(folder, _record(ledger, step), None)
+    return _show(folder, ledger, _record(ledger, step), None)
 
 
 def show_group(folder: Path, group_id: str) -> int:
@@ -63,7 +63,7 @@ def show_group(folder: Path, group_id: str) -> int:
             f"group {group_id} has no outcome in {folder / 'journal'}: it was never issued, or is on its way"
         )
     if outcome is not None and outcome.kind == TRAINED:
-        return _show(folder, _record(ledger, int(outcome.detail)), group_id)
+        return _show(folder, ledger, _record(ledger, int(outcome.detail)), group_id)
     if outcome is not None:
         _show_end(ledger, group_id, outcome)
         if outcome.kind == DEAD:  # `millrace dead show` has the letter
@@ -122,13 +122,15 @@ def _record(ledger: Ledger, step: int) -> Mapping[str, Any]:
     raise NotInJournal(f"there is no step {step}: the journal has {known}")
 
 
-def _show(folder: Path, record: Mapping[str, Any], group_id: str | None) -> int:
+def _show(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str | None) -> int:
     """Prints a step's groups, or the group that is asked for."""
     reading = Steps(folder, [record])
+    checksum = ledger.checksums.get(record["step"])
+    weights = f", from weights {checksum[:12]}" if checksum else ""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     sys.stdout.write(
         f"step {step_number(record)}: {len(record['ids'])} groups, {record['tokens']} tokens, written {at} by "
-        f"incarnation {record['fence']}, from weights {record['weights'][:12]}\n"
+        f"incarnation {record['fence']}{weights}\n"
     )
     for step, group, advantages in reading.groups():
         if group_id in {None, group.group_id}:

@@ -50,6 +50,7 @@ class Replay:
         self._journal = run.folder / "journal"
         self._ledger = ledger
         self._records = {step_number(record): record for record in ledger.steps}
+        self._checksums = ledger.checksums  # by version
         self._lives = IncarnationSettings(run, ledger)
         self._start: str | None = next(
             (incarnation.get("start") for incarnation in ledger.incarnations[:1]), None
@@ -160,10 +161,9 @@ class Replay:
         )
 
     def _recorded(self, version: int) -> str | None:
-        """Returns the checksum of a version: from the step that began with it, or from its file where there is one."""
-        if (next_step := self._records.get(version + 1)) is not None:
-            checksum: str = next_step["weights"]
-            return checksum
+        """Returns the checksum of a version: from the journal, or from its file where there is one."""
+        if version in self._checksums:
+            return self._checksums[version]
         file = published(self._run) / f"v{version:06d}" / "model.safetensors"
         return file_checksum(file) if file.is_file() else None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -52,80 +52,126 @@ def test_a_step_goes_only_if_the_rest_can_still_make_it(
 
 
 Rule = Callable[[int, list[int], list[int]], bool]
-State = tuple[tuple[int, bool], ...]  # of each group in flight: its age, version less floor; is it scored?
+Groups = tuple[
+    tuple[int, bool], ...
+]  # of each group without an outcome: its age, version less floor; is it scored?
 
 
-def oldest(state: State, size: int) -> State:
-    return tuple(sorted((group for group in state if group[1]), reverse=True)[:size])
+class State(NamedTuple):
+    """Where a run is, as far as lag goes: the version is taken as `max_lag`."""
+
+    groups: Groups = ()
+    behind: int = 0  # steps whose version is not announced: their groups keep their slots
+    under_way: int = -1  # steps since the version that is being published; -1: none is
+    since: int = 0  # steps since the last version that was given to the publisher
 
 
-def without(state: State, gone: State) -> State:
-    rest = list(state)
+def oldest(groups: Groups, size: int) -> Groups:
+    return tuple(sorted((group for group in groups if group[1]), reverse=True)[:size])
+
+
+def without(groups: Groups, gone: Groups) -> Groups:
+    rest = list(groups)
     for group in gone:
         rest.remove(group)
     return tuple(rest)
 
 
-def may_take(state: State, rule: Rule, size: int, lag: int) -> bool:
-    chosen = oldest(state, size)
+def may_take(groups: Groups, rule: Rule, size: int, lag: int) -> bool:
+    chosen = oldest(groups, size)
     return len(chosen) == size and rule(
-        lag, [lag - age for age, _ in state], [lag - age for age, _ in chosen]
+        lag, [lag - age for age, _ in groups], [lag - age for age, _ in chosen]
     )
 
 
-def successors(state: State, rule: Rule, size: int, lag: int) -> Iterator[State]:
-    """Yield every state that one issue, score, drop or death, or step leads to."""
-    if len(state) < (lag + 1) * size:
-        yield (*state, (0, False))
-    for group in set(state):
-        yield without(state, (group,))  # dropped, or dead
+def may_issue(state: State, size: int, lag: int) -> bool:
+    return len(state.groups) + state.behind * size < (lag + 1) * size
+
+
+def successors(state: State, rule: Rule, size: int, lag: int, every: int) -> Iterator[State]:
+    """Yield every state that one issue, score, drop or death, announcement, or step leads to."""
+    groups = state.groups
+    if may_issue(state, size, lag):
+        yield state._replace(groups=(*groups, (state.behind, False)))  # its floor is what is announced
+    for group in set(groups):
+        yield state._replace(groups=without(groups, (group,)))  # dropped, or dead
         if not group[1]:
-            yield (*without(state, (group,)), (group[0], True))
-    if may_take(state, rule, size, lag):
-        yield tuple((age + 1, scored) for age, scored in without(state, oldest(state, size)))
+            yield state._replace(groups=(*without(groups, (group,)), (group[0], True)))
+    if state.under_way >= 0:
+        yield state._replace(behind=state.under_way, under_way=-1)
+    is_due = state.since + 1 == every
+    if may_take(groups, rule, size, lag) and not (is_due and state.under_way >= 0):  # else it waits
+        yield State(
+            groups=tuple((age + 1, scored) for age, scored in without(groups, oldest(groups, size))),
+            behind=state.behind + 1,
+            under_way=0 if is_due else state.under_way + (state.under_way >= 0),
+            since=0 if is_due else state.since + 1,
+        )
 
 
-def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int) -> set[State]:
+def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int, every: int = 1) -> set[State]:
     """Return every state that can come about from an empty run, up to `oldest_age`."""
-    found: set[State] = {()}
-    todo: list[State] = [()]
+    found: set[State] = {State()}
+    todo = [State()]
     while todo:
-        for state in successors(todo.pop(), rule, size, lag):
-            ordered = tuple(sorted(state))
-            if ordered not in found and all(age <= oldest_age for age, _ in ordered):
+        for state in successors(todo.pop(), rule, size, lag, every):
+            ordered = state._replace(groups=tuple(sorted(state.groups)))
+            if ordered not in found and all(age <= oldest_age for age, _ in ordered.groups):
                 found.add(ordered)
                 todo.append(ordered)
     return found
 
 
-@pytest.mark.parametrize(("size", "lag"), list(itertools.product([1, 2], [0, 1, 2])))
-def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(size: int, lag: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "lag", "every"),
+    [(size, lag, every) for size in (1, 2) for lag in (0, 1, 2) for every in range(1, lag + 2)],
+)
+def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(
+    size: int, lag: int, every: int
+) -> None:
+    """A version is announced at any time behind its step, and only every nth is: the search is exhaustive."""
+
     def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
         return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
 
-    states = reachable(rule, size, lag, oldest_age=lag + 1)
+    states = reachable(rule, size, lag, oldest_age=lag + 1, every=every)
     assert len(states) >= 3
     for state in states:
-        assert all(age <= lag for age, _ in state), f"{state} has a group that can only be trained too late"
-        arrived = tuple((age, True) for age, _ in state)
-        assert len(state) < size or may_take(arrived, rule, size, lag), f"{state} never goes on"
+        assert all(age <= lag for age, _ in state.groups), f"{state} has a group that can only train too late"
+        arrived = tuple((age, True) for age, _ in state.groups)
+        goes_on = state.under_way >= 0 or may_issue(state, size, lag) or may_take(arrived, rule, size, lag)
+        assert goes_on, f"{state} never goes on"
+        if len(arrived) >= size:  # what has arrived waits for nobody but the publisher
+            assert may_take(arrived, rule, size, lag), f"{state} never trains"
+
+
+@pytest.mark.parametrize(("size", "lag"), [(1, 0), (1, 1), (2, 1)])
+def test_a_version_published_more_seldom_than_slots_last_stops_the_run(size: int, lag: int) -> None:
+    """So `learner.weights.every` above max_lag + 1 is refused."""
+
+    def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
+        return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
+
+    states = reachable(rule, size, lag, oldest_age=lag + 1, every=lag + 2)
+    assert any(not list(successors(state, rule, size, lag, lag + 2)) for state in states)
 
 
 @pytest.mark.parametrize(("size", "lag"), [(1, 1), (2, 1), (2, 2)])
 def test_the_budget_alone_does_not_bound_the_lag(size: int, lag: int) -> None:
     states = reachable(lambda version, slots, chosen: True, size, lag, oldest_age=lag + 5)
-    assert any(age == lag + 5 for state in states for age, _ in state)
+    assert any(age == lag + 5 for state in states for age, _ in state.groups)
 
 
 # ------------------------------------------------------------------------------------------------------ on a real Redis
 
 
 def commit(chain: Chain, version: int, ids: list[str]) -> None:
-    """What the trainer does after the step from `version`."""
+    """What the trainer and the publisher do after the step from `version`."""
     groups = [chain.buffer.groups[group_id] for group_id in ids]
-    chain.journal.append(version, groups, [[0.5, -0.5]] * len(ids), weights="w")
+    chain.journal.append(version, groups, [[0.5, -0.5]] * len(ids))
+    chain.buffer.discard(ids)
     chain.announce(version + 1)
-    chain.selection.commit(groups)
+    chain.run_owner.retire(ids)
 
 
 def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:

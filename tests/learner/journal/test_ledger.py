@@ -65,8 +65,8 @@ def test_everything_that_was_written_is_read(lives: Lives) -> None:
         "0-dead": Outcome(DEAD, "deadline"),
     }
     assert [
-        (step["step"], step["ids"], step["tokens"], step["weights"], step["fence"]) for step in ledger.steps
-    ] == [(0, ["0", "1"], 8, "checksum", 2)]
+        (step["step"], step["ids"], step["tokens"], step["published"], step["fence"]) for step in ledger.steps
+    ] == [(0, ["0", "1"], 8, [[0, "checksum"]], 2)]
     assert ledger.evaluations[0]["pass_rate"] == 0.25
     assert ledger.retries == {"0-dead": 1}
     assert [
@@ -358,7 +358,7 @@ def test_a_payload_of_another_schema_names_both(lives: Lives, monkeypatch: pytes
 
 
 def test_reading_the_journal_needs_no_torch(lives: Lives) -> None:
-    lives.open().append(0, groups("0"), [[0.5, -0.5]], weights="w")
+    lives.open().append(0, groups("0"), [[0.5, -0.5]])
     probe = textwrap.dedent(f"""
         import sys
         from pathlib import Path

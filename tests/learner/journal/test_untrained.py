@@ -44,7 +44,7 @@ def test_what_ended_is_read_back_with_its_kind_step_and_reason(lives: Lives) -> 
     journal = lives.open(1, config=ROOMY)
     drop(journal, "1", "2")
     trained = [make_scored(make_prompt("3"), [1.0, 0.0])]
-    journal.append(0, trained, [[0.5, -0.5]], weights="")
+    journal.append(0, trained, [[0.5, -0.5]])
     drop(journal, "4", reason="late")
     held_out = [make_scored(make_prompt(f"eval-1-{index}"), [1.0, None]) for index in (0, 1)]
     journal.evaluation(1, {"ids": ["eval-1-0", "eval-1-1"]}, held_out)
@@ -71,7 +71,7 @@ def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_
     writer.write(DROPPED, 0, later, ["late"] * 3)
     writer.write(EVALUATED, 5, [make_scored(make_prompt("eval-5-0"), [1.0, 1.0])], [""])
     writer.close()
-    journal.append(0, [later[0]], [[0.5, -0.5]], weights="")  # "1" trained, and "2" was dropped again
+    journal.append(0, [later[0]], [[0.5, -0.5]])  # "1" trained, and "2" was dropped again
     drop(journal, "2")
     journal.close()
     assert kept(lives.folder) == [("dropped", 2, "zero_variance", "2")]  # "3" and the round have no outcome

@@ -37,7 +37,7 @@ ADVANTAGES: list[list[float | None]] = [[0.5, -0.5]]
 def append(journal: Journal, step: int, *trained: ScoredGroup) -> None:
     """A step of one group, or of these."""
     chosen = trained or groups(str(step))
-    journal.append(step, chosen, ADVANTAGES * len(chosen), weights="w")
+    journal.append(step, chosen, ADVANTAGES * len(chosen))
 
 
 def name_of(descriptor: int) -> str:
@@ -54,7 +54,7 @@ def test_a_step_reads_back_as_it_was_given_without_its_text(lives: Lives) -> Non
     given = [make_scored(make_prompt(group_id), [1.0, None]) for group_id in "12"]
     advantages: list[list[float | None]] = [[0.5, None], [-0.25, None]]
     append(journal, 0)  # so that the second payload begins further on
-    journal.append(1, given, advantages, weights="w")
+    journal.append(1, given, advantages)
     read, read_advantages = read_step(lives.folder, read_ledger(lives.folder).steps[1])
     assert list(map(encode_scored_payload, read)) == [encode_scored_payload(silent(group)) for group in given]
     assert read_advantages == advantages

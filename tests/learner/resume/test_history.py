@@ -45,7 +45,7 @@ def begin(run: Run, *, steps: int = 0, **facts: Any) -> None:
     """A life that did so many steps."""
     journal = Journal(run.folder / "journal", 1, run=run.name, facts={"start": None, **facts})
     for step in range(steps):
-        journal.append(step, [make_scored(make_prompt(str(step)), [1.0, 0.0])], [[0.5, -0.5]], weights="w")
+        journal.append(step, [make_scored(make_prompt(str(step)), [1.0, 0.0])], [[0.5, -0.5]])
     journal.close()
 
 

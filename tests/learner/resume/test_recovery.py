@@ -330,9 +330,7 @@ def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_n
     chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     chain.journal.evaluation(0, {"ids": ["eval-0-0", "eval-0-1"], "pass_rate": 0.25, "samples": 4})
     for step in range(version):  # the life before: killed, and Redis is emptied
-        chain.journal.append(
-            step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]], weights="w"
-        )
+        chain.journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]])
     trainer = make_trainer(chain)
     trainer.policy_version.trained = version
     with hands_of(chain, hands):

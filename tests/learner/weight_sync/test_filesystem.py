@@ -13,7 +13,17 @@ from broker.protocol.run_owner import RunOwner
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import SavedWeights
-from tests.support.chain import Chain, FilePolicy, make_run
+from tests.support.chain import Chain, FilePolicy, TextWeights, make_run
+
+
+class Gathers:
+    """A source whose weights are these."""
+
+    def __init__(self, weights: TextWeights) -> None:
+        self.weights = weights
+
+    def gather_weights(self) -> TextWeights:
+        return self.weights
 
 
 def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
@@ -21,7 +31,7 @@ def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
     publisher = Publisher(chain.run_owner, transport)
     seen: list[list[str]] = []
 
-    class Looks(FilePolicy):
+    class Looks(TextWeights):
         def save_weights(self, file: Path) -> SavedWeights:
             seen.append(sorted(path.name for path in transport.folder.iterdir()))
             return super().save_weights(file)
@@ -29,7 +39,7 @@ def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
     leftover = transport.folder / "v000001.tmp"
     leftover.mkdir(parents=True)
     (leftover / "half").write_text("of a crash")
-    publisher.publish(Looks(), 1)
+    publisher.publish(Gathers(Looks("weights")), 1)
     assert seen == [["v000001.tmp"]]
     assert sorted(path.name for path in (transport.folder / "v000001").iterdir()) == ["model.safetensors"]
 
@@ -57,7 +67,7 @@ def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Pat
 
 
 def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain) -> None:
-    class Full(FilePolicy):
+    class Full(TextWeights):
         def save_weights(self, file: Path) -> SavedWeights:
             Path("/dev/full").write_bytes(b"weights")
             return super().save_weights(file)
@@ -65,5 +75,5 @@ def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain)
     transport = FilesystemTransport(chain.run)
     said = rf"^the weights of version 3 can't be written to {transport.folder}: No space left on device\. Make room"
     with pytest.raises(RunFailed, match=said):
-        Publisher(chain.run_owner, transport).publish(Full(), 3)
+        Publisher(chain.run_owner, transport).publish(Gathers(Full("weights")), 3)
     assert not (transport.folder / "v000003").exists()

@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Run:
 def test_the_json_has_the_audits_keys_and_kills_of_every_role(run: Run, link: RedisLink, keys: Keys) -> None:
     group = a_scored_group(a_rollout())
     journal = Journal(run.folder / "journal", 1, run=run.name)
-    journal.append(0, [group], [[0.5, -0.5]], weights="")
+    journal.append(0, [group], [[0.5, -0.5]])
     for version, rate in ((0, 0.25), (1, 0.75)):
         journal.evaluation(version, {"pass_rate": rate, "prompts": 4, "samples": 4, "missing": 0, "dead": 0})
     journal.close()

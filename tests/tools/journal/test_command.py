@@ -79,7 +79,7 @@ def run(make_run: MakeRun) -> Run:
         journal = Journal(run.folder / "journal", fence, run=run.name)
         for step in steps:
             trained = [group(str(2 * step)), group(str(2 * step + 1))]
-            journal.append(step, trained, [[0.25, None]] * 2, weights="beef" * 16)
+            journal.append(step, trained, [[0.25, None]] * 2, published={step: "beef" * 16})
         journal.close()
     journal = Journal(run.folder / "journal", 3, run=run.name)
     journal.end(

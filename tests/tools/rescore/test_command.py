@@ -75,7 +75,7 @@ def journaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             group = scorer.score(asyncio.run(sample(run, prompt_of(str(step)))), "w")
             assert group.rewards == (1.0, 0.0, 0.0, 0.0)
             journal = Journal(run.folder / "journal", step + 1, run=run.name)
-            journal.append(step, [group], [group_advantages(group.rewards, "none")], weights="w")
+            journal.append(step, [group], [group_advantages(group.rewards, "none")])
             journal.close()
     (run.folder / "config.yaml").write_text(to_yaml(run), encoding="utf-8")
     return runs_dir

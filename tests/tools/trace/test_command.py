@@ -164,7 +164,7 @@ def take_job(chain: Chain, job: str, worker: str) -> None:
 def train(chain: Chain, *group_ids: str, step: int = 0) -> None:
     """Let the learner take groups that were scored, as far as their record."""
     groups = [scored(make_prompt(group_id, issued_at=ISSUED)) for group_id in group_ids]
-    chain.journal.append(step, groups, [[0.25, None]] * len(groups), weights="checksum")
+    chain.journal.append(step, groups, [[0.25, None]] * len(groups))
 
 
 def test_a_prompt_that_nobody_has_taken_waits_for_a_generator(chain: Chain, trace: Trace) -> None:
@@ -614,7 +614,6 @@ def test_the_text_fits_100_columns_and_obeys_nobody(
             )
         ],
         [[0.25, None]],
-        weights="w",
     )
     told = trace("0", as_json=False)
     lines = told.out.splitlines()

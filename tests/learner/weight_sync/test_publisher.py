@@ -1,0 +1,299 @@
+"""New weights are published behind the next step, and what was trained on keeps its slots until they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker import codec
+from broker.errors import Fenced, RunFailed, WentBack
+from broker.messages import Announcement
+from learner.groups.retirement import Retirement
+from learner.trainer import FINISHED
+from learner.training.batch import Batch
+from learner.weight_sync import publisher as publishing
+from learner.weight_sync.filesystem import FilesystemTransport
+from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import Placed, WeightHandle
+from tests.learner.conftest import MakeChain
+from tests.support.chain import Chain, FilePolicy, TextWeights
+from tests.support.loop import Hands, make_trainer
+
+LIMIT_S = 20.0  # of whatever a test waits for
+
+
+class Held:
+    """A transport that holds each version up until it is let go; versions in `fails` fail instead."""
+
+    def __init__(self) -> None:
+        self.put_begun: list[int] = []
+        self.content: dict[int, str] = {}
+        self.fails: dict[int, Exception] = {}
+        self.go = threading.Event()
+
+    def start(self) -> None:
+        """Nothing runs beside it."""
+
+    def put(self, weights: WeightHandle, version: int) -> Placed:
+        assert isinstance(weights, TextWeights)
+        self.put_begun.append(version)
+        assert self.go.wait(LIMIT_S), "the test never let it go"
+        if version in self.fails:
+            raise self.fails.pop(version)
+        self.content[version] = weights.text
+        return Placed(path=f"v{version}", checksum=f"sum {version}", size_bytes=1)
+
+    def announced(self, announcement: Announcement) -> None:
+        """Nothing is removed."""
+
+    def close(self) -> None:
+        self.go.set()
+
+
+class Source:
+    """Weights that change at every step."""
+
+    def __init__(self) -> None:
+        self.now = "as loaded"
+
+    def gather_weights(self) -> TextWeights:
+        return TextWeights(self.now)
+
+
+@pytest.fixture
+def transport() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def told() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def publisher(chain: Chain, transport: Held, told: list[int]) -> Iterator[Publisher]:
+    made = Publisher(chain.run_owner, transport, announced=told.append)
+    made.start()
+    yield made
+    transport.go.set()
+    made.close()
+
+
+def announced(chain: Chain) -> list[int]:
+    """Return the versions that were announced since the chain's own, version 0."""
+    entries = chain.client.xrange(chain.keys("weights"))[1:]
+    return [codec.decode_announcement(fields).version for _, fields in entries]
+
+
+def test_the_caller_goes_on_while_a_version_is_written_and_it_holds_what_was_gathered(
+    chain: Chain, publisher: Publisher, transport: Held, told: list[int]
+) -> None:
+    source = Source()
+    source.now = "version 1"
+    publisher.begin(source, 1)
+    source.now = "half a step further"
+    assert (announced(chain), told) == ([], [])
+    transport.go.set()
+    publisher.settle()
+    assert (announced(chain), told, transport.content) == ([1], [1], {1: "version 1"})
+    assert publisher.take_checksums() == {1: "sum 1"}
+    assert publisher.take_checksums() == {}
+
+
+def test_a_version_waits_for_the_one_before_and_an_announced_version_is_not_published_again(
+    chain: Chain, publisher: Publisher, transport: Held
+) -> None:
+    source = Source()
+    publisher.begin(source, 1)
+    later = threading.Thread(target=publisher.begin, args=(source, 2))
+    later.start()
+    later.join(timeout=0.2)
+    assert later.is_alive(), "version 2 is gathered while version 1 is being written"
+    transport.go.set()
+    later.join(timeout=LIMIT_S)
+    publisher.settle()
+    publisher.begin(source, 2)
+    publisher.settle()
+    assert (transport.put_begun, announced(chain)) == ([1, 2], [1, 2])
+
+
+def test_a_version_that_takes_too_long_ends_the_run_and_is_named(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "LOOK_S", 0.01)
+    monkeypatch.setattr(publishing, "LIMIT_S", 0.05)
+    publisher.begin(Source(), 7)
+    with pytest.raises(RunFailed, match=r"version 7 of the weights.*learner\.weights"):
+        publisher.settle()
+
+
+@pytest.mark.parametrize("error", [RunFailed("the disk is full"), Fenced("a newer learner")])
+def test_what_fails_behind_the_step_is_raised_before_it_at_every_turn(
+    chain: Chain, publisher: Publisher, transport: Held, error: Exception
+) -> None:
+    transport.fails[1] = error
+    transport.go.set()
+    publisher.begin(Source(), 1)
+    for act in (
+        publisher.settle,
+        publisher.raise_failure,
+        publisher.rest,
+        lambda: publisher.begin(Source(), 2),
+    ):
+        with pytest.raises(type(error), match=str(error)):
+            act()
+    assert announced(chain) == []
+
+
+def test_a_redis_that_went_back_is_the_recoverys_business_which_publishes_again(
+    chain: Chain, publisher: Publisher, transport: Held, told: list[int]
+) -> None:
+    transport.fails[1] = WentBack("redis went back")
+    transport.go.set()
+    publisher.begin(Source(), 1)
+    with pytest.raises(WentBack):
+        publisher.settle()
+    publisher.rest()
+    publisher.raise_failure()
+    publisher.publish(Source(), 1)
+    publisher.publish(Source(), 1)  # the same Redis may have forgotten it once more
+    assert (announced(chain), told, transport.put_begun) == ([1, 1], [1, 1], [1, 1])
+
+
+def test_no_announcement_passes_a_fence(chain: Chain, transport: Held) -> None:
+    def fenced() -> None:
+        raise Fenced("a newer learner has the run")
+
+    transport.go.set()
+    publisher = Publisher(chain.run_owner, transport, check_fence=fenced)
+    publisher.start()
+    publisher.begin(Source(), 1)
+    with pytest.raises(Fenced):
+        publisher.settle()
+    publisher.close()
+    assert announced(chain) == []
+
+
+# ------------------------------------------------------------------------------------------------------- in the loop
+
+
+class Steps(FilePolicy):
+    """A policy that notes what is still out while it trains, and lets the transport go in its second step."""
+
+    def __init__(self, chain: Chain, transport: Held) -> None:
+        super().__init__()
+        self.chain = chain
+        self.transport = transport
+        self.slots: list[set[str]] = []
+
+    def step(self, batch: Batch, *rest: Any) -> dict[str, float]:
+        self.slots.append(self.chain.slots)
+        if len(self.slots) == 2:
+            assert self.transport.put_begun == [0, 1]
+            assert announced(self.chain) == [0]
+            self.transport.go.set()
+        return super().step(batch, *rest)
+
+
+def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_their_slots(
+    make_chain: MakeChain, hands: list[Hands]
+) -> None:
+    chain, transport = make_chain(learner={"steps": 3, "max_lag": 2}), Held()
+    transport.go.set()
+    policy = Steps(chain, transport)
+    hands.append(Hands(chain))
+    trainer = make_trainer(chain, policy=policy, transport=transport)
+    put = transport.put
+
+    def put_and_hold(weights: WeightHandle, version: int) -> Placed:
+        placed = put(weights, version)
+        if version == 0:  # the first one is waited for; what comes then is held up
+            transport.go.clear()
+        return placed
+
+    transport.put = put_and_hold  # type: ignore[method-assign]
+    hands[0].start()
+    assert trainer.train() == FINISHED
+    trainer.metrics.close()
+    trained = {record["step"]: set(record["ids"]) for record in chain.journal.ledger.steps}
+    assert trained[0] <= policy.slots[1], "a trained group has lost its slot before its version was announced"
+    assert not trained[1] & policy.slots[0] - policy.slots[1]
+    assert chain.slots == set()
+    assert announced(chain) == [0, 1, 2, 3]
+    assert chain.selection.breaches == 0
+
+
+@pytest.mark.parametrize(
+    ("every", "checkpoints", "rounds", "published"),
+    [
+        (1, 0, 0, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (3, 0, 0, [0, 3, 6, 7]),  # the last one is what the run is for
+        (3, 5, 0, [0, 3, 5, 6, 7]),
+        (3, 0, 4, [0, 3, 4, 6, 7]),
+    ],
+)
+def test_every_nth_version_is_published_and_those_that_somebody_names(
+    make_chain: MakeChain,
+    hands: list[Hands],
+    *,
+    every: int,
+    checkpoints: int,
+    rounds: int,
+    published: list[int],
+) -> None:
+    chain = make_chain(
+        learner={
+            "steps": 7,
+            "max_lag": 2,
+            "weights": {"every": every},
+            "checkpoint": {"every": checkpoints, "keep": 2},
+        },
+        evaluation={"every": rounds, "prompts": 1, "samples": 1},
+    )
+    hands.append(Hands(chain))
+    hands[0].start()
+    trainer = make_trainer(chain)
+    assert trainer.train() == FINISHED
+    trainer.metrics.close()
+    assert announced(chain) == published
+    assert chain.slots == set()
+    assert chain.selection.breaches == 0
+
+
+def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chain) -> None:
+    ids = chain.issue(4)
+    for group_id in ids:
+        chain.score(group_id)
+    chain.read()
+    for version, some in enumerate((ids[:2], ids[2:])):
+        groups = [chain.buffer.groups[group_id] for group_id in some]
+        chain.journal.append(version, groups, [[0.5, -0.5]] * 2)
+    woken: list[str] = []
+    retire = Retirement(
+        chain.run_owner, chain.journal.ledger, chain.version, wake=lambda: woken.append("feeder")
+    )
+    chain.intake.look_around()  # it meets trained groups, and leaves them their slots
+    assert chain.slots == set(ids)
+    chain.announce(1)
+    chain.version.announced = 0  # which `retire` notes
+    retire(1)
+    assert (chain.slots, chain.version.announced, woken) == (set(ids[2:]), 1, ["feeder"])
+    chain.announce(2)
+    chain.version.announced = 2
+    chain.intake.look_around()  # where the publisher's thread was cut off before it retired
+    assert chain.slots == set()
+
+
+def test_the_folder_of_a_version_is_there_when_it_is_announced(chain: Chain) -> None:
+    publisher = Publisher(chain.run_owner, FilesystemTransport(chain.run))
+    publisher.start()
+    publisher.begin(FilePolicy(), 3)
+    publisher.settle()
+    publisher.close()
+    folder = chain.run.folder.absolute() / "weights" / "v000003"
+    assert (folder / "model.safetensors").read_text() == "weights 0"
+    newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
+    assert newest.path == str(folder)
