@@ -72,7 +72,7 @@ KEYS: Final = {
     "seconds_wait": "of these: waiting for groups",
     "seconds_train": "training",
     "seconds_journal": "writing the journal",
-    "seconds_publish": "publishing the weights",
+    "seconds_publish": "gathering the weights, and waiting for the version before to be published",
     "seconds_evaluate": "waiting for a held-out round",
     "seconds_other": "everything else",
     "evaluations": "held-out rounds that ended: `version`, `pass_rate`, `mean_score`, `samples`, or why not: `reason`",

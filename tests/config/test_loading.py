@@ -285,6 +285,11 @@ def _merge(tree: dict[str, object], other: object) -> None:
             "learner.groups_in_flight=3",
             "learner.groups_in_flight=3 is less than one step of groups_per_step=64",
         ),
+        (
+            "learner.weights.every=6",
+            "learner.weights.every=6 is more than max_lag=4 allows: groups hold their slots until the weights that they "
+            "made are published, and those of 5 steps are all that may be in flight. At most 5",
+        ),
     ],
 )
 def test_a_wrong_value_says_what_was_expected(load: Load, word: str, expected: str) -> None:

@@ -71,6 +71,11 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
         case "save_weights":
             result = policy.gather_weights().save_weights(Path(arguments[0]))
+        case "step_behind_which_weights_are_saved":
+            file, *step = arguments
+            gathered = policy.gather_weights()
+            result = act(policy, "step", *step)
+            gathered.save_weights(Path(file))
         case "save_checkpoint" | "save_model" | "keep_alive":
             result = getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":

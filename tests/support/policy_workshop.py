@@ -61,7 +61,12 @@ class Workshop:
                 ["keep_alive"],
                 ["save_checkpoint", self.path(name, "checkpoint"), {"version": STEPS, "of": name}],
                 ["draw"],
-                *steps_from(STEPS, 1, tokens_per_micro_batch),
+                [
+                    "step_behind_which_weights_are_saved",
+                    self.path(name, "behind"),
+                    STEPS,
+                    tokens_per_micro_batch,
+                ],
                 ["save_weights", self.path(name, "later")],
             ],
         }

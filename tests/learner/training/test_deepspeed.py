@@ -265,6 +265,18 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
 
 @pytest.mark.parametrize(
     ("processes", "name"),
+    [("alone", "zero-0"), ("single", "bfloat16"), ("together", "zero-2"), ("split", "zero-3")],
+)
+def test_gathered_weights_stay_as_they_were_while_the_next_step_is_taken(
+    request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
+) -> None:
+    assert request.getfixturevalue(processes)
+    assert distance(workshop.weights(name, "behind"), workshop.weights(name)) == 0.0
+    assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("processes", "name"),
     [
         ("alone_again", "zero-1"),
         ("alone_again", "reference"),
