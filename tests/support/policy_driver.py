@@ -60,22 +60,20 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             result = policy.step(batch, learner)
         case "divergences":
             result = policy.divergences(make_batch(*arguments))
-        case "large_step":
-            batch = make_batch(*arguments)
-            result = policy.step(replace(batch, advantages=1000 * batch.advantages))
-        case "poisoned_step":
+        case "large_step" | "poisoned_step":
             batch = make_batch(*arguments)
             infinite = np.where(batch.loss_mask, np.inf, 0.0).astype(np.float32)
-            result = policy.step(replace(batch, advantages=infinite))
-        case "draw":
-            result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
-        case "save_weights":
-            result = policy.gather_weights().save_weights(Path(arguments[0]))
+            advantages = infinite if method == "poisoned_step" else 1000 * batch.advantages
+            result = policy.step(replace(batch, advantages=advantages))
         case "step_behind_which_weights_are_saved":
             file, *step = arguments
             gathered = policy.gather_weights()
             result = act(policy, "step", *step)
             gathered.save_weights(Path(file))
+        case "draw":
+            result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
+        case "save_weights":
+            result = policy.gather_weights().save_weights(Path(arguments[0]))
         case "save_checkpoint" | "save_model" | "keep_alive":
             result = getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":

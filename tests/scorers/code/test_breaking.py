@@ -13,6 +13,7 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import SandboxUnavailable
 from scorers.swe.scorer import SwePatch
+from tests.support.tried_again import score_of
 
 EVEN = "from solution import is_even\n" + "".join(
     f"def test_{n}():\n    assert {'' if n % 2 == 0 else 'not '}is_even({n})\n" for n in (2, 3, 4, 5)
@@ -65,7 +66,7 @@ def scorer() -> Iterator[CodeTests]:
 
 
 def judged(scorer: CodeTests, program: str, answer: dict[str, Any]) -> Score:
-    return scorer.score(f"```python\n{program}\n```", {"type": "code", "answer": answer})
+    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer})
 
 
 @pytest.mark.parametrize("left", [1, 24, 1000])

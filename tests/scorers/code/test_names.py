@@ -15,6 +15,7 @@ from scorers.code.rows import Harnessed, suite_of
 from scorers.code.scorer import CodeTests
 from tests.scorers.code.corpus.attacks_names import BORROWED, ZERO
 from tests.support.paths import DATA
+from tests.support.tried_again import score_of
 
 MBPP = DATA / "mbpp.jsonl"
 
@@ -33,7 +34,7 @@ def scorer() -> Iterator[CodeTests]:
 
 
 def value(scorer: CodeTests, program: str, answer: dict[str, Any]) -> float | None:
-    return scorer.score(f"```python\n{program}\n```", {"type": "code", "answer": answer}).value
+    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer}).value
 
 
 RIGHT = {

@@ -18,6 +18,7 @@ from scorers.code.scorer import RULES, CodeTests
 from scorers.sandbox.program import Language, Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tests.support.paths import DATA
+from tests.support.tried_again import score_of
 
 MBPP = DATA / "mbpp.jsonl"
 
@@ -38,7 +39,7 @@ def variant(scorer: CodeTests, *, credit: str | None = None, **options: Any) -> 
 def judged(
     scorer: CodeTests, program: str, answer: dict[str, Any], kind: str = "code", tag: str = "python"
 ) -> Score:
-    return scorer.score(f"Here:\n```{tag}\n{program}\n```\n", {"type": kind, "answer": answer})
+    return score_of(scorer, f"Here:\n```{tag}\n{program}\n```\n", {"type": kind, "answer": answer})
 
 
 SUM = "print(sum(map(int, open(0).read().split())))"

@@ -13,6 +13,7 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.support.sandbox.honest_answers import HONEST
 from tests.support.sandbox.tricks import ALWAYS, ATTACKS
+from tests.support.tried_again import score_of
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +33,14 @@ def hasty() -> Iterator[CodeTests]:
 
 def asserts(scorer: CodeTests, program: str, *tests: str, setup: str = "") -> Score:
     answer: dict[str, Any] = {"tests": list(tests), "setup": setup}
-    return scorer.score(f"```python\n{program}\n```", {"type": "code", "answer": answer})
+    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer})
 
 
 def functional(scorer: CodeTests, program: str, tests: str, prefix: str = "") -> Score:
-    return scorer.score(
-        f"```python\n{program}\n```", {"type": "code", "answer": {"functional": tests, "prefix": prefix}}
+    return score_of(
+        scorer,
+        f"```python\n{program}\n```",
+        {"type": "code", "answer": {"functional": tests, "prefix": prefix}},
     )
 
 

@@ -16,6 +16,7 @@ from scorers.sandbox.harness.remote import Remote, RemoteCallable
 from scorers.sandbox.program import SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox.with_numpy import lack_of_numpy, with_numpy
+from tests.support.tried_again import score_of
 
 ACTED_ON = (
     *("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__"),
@@ -91,7 +92,7 @@ def scorer(request: pytest.FixtureRequest) -> Iterator[CodeTests]:
 
 def judged(scorer: CodeTests, program: str, check: str) -> float | None:
     row = {"type": "code", "answer": {"tests": [f"assert {check}"]}}
-    return scorer.score(f"```python\n{program}\n```", row).value
+    return score_of(scorer, f"```python\n{program}\n```", row).value
 
 
 # Eight bytes that lie at the same address in both processes: the tests' numpy would read its own memory there.
