@@ -33,12 +33,14 @@ TITLES = {
     "logprob_memory": "The memory of a large vocabulary",
     "learner_step": "One optimizer step",
     "learner_step_large": "One optimizer step of a model of 50 million parameters",
+    "publishing": "Weights that are published behind the next step",
 }
 LONG = {
     "hanging",
     "beside_hanging",
     "learner_step_large",
     "logprob_memory",
+    "publishing",
 }  # minutes: only where it is asked for by name
 
 

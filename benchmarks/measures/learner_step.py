@@ -81,14 +81,14 @@ def measure(size: Size) -> list[Comparison]:
 
 def _compare(case: Case) -> Comparison:
     with tempfile.TemporaryDirectory() as folder:
-        run, groups = _prepared(Path(folder), case)
+        run, groups = prepared(Path(folder), case)
         torch.set_num_threads(case.threads)
         policy = DeepSpeedBackend(run, rank=0, world_size=1)
         layouts: tuple[Layout, ...] = ("padded", "packed")
         peers = {layout: PlainLearner(run, case, layout) for layout in layouts}
 
         def ours(number: int) -> float:
-            batch = _pack(run, groups, number, run.learner.tokens_per_micro_batch, by_length=True)
+            batch = packed(run, groups, number, run.learner.tokens_per_micro_batch, by_length=True)
             return policy.step(batch)["grad_norm"]
 
         def other(layout: Layout, number: int) -> float:
@@ -101,7 +101,7 @@ def _compare(case: Case) -> Comparison:
         parameters = sum(parameter.numel() for parameter in peers["padded"].model.parameters())
     if any(not math.isclose(norm, norms["ours"], rel_tol=TOLERANCE) for norm in norms.values()):
         raise RuntimeError(f"the first gradients have the norms {norms}: not all do the same work")
-    tokens = _pack(run, groups, 0, 1).num_tokens
+    tokens = packed(run, groups, 0, 1).num_tokens
     faster = min(peers, key=lambda layout: median(seconds[layout]))
     slower = next(layout for layout in peers if layout != faster)
     return Comparison(
@@ -149,10 +149,10 @@ class PlainLearner:
     def step(self, groups: Sequence[ScoredGroup], version: int) -> float:
         """Take a step on groups; return the gradient's norm before clipping."""
         if self._layout == "packed":
-            batch = _pack(self._run, groups, version, self._case.packed_tokens)
+            batch = packed(self._run, groups, version, self._case.packed_tokens)
             parts = [[part] for part in batch.micro_batches()]
         else:
-            batch = _pack(self._run, groups, version, 1)  # every sequence has a row to itself
+            batch = packed(self._run, groups, version, 1)  # every sequence has a row to itself
             rows = list(batch.micro_batches())
             at_once = self._case.padded_rows
             parts = [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
@@ -193,7 +193,7 @@ class PlainLearner:
         return -torch.where(padded("loss_mask")[:, 1:], gain_BT, 0.0).sum() / batch.num_tokens
 
 
-def _prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
+def prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
     """Return the run, with its model on the disk, and the groups of a step."""
     run = demo_run(
         folder,
@@ -254,7 +254,7 @@ def _made_up(number: int, lengths: Sequence[int]) -> ScoredGroup:
     return scored(SampledGroup(prompt=asked, completions=completions, generator="generator-0", seconds=1.0))
 
 
-def _pack(
+def packed(
     run: Run,
     groups: Sequence[ScoredGroup],
     version: int,
@@ -262,6 +262,7 @@ def _pack(
     *,
     by_length: bool = False,
 ) -> Batch:
+    """Pack groups as a step from `version` takes them."""
     advantages = [group_advantages(group.rewards, run.learner.advantage.scale) for group in groups]
     return pack(
         groups,
