@@ -31,6 +31,7 @@ AT_ONCE = 2
 SEARCH, SEARCH_SEEDS = 20_000, range(1, 6)  # a missing rule has to show in so many actions of one of these
 RULES = (
     "announce before retire",
+    "trained groups keep their slots",
     "the position compare",
     "the floor inside issue",
     "rule 3",
