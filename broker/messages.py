@@ -259,6 +259,6 @@ class Announcement:
 
     version: int
     path: str  # folder with model.safetensors
-    checksum: str  # sha256 of that file, hex
+    checksum: str  # of that file, hex, see `broker.checksums`
     size_bytes: int
     announced_at: float  # Unix seconds

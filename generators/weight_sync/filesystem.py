@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.errors import BadMessage
 from broker.messages import Announcement
 from generators.weight_sync.receiver import NotHere, Received, TooLarge, WeightReceiver
@@ -77,6 +77,6 @@ class FilesystemReceiver:
 
 
 def _check(file: Path, newest: Announcement) -> None:
-    found = file_checksum(file)
+    found = weights_checksum(file, like=newest.checksum)
     if found != newest.checksum:
-        raise BadMessage(f"{file}: sha256 {found[:12]}, announced {newest.checksum[:12]}")
+        raise BadMessage(f"{file}: checksum {found[:12]}, announced {newest.checksum[:12]}")

@@ -8,7 +8,6 @@ folder of this generator's own, hashed while it is written; the hash is the anno
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 import redis
 
 from broker import weight_chunks
+from broker.checksums import weights_digest
 from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
@@ -62,7 +62,7 @@ class RedisReceiver:
 
         Args:
             newest: the last announcement.
-            checksums: version -> sha256, of the last announcements.
+            checksums: version -> checksum, of the last announcements.
         Returns:
             The version, and its file, which `loaded` removes.
         Raises:
@@ -110,7 +110,7 @@ class RedisReceiver:
     def _read(self, manifest: Manifest, held: int) -> Path:
         """Write chunk after chunk to a file. A missing chunk means that a newer version replaces this one."""
         file = self._own_folder() / f"v{manifest.version:06d}.safetensors"
-        digest = hashlib.sha256()
+        digest = weights_digest()
         try:
             with file.open("wb") as stream:
                 for chunk in range(manifest.chunks):
@@ -133,7 +133,7 @@ class RedisReceiver:
         if digest.hexdigest() != manifest.checksum:
             self._complain(manifest)
             raise NotHere(
-                f"version {manifest.version} came through Redis with sha256 {digest.hexdigest()[:12]}, "
+                f"version {manifest.version} came through Redis with checksum {digest.hexdigest()[:12]}, "
                 f"announced {manifest.checksum[:12]}: it is put there again"
             )
         return file

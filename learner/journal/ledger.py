@@ -78,7 +78,7 @@ class Ledger:
 
     @property
     def checksums(self) -> dict[int, str]:
-        """The sha256 of the weights of each version that was published and is named by a later step."""
+        """The checksum of the weights of each version that was published and is named by a later step."""
         return {
             version: checksum for record in self.steps for version, checksum in published_in(record).items()
         }

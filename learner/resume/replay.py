@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
+from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from config.learner import KlConfig, LearnerConfig
@@ -208,15 +209,17 @@ def kl_after(
     return coefficient.state
 
 
-def weights_checksum(policy: TrainingBackend, scratch: Path) -> str:
-    """Return the sha256 of the weights as they are published.
+def checksum_now(policy: TrainingBackend, scratch: Path, *, like: str = "") -> str:
+    """Return the checksum of the weights as they are published.
 
     Args:
+        like: the checksum that it will be compared with, which may be of an older kind.
         scratch: folder for the file, made if it is not there; the caller removes it.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     file = scratch / "model.safetensors"
-    return policy.gather_weights().save_weights(file).checksum
+    saved = policy.gather_weights().save_weights(file)
+    return weights_checksum(file, like=like) if len(like) not in {0, len(saved.checksum)} else saved.checksum
 
 
 def _in_micro_batches_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:
@@ -277,7 +280,7 @@ def _read(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup], A
 
 
 def _compare(policy: TrainingBackend, record: Mapping[str, Any], recorded: str, scratch: Path) -> None:
-    checksum = weights_checksum(policy, scratch)
+    checksum = checksum_now(policy, scratch, like=recorded)
     if checksum != recorded:
         log.warning(
             "weights_differ step=%d now=%.12s recorded=%.12s: these steps are trained again with other "

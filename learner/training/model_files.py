@@ -7,7 +7,6 @@ a function here returns; the caller renames it into place.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from broker.checksums import weights_digest
 from config.run import ModelConfig
 from learner.journal.disk import sync, write_all
 from learner.weight_sync.transport import SavedWeights
@@ -102,7 +102,7 @@ def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> SavedWeights
         KeyError: a tensor is of a type that the format does not have.
     """
     ordered = sorted(tensors.items(), key=lambda item: (-_RANKS[item[1].dtype], item[0]))
-    digest = hashlib.sha256()
+    digest = weights_digest()
     with file.open("wb", buffering=0) as stream, ThreadPoolExecutor(1, "checksum") as beside:
         for block in _blocks(ordered):
             hashed = beside.submit(digest.update, block)  # while the disk is at work

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.messages import Announcement
 
 
@@ -18,13 +18,13 @@ from broker.messages import Announcement
 class SavedWeights:
     """What a file of weights holds; known when the file has been written, without reading it again."""
 
-    checksum: str  # sha256 of the file, hex
+    checksum: str  # XXH3 of the file, 128 bits, hex
     size_bytes: int
 
     @classmethod
     def of(cls, file: Path) -> SavedWeights:
         """Read a file for its checksum, where it was not hashed while it was written."""
-        return cls(checksum=file_checksum(file), size_bytes=file.stat().st_size)
+        return cls(checksum=weights_checksum(file), size_bytes=file.stat().st_size)
 
 
 class WeightHandle(Protocol):
@@ -52,7 +52,7 @@ class Placed:
     """The place of a version's weights, for the generators."""
 
     path: str  # what the announcement names: a folder with model.safetensors, or a handle that no folder has
-    checksum: str  # sha256 of that file, hex
+    checksum: str  # of that file, see `broker.checksums`
     size_bytes: int
 
 

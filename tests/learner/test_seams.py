@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from broker import codec
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.protocol.announcements import Announcements
 from config.custom import CustomClassError, CustomSection, build
@@ -73,8 +73,8 @@ def test_two_steps_with_a_toy_of_each_seam(
 
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert (newest.version, newest.path) == (2, str(drop / "version-2"))
-    assert newest.checksum == file_checksum(drop / "version-2" / "model.safetensors")
-    assert newest.checksum != file_checksum(drop / "version-0" / "model.safetensors")
+    assert newest.checksum == weights_checksum(drop / "version-2" / "model.safetensors")
+    assert newest.checksum != weights_checksum(drop / "version-0" / "model.safetensors")
     assert (drop / "closed").exists()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["step"] for line in lines] == [1, 2]

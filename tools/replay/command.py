@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.errors import Permanent
 from broker.private_redis import server
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.journal.records import step_number
-from learner.resume.replay import IncarnationSettings, read_batch, weights_checksum
+from learner.resume.replay import IncarnationSettings, checksum_now, read_batch
 from learner.training.checkpoint import Checkpoints, load, version_of
 from learner.weight_sync.version_folder import published
 from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
@@ -151,7 +151,7 @@ class Replay:
     def _verdict(self, version: int) -> tuple[str, str]:
         """Tells whether the policy's weights are those that the run had at `version`, and what they are."""
         expected = self._recorded(version)
-        now = weights_checksum(self._policy, self._scratch)
+        now = checksum_now(self._policy, self._scratch, like=expected or "")
         if expected is None:
             return "not compared", f"no checksum of version {version} is kept; it is {now[:12]}"
         return (
@@ -165,7 +165,7 @@ class Replay:
         if version in self._checksums:
             return self._checksums[version]
         file = published(self._run) / f"v{version:06d}" / "model.safetensors"
-        return file_checksum(file) if file.is_file() else None
+        return weights_checksum(file) if file.is_file() else None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

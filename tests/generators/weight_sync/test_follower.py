@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
@@ -279,11 +279,11 @@ def test_a_file_is_hashed_once_for_each_version(
 ) -> None:
     hashed: list[Path] = []
 
-    def recorded(file: Path) -> str:
+    def recorded(file: Path, *, like: str = "") -> str:
         hashed.append(file)
-        return file_checksum(file)
+        return weights_checksum(file, like=like)
 
-    monkeypatch.setattr(filesystem, "file_checksum", recorded)
+    monkeypatch.setattr(filesystem, "weights_checksum", recorded)
 
     async def body() -> None:
         async with following(link, keys, RecordingEngine()) as follower:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 
 from broker import weight_chunks
 from broker.connection import RedisLink
@@ -68,7 +69,7 @@ class LearnersMachine:
         here = Announcement(
             version=version,
             path=str(place),
-            checksum=hashlib.sha256(content).hexdigest(),
+            checksum=xxhash.xxh3_128(content).hexdigest(),
             size_bytes=SIZE,
             announced_at=0.0,
         )
@@ -256,7 +257,7 @@ def test_a_flipped_byte_is_refused_and_the_version_put_there_again(
     generator.ask()
     learner.link.client.setrange(learner.keys("weights:7:2"), 500, bytes([content_of(7)[2500] ^ 1]))
     with pytest.raises(
-        NotHere, match=r"version 7 came through Redis with sha256 .* announced .*: it is put ther"
+        NotHere, match=r"version 7 came through Redis with checksum .* announced .*: it is put ther"
     ):
         generator.fetch()
     assert generator.ask() == (7, content_of(7))

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from config.run import ModelConfig
 from learner.training.model_files import _TYPES, INDEX, in_parts, load_model, write_folder, write_safetensors
 from tests.support.tiny import write_tiny_model
@@ -59,7 +59,7 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
     )
     saved = write_safetensors(tensors, tmp_path / "ours")
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    assert saved.checksum == file_checksum(tmp_path / "theirs")
+    assert saved.checksum == weights_checksum(tmp_path / "theirs")
     assert saved.size_bytes == (tmp_path / "theirs").stat().st_size
 
 
