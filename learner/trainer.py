@@ -181,6 +181,9 @@ class TrainingLoop:
     def _publish_behind(self) -> None:
         """Gather the new version if it is to be published: the publisher announces it behind the next step."""
         if self._is_published(self.version):
+            self.selection.meter.hold(0.0, "publishing")
+            self.publisher.settle()
+            self.selection.meter.hold(1.0)
             self.publisher.begin(self.policy, self.version)
         self._clock.lap("publish")
 

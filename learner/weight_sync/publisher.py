@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.5
 SAY_EVERY_S = 10.0
 LIMIT_S = 1800.0  # for one version: a disk that hangs must not hold a run for ever
-END_S = 60.0  # for what is under way, when the learner ends
+END_S = 5.0  # for what is under way when a learner fails; one that ends by itself has waited for it
 
 
 class Publisher:
@@ -55,6 +55,7 @@ class Publisher:
         self._last: Announcement | None = None  # what was put there last
         self._announced: int | None = None  # the version that was announced last, as far as Redis remembers
         self._checksums: dict[int, str] = {}  # of the versions since `take_checksums`
+        self._noting = threading.Lock()
         self._under_way: tuple[WeightHandle, int] | None = None
         self._failure: BaseException | None = None
         self._wake = threading.Event()
@@ -123,11 +124,12 @@ class Publisher:
 
     def take_checksums(self) -> dict[int, str]:
         """Return the checksums of the versions that were put there since the last call."""
-        taken, self._checksums = self._checksums, {}
+        with self._noting:
+            taken, self._checksums = self._checksums, {}
         return taken
 
     def close(self) -> None:
-        """End the thread, which ends its version first, and the transport."""
+        """End the thread, which has a few seconds for its version, and the transport."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -163,7 +165,8 @@ class Publisher:
             size_bytes=placed.size_bytes,
             announced_at=time.time(),
         )
-        self._checksums[version] = placed.checksum
+        with self._noting:
+            self._checksums[version] = placed.checksum
 
     def _announce(self) -> None:
         """Announce what was put there last, and say so: before that no slot of its step may be free."""

@@ -27,7 +27,12 @@ from tools.run_view.flow import (
 )
 
 NOTHING = ""
-WAITS_FOR = {"late": "older groups", "round": "an evaluation round", "operator": "the operator"}
+WAITS_FOR = {
+    "late": "older groups",
+    "round": "an evaluation round",
+    "publishing": "the version before to be published, where learner.weights are put",
+    "operator": "the operator",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,7 +181,7 @@ def test_no_announcement_passes_a_fence(chain: Chain, transport: Held) -> None:
 
 
 class Steps(FilePolicy):
-    """A policy that notes what is still out while it trains, and lets the transport go in its second step."""
+    """A policy that notes what is still out while it trains, and lets the transport go behind its second step."""
 
     def __init__(self, chain: Chain, transport: Held) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class Steps(FilePolicy):
         if len(self.slots) == 2:
             assert self.transport.put_begun == [0, 1]
             assert announced(self.chain) == [0]
-            self.transport.go.set()
+            threading.Timer(0.2, self.transport.go.set).start()  # version 2 has to wait for it
         return super().step(batch, *rest)
 
 
@@ -219,6 +219,7 @@ def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_t
     assert trainer.train() == FINISHED
     trainer.metrics.close()
     trained = {record["step"]: set(record["ids"]) for record in chain.journal.ledger.steps}
+    assert chain.selection.meter.read()["wait_publishing_s"] > 0, "the wait for a version has a name"
     assert trained[0] <= policy.slots[1], "a trained group has lost its slot before its version was announced"
     assert not trained[1] & policy.slots[0] - policy.slots[1]
     assert chain.slots == set()
