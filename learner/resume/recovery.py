@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from broker.group_ids import is_training, order_of, retried
+from broker.group_ids import is_training, order_of, ordinal_of, retried, retry_of
 from config.run import Run
 from learner.groups.evaluation import version_of
 from learner.groups.feeder import Feeder
@@ -85,9 +85,11 @@ class Recovery:
     def _restore_cursor(self) -> None:
         """Restore the cursor: what has a slot was issued, and so were ended retries; `Retries` lets in the others.
 
-        A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand.
+        A `cursor` that Redis has brought back with the slots knows them all: somebody may have deleted it by hand. The
+        slot of a retry says nothing of the ordinals: into a Redis that was emptied it comes before they do.
         """
-        passed = max((order_of(group_id)[0] + 1 for group_id in self._run_owner.slots()), default=0)
+        slots = self._run_owner.slots()
+        passed = max((ordinal_of(group_id) + 1 for group_id in slots if not retry_of(group_id)), default=0)
         numbers = {
             base: number if self._journal.has(retried(base, number)) else number - 1
             for base, number in self._journal.ledger.retries.items()

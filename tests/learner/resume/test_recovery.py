@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.errors import WentBack
+from broker.group_ids import retried
 from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import bury
@@ -388,6 +389,28 @@ def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(
     issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
     assert issued == len(ledger.outcomes | dict.fromkeys(chain.slots))
     assert_nothing_is_lost(chain, steps=12)
+
+
+def test_a_retry_in_a_redis_that_was_emptied_moves_no_cursor_past_what_is_not_issued_yet(
+    make_chain: MakeChain,
+) -> None:
+    """The retry comes in before the ordinals do; a second recovery finds its slot, and group 2's number in its name."""
+    chain = make_chain(learner={"steps": 4})
+    trainer = make_trainer(chain)
+    dead = chain.issue(3)[2]
+    bury(chain.link, chain.keys, chain.entry(dead), reason="it failed")
+    chain.read()
+    chain.journal.retry(dead, 1)
+    chain.client.flushall()
+    trainer._recover()
+    trainer.feeder.insert([retried(dead, 1)])
+    assert trainer.feeder.turn()
+    assert chain.slots == {"2-r1"}
+    trainer._recover()
+    assert trainer.feeder.position == 0
+    while trainer.feeder.turn():
+        pass
+    assert chain.slots >= {"0", "1", "2-r1"}
 
 
 def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
