@@ -23,8 +23,13 @@ class Engine(Protocol):
         """Policy version that the next token will be sampled with; NO_VERSION before the first `load_weights`."""
         ...
 
+    @property
+    def room(self) -> int:
+        """Groups that the engine has use for at once; known when `start` has returned."""
+        ...
+
     async def start(self) -> None:
-        """Load the model's architecture and tokenizer. Raises RunFailed with what a person can do about it."""
+        """Load architecture and tokenizer, and no weights. Raises RunFailed with what a person can do about it."""
         ...
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:

@@ -27,6 +27,7 @@ from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.streams import Entry
+from config.run import Run
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
 from generators.weight_sync.build import build_receiver
@@ -40,12 +41,32 @@ LOOK_EVERY_S = 1.0
 GRACE_S = 15.0  # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
 
 
+def groups_at_once(run: Run, engine_room: int) -> int:
+    """Return how many groups a generator holds: what the run says, or what its engine has use for.
+
+    Where the run says nothing, a generator that came first must not take the whole budget: what waits in its engine
+    would be sampled at once by another.
+
+    Args:
+        run: the run, with its budget and the number of its generators.
+        engine_room: groups that keep the engine busy.
+    """
+    generators = run.generators
+    if generators.groups_in_flight is not None:
+        return generators.groups_in_flight
+    share = -(-run.budget // generators.count)
+    return max(1, min(engine_room, share))
+
+
 class Generator:
     """Runs one generator process.
 
     Args:
         name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
         stop: set by a signal: groups in flight are finished, and no new group is taken.
+    Attributes:
+        groups: handed over so far, and counted.
+        tokens: in these.
     """
 
     def __init__(self, joined: Joined, engine: Engine, name: str, stop: threading.Event) -> None:
@@ -59,11 +80,12 @@ class Generator:
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.turnstile = Turnstile()
+        self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: set[asyncio.Task[None]] = set()
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._began: dict[str, float] = {}  # groups that are being sampled -> Unix seconds of the beginning
-        self._groups = 0
-        self._tokens = 0
+        self.groups = 0
+        self.tokens = 0
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Sample until the run ends or `stop` is set. Returns the run's last state."""
@@ -74,6 +96,7 @@ class Generator:
         renewer = Renewer([self.prompts])
         heartbeat.set_state("starting the engine")
         await self.engine.start()
+        self._room = groups_at_once(self._run, self.engine.room)
         following = asyncio.create_task(self.follower.follow())
         try:
             state = await self._work(following, heartbeat)
@@ -90,7 +113,6 @@ class Generator:
     async def _work(self, following: asyncio.Task[None], heartbeat: Heartbeat) -> RunState:
         looked = 0.0
         state = RunState("", "")
-        most = self._run.generators.groups_in_flight
         while not self.stop.is_set():
             if following.done():
                 following.result()  # raises what ended it
@@ -99,7 +121,7 @@ class Generator:
                 state = await asyncio.to_thread(state_of, self.link, self.keys)
                 if state.has_ended:
                     break
-            room = most - len(self._tasks)
+            room = self._room - len(self._tasks)
             if room <= 0 or self.engine.version == NO_VERSION:
                 self._measure()
                 heartbeat.set_state("sampling" if room <= 0 else self.follower.state, **self._facts())
@@ -207,8 +229,8 @@ class Generator:
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
-        self._groups += counted
-        self._tokens += rollout.num_tokens * counted
+        self.groups += counted
+        self.tokens += rollout.num_tokens * counted
         self._meter.count(groups=counted, tokens=rollout.num_tokens * counted)
         log.debug(
             "sampled group=%s n=%d tokens=%d versions=%d-%d counted=%s took_s=%.2f",
@@ -250,7 +272,7 @@ class Generator:
 
     def _measure(self) -> None:
         """Tell the meter how much of this generator's room is taken."""
-        taken = sum(not task.done() for task in self._tasks) / self._run.generators.groups_in_flight
+        taken = sum(not task.done() for task in self._tasks) / self._room
         self._meter.hold(taken, "weights" if self.engine.version == NO_VERSION else "prompts")
 
     def _facts(self) -> dict[str, str]:
@@ -259,7 +281,8 @@ class Generator:
         return {
             "version": str(self.engine.version),
             "in_flight": str(len(self._tasks)),
-            "groups": str(self._groups),
-            "tokens": str(self._tokens),
+            "room": str(self._room),
+            "groups": str(self.groups),
+            "tokens": str(self.tokens),
             "began": began,
         }

@@ -57,6 +57,7 @@ class Process:
     version: str  # of the policy that it holds, or ""
     since: float  # Unix seconds when it came to that state
     queues: tuple[str, ...] = ()  # that a scorer serves
+    room: int = 0  # groups that a generator holds at most; 0: not said (yet)
     sums: Mapping[str, float] = field(default_factory=dict)  # of its `WorkMeter`; empty before it is ready
 
 
@@ -258,6 +259,7 @@ def _process(place: str, beat: Mapping[bytes, bytes]) -> Process:
         version=text.get("version", ""),
         since=float(text.get("since") or 0),
         queues=tuple(filter(None, text.get("queues", "").split(","))),
+        room=int(text.get("room") or 0),
         sums={name: float(text[name]) for name in COUNTERS & text.keys()} if "up_s" in text else {},
     )
 

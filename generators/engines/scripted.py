@@ -17,6 +17,7 @@ from config.generators import ScriptedEngineConfig
 from config.run import Run
 from generators.engine import NO_VERSION
 
+ROOM = 16  # groups at once, where the run names no number
 STOP_ID = 0  # NUL ends a completion: no text contains it
 
 
@@ -32,6 +33,11 @@ class ScriptedEngine:
     def version(self) -> int:
         """Policy version recorded with the next tokens."""
         return self._version
+
+    @property
+    def room(self) -> int:
+        """Groups at once; a script has no limit of its own."""
+        return ROOM
 
     async def start(self) -> None:
         """Load nothing."""

@@ -107,6 +107,40 @@ def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -
     asyncio.run(body())
 
 
+@pytest.mark.parametrize(
+    ("held", "count", "groups_per_step", "engine_room", "expected"),
+    [
+        (None, 1, 16, 64, 64),  # a budget of 80 groups, all of them for one
+        (None, 2, 16, 64, 40),  # half of the 80: what waits in one engine is not for the other
+        (None, 3, 16, 64, 27),
+        (None, 1, 16, 7, 7),
+        (None, 200, 16, 64, 1),
+        (100, 2, 16, 64, 100),  # as asked for
+    ],
+)
+def test_a_generator_holds_what_keeps_its_engine_busy_and_no_more_than_its_share(
+    *, held: int | None, count: int, groups_per_step: int, engine_room: int, expected: int
+) -> None:
+    run = make_run(
+        generators={"engine": {"type": "fake"}, "groups_in_flight": held, "count": count},
+        learner={"groups_per_step": groups_per_step, "max_lag": 4},
+    )
+    assert worker.groups_at_once(run, engine_room) == expected
+
+
+def test_the_heartbeat_says_how_many_groups_a_generator_holds(floor: Floor) -> None:
+    floor.run_config = make_run(
+        generators={"engine": {"type": "fake"}}, learner={"groups_per_step": 2, "max_lag": 2}
+    )
+
+    async def body() -> None:
+        floor.publish(0)
+        async with floor.generator(FloorEngine()) as (_, task):
+            await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
+
+    asyncio.run(body())
+
+
 def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
     async def body() -> None:
         floor.publish(0)

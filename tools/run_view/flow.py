@@ -156,8 +156,8 @@ def _change(before: Sums, now: Sums) -> Sums:
 
 def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str, ...]) -> Works:
     workers, places = len(pool), 1.0
-    if now.run is not None and stage == GENERATORS:
-        places = float(now.run.generators.groups_in_flight)
+    if stage == GENERATORS:
+        places = _places(pool, now)
     share = sum(member.share for member in pool) / workers
     rate = sum(member.per_second("groups") for member in pool)
     in_hand = share * workers * places
@@ -182,6 +182,13 @@ def _works(stage: str, pool: Sequence[_Member], now: Snapshot, queues: tuple[str
         tokens_a_second=sum(member.per_second("tokens") for member in pool),
         waits=waits,
     )
+
+
+def _places(pool: Sequence[_Member], now: Snapshot) -> float:
+    """Returns the groups that a generator holds at most, the mean over them; 1 where nobody has said a number yet."""
+    if rooms := [member.process.room for member in pool if member.process.room]:
+        return sum(rooms) / len(rooms)
+    return float((now.run and now.run.generators.groups_in_flight) or 1)
 
 
 def _each(pool: Sequence[_Member], unit: str) -> float:

@@ -55,6 +55,11 @@ class HfEngine:
         """Policy version of the weights in the model."""
         return self._version
 
+    @property
+    def room(self) -> int:
+        """Groups of one batch: more would wait here while another generator has nothing to do."""
+        return self._config.batch_groups
+
     async def start(self) -> None:
         """Build the architecture and load the tokenizer.
 

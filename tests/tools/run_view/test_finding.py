@@ -144,6 +144,33 @@ def test_whoever_comes_goes_or_begins_anew_is_measured_by_his_own_clock(
     assert (works.utilisation, works.groups_a_second) == (share, rate)
 
 
+@pytest.mark.parametrize(
+    ("rooms", "configured", "in_hand"),
+    [
+        ((12, 20), None, 16.0),  # half of the time of two, with 16 places on average
+        ((12, 12), 4, 12.0),  # what they say, and not what a configuration says that may be newer
+        ((0, 0), 4, 4.0),  # generators of an older version say nothing
+        ((0, 0), None, 1.0),
+    ],
+)
+def test_the_places_of_generators_are_those_that_they_say_they_have(
+    rooms: tuple[int, ...], configured: int | None, in_hand: float
+) -> None:
+    run = a_run()
+    run = run.model_copy(
+        update={"generators": run.generators.model_copy(update={"groups_in_flight": configured})}
+    )
+    now = look(
+        *(
+            replace(beat("generator", str(place), up_s=10, busy_s=5, groups=5), room=room)
+            for place, room in enumerate(rooms)
+        ),
+        run=run,
+    )
+    (works,) = flow(look(), now).works
+    assert works.in_hand == in_hand
+
+
 def test_scorers_of_other_queues_are_a_stage_of_their_own() -> None:
     now = look(
         beat("scorer", "1", ("code",), up_s=10, busy_s=10, groups=5),
