@@ -34,6 +34,10 @@ TITLES = {
     "learner_step": "One optimizer step",
     "learner_step_large": "One optimizer step of a model of 50 million parameters",
     "publishing": "Weights that are published behind the next step",
+    "vllm_worker": "A generator on vLLM beside vLLM alone",
+    "vllm_updates": "vLLM under new weights",
+    "vllm_updates_kept": "vLLM under new weights, behind the cache of older ones",
+    "vllm_head": "The type of the head: vLLM beside the learner",
 }
 LONG = {
     "hanging",
@@ -41,6 +45,10 @@ LONG = {
     "learner_step_large",
     "logprob_memory",
     "publishing",
+    "vllm_worker",
+    "vllm_updates",
+    "vllm_updates_kept",
+    "vllm_head",
 }  # minutes: only where it is asked for by name
 
 

@@ -57,6 +57,18 @@ class VllmEngineConfig(Section):
     """Longest prompt and completion together; unset: what the data and sampling sections allow."""
     max_num_seqs: int = Field(256, ge=1)
     """Completions sampled side by side."""
+    max_num_batched_tokens: int | None = Field(None, ge=1)
+    """Tokens of one forward pass: the rate at which prompts, and the KV cache after new weights, are computed.
+    Unset: vLLM's own number for work without a server, 16,384 on a GPU of 70 GB or more and 8,192 on others."""
+    new_weights: Literal["recompute", "keep_cache", "finish_first"] = "recompute"
+    """What becomes of completions under way when new weights come. `recompute`: they go on, after their KV cache is
+    computed again, so that each token is of one version alone. `keep_cache`: they go on at once, with the keys and
+    values of older versions behind new weights; the log-probabilities are those that were sampled from, and the
+    learner's differ (`mismatch_kl`). No later completion sees the old cache: prefix caching is off, and each completion
+    of a group computes the prompt. `finish_first`: they end, no other begins, and the update waits up to `finish_s`."""
+    finish_s: float = Field(60.0, gt=0)
+    """Seconds that `new_weights: finish_first` waits for completions under way; those that are left go on as with
+    `recompute`."""
     enforce_eager: bool = False
     """No CUDA graphs and no compilation: faster to start, slower to run."""
     start_timeout_s: float = Field(600.0, gt=0)
@@ -86,8 +98,9 @@ class GeneratorsConfig(Section):
     Unset: `vllm`, which wants a GPU, or on a CPU `kv_cache_mb`."""
     count: int = Field(1, ge=1)
     """Generators that `millrace up` starts. More can join and leave at any time."""
-    groups_in_flight: int = Field(16, ge=1)
-    """Groups that one generator holds at once.
-    Keep it near what the engine has room for: a held group is not shared."""
+    groups_in_flight: int | None = Field(None, ge=1)
+    """Groups that one generator holds at once; a held group is not shared. Unset: what keeps its engine busy, and at
+    most its share of the budget among `count` generators. Of vLLM that is twice what `max_num_seqs` and the KV cache
+    have room for, of `hf` `batch_groups`."""
     gpus: tuple[int, ...] = ()
     """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""

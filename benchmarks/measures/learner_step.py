@@ -23,12 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.comparison import Comparison, timed
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from benchmarks.rigs.groups import prompt as made_up_prompt
+from benchmarks.rigs.random_model import large_model, save_folder
 from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.learner import GrpoConfig
 from config.run import Run
@@ -215,26 +216,9 @@ def prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
             ]
         lengths = [[len(completion.token_ids) for completion in group] for group in sampled]
     if case.is_large:
-        run = run.model_copy(update={"model": run.model.model_copy(update={"path": _large_model(folder)})})
+        path = str(save_folder(large_model(), folder / "large"))
+        run = run.model_copy(update={"model": run.model.model_copy(update={"path": path})})
     return run, [_made_up(number, some) for number, some in enumerate(lengths)]
-
-
-def _large_model(folder: Path) -> str:
-    """Write a random Qwen2 of 50 million parameters, and return its folder."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=8192,
-        hidden_size=512,
-        intermediate_size=1536,
-        num_hidden_layers=14,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        max_position_embeddings=1024,
-        tie_word_embeddings=True,
-        dtype="float32",
-    )
-    Qwen2ForCausalLM(config).save_pretrained(folder / "large")
-    return str(folder / "large")
 
 
 def _made_up(number: int, lengths: Sequence[int]) -> ScoredGroup:

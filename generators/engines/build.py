@@ -24,14 +24,11 @@ def build_engine(run: Run) -> Engine:
     """
     config = run.generators.engine
     if lacks_model(run.model) and not isinstance(config, ScriptedEngineConfig):
-        what = (
-            "its config, tokenizer and weights"
-            if isinstance(config, VllmEngineConfig)
-            else "its config and tokenizer"
-        )
+        merges = run.learner.lora is not None and run.learner.lora.publish == "adapter"
+        what = "config, tokenizer and weights" if merges else "config and tokenizer"
         raise RunFailed(
             f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
-            f"{socket.gethostname()}. A generator reads {what} there: copy the folder from the learner's "
+            f"{socket.gethostname()}. A generator reads its {what} there: copy the folder from the learner's "
             "machine, or start where that path leads to one"
         )
     match config:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import TITLES
+from benchmarks.__main__ import LONG, TITLES
 from benchmarks.comparison import Comparison, Turn, as_table, take_turns
 from benchmarks.measures.journal import shares_of
 from benchmarks.proofs.demo_seeds import ENGINES, parse_seeds
@@ -88,7 +88,7 @@ def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert shown.returncode == 0, shown.stderr[-3000:]
-    for title in TITLES.values():
+    for title in (title for name, title in TITLES.items() if name not in LONG):
         assert f"### {title}" in shown.stdout
     rows = [
         line.strip("| ").split(" | ")

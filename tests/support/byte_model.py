@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from config.run import ModelConfig, Run
 STOP = "<|endoftext|>"
 VOCABULARY = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), STOP])}
 STOP_ID = VOCABULARY[STOP]
+TOLERANCE = 1e-3  # nats, fp32
 
 
 def random_model(*, seed: int, tied: bool = True) -> Qwen2ForCausalLM:
@@ -102,3 +104,13 @@ def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Compl
         -1, ids[0, len(prompt.token_ids) :, None]
     )
     return chosen[:, 0].numpy()
+
+
+def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Sequence[Completion]) -> None:
+    """Every token has the probability that transformers gives it under the version that its span names."""
+    assert len(group) == prompt.n
+    for completion in group:
+        for span in completion.policy_spans:
+            tokens = slice(span.first, span.first + span.count)
+            expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
+            np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)

@@ -147,6 +147,15 @@ PROOFS = {
     "test_an_older_replica_and_another_redis_in_its_place_cost_no_group": "prove-suite",
     "tests/e2e/test_stopping.py::test_a_run_is_paused_killed_changed_gone_on_with_and_drained": "prove-suite",
     "tests/generators/engines/vllm/test_death.py::test_a_generator_that_is_killed_takes_all_of_vllm_with_it": "prove-suite",
+    "tests/generators/engines/vllm/test_tensor_parallel.py::"
+    "test_two_workers_sample_and_update_as_one_and_come_back_after_a_death": "prove-suite",
+    "tests/generators/engines/vllm/test_kept_cache.py::"
+    "test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_block": "prove-suite",
+    **{
+        "tests/generators/engines/vllm/test_settings.py::"
+        f"test_what_a_gpu_would_run_is_resolved_without_one[{gpu}]": "prove-suite"
+        for gpu in ("A100", "4090")
+    },
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"

@@ -1,7 +1,8 @@
 """The engine on vLLM is for real runs. New weights are loaded in flight, and each token names its version.
 
 In: prompts from the worker's tasks, as many at once as the worker holds; vLLM batches them itself. Out: their
-completions, with spans. For new weights generation pauses, keeps its requests, clears its caches, loads, and goes on.
+completions, with spans. For new weights generation pauses, keeps its requests, loads, and goes on; what becomes of the
+requests' cache is `generators.engine.new_weights`.
 vLLM's engine core is another process. When it dies or stops answering, every caller gets `EngineDied` and the generator
 ends with an error. When the generator dies, however, so does the engine core (generators.engines.vllm.worker).
 
@@ -12,13 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import itertools
 import logging
 import os
-import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +33,14 @@ from config.run import Run
 from generators.chat import Chat, load_chat
 from generators.engine import NO_VERSION
 from generators.engines.vllm.environment import set_environment
+from generators.engines.vllm.features import check_features
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
+from generators.engines.vllm.settings import longest_sequence, resolve, room
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-    from vllm import CompletionOutput
+    from vllm import CompletionOutput, SamplingParams
+    from vllm.inputs import TokensInput
     from vllm.v1.engine.async_llm import AsyncLLM
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,6 @@ STALL_S = 120.0  # for an answer of the engine core, which it gives between two 
 PING_EVERY_S = 5.0
 SHUTDOWN_S = 3.0  # for vLLM's processes to end by themselves
 NO_FILE = "No such file"  # what safetensors says; vLLM hands a worker's error on as text alone
-CPU_BLOCK_SIZE = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
 
 
 class VllmEngine:
@@ -57,7 +58,7 @@ class VllmEngine:
     def __init__(self, run: Run, config: VllmEngineConfig) -> None:
         self._run = run
         self._config = config
-        self._max_model_len = config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
+        self._max_model_len = longest_sequence(run, config)
         self._version = NO_VERSION
         self._parts: _Parts | None = None
         self._control = asyncio.Lock()  # a weight update or a ping, not both
@@ -68,11 +69,24 @@ class VllmEngine:
         """Policy version of the weights in the engine."""
         return self._version
 
+    @property
+    def room(self) -> int:
+        """Groups that keep the engine busy, by the KV cache that vLLM has found memory for."""
+        if self._parts is None:
+            raise RuntimeError("room before start(): vLLM has not measured its memory")
+        cache_tokens = self._parts.engine.vllm_config.cache_config.kv_cache_size_tokens
+        return room(
+            cache_tokens=cache_tokens or 0,
+            sequence_tokens=self._max_model_len,
+            max_num_seqs=self._config.max_num_seqs,
+            group_size=self._run.sampling.group_size,
+        )
+
     async def start(self) -> None:
-        """Start vLLM's processes on the model's folder and wait until they answer.
+        """Start vLLM's processes for the model, without its weights, and wait until they answer.
 
         Raises:
-            RunFailed: model, tokenizer or vLLM's settings are unusable, or `start_timeout_s` has passed.
+            RunFailed: model, tokenizer, vLLM or its settings are unusable, or `start_timeout_s` has passed.
         """
         from generators.engines.hf.model import build_skeleton
 
@@ -81,8 +95,7 @@ class VllmEngine:
         skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
         await asyncio.to_thread(_import_vllm, self._config)
         keeper = Keeper(
-            lambda: _launch(self._run, self._config, self._max_model_len),
-            lambda engine: engine.shutdown(timeout=SHUTDOWN_S),
+            lambda: _launch(self._run, self._config), lambda engine: engine.shutdown(timeout=SHUTDOWN_S)
         )
         keeper.start()
         try:
@@ -120,10 +133,11 @@ class VllmEngine:
         return await parts.line.get(self._generate(prompt, parts), what="sampling")
 
     async def load_weights(self, file: Path, version: int) -> None:
-        """Replace the weights between two tokens of the groups that are being sampled.
+        """Replace the weights between two tokens of the groups that are being sampled, or after them (`finish_first`).
 
-        The KV cache is recomputed with the new weights, so that each log-probability belongs to the one version that
-        its span names.
+        With `recompute` and `finish_first` the KV cache is computed again with the new weights, so that each
+        log-probability belongs to the one version that its span names. With `keep_cache` it belongs to that version
+        behind keys and values of the spans before.
 
         Raises:
             RunFailed: the file's names or shapes are not the model's; the old weights stay.
@@ -147,8 +161,12 @@ class VllmEngine:
     async def _update(self, parts: _Parts, file: Path, version: int) -> None:
         """Pause generation, have the workers load `file`, and go on."""
         async with self._control:
+            if self._config.new_weights == "finish_first":
+                await self._let_finish(parts)
             await parts.line.get(
-                parts.engine.pause_generation(mode="keep", clear_cache=True),
+                parts.engine.pause_generation(
+                    mode="keep", clear_cache=self._config.new_weights != "keep_cache"
+                ),
                 limit_s=UPDATE_S,
                 what="pausing for new weights",
             )
@@ -162,6 +180,23 @@ class VllmEngine:
             finally:
                 if not parts.line.is_cut:
                     await parts.line.get(parts.engine.resume_generation(), limit_s=UPDATE_S, what="resuming")
+
+    async def _let_finish(self, parts: _Parts) -> None:
+        """Begin no completion any more, and wait at most `finish_s` seconds for those that vLLM has begun."""
+        limit_s = self._config.finish_s
+        finishing = asyncio.create_task(parts.engine.pause_generation(mode="wait", clear_cache=False))
+        try:
+            await parts.line.get(
+                asyncio.wait({finishing}, timeout=limit_s),
+                limit_s=limit_s + UPDATE_S,
+                what="waiting for completions under way",
+            )
+            if finishing.done():
+                await parts.line.get(_result_of(finishing), what="waiting for completions under way")
+            else:
+                log.info("not_finished after_s=%.0f: the rest goes on under the new weights", limit_s)
+        finally:
+            finishing.cancel()  # the pause that follows takes its place
 
     async def close(self) -> None:
         """End vLLM's processes; groups that are being sampled get an error."""
@@ -198,29 +233,13 @@ class VllmEngine:
                     await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
 
     async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
-        from vllm import SamplingParams
         from vllm.exceptions import VLLMClientError
-        from vllm.inputs import tokens_input
-        from vllm.sampling_params import RequestOutputKind
 
-        # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
-        # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
-        params = SamplingParams(
-            n=prompt.n,
-            temperature=prompt.temperature,
-            max_tokens=prompt.max_tokens,
-            stop_token_ids=sorted(parts.chat.stop_token_ids),
-            logprobs=0,
-            flat_logprobs=True,
-            detokenize=False,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )  # logprobs=0: of the sampled token and no other
+        tokens, params = as_request(prompt, parts.chat.stop_token_ids)
         request_id = f"{prompt.group_id}-{next(self._request)}"
         final = None
         try:
-            async for output in parts.engine.generate(
-                tokens_input(prompt.token_ids.tolist()), params, request_id
-            ):
+            async for output in parts.engine.generate(tokens, params, request_id):
                 final = output
         except VLLMClientError as error:
             raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
@@ -241,6 +260,27 @@ class _Parts:
     watch: asyncio.Task[None]
 
 
+def as_request(prompt: Prompt, stop_token_ids: Collection[int]) -> tuple[TokensInput, SamplingParams]:
+    """Return what vLLM is asked for a group: its tokens, and how they are sampled."""
+    from vllm import SamplingParams
+    from vllm.inputs import tokens_input
+    from vllm.sampling_params import RequestOutputKind
+
+    # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
+    # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
+    params = SamplingParams(
+        n=prompt.n,
+        temperature=prompt.temperature,
+        max_tokens=prompt.max_tokens,
+        stop_token_ids=sorted(stop_token_ids),
+        logprobs=0,
+        flat_logprobs=True,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )  # logprobs=0: of the sampled token and no other
+    return tokens_input(prompt.token_ids.tolist()), params
+
+
 def _import_vllm(config: VllmEngineConfig) -> None:
     """Set the environment, then import vLLM, which takes long.
 
@@ -258,54 +298,21 @@ def _import_vllm(config: VllmEngineConfig) -> None:
             "or set generators.engine.type=hf, which needs none"
         )
     set_environment(config, on_cpu=on_cpu)
-    importlib.import_module("vllm.v1.engine.async_llm")
+    check_features()
 
 
-def _launch(run: Run, config: VllmEngineConfig, max_model_len: int) -> AsyncLLM:
-    """Start vLLM's processes; blocks until they have loaded the model.
+def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
+    """Start vLLM's processes; blocks until they have built the model.
 
     Raises:
         RunFailed: vLLM would compute the logits in another type than the learner.
     """
-    import torch
-    from vllm import AsyncEngineArgs
-    from vllm.config import WeightTransferConfig
-    from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.executor import Executor
 
     from generators.engines.vllm import worker
 
-    section = run.model
-    token = section.hf_token.get_secret_value() if section.hf_token else None
-    vllm_config = AsyncEngineArgs(
-        model=section.path,
-        revision=section.revision,
-        hf_token=token,
-        trust_remote_code=section.trust_remote_code,
-        dtype=section.dtype,
-        hf_overrides={"head_dtype": section.head_dtype},
-        skip_tokenizer_init=True,
-        load_format="safetensors",  # any other file of weights is a pickle, which may run code
-        seed=secrets.randbits(31),  # the default is the same in every generator
-        generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
-        logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
-        tensor_parallel_size=config.tensor_parallel,
-        gpu_memory_utilization=config.gpu_memory_utilization,
-        kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
-        block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
-        max_model_len=max_model_len,
-        max_num_seqs=config.max_num_seqs,
-        enforce_eager=config.enforce_eager,
-        disable_log_stats=True,
-        weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
-        worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
-    ).create_engine_config()
-    if section.head_dtype == "float32" and vllm_config.model_config.head_dtype is not torch.float32:
-        raise RunFailed(
-            "vLLM can't compute this model's logits in float32 on this platform, as the learner does; set "
-            "model.head_dtype=model"
-        )
+    vllm_config = resolve(run, config)
     os.environ[worker.GENERATOR_PID] = str(os.getpid())
     executor = worker.executor_for(Executor.get_class(vllm_config))
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
@@ -329,6 +336,11 @@ async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: 
         if workers == 1 and NO_FILE in str(error) and not await asyncio.to_thread(file.exists):
             raise FileNotFoundError(f"{file} is gone") from error
         raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
+
+
+async def _result_of(task: asyncio.Task[None]) -> None:
+    """Raise what ended a task, as if it had been awaited."""
+    task.result()
 
 
 def _completions(prompt: Prompt, outputs: Sequence[CompletionOutput], chat: Chat) -> tuple[Completion, ...]:

@@ -63,12 +63,20 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
 
         vLLM's layerwise reload puts each layer back into checkpoint form first. Loading without that step fails where a
         kernel has repacked a weight: every linear layer on a CPU in float32.
+
+        Raises:
+            RuntimeError: a weight was not in the file, and the model holds parts of two versions.
         """
         model: Any = self.model
         with safe_open(update_info.path, framework="pt") as stored, torch.no_grad():
             initialize_layerwise_reload(model)
-            model.load_weights(_tensors(stored))
+            wanted = _weights(model)
+            loaded: set[str] | None = model.load_weights(_tensors(stored))  # a few models don't say
             finalize_layerwise_reload(model, self.model_config)  # type: ignore[no-untyped-call]
+        if loaded is not None and (
+            left_out := wanted - loaded
+        ):  # they keep what they had: at first, random numbers
+            raise RuntimeError(f"the file has no weights for {', '.join(sorted(left_out))}")
         if current_platform.is_cpu():
             _repack_output_layer(model)
 
@@ -83,6 +91,21 @@ def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
     """Read one tensor at a time, in the order of the file: two copies of the model need not fit in memory."""
     for name in stored.offset_keys():  # type: ignore[no-untyped-call]
         yield name, stored.get_tensor(name)  # type: ignore[no-untyped-call]
+
+
+def _weights(model: torch.nn.Module) -> set[str]:
+    """Name the parameters that a file has to fill. A tied output layer has its values from the embedding."""
+    tied = {
+        f"{name}."
+        for name, module in model.named_modules()
+        if isinstance(module, ParallelLMHead) and _is_tied(model)
+    }
+    return {name for name, _ in model.named_parameters() if not name.startswith(tuple(tied))}
+
+
+def _is_tied(model: torch.nn.Module) -> bool:
+    config: Any = getattr(model, "config", None)
+    return bool(getattr(config, "tie_word_embeddings", False))
 
 
 def _repack_output_layer(model: torch.nn.Module) -> None:

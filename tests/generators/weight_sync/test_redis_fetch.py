@@ -24,6 +24,7 @@ from broker.messages import Announcement
 from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
 from config.generators import HfEngineConfig, VllmEngineConfig
+from config.learner import LearnerConfig
 from config.run import Run
 from generators.engines.build import build_engine
 from generators.weight_sync import follower as weights
@@ -444,17 +445,28 @@ def test_a_disk_without_room_ends_the_generator_with_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("engine", "needs"),
+    ("engine", "learner", "needs"),
     [
-        (HfEngineConfig(), "its config and tokenizer there"),
-        (VllmEngineConfig(), "its config, tokenizer and weights there"),
+        (HfEngineConfig(), {}, "its config and tokenizer there"),
+        (VllmEngineConfig(), {}, "its config and tokenizer there"),
+        (VllmEngineConfig(), {"lora": {"rank": 8}}, "its config and tokenizer there"),
+        (
+            VllmEngineConfig(),
+            {"lora": {"rank": 8, "publish": "adapter"}},
+            "its config, tokenizer and weights there",
+        ),
     ],
 )
 def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_copy(
-    engine: HfEngineConfig | VllmEngineConfig, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: HfEngineConfig | VllmEngineConfig,
+    learner: dict[str, Any],
+    needs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = make_engine_run(Path("my/own/model"), engine)
+    run = run.model_copy(update={"learner": LearnerConfig.model_validate(learner)})
     with pytest.raises(RunFailed) as caught:
         build_engine(run)
     assert f"there is no folder {Path.cwd()}/my/own/model on {socket.gethostname()}" in str(caught.value)

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.support.descendants import descendants
 from tests.support.paths import ROOT
 from tests.support.waiting import is_running, wait_until_gone
 
@@ -51,17 +51,3 @@ def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) 
     finally:
         for pid in filter(is_running, family):
             os.kill(pid, signal.SIGKILL)  # not to stay until the machine is switched off
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """Names of the processes below `pid`."""
-    parents: dict[int, int] = {}
-    names: dict[int, str] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {child: names[child] for child in found - {pid}}

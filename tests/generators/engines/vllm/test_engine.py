@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -29,6 +29,7 @@ from config.scorer_kinds import JudgeConfig, RubricConfig
 from generators.engine import NO_VERSION
 from generators.engines.hf import model as hf_model
 from generators.engines.vllm import engine as vllm_engine
+from generators.engines.vllm import settings as vllm_settings
 from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.liveness import EngineDied, Lifeline
 from scorers import api
@@ -38,10 +39,10 @@ from tests.support.byte_model import (
     STOP,
     STOP_ID,
     VOCABULARY,
+    assert_agrees,
     make_prompt,
     make_run,
     random_model,
-    reference_logprobs,
     save_weights,
 )
 from tests.support.judging import GRADED, JUDGED, Judging, answers
@@ -60,7 +61,6 @@ pytestmark = [
 CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
 MAX_TOKENS = 300
 CONTEXT = 4096  # tokens of prompt and completion: room for what a judge is asked
-TOLERANCE = 1e-3  # nats, fp32
 
 Group = tuple[Completion, ...]
 
@@ -121,16 +121,6 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     served.close()
 
 
-def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Group) -> None:
-    """Every token has the probability that transformers gives it under the version that its span names."""
-    assert len(group) == prompt.n
-    for completion in group:
-        for span in completion.policy_spans:
-            tokens = slice(span.first, span.first + span.count)
-            expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
-            np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)
-
-
 @pytest.mark.timeout(300)  # the first test of the session pays for the start
 def test_logprobs_agree_with_transformers(served: Served) -> None:
     model = random_model(seed=1)
@@ -158,7 +148,7 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     fresh = make_prompt(
         "1+2=" * 10, seed=9
     )  # longer than a block of the cache: shorter ones are never found there
-    assert len(fresh.token_ids) > vllm_engine.CPU_BLOCK_SIZE
+    assert len(fresh.token_ids) > vllm_settings.CPU_BLOCK_SIZE
     [group] = served.sample(fresh)
     assert_agrees(models, fresh, group)
 
@@ -173,6 +163,39 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     spans = [completion.policy_spans for group in groups for completion in group]
     crossed = [[span.version for span in of_one] == [before, served.version] for of_one in spans]
     assert sum(crossed) >= len(crossed) / 2  # the others had stopped before, or had not begun
+    for prompt, old_group in zip(in_flight, groups, strict=True):
+        assert_agrees(models, prompt, old_group)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("finish_s", "crossing"), [(60.0, False), (0.2, True)])
+def test_completions_under_way_may_end_before_new_weights_come(
+    served: Served, monkeypatch: pytest.MonkeyPatch, *, finish_s: float, crossing: bool
+) -> None:
+    """Those that vLLM has begun end under the old version, unless they take too long; no other begins meanwhile."""
+    config = CONFIG.model_copy(update={"new_weights": "finish_first", "finish_s": finish_s})
+    monkeypatch.setattr(served.engine, "_config", config)
+    old, new = random_model(seed=20), random_model(seed=21)
+    served.load(old)
+    before, file = served.version, served.file(new)
+    models = {before: old, served.version: new}
+    in_flight = [make_prompt("1+2=", seed=i, max_tokens=MAX_TOKENS) for i in range(4)]
+    later = make_prompt("7" * 40, seed=9)
+
+    async def body() -> tuple[list[Group], Group]:
+        tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
+        await asyncio.sleep(0.3)
+        loading = asyncio.create_task(served.engine.load_weights(file, served.version))
+        await asyncio.sleep(0.05)  # the pause has been asked for
+        behind = asyncio.create_task(served.engine.sample(later))
+        await loading
+        return await asyncio.gather(*tasks), await behind
+
+    groups, group = served.loop.run(body())
+    assert_agrees({served.version: new}, later, group)
+    spans = [completion.policy_spans for group in groups for completion in group]
+    assert any(len(of_one) > 1 for of_one in spans) == crossing
+    assert {of_one[0].version for of_one in spans} == {before}
     for prompt, old_group in zip(in_flight, groups, strict=True):
         assert_agrees(models, prompt, old_group)
 
@@ -252,6 +275,72 @@ def test_a_file_that_vanishes_behind_the_check_is_loaded_all_the_same(
     prompt = make_prompt("1+2=")
     [group] = served.sample(prompt)
     assert_agrees({served.version: newer}, prompt, group)
+
+
+class PausedCore:
+    """An engine core that notes how it is paused, and whose completions take so many seconds more."""
+
+    def __init__(self, ends_s: float) -> None:
+        self.ends_s = ends_s
+        self.pauses: list[tuple[str, bool]] = []
+        self.is_paused = False
+
+    async def pause_generation(self, *, mode: str, clear_cache: bool) -> None:
+        self.pauses.append((mode, clear_cache))
+        if mode == "wait":
+            await asyncio.sleep(self.ends_s)
+        self.is_paused = True
+
+    async def start_weight_update(self) -> None:
+        assert self.is_paused
+
+    async def update_weights(self, _request: object) -> None:
+        assert self.is_paused
+
+    async def finish_weight_update(self, *, weight_version: str) -> None:
+        assert weight_version == "3"
+
+    async def resume_generation(self) -> None:
+        self.is_paused = False
+
+
+@pytest.mark.parametrize(
+    ("new_weights", "ends_s", "pauses"),
+    [
+        ("recompute", 0, [("keep", True)]),
+        ("keep_cache", 0, [("keep", False)]),
+        ("finish_first", 0, [("wait", False), ("keep", True)]),
+        (
+            "finish_first",
+            60,
+            [("wait", False), ("keep", True)],
+        ),  # too long: they are kept, and go on afterwards
+    ],
+)
+def test_new_weights_find_completions_under_way_as_the_run_says(
+    *,
+    new_weights: str,
+    ends_s: float,
+    pauses: list[tuple[str, bool]],
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"weights")
+    config = CONFIG.model_copy(update={"new_weights": new_weights, "finish_s": 0.05})
+    core = PausedCore(ends_s)
+
+    async def body() -> None:
+        engine = VllmEngine(make_run(tiny_model, config), config)
+        engine._parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)  # type: ignore[assignment]
+        await engine.load_weights(file, 3)
+        assert engine.version == 3
+
+    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, _file: None)
+    asyncio.run(body())
+    assert core.pauses == pauses
+    assert not core.is_paused
 
 
 class TwoWorkers:
@@ -399,6 +488,13 @@ def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
         served.sample(refused)
     [group] = served.sample(make_prompt("1+2="))
     assert len(group) == 4
+
+
+@pytest.mark.timeout(300)
+def test_the_room_follows_from_the_cache_that_vllm_has_found(served: Served) -> None:
+    """64 MiB of keys and values in fp32: 2 layers x 2 x 32 x 4 bytes a token make 131,072; 64 of 4,096 would not fit."""
+    assert served.vllm.vllm_config.cache_config.kv_cache_size_tokens == 64 * 2**20 // (2 * 2 * 32 * 4)
+    assert served.engine.room == 2 * 32 // 8
 
 
 def test_sampling_without_weights_is_refused(tiny_model: Path) -> None:

@@ -1,0 +1,92 @@
+"""This module resolves a run's configuration into vLLM's own, and counts the groups that there is room for.
+
+In: a `Run` and its engine's section. Out: vLLM's configuration, as the platform of this machine completes it. Runs in
+the generator's process, for generators.engines.vllm.engine, before any process is started. What vLLM would compute
+otherwise than the learner does is refused here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from broker.errors import RunFailed
+from config.generators import VllmEngineConfig
+from config.run import Run
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+
+CPU_BLOCK_SIZE: Final = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
+HELPINGS: Final = (
+    2  # of what is sampled side by side: a completion that ends is followed by one that waits in vLLM
+)
+
+
+def longest_sequence(run: Run, config: VllmEngineConfig) -> int:
+    """Return the tokens of the longest prompt and its completion."""
+    return config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
+
+
+def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
+    """Have vLLM complete its configuration for this machine; no process is started.
+
+    Raises:
+        RunFailed: vLLM would compute the logits in another type than the learner.
+    """
+    import torch
+    from vllm import AsyncEngineArgs
+    from vllm.config import WeightTransferConfig
+    from vllm.platforms import current_platform
+    from vllm.usage.usage_lib import UsageContext
+
+    from generators.engines.vllm import worker
+
+    section = run.model
+    found = AsyncEngineArgs(
+        model=section.path,
+        revision=section.revision,
+        hf_token=section.hf_token.get_secret_value() if section.hf_token else None,
+        trust_remote_code=section.trust_remote_code,
+        dtype=section.dtype,
+        hf_overrides={"head_dtype": section.head_dtype},
+        skip_tokenizer_init=True,
+        load_format="dummy",  # nothing is sampled before `load_weights`: the model's own weights are not read
+        seed=secrets.randbits(31),  # the default is the same in every generator
+        generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
+        logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
+        tensor_parallel_size=config.tensor_parallel,
+        gpu_memory_utilization=config.gpu_memory_utilization,
+        kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
+        block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
+        # A block is found by its tokens alone, so a later prompt would find blocks that an older version filled.
+        enable_prefix_caching=False
+        if config.new_weights == "keep_cache"
+        else None,  # None: where the model can
+        max_model_len=longest_sequence(run, config),
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+        enforce_eager=config.enforce_eager,
+        disable_log_stats=True,
+        weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
+        worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
+    ).create_engine_config(UsageContext.LLM_CLASS)  # without a context a batch has 2,048 tokens on any GPU
+    if section.head_dtype == "float32" and found.model_config.head_dtype is not torch.float32:
+        raise RunFailed(
+            "vLLM can't compute this model's logits in float32 on this platform, as the learner does; set "
+            "model.head_dtype=model"
+        )
+    return found
+
+
+def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_size: int) -> int:
+    """Return how many groups keep an engine busy: `HELPINGS` of those that it samples side by side.
+
+    Args:
+        cache_tokens: what the KV cache holds.
+        sequence_tokens: of the longest prompt and its completion.
+        max_num_seqs: completions that vLLM samples side by side at most.
+        group_size: completions of a group.
+    """
+    side_by_side = min(max_num_seqs, max(1, cache_tokens // sequence_tokens))
+    return -(-HELPINGS * side_by_side // group_size)

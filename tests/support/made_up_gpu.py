@@ -1,0 +1,104 @@
+"""A program that resolves the engine's settings as on a GPU that is made up, and prints what came of them as JSON.
+
+In: the model's folder, the GPU's name, its memory in GiB, its compute capability, fields of the engine's section as
+JSON. vLLM's CPU build carries the Python half of its platform for CUDA: what that half asks of the driver is answered
+here, and the library that it imports for its kernels is an empty module. No kernel runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from config.generators import VllmEngineConfig
+from config.run import Run
+from tests.support.byte_model import make_run
+
+GIB = 2**30
+
+
+def pretend(name: str, memory_gib: int, capability: str) -> None:
+    """Have vLLM see eight such GPUs in place of this machine's platform."""
+    import generators.engines.vllm.worker  # noqa: F401 - while it finds this machine's kernels
+
+    sys.modules.setdefault("vllm._C_stable_libtorch", ModuleType("vllm._C_stable_libtorch"))
+    import vllm.config.vllm
+    import vllm.platforms
+    from vllm.platforms.cuda import CudaPlatformBase
+    from vllm.platforms.interface import DeviceCapability
+
+    class MadeUpPlatform(CudaPlatformBase):
+        """Answers what the driver would be asked."""
+
+        @classmethod
+        def get_device_capability(cls, device_id: int = 0) -> DeviceCapability:
+            del device_id
+            major, minor = map(int, capability.split("."))
+            return DeviceCapability(major, minor)
+
+        @classmethod
+        def get_device_name(cls, device_id: int = 0) -> str:
+            del device_id
+            return name
+
+        @classmethod
+        def get_device_total_memory(cls, device_id: int = 0) -> int:
+            del device_id
+            return memory_gib * GIB
+
+        @classmethod
+        def device_count(cls) -> int:
+            return 8
+
+        @classmethod
+        def num_compute_units(cls, device_id: int = 0) -> int:
+            del device_id
+            return 132
+
+        @classmethod
+        def is_fully_connected(cls, physical_device_ids: list[int]) -> bool:
+            del physical_device_ids
+            return True
+
+        @classmethod
+        def log_warnings(cls) -> None:
+            pass
+
+    vllm.platforms._current_platform = MadeUpPlatform()  # type: ignore[assignment]
+    vllm.config.vllm.HAS_TRITON = True  # type: ignore[attr-defined] # vLLM asks whether Triton can compile, which takes a driver
+
+
+def report(run: Run, config: VllmEngineConfig) -> dict[str, object]:
+    """Resolve, and say what matters."""
+    from vllm.v1.executor import Executor
+
+    from generators.engines.vllm.settings import resolve
+
+    found = resolve(run, config)
+    return {
+        "v2_model_runner": found.use_v2_model_runner,
+        "async_scheduling": found.scheduler_config.async_scheduling,
+        "max_num_batched_tokens": found.scheduler_config.max_num_batched_tokens,
+        "max_num_seqs": found.scheduler_config.max_num_seqs,
+        "prefix_caching": found.cache_config.enable_prefix_caching,
+        "head_dtype": str(found.model_config.head_dtype),
+        "dtype": str(found.model_config.dtype),
+        "logprobs_mode": found.model_config.logprobs_mode,
+        "load_format": str(found.load_config.load_format),
+        "cuda_graphs": str(found.compilation_config.cudagraph_mode),
+        "executor": Executor.get_class(found).__name__,
+    }
+
+
+if __name__ == "__main__":
+    folder, gpu, memory, capability, engine = sys.argv[1:]
+    os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    section = VllmEngineConfig.model_validate(json.loads(engine))
+    pretend(gpu, int(memory), capability)
+    run = make_run(Path(folder), section, max_tokens=1024, context=2048)
+    run = run.model_copy(update={"model": run.model.model_copy(update={"dtype": "bfloat16"})})
+    sys.stdout.write(json.dumps(report(run, section)) + "\n")
