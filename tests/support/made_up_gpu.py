@@ -7,6 +7,7 @@ here, and the library that it imports for its kernels is an empty module. No ker
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -18,13 +19,15 @@ from config.run import Run
 from tests.support.byte_model import make_run
 
 GIB = 2**30
+KERNELS = "vllm._C_stable_libtorch"  # of the build for GPUs; its platform imports them
 
 
 def pretend(name: str, memory_gib: int, capability: str) -> None:
     """Have vLLM see eight such GPUs in place of this machine's platform."""
     import generators.engines.vllm.worker  # noqa: F401 - while it finds this machine's kernels
 
-    sys.modules.setdefault("vllm._C_stable_libtorch", ModuleType("vllm._C_stable_libtorch"))
+    if importlib.util.find_spec(KERNELS) is None:
+        sys.modules[KERNELS] = ModuleType(KERNELS)
     import vllm.config.vllm
     import vllm.platforms
     from vllm.platforms.cuda import CudaPlatformBase

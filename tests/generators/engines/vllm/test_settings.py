@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -41,9 +40,6 @@ def on(gpu: tuple[str, str, str], model: Path, **section: Any) -> dict[str, Any]
     return resolved
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("vllm.platforms.cuda") is None, reason="this vLLM has no platform for CUDA"
-)
 @pytest.mark.parametrize(
     ("gpu", "section", "expected"),
     [
