@@ -71,6 +71,10 @@ class VllmEngineConfig(Section):
     `recompute`."""
     enforce_eager: bool = False
     """No CUDA graphs and no compilation: faster to start, slower to run."""
+    load_format: Literal["dummy", "safetensors"] = "dummy"
+    """What vLLM starts with; nothing is sampled before the learner's first version, which replaces it. `dummy`: random
+    numbers, no file is read. `safetensors`: the model's own weights, for a model of which vLLM keeps something that is
+    in no version's file; with `dummy` the generator refuses such a model at its first version, and names the layer."""
     start_timeout_s: float = Field(600.0, gt=0)
     """Seconds that the engine may take to start."""
 

@@ -52,6 +52,8 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "vllm.distributed.weight_transfer.base:WeightTransferUpdateRequest": ("update_info",),
     "vllm.model_executor.model_loader.reload:initialize_layerwise_reload": ("model",),
     "vllm.model_executor.model_loader.reload:finalize_layerwise_reload": (),
+    "vllm.model_executor.model_loader.reload.layerwise:get_layerwise_info": ("layer",),
+    "vllm.model_executor.layers.attention:is_deferred_attention_layer": (),
     "vllm.model_executor.layers.vocab_parallel_embedding:ParallelLMHead": (),
     # Start, settings and processes.
     "vllm:AsyncEngineArgs": (

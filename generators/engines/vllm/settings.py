@@ -51,7 +51,7 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
         dtype=section.dtype,
         hf_overrides={"head_dtype": section.head_dtype},
         skip_tokenizer_init=True,
-        load_format="dummy",  # nothing is sampled before `load_weights`: the model's own weights are not read
+        load_format=config.load_format,
         seed=secrets.randbits(31),  # the default is the same in every generator
         generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
         logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature

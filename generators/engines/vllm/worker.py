@@ -21,8 +21,10 @@ from safetensors import safe_open
 from torch import Tensor
 from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
 from vllm.distributed.weight_transfer.base import WeightTransferInitInfo, WeightTransferUpdateInfo
+from vllm.model_executor.layers.attention import is_deferred_attention_layer
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+from vllm.model_executor.model_loader.reload.layerwise import get_layerwise_info
 from vllm.platforms import current_platform
 from vllm.v1.executor import Executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
@@ -30,6 +32,7 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from broker.processes import die_with_parent
 
+DUMMY = "dummy"  # vLLM's load format that reads no file
 BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
 GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # environment: the process that starts the engine core
 
@@ -65,18 +68,18 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
         kernel has repacked a weight: every linear layer on a CPU in float32.
 
         Raises:
-            RuntimeError: a weight was not in the file, and the model holds parts of two versions.
+            RuntimeError: the file has nothing for a layer, which would keep the random numbers that it was built with.
         """
         model: Any = self.model
         with safe_open(update_info.path, framework="pt") as stored, torch.no_grad():
             initialize_layerwise_reload(model)
-            wanted = _weights(model)
-            loaded: set[str] | None = model.load_weights(_tensors(stored))  # a few models don't say
+            model.load_weights(_tensors(stored))
+            left_out = _left_out(model, self.model_config)
             finalize_layerwise_reload(model, self.model_config)  # type: ignore[no-untyped-call]
-        if loaded is not None and (
-            left_out := wanted - loaded
-        ):  # they keep what they had: at first, random numbers
-            raise RuntimeError(f"the file has no weights for {', '.join(sorted(left_out))}")
+        if left_out and self.vllm_config.load_config.load_format == DUMMY:  # else they are the model's own
+            raise RuntimeError(
+                f"no weights of {', '.join(left_out)} are in the file: they would be random numbers"
+            )
         if current_platform.is_cpu():
             _repack_output_layer(model)
 
@@ -93,19 +96,32 @@ def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
         yield name, stored.get_tensor(name)  # type: ignore[no-untyped-call]
 
 
-def _weights(model: torch.nn.Module) -> set[str]:
-    """Name the parameters that a file has to fill. A tied output layer has its values from the embedding."""
-    tied = {
-        f"{name}."
-        for name, module in model.named_modules()
-        if isinstance(module, ParallelLMHead) and _is_tied(model)
-    }
-    return {name for name, _ in model.named_parameters() if not name.startswith(tuple(tied))}
+def _left_out(model: torch.nn.Module, model_config: Any) -> list[str]:
+    """Name the layers with weights of their own that the file had nothing for, by vLLM's own count of numbers loaded.
+
+    A tied output layer has its weights from the embedding, and the scales of attention layers are vLLM's.
+    """
+    config = model_config.hf_config
+    is_tied = any(getattr(one, "tie_word_embeddings", False) for one in (config, config.get_text_config()))
+    return [
+        name
+        for name, layer in model.named_modules()
+        if (info := get_layerwise_info(layer)).can_load()
+        and not info.load_numel
+        and _has_weights(layer)
+        and not is_deferred_attention_layer(layer)
+        and not (is_tied and isinstance(layer, ParallelLMHead))
+    ]
 
 
-def _is_tied(model: torch.nn.Module) -> bool:
-    config: Any = getattr(model, "config", None)
-    return bool(getattr(config, "tie_word_embeddings", False))
+def _has_weights(layer: torch.nn.Module) -> bool:
+    """Return whether a layer itself has parameters, or buffers that checkpoints keep."""
+    kept = (
+        buffer
+        for name, buffer in layer.named_buffers(recurse=False)
+        if name not in layer._non_persistent_buffers_set and torch.is_floating_point(buffer)  # noqa: SLF001
+    )
+    return any(True for _ in layer.parameters(recurse=False)) or any(True for _ in kept)
 
 
 def _repack_output_layer(model: torch.nn.Module) -> None:

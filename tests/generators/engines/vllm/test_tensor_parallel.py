@@ -25,7 +25,7 @@ CONFIG = VllmEngineConfig(
     tensor_parallel=2, kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280
 )
 MAX_TOKENS = 300
-WEIGHT = "model.layers.1.mlp.down_proj.weight"
+LAYER = "model.layers.1.mlp.down_proj"
 LONG = make_prompt("1", n=64, max_tokens=MAX_TOKENS)
 FRESH = make_prompt("1+2=" * 10)
 
@@ -117,11 +117,11 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
     async def half_load(engine: VllmEngine) -> None:
         """Nothing is sampled from weights of which one is missing, not even by those who were under way."""
         weights = load_file(lives.files[1])
-        del weights[WEIGHT]
+        del weights[f"{LAYER}.weight"]
         save_file(weights, tmp_path / "half.safetensors")
         sampling = asyncio.create_task(engine.sample(LONG))
         await asyncio.sleep(0.5)
-        with pytest.raises(EngineDied, match=f"no weights for {WEIGHT}"):
+        with pytest.raises(EngineDied, match=f"no weights of {LAYER} are in the file"):
             await lives.load_unchecked(engine, tmp_path / "half.safetensors", 4, removes=False)
         assert engine.version == 3
         for late in (sampling, engine.sample(FRESH)):
