@@ -27,7 +27,7 @@ class Size:
     group_size: int = 4
     max_tokens: int = 128
     max_num_seqs: int = 16
-    seconds: float = 15.0
+    seconds: float = 12.0
     rounds: int = 5
 
 

@@ -81,9 +81,9 @@ class VllmRig:
         self._keys = Keys(run.name)
 
     def groups_of(self, seconds: float, loop: asyncio.Runner) -> int:
-        """Return how many groups take about so many seconds; the measurement warms the engine up, too."""
-        few = 2 * max(1, self.engine.room // 2)
-        loop.run(self.by_engine(self.requests(few, seed=1)))
+        """Return how many groups take about so many seconds, by a few that warm the engine up."""
+        few = max(1, self.engine.room // 2)
+        loop.run(self.by_engine(self.requests(1, seed=1)))
         began = time.perf_counter()
         loop.run(self.by_engine(self.requests(few, seed=2)))
         return max(few, round(few * seconds / (time.perf_counter() - began)))
