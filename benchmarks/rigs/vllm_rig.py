@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import secrets
 import tempfile
 import threading
@@ -23,6 +22,7 @@ import numpy as np
 
 from benchmarks.rigs.groups import demo_run, prompt
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
+from broker.checksums import weights_checksum
 from broker.codec import encode_prompt
 from broker.connection import RedisLink
 from broker.joining import Joined
@@ -186,12 +186,11 @@ class VllmRig:
         owner = RunOwner(self._link, self._keys)
         owner.claim(0)
         file = self._files[self.engine.version % VERSIONS]
-        folder = file.parent
         owner.announce(
             Announcement(
                 version=self.engine.version,
-                path=str(folder),
-                checksum=hashlib.sha256(file.read_bytes()).hexdigest(),
+                path=str(file.parent),
+                checksum=weights_checksum(file),
                 size_bytes=file.stat().st_size,
                 announced_at=0.0,
             )
