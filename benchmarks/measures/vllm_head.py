@@ -35,7 +35,7 @@ SPREAD = 9.0  # of the last norm: logits with a standard deviation of about 4 na
 class Size:
     """The sizes that are measured."""
 
-    groups: int = 8
+    groups: int = 4
     group_size: int = 4
     max_tokens: int = 128
     models: int = 5
