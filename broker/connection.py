@@ -34,6 +34,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from broker.errors import BrokerUnavailable, NoRoom, WrongBroker
+from broker.redis_client import EXAMPLE, TlsRefused, redis_client
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,7 +43,6 @@ SOCKET_TIMEOUT_S = 30.0  # longer than any blocking read below
 FIRST_SAID_S = 0.5  # after the first failure
 SAY_EVERY_S = 5.0
 LONGEST_PAUSE_S = 2.0
-EXAMPLE = "Set REDIS_URL=redis://USER:PASSWORD@HOST:PORT"
 PASSING = {
     "OOM": "is full",
     "MISCONF": "can't write to its disk",
@@ -69,14 +69,15 @@ class RedisLink:
     """A Redis client that waits for its server.
 
     Args:
-        url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them.
+        url: `redis://`, `rediss://` or `unix://`, with user and password where the server wants them, and redis-py's
+            settings behind a `?`: `ssl_ca_certs=FILE` is the authority that signed the server's certificate.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
         key: the setting that they come from, for that message; "" where there is none.
     Attributes:
         stop: set, it ends a wait for Redis; an entry point hands in its own request to end.
         waited_s: seconds that calls have waited for Redis; a second in which two threads wait counts once.
     Raises:
-        WrongBroker: `url` is none of these.
+        WrongBroker: `url` is none of these, or names a setting or a file that can't be used.
     """
 
     def __init__(
@@ -90,16 +91,13 @@ class RedisLink:
         self.waited_s = 0.0
         self._counted_until = 0.0
         self._counting = threading.Lock()
-        try:
-            self.client: redis.Redis = redis.Redis.from_url(
-                url,
-                retry=Retry(NoBackoff(), 0),
-                socket_timeout=SOCKET_TIMEOUT_S,
-                socket_connect_timeout=5.0,
-                health_check_interval=0,
-            )
-        except ValueError as error:  # never the URL itself: it may hold a password
-            raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}. {EXAMPLE}") from None
+        self.client = redis_client(
+            url,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=SOCKET_TIMEOUT_S,
+            socket_connect_timeout=5.0,
+            health_check_interval=0,
+        )
         self._scripts: dict[str, Any] = {}
 
     @property
@@ -112,7 +110,7 @@ class RedisLink:
         """Run `attempt` on the client, again and again while Redis is away or takes no writes.
 
         Raises:
-            WrongBroker: Redis refuses this user or password.
+            WrongBroker: Redis refuses this user or password, or TLS can't be agreed on.
             BrokerUnavailable: no answer within `outage_s`, or `stop` was set while there was none.
         """
         return self._patiently(attempt, Wait.FOR_ALL)
@@ -142,6 +140,8 @@ class RedisLink:
                 raise WrongBroker(
                     f"redis at {self.address} refuses this user or password: {error}. {EXAMPLE}"
                 ) from None
+            except TlsRefused as error:
+                raise WrongBroker(str(error)) from error
             except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
                 if wait is Wait.FOR_NOTHING:
                     raise

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 MASK = "**********"
 KEY_SUFFIX = "_API_KEY"  # of every variable that holds a served model's key (config.endpoint)
 SECRETS = frozenset({"HF_TOKEN", "MILLRACE_REWARD_TOKEN"})  # other variables that hold a secret as it is
+KEY_PASSWORD = "ssl_password"  # noqa: S105 - of REDIS_URL's settings, the one that is a secret
 
 
 def mask(text: str) -> str:
@@ -41,8 +42,10 @@ def _secrets() -> list[str]:
     found = [value for name, value in os.environ.items() if name in SECRETS or name.endswith(KEY_SUFFIX)]
     if url := os.environ.get("REDIS_URL"):
         try:
-            password = urlsplit(url).password
+            parts = urlsplit(url)
+            settings = (setting.partition("=") for setting in parts.query.split("&"))
+            hidden = [parts.password or "", *(value for name, _, value in settings if name == KEY_PASSWORD)]
         except ValueError:  # not a URL; it is masked whole
-            password = None
-        found += [url, *([password, unquote(password)] if password else [])]
+            hidden = []
+        found += [url, *hidden, *map(unquote, hidden)]
     return sorted((secret for secret in found if len(secret) > 3), key=len, reverse=True)

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -17,6 +18,7 @@ from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
 from tests.support.tiers import FAST, TIERS, proof_of, scope_of, tier_of, tier_of_place
+from tests.support.tls import TlsProxy, certificates
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
@@ -122,6 +124,19 @@ def link(redis_url: str) -> Iterator[RedisLink]:
     link = RedisLink(redis_url, outage_s=10)
     yield link
     link.close()
+
+
+@pytest.fixture(scope="session")
+def _certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificates(tmp_path_factory.mktemp("tls"), "127.0.0.1")
+
+
+@pytest.fixture
+def tls_url(redis_url: str, _certificates: Path) -> Iterator[str]:
+    """Yield a `rediss://` address of the same empty Redis, with the file of its authority."""
+    proxy = TlsProxy(_certificates, urlsplit(redis_url).port or 0)
+    yield proxy.url(f"ssl_ca_certs={_certificates}/ca.pem")
+    proxy.close()
 
 
 @pytest.fixture

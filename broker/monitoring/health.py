@@ -21,9 +21,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from broker.errors import WrongBroker
 from broker.keys import Keys
 from broker.monitoring.snapshot import Process, processes_of
 from broker.monitoring.work_meter import UNITS
+from broker.redis_client import redis_client
 from config.loading import redis_url
 
 STUCK_S = 900.0  # longer than a long group or a slow step; a start has a state of its own
@@ -55,18 +57,21 @@ def main(argv: Sequence[str] | None = None, *, clock: Callable[[], float] = time
     if url is None:
         sys.stderr.write("no REDIS_URL\n")
         return 1
-    client = redis.Redis.from_url(
-        url.get_secret_value(),
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=TIMEOUT_S,
-        retry=Retry(NoBackoff(), 0),
-    )
     try:
+        client = redis_client(
+            url.get_secret_value(),
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
         here = [
             process
             for process in processes_of(client, Keys(run))
             if process.role in PARTS[role] and process.host == socket.gethostname()
         ]
+    except WrongBroker as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except redis.RedisError as error:
         sys.stderr.write(f"redis does not answer: {error}\n")
         return 1

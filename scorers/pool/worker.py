@@ -18,13 +18,13 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-import redis
 from rq.serializers import JSONSerializer
 
 from broker.errors import Retryable
 from broker.joining import Joined
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
+from broker.redis_client import redis_client
 from config.run import API
 from config.scorer_kinds import PUT_OFF_FROM, SLOW, QueueName, SlowQueue
 from scorers.group import GroupScorer
@@ -133,7 +133,7 @@ def _serve(
     job.bind(worker)
     rq_queues = RqQueues(joined.link.client, joined.keys)
     # RQ has a connection of its own: it blocks for longer than the link's time-out.
-    connection = redis.Redis.from_url(joined.link.url)
+    connection = redis_client(joined.link.url)
     rq_worker = ScoringWorker(
         [rq_queues.queues[queue] for queue in queues],
         name=worker.name,

@@ -51,6 +51,17 @@ def test_a_secret_is_masked_in_every_spelling(text: str) -> None:
     assert "planted" not in mask(f"before {text} after")
 
 
+def test_the_password_of_a_clients_key_is_a_secret_and_its_files_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(
+        "REDIS_URL",
+        "rediss://h:1/0?ssl_ca_certs=/tls/ca.pem&ssl_password=planted%20word&ssl_keyfile=/tls/k.pem",
+    )
+    assert "planted" not in mask("a key behind planted%20word, or planted word")
+    assert mask("can't read /tls/ca.pem") == "can't read /tls/ca.pem"
+
+
 def test_nothing_is_masked_where_nothing_is_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://host:6379/0")
     assert mask("redis at host:6379") == "redis at host:6379"

@@ -36,6 +36,7 @@ PLACES = {
     "tests/benchmarks/": "process",
     "tests/broker/private_redis/": "process",
     "tests/broker/test_connection.py": "process",
+    "tests/broker/test_redis_client.py": "process",
     "tests/broker/test_processes.py": "process",
     "tests/config/test_entry_points.py": "process",
     "tests/docs/test_redis_cli_page.py": "process",

@@ -282,7 +282,25 @@ def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
         ("redis://:word@127.0.0.1:7000/0", ["-h", "127.0.0.1", "-p", "7000"], "word"),
         ("rediss://me:a%40b@far/2", ["-h", "far", "-p", "6379", "-n", "2", "--user", "me", "--tls"], "a@b"),
         ("unix:///run/redis.sock", ["-s", "/run/redis.sock"], ""),
+        (
+            "rediss://h/0?ssl_ca_certs=/a/ca.pem&ssl_certfile=/a/c.pem&ssl_keyfile=/a/c.key",
+            [
+                *("-h", "h", "-p", "6379", "--tls", "--cacert", "/a/ca.pem"),
+                *("--cert", "/a/c.pem", "--key", "/a/c.key"),
+            ],
+            "",
+        ),
+        ("rediss://h/0?ssl_cert_reqs=none", ["-h", "h", "-p", "6379", "--tls", "--insecure"], ""),
     ],
 )
 def test_redis_cli_gets_the_address_without_the_password(url: str, options: list[str], password: str) -> None:
     assert options_of(url) == (options, password)
+
+
+def test_a_redis_cli_without_tls_says_where_there_is_one(
+    tls_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REDIS_URL", tls_url)
+    monkeypatch.setenv("PATH", str(tmp_path))  # the wheel's redis-cli is left, which is built without
+    assert main(["redis-cli", "demo", "PING"]) == 1
+    assert "is built without TLS" in capsys.readouterr().err

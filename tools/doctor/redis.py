@@ -26,6 +26,7 @@ from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from broker.private_redis import server as embedded
 from broker.protocol.run_reader import MEMORY_SHARE
+from broker.redis_client import TlsRefused, redis_client
 from config.run import Run
 from learner.status import OLDEST_REDIS
 from tools.doctor.findings import Check, Finding, readable
@@ -40,6 +41,7 @@ PROGRAM = Check(AREA, "program")
 
 ANSWER_S = 5.0
 PINGS = 20
+TLS_URL = "'rediss://USER:PASSWORD@HOST:PORT/0?ssl_ca_certs=/path/ca.pem'"
 CLOCK_NOTE_S, CLOCK_PROBLEM_S = 1.0, 10.0  # deadlines of groups are minutes
 SLOW_MS = 20.0
 
@@ -76,7 +78,7 @@ def ask(url: str) -> Server:
     """Asks a Redis about itself. Raises WrongBroker: no URL; RedisError: no answer, or a refusal."""
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
-    with redis.Redis.from_url(
+    with redis_client(
         url, retry=Retry(NoBackoff(), 0), socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S
     ) as client:
         info: Any = client.info()
@@ -94,7 +96,8 @@ def ask(url: str) -> Server:
 def unreachable(url: str, error: Exception) -> Finding:
     """Makes the finding that there is no answer at all, or a refusal."""
     if isinstance(error, WrongBroker):
-        return ADDRESS.problem(str(error), do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0")
+        example = TLS_URL if url.startswith("rediss:") else "redis://USER:PASSWORD@HOST:PORT/0"
+        return ADDRESS.problem(str(error), do=f"export REDIS_URL={example}")
     with closing(RedisLink(url, outage_s=0)) as link:
         address = link.address
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
@@ -102,6 +105,8 @@ def unreachable(url: str, error: Exception) -> Finding:
             f"{address} refuses this user or password: {error}",
             do="export REDIS_URL=redis://USER:PASSWORD@HOST:PORT/0 with the right ones",
         )
+    if isinstance(error, TlsRefused):
+        return ADDRESS.problem(error.seen, do=error.do)
     host, _, port = address.rpartition(":")
     tried = f"redis-cli -h {host} -p {port} ping" if port.isdigit() else f"redis-cli -s {address} ping"
     return ADDRESS.problem(

@@ -20,9 +20,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from broker.errors import WrongBroker
 from broker.joining import ENDED
 from broker.monitoring.snapshot import Snapshot, snapshot
+from broker.redis_client import redis_client
 from learner.reporting.metrics_file import is_step
 from learner.status import read_status
 from tools.run_view.finding import BottleneckFinding, finding_over
@@ -146,12 +146,9 @@ class RunFollower:
 
 def client_of(url: str) -> redis.Redis:
     """Returns a client that answers or fails soon. Raises WrongBroker: `url` is not the URL of a Redis."""
-    try:
-        return redis.Redis.from_url(
-            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
-        )
-    except ValueError as error:  # never the URL itself: it may hold a password
-        raise WrongBroker(f"REDIS_URL is no URL of a redis: {error}") from None
+    return redis_client(
+        url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
+    )
 
 
 def ended_view(name: str, folder: Path) -> RunView | None:

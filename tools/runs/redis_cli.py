@@ -17,9 +17,16 @@ from pathlib import Path
 from redis.connection import SSLConnection, parse_url
 
 from broker.connection import check_url
+from broker.errors import WrongBroker
 from broker.private_redis import server
 from tools.arguments import add_run, add_runs_dir
 
+TLS_OPTIONS = {
+    "ssl_ca_certs": "--cacert",
+    "ssl_ca_path": "--cacertdir",
+    "ssl_certfile": "--cert",
+    "ssl_keyfile": "--key",
+}
 HANDS_ON = True  # all after the run's name is redis-cli's
 
 
@@ -39,12 +46,15 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
     """Runs redis-cli with `args`, or its prompt without any.
 
     Raises:
-        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none.
+        WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none, or it asks for TLS
+            and redis-cli has none.
     """
     program = shutil.which("redis-cli") or str(server.carried("redis-cli"))
     with server.ensure_readable(name, runs_dir) as url:
         check_url(url)
         options, password = options_of(url)
+        if "--tls" in options:
+            _check_tls(program)
         before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for its prompt
         try:
             own = {"REDISCLI_AUTH": password} if password else {}  # an empty one is sent, and refused
@@ -68,6 +78,18 @@ def options_of(url: str) -> tuple[list[str], str]:
         options += ["--user", parts["username"]]
     if parts.get("connection_class") is SSLConnection:
         options.append("--tls")
-    if parts.get("ssl_ca_certs"):
-        options += ["--cacert", parts["ssl_ca_certs"]]
+        if parts.get("ssl_cert_reqs") == "none":
+            options.append("--insecure")
+    for setting, option in TLS_OPTIONS.items():
+        if parts.get(setting):
+            options += [option, parts[setting]]
     return options, parts.get("password") or ""
+
+
+def _check_tls(program: str) -> None:
+    """Ask `program` whether it knows TLS: the wheel's does not. Raises WrongBroker: it does not."""
+    asked = subprocess.run([program, "--tls", "--version"], check=False, capture_output=True)
+    if asked.returncode:
+        raise WrongBroker(
+            f"{program} is built without TLS, which REDIS_URL asks for: apt-get install redis-tools brings one with it"
+        )

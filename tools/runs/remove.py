@@ -20,11 +20,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from broker.connection import check_url
 from broker.errors import PipelineError
 from broker.keys import Keys
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.private_redis import addresses, server
+from broker.redis_client import redis_client
 from config.loading import redis_url
 from config.run_names import is_run_name
 from tools.arguments import add_run, add_runs_dir
@@ -96,10 +96,7 @@ def _client(folder: Path) -> redis.Redis | None:
     url = external.get_secret_value() if external else known.url if known else None
     if url is None:
         return None
-    check_url(url)
-    client = redis.Redis.from_url(
-        url, retry=Retry(NoBackoff(), 0), socket_timeout=10.0, socket_connect_timeout=5.0
-    )
+    client = redis_client(url, retry=Retry(NoBackoff(), 0), socket_timeout=10.0, socket_connect_timeout=5.0)
     try:
         client.ping()
     except redis.RedisError as error:

@@ -147,3 +147,13 @@ def test_without_a_redis_the_program_for_a_private_one_is_looked_at(tmp_path: Pa
     mute.write_text("#!/bin/sh\necho hello\n")
     mute.chmod(0o755)
     assert_found(only(redis.check_private(lambda: mute), "program"), PROBLEM, "version unknown")
+
+
+def test_a_redis_by_tls_is_ok_and_one_of_an_unknown_authority_says_what_to_set(tls_url: str) -> None:
+    assert {finding.level for finding in redis.check_redis(tls_url)} <= {OK, NOTE}
+    (finding,) = redis.check_redis(tls_url.partition("?")[0])
+    assert_found(
+        finding, PROBLEM, "an authority that this machine does not know", "?ssl_ca_certs=/path/ca.pem"
+    )
+    (finding,) = redis.check_redis(f"{tls_url}.not")
+    assert_found(finding, PROBLEM, "ca.pem.not can't be read on this machine", "export REDIS_URL='rediss://")
