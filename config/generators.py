@@ -106,5 +106,8 @@ class GeneratorsConfig(Section):
     """Groups that one generator holds at once; a held group is not shared. Unset: what keeps its engine busy, and at
     most its share of the budget among `count` generators. Of vLLM that is twice what `max_num_seqs` and the KV cache
     have room for, of `hf` `batch_groups`."""
+    update_deadline_s: float = Field(60.0, gt=0)
+    """Seconds that a generator keeps a group while it waits for the weights that the group needs.
+    Then other generators get the group, and this one takes none until its weights have come."""
     gpus: tuple[int, ...] = ()
     """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""

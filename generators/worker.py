@@ -86,6 +86,10 @@ class Generator:
         self._began: dict[str, float] = {}  # groups that are being sampled -> Unix seconds of the beginning
         self.groups = 0
         self.tokens = 0
+        self._late_for = (
+            NO_VERSION  # the newest version that did not come in time: nothing is leased before it
+        )
+        self._started_at = 0.0  # of the engine, monotonic seconds
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Sample until the run ends or `stop` is set. Returns the run's last state."""
@@ -97,6 +101,7 @@ class Generator:
         heartbeat.set_state("starting the engine")
         await self.engine.start()
         self._room = groups_at_once(self._run, self.engine.room)
+        self._started_at = time.monotonic()
         following = asyncio.create_task(self.follower.follow())
         try:
             state = await self._work(following, heartbeat)
@@ -122,7 +127,7 @@ class Generator:
                 if state.has_ended:
                     break
             room = self._room - len(self._tasks)
-            if room <= 0 or self.engine.version == NO_VERSION:
+            if room <= 0 or not self._has_weights:
                 self._measure()
                 heartbeat.set_state("sampling" if room <= 0 else self.follower.state, **self._facts())
                 await self._wait_for_any(following)
@@ -138,6 +143,11 @@ class Generator:
             heartbeat.set_state("sampling" if self._tasks else "waiting for prompts", **self._facts())
             await self._reap()
         return state
+
+    @property
+    def _has_weights(self) -> bool:
+        """Whether the weights are there that groups need which this generator might lease."""
+        return self.engine.version != NO_VERSION and self.engine.version >= self._late_for
 
     async def _finish(self) -> None:
         """Give the groups in flight `GRACE_S` to end, and hand the rest back, so that nobody waits for their leases.
@@ -208,6 +218,8 @@ class Generator:
                 what="generators began this prompt",
             )
             return
+        if not await self._has_floor(entry, prompt):
+            return
         try:
             rollout = await self._sample(prompt, attempts)
         except Permanent as error:
@@ -229,6 +241,13 @@ class Generator:
             await self._note_failure(entry)
             raise
         counted = await asyncio.to_thread(self._hand_over, entry, rollout)
+        if not self.groups and counted:
+            log.info(
+                "first_group group=%s version=%d after_start_s=%.1f",
+                prompt.group_id,
+                rollout.max_version,
+                time.monotonic() - self._started_at,
+            )
         self.groups += counted
         self.tokens += rollout.num_tokens * counted
         self._meter.count(groups=counted, tokens=rollout.num_tokens * counted)
@@ -253,11 +272,32 @@ class Generator:
         with contextlib.suppress(PipelineError):  # Redis is away: the letter says a little less
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
+    async def _has_floor(self, entry: Entry, prompt: Prompt) -> bool:
+        """Wait for the version of a group's floor, before its first token. False: it is late, and the group given up.
+
+        A group that waited on would hold up the learner, which needs the oldest first, while others could sample it.
+        """
+        deadline_s = self._run.generators.update_deadline_s
+        try:
+            await asyncio.wait_for(self.follower.at_least(prompt.floor), deadline_s)
+        except TimeoutError:
+            self._late_for = max(self._late_for, prompt.floor)
+            log.warning(
+                "update_late group=%s needs=%d held=%d after_s=%.0f for=%s: the group goes to other generators",
+                prompt.group_id,
+                prompt.floor,
+                self.engine.version,
+                deadline_s,
+                self.follower.waits_for or "the weights",
+            )
+            await asyncio.to_thread(self.prompts.give_up, entry, counts=False)
+            return False
+        return True
+
     async def _sample(self, prompt: Prompt, attempts: int) -> SampledGroup:
         started = time.monotonic()
         self._began[prompt.group_id] = time.time()
         try:
-            await self.follower.at_least(prompt.floor)  # before its first token: the floor rule
             completions = await self.engine.sample(prompt)
         finally:
             self._began.pop(prompt.group_id, None)
@@ -273,7 +313,7 @@ class Generator:
     def _measure(self) -> None:
         """Tell the meter how much of this generator's room is taken."""
         taken = sum(not task.done() for task in self._tasks) / self._room
-        self._meter.hold(taken, "weights" if self.engine.version == NO_VERSION else "prompts")
+        self._meter.hold(taken, "prompts" if self._has_weights else "weights")
 
     def _facts(self) -> dict[str, str]:
         # A lease says which generator has a group and not since when: each renewal begins the lease anew.

@@ -206,10 +206,15 @@ class Consumer:
             held, self._held = {**dict.fromkeys(unbegun, 0), **self._held}, {}
         return self._give_back(held)
 
-    def give_up(self, entry: Entry) -> None:
-        """Give up one entry, on which work has failed: it is taken over at once, and its attempt counts."""
-        self.release(entry)
-        self._give_back({entry.entry_id: 0})
+    def give_up(self, entry: Entry, *, counts: bool = True) -> None:
+        """Give up one entry: it is taken over at once.
+
+        Args:
+            counts: whether the attempt that has begun stays counted: work has failed, or was not even tried.
+        """
+        with self._lock:
+            begun = self._held.pop(entry.entry_id, 0)
+        self._give_back({entry.entry_id: 0 if counts else begun})
 
     def _give_back(self, held: Mapping[str, int]) -> int:
         if not held:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from broker.errors import BadMessage, RunFailed
 from broker.messages import Announcement
 from broker.protocol.announcements import Announcements
-from generators.engine import Engine
+from generators.engine import NO_VERSION, Engine
 from generators.weight_sync.receiver import NotHere, TooLarge, WeightReceiver
 
 log = logging.getLogger(__name__)
@@ -81,8 +81,9 @@ class WeightFollower:
 
     @property
     def state(self) -> str:
-        """The state of a generator without weights, for its heartbeat."""
-        return f"waiting for the first weights{f': {self.waits_for}' if self.waits_for else ''}"
+        """The state of a generator without the weights that groups need, for its heartbeat."""
+        which = "first" if self._engine.version == NO_VERSION else "newest"
+        return f"waiting for the {which} weights{f': {self.waits_for}' if self.waits_for else ''}"
 
     async def at_least(self, version: int) -> None:
         """Return when the engine holds `version` or a newer one."""

@@ -17,8 +17,24 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.messages import Prompt, SampledGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
+from generators.weight_sync.receiver import NotHere, Received
 from tests.support.generator_floor import Floor, FloorEngine, make_run
 from tests.support.waiting import wait_in_loop
+
+
+class Stuck:
+    """A `WeightReceiver` whose weights don't arrive."""
+
+    is_slow = False
+
+    def receive(self, *_: object, **__: object) -> Received:
+        raise NotHere("stuck on its way")
+
+    def loaded(self, received: Received) -> None:
+        """Nothing came that could be removed."""
+
+    def close(self) -> None:
+        """Nothing is under way."""
 
 
 @pytest.fixture
@@ -66,6 +82,44 @@ def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> Non
         assert floor.rollout("0").min_version == 1
 
     asyncio.run(body())
+
+
+def test_an_update_that_misses_its_deadline_costs_that_generators_turn_and_no_attempt(
+    floor: Floor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of two generators one does not get version 1: the group that needs it goes to the other one."""
+    floor.run_config = make_run(
+        generators={"engine": {"type": "fake"}, "groups_in_flight": 4, "update_deadline_s": 0.3}
+    )
+
+    async def body() -> None:
+        floor.publish(0)
+        async with floor.generator(late := FloorEngine(), "late") as (generator, task):
+            await wait_in_loop(lambda: late.version == 0, task=task)
+            receiver = generator.follower._receiver
+            generator.follower._receiver = Stuck()
+            floor.publish(1)
+            assert floor.issue(0).floor == 1
+            await wait_in_loop(lambda: "update_late group=0 needs=1 held=0" in caplog.text, task=task)
+            async with floor.generator(FloorEngine(), "other") as (_, other):
+                await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=other)
+            assert floor.rollout("0").generator == "other"
+            assert floor.rollout("0").attempts == 1, "a turn that is lost is no attempt"
+            floor.issue(1)
+            await wait_in_loop(
+                lambda: (
+                    floor.hash("alive:generator:late").get("state")
+                    == "waiting for the newest weights: stuck on its way"
+                ),
+                task=task,
+            )
+            assert floor.pending() == [], "who lacks the weights takes nothing"
+            generator.follower._receiver = receiver
+            await wait_in_loop(lambda: sorted(floor.ids(ROLLOUTS)) == ["0", "1"], task=task)
+            assert floor.rollout("1").generator == "late"
+
+    asyncio.run(body())
+    floor.audit()
 
 
 def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
