@@ -39,6 +39,7 @@ from learner.journal.ledger import Ledger
 from learner.journal.writer import FenceTaken, Journal
 from learner.policy_version import PolicyVersion
 from learner.reporting.generators import as_record
+from learner.reporting.latency import lag_outlook
 from learner.reporting.metrics import Metrics
 from learner.resume.config_changes import check_changes
 from learner.resume.history import (
@@ -245,6 +246,7 @@ class Session:
             "data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint
         )
         self._count_steps(len(train))
+        log.info("lag %s", lag_outlook(self.run))
         return train, held_out
 
     def _count_steps(self, num_rows: int) -> None:

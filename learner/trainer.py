@@ -30,7 +30,7 @@ from learner.objective.kl_coefficient import KlCoefficient, penalized
 from learner.policy_version import PolicyVersion
 from learner.reporting.generators import as_record, by_generator, check_mismatch, merged
 from learner.reporting.group_facts import batch_facts, reward_mean
-from learner.reporting.latency import ages_of
+from learner.reporting.latency import ages_of, latency_facts
 from learner.reporting.metrics import Clock, Metrics
 from learner.resume.recovery import Recovery
 from learner.training.batch import Batch, pack
@@ -314,12 +314,13 @@ class TrainingLoop:
         arrivals = self.intake.take_arrivals()
         trained = reward_mean(groups)
         recorded = {name: value for name, value in as_record(stepped, batch).items() if name != "seconds"}
+        facts = batch_facts(groups, batch)
         self.metrics.step(
             {
                 "step": self.version,
                 "reward_mean": trained if arrivals.reward_mean is None else arrivals.reward_mean,
                 "reward_mean_trained": trained,
-                **merged(batch_facts(groups, batch), recorded),
+                **merged(facts, recorded),
                 **({"arrived": arrivals.facts} if arrivals.facts else {}),
                 "tokens": int(stepped["tokens"]),
                 "dropped": sum(arrivals.dropped.values()),
@@ -328,7 +329,7 @@ class TrainingLoop:
                 "late_wait_seconds": round(self.selection.late_wait_s, 3),
                 "lag_breaches": self.selection.breaches,
                 "late_groups": self.selection.late,
-                **{name: round(total / len(groups), 3) for name, total in ages.items()},
+                **latency_facts(ages, groups=len(groups), lag_mean=facts["lag_mean"]),
                 "queues": self.run_owner.depths(),
                 "at": time.time(),
                 "seconds": sum(seconds.values()),

@@ -1,15 +1,17 @@
 """This module measures the latency of a step's groups: sampling, scoring, and the waits between them.
 
 In: the groups of a step, with the times of their issue, sampling and scoring. Out: sums of seconds, for the learner's
-`WorkMeter` and the step's metrics. Used by `learner.trainer`. Each time is by the clock of the machine that wrote it:
-where two clocks differ by more than a wait, that wait counts as 0.
+`WorkMeter` and the step's metrics; what part of the lag each is; and the lag to expect, before the first step. Used by
+`learner.trainer` and `learner.session`. Each time is by the clock of the machine that wrote it: where two clocks differ
+by more than a wait, that wait counts as 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from broker.messages import ScoredGroup
+from config.run import Run
 
 
 def ages_of(groups: Sequence[ScoredGroup], *, now: float) -> dict[str, float]:
@@ -33,3 +35,51 @@ def ages_of(groups: Sequence[ScoredGroup], *, now: float) -> dict[str, float]:
         ages["age_scoring_s"] += group.seconds
         ages["age_scored_s"] += max(0.0, now - group.scored_at)
     return ages
+
+
+def latency_facts(ages: Mapping[str, float], *, groups: int, lag_mean: float) -> dict[str, float]:
+    """Return a step's mean ages, and its mean lag in the parts that it comes from, by key of the step's object.
+
+    A token's lag grows from its sampling on: what its group waited in `prompts` is part of the group's age and of no
+    lag. The rest of the age is sampling, queue (in `rollouts` and in `scored`) and scoring, and the lag is split in
+    their proportion.
+
+    Args:
+        ages: of `ages_of`, summed over the step's groups.
+        lag_mean: of the trained tokens, versions.
+    Returns:
+        The means of `ages`, `age_queue_s` (in all three streams), and `lag_sampling`, `lag_queue` and `lag_scoring` in
+        versions, whose sum is `lag_mean`.
+    """
+    mean = {name: total / max(1, groups) for name, total in ages.items()}
+    waited = mean["age_rollouts_s"] + mean["age_scored_s"]
+    parts = {"sampling": mean["age_sampling_s"], "queue": waited, "scoring": mean["age_scoring_s"]}
+    whole = sum(parts.values())
+    shares = {name: seconds / whole if whole else 0.0 for name, seconds in parts.items()}
+    return {
+        **{name: round(seconds, 3) for name, seconds in mean.items()},
+        "age_queue_s": round(mean["age_prompts_s"] + waited, 3),
+        **{f"lag_{name}": round(lag_mean * share, 3) for name, share in shares.items()},
+    }
+
+
+def expected_lag(run: Run) -> float:
+    """Return the mean lag that `run` tends to, in versions, while nothing is dropped and no prompt waits.
+
+    Little's law: N groups in flight and S groups trained a step make a group's way N / S steps long, from its issue to
+    the announcement of the version that trained on it. The last of these steps is the training itself, which begins
+    before its own version exists: N / S - 1 versions lie between the version of the issue and the one that trains.
+
+    Both conditions lower it. A group that waits P steps in `prompts` is sampled P versions later. A dropped group
+    leaves as soon as it is scored, after T steps, and D of them a step keep D x T slots from the groups that wait for
+    a step. So the lag of a run that goes on is near (N - D x T) / S - 1 - P.
+    """
+    return run.budget / run.learner.groups_per_step - 1
+
+
+def lag_outlook(run: Run) -> str:
+    """Return what is known of the lag before a run begins, as `key=value` pairs for a log and for people."""
+    return (
+        f"groups_in_flight={run.budget} groups_per_step={run.learner.groups_per_step} "
+        f"max_lag={run.learner.max_lag} expected_lag_mean={expected_lag(run):.1f}"
+    )

@@ -33,6 +33,7 @@ from config.logs import mask
 from config.run import Run
 from learner.journal.ledger import read_ledger
 from learner.launch.preflight import check_places
+from learner.reporting.latency import lag_outlook
 from learner.status import Status, read_status, write_failed
 from tools.arguments import add_config, given_config
 from tools.doctor.light import check_light
@@ -307,7 +308,7 @@ def _show(run: Run, plan: Sequence[Command]) -> None:
         if run.broker.url
         else f"a private one, its data in {run.folder / 'redis'}"
     )
-    sys.stdout.write(f"# Redis: {where}\n")
+    sys.stdout.write(f"# Redis: {where}\n# Lag: {lag_outlook(run)}\n")
     for command in plan:
         visible = ",".join(map(str, command.gpus)) or "all"
         sys.stdout.write(f"# {command.role} (GPUs: {visible})\n{command}\n")

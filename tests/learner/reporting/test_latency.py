@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from broker.messages import ScoredGroup
-from learner.reporting.latency import ages_of
+from config.run import Run
+from learner.reporting.latency import ages_of, expected_lag, lag_outlook, latency_facts
 from tests.support.chain import make_prompt, make_scored
 
 
@@ -41,3 +42,51 @@ def test_a_groups_age_is_split_into_its_work_and_its_waits(
     assert [
         found[f"age_{name}_s"] for name in ("prompts", "sampling", "rollouts", "scoring", "scored")
     ] == ages
+
+
+def test_the_lag_is_split_by_where_a_tokens_time_went() -> None:
+    """Two groups of 3 s in prompts, 4 s sampling, 2 s in rollouts, 1 s scoring, 10 s in scored; a mean lag of 3.4."""
+    found = latency_facts(ages_of([PLAIN, PLAIN], now=120.0), groups=2, lag_mean=3.4)
+    assert found == {
+        "age_prompts_s": 3.0,
+        "age_sampling_s": 4.0,
+        "age_rollouts_s": 2.0,
+        "age_scoring_s": 1.0,
+        "age_scored_s": 10.0,
+        "age_queue_s": 15.0,
+        "lag_sampling": 0.8,  # 4 of the 17 s since the first token, of 3.4
+        "lag_queue": 2.4,
+        "lag_scoring": 0.2,
+    }
+
+
+def test_groups_that_hold_no_times_have_no_parts() -> None:
+    found = latency_facts(ages_of([], now=120.0), groups=0, lag_mean=1.0)
+    assert set(found.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("max_lag", "in_flight", "lag"),
+    [
+        (0, None, 0.0),  # on policy: all groups are of the step
+        (4, None, 4.0),  # 5 x 16 groups are 5 steps long, and one of these is the step
+        (4, 40, 1.5),
+        (4, 16, 0.0),  # all of the step
+    ],
+)
+def test_the_lag_to_expect_follows_from_the_groups_in_flight(
+    max_lag: int, in_flight: int | None, lag: float
+) -> None:
+    run = Run.model_validate(
+        {
+            "name": "test",
+            "model": {"path": "nowhere"},
+            "data": {"train": {"type": "procedural"}},
+            "learner": {"max_lag": max_lag, "groups_per_step": 16, "groups_in_flight": in_flight},
+        }
+    )
+    assert expected_lag(run) == lag
+    assert lag_outlook(run) == (
+        f"groups_in_flight={in_flight or 16 * (max_lag + 1)} groups_per_step=16 max_lag={max_lag} "
+        f"expected_lag_mean={lag:.1f}"
+    )
