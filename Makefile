@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-pages lock resolve clean
+.PHONY: help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-pages lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -98,6 +98,9 @@ COMPOSE ?= docker compose
 CONTAINERS ?= docker
 prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken down and up (COMPOSE="docker compose", CONTAINERS=docker); as root
 	@$(PYTHON_IN_VENV) -m benchmarks.compose.proof --compose "$(COMPOSE)" --engine $(CONTAINERS) --write $(ARGS)
+
+prove-fleet: $(INSTALLED)      ## the demo over two machines that share nothing but a Redis behind TLS: one generator killed, one joins (CONTAINERS=docker)
+	@$(PYTHON_IN_VENV) -m benchmarks.fleet.proof --engine $(CONTAINERS) --build "$(BUILD)" --write $(ARGS)
 
 prove-pages: $(INSTALLED)      ## every command of README and docs/, typed in a fresh clone; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.pages.proof --write $(ARGS)

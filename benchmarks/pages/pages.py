@@ -16,7 +16,20 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 PROGRAMS = frozenset(
-    {"millrace", "python", "make", "docker", "curl", "cp", "mkdir", "echo", "export", "git", "cd"}
+    {
+        "millrace",
+        "python",
+        "make",
+        "docker",
+        "curl",
+        "cp",
+        "mkdir",
+        "echo",
+        "export",
+        "git",
+        "cd",
+        "scripts/redis_tls.sh",
+    }
 )
 COMMANDS = frozenset({"", "console", "sh", "bash"})  # languages of blocks that people type
 PROMPT = "$ "
@@ -33,6 +46,7 @@ ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
     (r"docker compose .+", "benchmarks/compose/pages.py"),
 )
 REDIS_PAGE = "redis-cli.md"  # each of its commands: tests/docs/test_redis_cli_page.py
+FLEET_PAGE = "fleet.md"  # each of its commands: benchmarks/fleet/proof.py
 
 
 class Line(NamedTuple):
@@ -111,7 +125,7 @@ def wanted() -> list[Line]:
     return [
         line
         for line in lines()
-        if line.page.name != REDIS_PAGE
+        if line.page.name not in {REDIS_PAGE, FLEET_PAGE}
         and NOT_YET_RUN not in line.text
         and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)
     ]

@@ -82,8 +82,9 @@ class WeightFollower:
     @property
     def state(self) -> str:
         """The state of a generator without the weights that groups need, for its heartbeat."""
-        which = "first" if self._engine.version == NO_VERSION else "newest"
-        return f"waiting for the {which} weights{f': {self.waits_for}' if self.waits_for else ''}"
+        has_none = self._engine.version == NO_VERSION
+        what = "waiting for the first weights" if has_none else "waiting for the newest weights"
+        return f"{what}{f': {self.waits_for}' if self.waits_for else ''}"
 
     async def at_least(self, version: int) -> None:
         """Return when the engine holds `version` or a newer one."""

@@ -24,6 +24,7 @@ import yaml
 
 from benchmarks.pages.pages import (
     ELSEWHERE,
+    FLEET_PAGE,
     NOT_YET_RUN,
     REDIS_PAGE,
     Line,
@@ -68,6 +69,8 @@ THEIRS = frozenset(
         "rows.jsonl",
         ".env",
         "labelled.jsonl",
+        "ca.pem",
+        "fleet/ca.pem",
     }
 )
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
@@ -76,7 +79,7 @@ NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
 ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")  # somebody else's machine
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = frozenset(re.findall(r"^([a-z-]+):", MAKEFILE, flags=re.MULTILINE))
-SETTINGS = frozenset({"ARGS", "COMPOSE", "CONTAINERS", "ENGINE", "GPU", "JOBS", "SEED"})
+SETTINGS = frozenset({"ARGS", "BUILD", "COMPOSE", "CONTAINERS", "ENGINE", "GPU", "JOBS", "SEED"})
 COMPOSE_FILES = ("compose.yaml", "compose.gpu.yaml", "compose.redis-port.yaml")
 COMPOSE_OPTIONS: dict[str, set[str]] = {
     "up": {"--build", "-d", "--exit-code-from", "--scale"},
@@ -222,6 +225,12 @@ def check_others(words: list[str]) -> None:
     if program == "cp":
         sources = [word for word in rest[:-1] if not word.startswith("-")]
         assert all(map(is_there, sources)) or sources == ["runs/demo"], sources  # test_a_copy_of_a_folder ...
+    elif program == "echo" and "|" in rest:
+        server = rest[rest.index("|") + 1 :]
+        assert server[0] == "redis-server"
+        assert is_there(server[1])
+    elif program == "scripts/redis_tls.sh":
+        assert is_there(program)
     elif program == "echo":
         variable = rest[0].partition("=")[0]
         assert f"#{variable}=" in (ROOT / ".env.example").read_text(encoding="utf-8")
@@ -229,7 +238,9 @@ def check_others(words: list[str]) -> None:
     elif program == "export":
         name, _, value = rest[0].partition("=")
         assert name == "REDIS_URL"
-        check_url(value)
+        address, _, authority = value.partition("?ssl_ca_certs=")
+        check_url(address)
+        assert not authority or is_there(authority), authority
     elif program == "mkdir" and "&&" in rest:
         check_words(rest[rest.index("&&") + 1 :])
 
@@ -334,6 +345,7 @@ def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> N
         str(line)
         for line in lines()
         if (NEEDS_GPU.search(line.command) or ADDRESS.search(line.text)) and NOT_YET_RUN not in line.text
+        if line.page.name != FLEET_PAGE  # its machines are the containers of `make prove-fleet`
     ]
     assert unmarked == []
 
