@@ -5,13 +5,18 @@ In: a stack. Out: a bar for each. The words are the pages'; the command that is 
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import redis
 
 from benchmarks.compose import asks
 from benchmarks.compose.stack import Held, Stack, wait_for
+from benchmarks.results import ROOT
+from broker.redis_client import TlsRefused, redis_client
 
 DEMO_S = 1500.0
 START_S = 300.0
@@ -90,6 +95,35 @@ def published(stack: Stack) -> Iterator[Held]:
     client.close()
     yield Held(f"`{line}`, with one", said, is_held=True)
     stack.down()
+    yield from _published_by_tls(stack)
+
+
+def _published_by_tls(stack: Stack) -> Iterator[Held]:
+    """Publish Redis' port with TLS: who knows the authority is answered, and nobody else is."""
+    line = "docker compose -f compose.yaml -f compose.redis-tls.yaml up -d redis"
+    port = asks.free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [ROOT / "scripts" / "redis_tls.sh", folder, "127.0.0.1"], check=True, capture_output=True
+        )
+        Path(folder).chmod(0o755)
+        Path(folder, "redis.key").chmod(0o644)
+        stack.variables |= {"REDIS_PASSWORD": PASSWORD, "REDIS_TLS_PORT": str(port), "TLS": folder}
+        stack.types(line)
+        url = f"rediss://:{PASSWORD}@127.0.0.1:{port}/0"
+        with redis_client(f"{url}?ssl_ca_certs={folder}/ca.pem") as client:
+            said = wait_for("its answer by TLS", START_S, lambda: asks.ping(client))
+        with redis_client(url) as stranger:
+            try:
+                stranger.ping()
+            except TlsRefused as error:
+                said = f"{said}; without its authority: {error.seen.partition('(')[0].strip()}"
+                yield Held(f"`{line}`, with certificates of `scripts/redis_tls.sh`", said, is_held=True)
+            else:
+                yield Held(
+                    f"`{line}`: a certificate of an unknown authority is refused", "PONG", is_held=False
+                )
+        stack.down()
 
 
 def pages(stack: Stack) -> Iterator[Held]:

@@ -23,4 +23,14 @@ save ""
 maxmemory ${REDIS_MAXMEMORY:-0}
 maxmemory-policy noeviction
 SETTINGS
+if [ -n "${REDIS_TLS:-}" ]; then # a folder with ca.pem, redis.pem and redis.key (compose.redis-tls.yaml)
+    [ -r "$REDIS_TLS/redis.key" ] || { echo "$REDIS_TLS/redis.key can't be read by user $(id -u): scripts/redis_tls.sh makes it, chmod 644 lets the container read it" >&2; exit 1; }
+    cat >>/tmp/redis.conf <<SETTINGS
+tls-port 6380
+tls-cert-file $REDIS_TLS/redis.pem
+tls-key-file $REDIS_TLS/redis.key
+tls-ca-cert-file $REDIS_TLS/ca.pem
+tls-auth-clients no
+SETTINGS
+fi
 exec redis-server /tmp/redis.conf

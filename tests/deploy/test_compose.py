@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from benchmarks.compose.proof import SLEEPY
 from config.generators import ScriptedEngineConfig
 from config.loading import load_run
 from tests.conftest import ROOT
+from tests.support.tls import certificates
 
 FILES = sorted(ROOT.glob("compose*.yaml"))
 # Of the Compose Specification, Apache-2.0: github.com/compose-spec/compose-spec at 170098ba (2026-06-23).
@@ -102,9 +104,44 @@ def test_what_is_published_is_published_on_loopback() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_redis_is_published_with_a_password_of_ones_own_alone() -> None:
+@pytest.mark.parametrize("file", ["compose.redis-port.yaml", "compose.redis-tls.yaml"])
+def test_redis_is_published_with_a_password_of_ones_own_alone(file: str) -> None:
     with pytest.raises(KeyError, match="set REDIS_PASSWORD"):
-        interpolated(ROOT / "compose.redis-port.yaml")
+        interpolated(ROOT / file)
+
+
+def test_by_tls_the_plain_port_is_not_published() -> None:
+    redis = merged(STACK, interpolated(ROOT / "compose.redis-tls.yaml", {"REDIS_PASSWORD": "mine"}))[
+        "services"
+    ]["redis"]
+    assert redis["ports"] == ["6380:6380"]
+    assert "./tls:/tls:ro" in redis["volumes"]
+    assert redis["environment"]["REDIS_TLS"] == "/tls"
+
+
+@pytest.mark.parametrize("with_tls", [True, False])
+def test_redis_in_its_container_has_a_port_with_tls_where_it_is_told_so(
+    tmp_path: Path, with_tls: bool
+) -> None:
+    """The container's own script, with a redis-server in the place of the real one that shows its settings."""
+    shown = tmp_path / "redis-server"
+    shown.write_text('#!/bin/sh\ncat "$1"\n')
+    shown.chmod(0o755)
+    script = (
+        (ROOT / "deploy" / "docker" / "redis.sh")
+        .read_text()
+        .replace("/tmp/redis.conf", str(tmp_path / "conf"))
+    )
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "REDIS_PASSWORD": "word", "REDIS_DATA": str(tmp_path)}
+    if with_tls:
+        certificates(tmp_path / "tls", "localhost")
+        environment["REDIS_TLS"] = str(tmp_path / "tls")
+    said = subprocess.run(
+        ["sh", "-c", script], check=True, capture_output=True, text=True, env=environment
+    ).stdout.splitlines()
+    assert "port 6379" in said
+    assert ("tls-port 6380" in said) is with_tls
+    assert (f"tls-key-file {tmp_path}/tls/redis.key" in said) is with_tls
 
 
 def test_every_variable_is_in_the_example_with_its_default() -> None:
@@ -170,7 +207,9 @@ def stages() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("engine", ["hf", "vllm"])
-@pytest.mark.parametrize("over", ["", "compose.gpu.yaml", "compose.redis-port.yaml"])
+@pytest.mark.parametrize(
+    "over", ["", "compose.gpu.yaml", "compose.redis-port.yaml", "compose.redis-tls.yaml"]
+)
 def test_what_is_built_has_its_dockerfile_and_its_target(over: str, engine: str) -> None:
     known = {"ENGINE": engine, "REDIS_PASSWORD": "mine"}
     stack = interpolated(ROOT / "compose.yaml", known)

@@ -80,7 +80,7 @@ ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")  # somebody else's machin
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = frozenset(re.findall(r"^([a-z-]+):", MAKEFILE, flags=re.MULTILINE))
 SETTINGS = frozenset({"ARGS", "BUILD", "COMPOSE", "CONTAINERS", "ENGINE", "GPU", "JOBS", "SEED"})
-COMPOSE_FILES = ("compose.yaml", "compose.gpu.yaml", "compose.redis-port.yaml")
+COMPOSE_FILES = ("compose.yaml", "compose.gpu.yaml", "compose.redis-port.yaml", "compose.redis-tls.yaml")
 COMPOSE_OPTIONS: dict[str, set[str]] = {
     "up": {"--build", "-d", "--exit-code-from", "--scale"},
     "down": {"-v"},
