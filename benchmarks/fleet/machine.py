@@ -50,14 +50,17 @@ class Engine:
 
     def ask(self, *words: str, timeout_s: float = ASK_S, variables: Mapping[str, str] | None = None) -> str:
         """Run one command of the engine. Raises MachineError."""
-        done = subprocess.run(
-            [self._program, *words],
-            check=False,
-            text=True,
-            capture_output=True,
-            timeout=timeout_s,
-            env={**os.environ, **(variables or {})},
-        )
+        try:
+            done = subprocess.run(
+                [self._program, *words],
+                check=False,
+                text=True,
+                capture_output=True,
+                timeout=timeout_s,
+                env={**os.environ, **(variables or {})},
+            )
+        except subprocess.TimeoutExpired:
+            raise MachineError(f"{self._program} {words[0]} said nothing for {timeout_s:.0f} s") from None
         if done.returncode:
             raise MachineError(
                 f"{self._program} {words[0]} ended with {done.returncode}: {done.stderr[-800:]}"

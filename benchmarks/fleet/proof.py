@@ -34,6 +34,7 @@ RUN, PORT = "first", 6380
 MODEL = "models/demo"  # copied from one machine to the other, as the page says; the image's own is not named
 READY_S = 15.0  # from the engine's start to the first group that is handed over
 PASS_RATE = 0.95
+REFUSED_S, START_S = 60.0, 30.0
 KILL_AT, RUN_S, STEP_S = 12, 1500.0, 300.0
 WAITS = frozenset({"redis-server", "learner", "scorers", "generators"})  # commands that go on
 OPEN_PORTS = """
@@ -126,7 +127,7 @@ def typed(line: str, fleet: Fleet) -> str:
 
 def kind(line: str) -> str:
     """Name what a line starts and leaves running; "" for a command that ends."""
-    return next((word for word in re.split(r"\W*\s\W*", line) if word in WAITS), "")
+    return next((word for word in re.findall(r"[\w-]+", line) if word in WAITS), "")
 
 
 def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Sequence[str] = ()) -> None:
@@ -137,9 +138,17 @@ def type_all(fleet: Fleet, machine: Machine, lines: Sequence[str], *, but: Seque
         elif name := kind(line):
             if name not in but:
                 machine.starts(name, typed(line, fleet))
-                time.sleep(1.0 if name == "redis-server" else 0.0)
+                if name == "redis-server":
+                    wait_for("redis-server's start", START_S, partial(_is_ready, machine))
         else:
             machine.types(typed(line, fleet))
+
+
+def _is_ready(machine: Machine) -> bool:
+    said = machine.log("redis-server")
+    if machine.code("redis-server"):
+        raise MachineError(f"redis-server ended: {said[-400:]}")
+    return "Ready to accept connections" in said
 
 
 def _first_machine(fleet: Fleet) -> Iterator[Held]:
@@ -176,7 +185,7 @@ def _refusals(fleet: Fleet) -> Iterator[Held]:
     )
     for what, url, says in cases:
         before = time.monotonic()
-        said = fleet.b.tries(f"REDIS_URL='{url}' python -m generators --run {RUN}")
+        said = fleet.b.tries(f"REDIS_URL='{url}' timeout {REFUSED_S:.0f} python -m generators --run {RUN}")
         yield Held(
             f"a generator whose REDIS_URL is wrong ({what}) ends with 1 and what to set, without the password",
             f"{time.monotonic() - before:.1f} s: {said.last_line[-150:]}",
@@ -278,7 +287,7 @@ def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> Held:
 def version(fleet: Fleet) -> int:
     """Return the run's version by the system's redis-cli, over TLS; -1 before there is one."""
     said = fleet.a.tries(
-        f"redis-cli --tls --cacert fleet/ca.pem -h {HOST} -p {PORT} HGET '{Keys(RUN).run}' version",
+        f"/usr/bin/redis-cli --tls --cacert fleet/ca.pem -h {HOST} -p {PORT} HGET '{Keys(RUN).run}' version",
         variables={"REDISCLI_AUTH": fleet.password},
     )
     return int(said.text) if said.text.strip().isdecimal() else -1

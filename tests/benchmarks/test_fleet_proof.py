@@ -27,6 +27,12 @@ class FakeMachine:
     def starts(self, name: str, line: str) -> None:
         self.running[name] = line
 
+    def code(self, _: str) -> str:
+        return ""
+
+    def log(self, _: str) -> str:
+        return "Ready to accept connections"
+
 
 def a_fleet(machine: FakeMachine) -> Fleet:
     one = cast("Machine", machine)
@@ -50,7 +56,7 @@ def test_every_line_of_the_page_is_typed_on_its_machine() -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("echo requirepass PASSWORD | redis-server deploy/redis/fleet.conf -", "redis-server"),
+        ("echo requirepass PASSWORD | /usr/bin/redis-server deploy/redis/fleet.conf -", "redis-server"),
         ("python -m learner --config config/recipes/demo_cpu.yaml name=first", "learner"),
         ("python -m generators --run first", "generators"),
         ("millrace doctor config/recipes/demo_cpu.yaml", ""),

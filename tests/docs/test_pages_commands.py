@@ -227,7 +227,7 @@ def check_others(words: list[str]) -> None:
         assert all(map(is_there, sources)) or sources == ["runs/demo"], sources  # test_a_copy_of_a_folder ...
     elif program == "echo" and "|" in rest:
         server = rest[rest.index("|") + 1 :]
-        assert server[0] == "redis-server"
+        assert server[0] == "/usr/bin/redis-server"
         assert is_there(server[1])
     elif program == "scripts/redis_tls.sh":
         assert is_there(program)

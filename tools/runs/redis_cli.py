@@ -49,12 +49,10 @@ def redis_cli(name: str, runs_dir: Path, args: Sequence[str]) -> int:
         WrongBroker: no Redis is known for that run, or it can't be started, or REDIS_URL is none, or it asks for TLS
             and redis-cli has none.
     """
-    program = shutil.which("redis-cli") or str(server.carried("redis-cli"))
     with server.ensure_readable(name, runs_dir) as url:
         check_url(url)
         options, password = options_of(url)
-        if "--tls" in options:
-            _check_tls(program)
+        program = _with_tls() if "--tls" in options else _any_program()
         before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for its prompt
         try:
             own = {"REDISCLI_AUTH": password} if password else {}  # an empty one is sent, and refused
@@ -86,10 +84,20 @@ def options_of(url: str) -> tuple[list[str], str]:
     return options, parts.get("password") or ""
 
 
-def _check_tls(program: str) -> None:
-    """Ask `program` whether it knows TLS: the wheel's does not. Raises WrongBroker: it does not."""
-    asked = subprocess.run([program, "--tls", "--version"], check=False, capture_output=True)
-    if asked.returncode:
-        raise WrongBroker(
-            f"{program} is built without TLS, which REDIS_URL asks for: apt-get install redis-tools brings one with it"
-        )
+def _any_program() -> str:
+    return shutil.which("redis-cli") or str(server.carried("redis-cli"))
+
+
+def _with_tls() -> str:
+    """Returns the first redis-cli that knows TLS: an environment's, which comes with the wheel, does not.
+
+    Raises:
+        WrongBroker: there is none.
+    """
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    for program in [folder / "redis-cli" for folder in folders if (folder / "redis-cli").is_file()]:
+        if not subprocess.run([program, "--tls", "--version"], check=False, capture_output=True).returncode:
+            return str(program)
+    raise WrongBroker(
+        f"{_any_program()} is built without TLS, which REDIS_URL asks for: apt-get install redis-tools brings another"
+    )
