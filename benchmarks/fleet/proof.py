@@ -188,7 +188,7 @@ def _refusals(fleet: Fleet) -> Iterator[Held]:
         said = fleet.b.tries(f"REDIS_URL='{url}' timeout {REFUSED_S:.0f} python -m generators --run {RUN}")
         yield Held(
             f"a generator whose REDIS_URL is wrong ({what}) ends with 1 and what to set, without the password",
-            f"{time.monotonic() - before:.1f} s: {said.last_line[-150:]}",
+            f"{time.monotonic() - before:.1f} s: {said.last_line.partition('reason=')[2][:120]}",
             said.code == 1 and says in said.text and fleet.password not in said.text,
         )
 
