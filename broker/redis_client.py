@@ -53,22 +53,17 @@ class TlsRefused(RedisConnectionError):
 class PlainConnection(Connection):
     """A connection without TLS, which tells a port that speaks TLS from a lost connection."""
 
-    _has_answered = False
-
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read an answer. Raises TlsRefused where the first one does not come, since the port speaks TLS."""
+    def on_connect_check_health(self, check_health: bool = True) -> None:
+        """Exchange the first words with the server. Raises TlsRefused where it does not answer since it speaks TLS."""
         try:
-            answer = super().read_response(*args, **options)
+            super().on_connect_check_health(check_health)
         except RedisConnectionError as error:
-            is_cut = type(error) is RedisConnectionError  # a refused password is a subclass of it
-            if is_cut and not self._has_answered and speaks_tls(self.host, self.port):
+            if is_cut(error) and speaks_tls(self.host, self.port):
                 raise TlsRefused(
                     f"redis at {self.host}:{self.port} speaks TLS, and REDIS_URL does not ask for it",
                     f"Write rediss:// with two s: {WITH_CA}",
                 ) from error
             raise
-        self._has_answered = True
-        return answer
 
 
 class TlsConnection(SSLConnection):
@@ -87,14 +82,28 @@ class TlsConnection(SSLConnection):
         wrapped.settimeout(self.socket_timeout)
         return wrapped
 
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read an answer. A server with TLS 1.3 refuses a client's certificate after the handshake: here."""
+    def on_connect_check_health(self, check_health: bool = True) -> None:
+        """Exchange the first words. A server with TLS 1.3 refuses a client's certificate after the handshake: here."""
         try:
-            return super().read_response(*args, **options)
+            super().on_connect_check_health(check_health)
         except RedisConnectionError as error:
-            if refused := self._why(error):
+            alert = self._alert() if is_cut(error) else None
+            if refused := self._why(error) or (alert and self._why(alert)):
                 raise refused from error
             raise
+
+    def _alert(self) -> ssl.SSLError | None:
+        """Shake hands once more and only listen: to a client that sends at once, a refusal may be a cut connection."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=PROBE_S) as plain:
+                listening = super()._wrap_socket_with_ssl(plain)  # type: ignore[no-untyped-call]
+                with listening:
+                    listening.recv(1)
+        except ssl.SSLError as error:
+            return error
+        except OSError:
+            return None
+        return None
 
     def _why(self, error: BaseException) -> TlsRefused | None:
         """Return what to tell people of a failure; None where it may pass, as in an outage."""
@@ -208,6 +217,11 @@ def _check_files(connection: TlsConnection, parsed: dict[str, Any]) -> None:
             f"REDIS_URL's ssl_certfile={connection.certfile} and ssl_keyfile={connection.keyfile} are no pair that "
             f"can be read ({getattr(error, 'reason', None) or error}); a key with a password wants ssl_password too"
         ) from None
+
+
+def is_cut(error: RedisConnectionError) -> bool:
+    """Tell whether a connection ended without a word: a refused password, say, is an error of a subclass."""
+    return type(error) is RedisConnectionError
 
 
 def speaks_tls(host: str, port: int) -> bool:

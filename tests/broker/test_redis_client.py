@@ -144,6 +144,20 @@ def test_a_plain_port_where_tls_was_expected_is_told_from_an_outage(
     assert "tls-port" in said
 
 
+def test_a_port_that_answers_a_handshake_in_the_clear_is_none_with_tls(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            client, _ = other.accept()
+            with client:
+                client.sendall(b"-ERR who are you\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        port = other.getsockname()[1]
+        said = refusal(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={folder}/ca.pem")
+    assert f"redis at 127.0.0.1:{port} answers without TLS" in said
+
+
 def test_a_port_that_answers_a_handshake_with_nothing_is_an_outage(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
