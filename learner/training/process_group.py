@@ -120,7 +120,7 @@ def device_of(run: Run) -> torch.device:
 
 
 def join(device: torch.device, *, rank: int, world_size: int) -> None:
-    """Make the process group: over MASTER_ADDR for several ranks, without any socket for one.
+    """Make the process group: over MASTER_ADDR for several ranks, on loopback for one, which has nobody to talk to.
 
     The group stays as long as the process: DeepSpeed keeps handles of it beyond the engine that made them.
     """
@@ -130,6 +130,8 @@ def join(device: torch.device, *, rank: int, world_size: int) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
         backend = "nccl"
+    if world_size == 1:  # gloo listens all the same, by default where the host's own name leads
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = distributed.HashStore() if world_size == 1 else None  # type: ignore[attr-defined]  # not in __all__
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
     atexit.register(distributed.destroy_process_group)
