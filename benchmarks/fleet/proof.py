@@ -210,10 +210,11 @@ def _a_run(fleet: Fleet) -> Iterator[Held]:
         "the newcomer's first group", STEP_S, lambda: re.search(r"first_group .*", fleet.b.log("third"))
     )[0]
     yield from _joined(fleet, text, killed_at)
+    seen = [name for name in (fleet.a.name, fleet.b.name) if name in top]
     yield Held(
-        f"`{anywhere[0]}` on the second machine, by TLS",
-        (top.strip().splitlines() or [""])[0][:80],
-        RUN in top,
+        f"`{anywhere[0]}` on the second machine shows the processes of both",
+        " and ".join(seen) or "no machine",
+        len(seen) == 2,
     )
     yield from _ended(fleet, anywhere[1])
 
@@ -228,7 +229,8 @@ def _joined(fleet: Fleet, first_group: str, killed_at: int) -> Iterator[Held]:
     )
     yield Held(
         "another joins: the first weights that it loads are of the version at its start or newer",
-        f"started at version {killed_at}, first loaded {loaded[0] if loaded else 'none'}",
+        f"started at version {killed_at}, first loaded {loaded[0] if loaded else 'none'}; "
+        f"first group sampled with {re.findall(r'version=([0-9]+)', first_group)[0]}",
         bool(loaded) and int(loaded[0]) >= killed_at,
     )
     yield Held(
