@@ -42,11 +42,14 @@ class Engine:
 
     Args:
         build_words: that its `build` wants on this machine.
+    Attributes:
+        redis: the version of the redis-server on its machines, once one has said it.
     """
 
     def __init__(self, program: str, *, build_words: Sequence[str] = ()) -> None:
         self._program = program
         self._build_words = list(build_words)
+        self.redis = "unknown"
 
     def ask(self, *words: str, timeout_s: float = ASK_S, variables: Mapping[str, str] | None = None) -> str:
         """Run one command of the engine. Raises MachineError."""
