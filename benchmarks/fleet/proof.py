@@ -37,6 +37,7 @@ PASS_RATE = 0.95
 REDIS = "of the image"  # until the image says which version it is
 REFUSED_S, START_S = 60.0, 30.0
 KILL_AT, RUN_S, STEP_S = 12, 1500.0, 300.0
+UNTIL_SCORED = ("age_prompts_s", "age_sampling_s", "age_rollouts_s", "age_scoring_s")
 WAITS = frozenset({"redis-server", "learner", "scorers", "generators"})  # commands that go on
 OPEN_PORTS = """
 import socket, sys
@@ -275,9 +276,27 @@ def _ended(fleet: Fleet, audit_line: str) -> Iterator[Held]:
     )
 
 
+def lag_by_littles_law(records: Sequence[dict[str, float]], *, in_flight: int) -> float:
+    """Return the mean lag that follows from what steps measured: (N - D x T) / S - 1 - P, see `expected_lag`.
+
+    Args:
+        records: objects of `metrics.jsonl`.
+        in_flight: N, groups.
+    """
+    mean = {
+        name: statistics.fmean(record.get(name, 0.0) for record in records)
+        for name in ("seconds", "seconds_evaluate", "groups", "dropped", *UNTIL_SCORED)
+    }
+    step_s = mean["seconds"] - mean["seconds_evaluate"]
+    dropped_slots = mean["dropped"] * sum(mean[name] for name in UNTIL_SCORED) / step_s
+    return (in_flight - dropped_slots) / mean["groups"] - 1 - mean["age_prompts_s"] / step_s
+
+
 def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> Held:
     """Compare the lag that the learner foretold with what came, while few groups were dropped."""
-    told = re.findall(r"expected_lag_mean=([\d.]+)", fleet.a.log("learner"))
+    log = fleet.a.log("learner")
+    told = re.findall(r"expected_lag_mean=([\d.]+)", log)
+    in_flight = int(re.findall(r"lag groups_in_flight=(\d+)", log)[0])
     early = [record for record in records if 5 < record["step"] <= 20]
     mean = statistics.fmean(record["lag_mean"] for record in early)
     parts = {
@@ -287,7 +306,8 @@ def _lag(fleet: Fleet, records: Sequence[dict[str, float]]) -> Held:
     split = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
     return Held(
         "the lag of steps 6 to 20 is at most what was printed before the start, and its parts add up to it",
-        f"printed {told[0] if told else 'nothing'}, measured {mean:.2f}: {split}",
+        f"printed {told[0] if told else 'nothing'}, measured {mean:.2f}: {split}; with these steps' waiting "
+        f"prompts and dropped groups Little's law gives {lag_by_littles_law(early, in_flight=in_flight):.2f}",
         bool(told) and mean <= float(told[0]) and abs(sum(parts.values()) - mean) < 0.01,
     )
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from benchmarks.fleet.machine import Engine, Machine, MachineError
-from benchmarks.fleet.proof import Fleet, kind, page_lines, type_all, typed
+from benchmarks.fleet.proof import Fleet, kind, lag_by_littles_law, page_lines, type_all, typed
 
 
 class FakeMachine:
@@ -93,3 +93,19 @@ def test_a_line_that_fails_is_an_error_with_its_last_words_and_one_that_goes_on_
         assert machine.log(name) == "done\n"
     finally:
         subprocess.run(["rm", "-f", *(f"/tmp/{name}.{end}" for end in ("log", "pid", "code"))], check=True)
+
+
+def test_littles_law_takes_dropped_groups_and_waiting_prompts_off_the_lag() -> None:
+    """Steps of 2 s with 16 groups: 8 more are dropped, 1 s after their issue, and prompts wait for half a second."""
+    record = {
+        "seconds": 2.5,
+        "seconds_evaluate": 0.5,
+        "groups": 16,
+        "dropped": 8,
+        "age_prompts_s": 0.5,
+        "age_sampling_s": 0.3,
+        "age_rollouts_s": 0.1,
+        "age_scoring_s": 0.1,
+    }
+    # 8 groups for half a step keep 4 of 80 slots; a prompt waits a quarter of a step.
+    assert lag_by_littles_law([record], in_flight=80) == pytest.approx(76 / 16 - 1 - 0.25)

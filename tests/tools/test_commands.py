@@ -67,7 +67,9 @@ def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
     config = runs_dir.parent / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=runs_dir))
     assert main(["up", str(config), "--dry-run", "learner.steps=7"]) == 0
-    shown = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    out = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("# Lag: groups_in_flight=") and "expected_lag_mean=" in line for line in out)
+    shown = [line for line in out if not line.startswith("#")]
     assert shown == [
         f"CUDA_VISIBLE_DEVICES=4,5 {sys.executable} -m learner --config {config} learner.steps=7",
         f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
