@@ -52,6 +52,8 @@ from learner.training.checkpoint import read_state, write_state
 from learner.training.compilation import compile_layers
 from learner.training.engine_config import adamw_arguments, deepspeed_config, offloads_optimizer
 from learner.training.gathered_weights import GatheredWeights, HostBuffers, wait_for_copies
+from learner.training.head.chunks import logits_at_once
+from learner.training.head.fused import choose_product, memory_of
 from learner.training.logprobs import LogprobModel
 from learner.training.lora import ADAPTER, adapters_of, add_adapter, is_adapter, merged, write_adapter
 from learner.training.micro_batch import MicroBatch, on_device
@@ -279,8 +281,16 @@ class DeepSpeedBackend:
         del splitting
         if run.learner.lora is not None:
             add_adapter(model, run.learner.lora, seed=run.seed)
+        chosen = choose_product(self._device, getattr(torch, run.model.dtype))
+        at_once = logits_at_once(memory_of(self._device))
+        log.info("head fused=%s why=%r logits_at_once=%d", chosen.product is not None, chosen.why, at_once)
         wrapped = LogprobModel(
-            model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype, mesh=self._mesh
+            model,
+            temperature=run.sampling.temperature,
+            head_dtype=run.model.head_dtype,
+            logits_at_once=at_once,
+            product=chosen.product,
+            mesh=self._mesh,
         )
         trained = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
         optimizer = None  # DeepSpeed's own for the host's memory, which it compiles

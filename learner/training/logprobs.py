@@ -20,6 +20,8 @@ from torch.utils.checkpoint import checkpoint
 
 from broker.errors import RunFailed
 from learner.training.attention import VARLEN, bounds_for_model, check_model, takes_bounds
+from learner.training.head.chunks import SMALL_CHUNK
+from learner.training.head.fused import FusedLogprobs, Product
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOGITS_AT_ONCE = 2**26  # entries of one fp32 chunk of logits: 256 MiB, 442 tokens of a vocabulary of 151,936
 PROBED_TOKENS, PROBED_SCALE = 3, 40.0  # made-up logits are so large that a soft cap shows
 # Attributes of transformers configs that change the logits after the head, with the value that changes nothing.
 _NEUTRAL = {"final_logit_softcapping": None, "logits_scaling": 1.0, "logit_scale": 1.0}
@@ -47,13 +48,15 @@ class TokenLogprobs(nn.Module):
         *,
         temperature: float,
         is_float32: bool = True,
-        logits_at_once: int = LOGITS_AT_ONCE,
+        logits_at_once: int = SMALL_CHUNK,
+        product: Product | None = None,
     ) -> None:
         super().__init__()
         self.weight = head.weight  # [V, D]
         self.bias = head.bias  # [V] or None
         self.temperature = temperature
         self.is_float32 = is_float32  # else the logits are computed in the type of the weight
+        self._product = product if is_float32 else None
         self.trains_entropy = False  # whether the entropy carries a gradient
         self.tokens_at_once = max(1, logits_at_once // head.out_features)
 
@@ -62,6 +65,18 @@ class TokenLogprobs(nn.Module):
 
         The entropy carries a gradient only where `trains_entropy` is set: it costs memory and time.
         """
+        if self._product is not None and not self.trains_entropy:
+            hidden_KD = hidden_KD.to(self.weight.dtype)
+            fused: tuple[Tensor, Tensor] = FusedLogprobs.apply(  # type: ignore[no-untyped-call]
+                hidden_KD,
+                self.weight,
+                self.bias,
+                targets_K,
+                self._product,
+                self.temperature,
+                self.tokens_at_once,
+            )
+            return fused
         # A float32 copy for each micro-batch: the chunks' gradients add up in float32. The copy is not kept from one to
         # the next: the backward pass frees it with the graph. For a head of 151,936 x 1,024 a kept copy would take
         # 0.6 GB all the time, and would be stale after each optimizer step. Under ZeRO-3 it would be the whole head.
@@ -103,7 +118,8 @@ class LogprobModel(nn.Module):
         *,
         temperature: float,
         head_dtype: Literal["float32", "model"] = "float32",
-        logits_at_once: int = LOGITS_AT_ONCE,
+        logits_at_once: int = SMALL_CHUNK,
+        product: Product | None = None,
         mesh: SequenceMesh | None = None,
     ) -> None:
         """Wrap a model and replace its head.
@@ -113,6 +129,8 @@ class LogprobModel(nn.Module):
             temperature: the one that the tokens were sampled at.
             head_dtype: type in which the logits are computed; `model`: that of the head's weight.
             logits_at_once: entries of a chunk of logits.
+            product: of a head of 16 bits into float32 logits, by `learner.training.head.fused`; None: the head's weight
+                is brought to float32 first.
             mesh: the ranks over which a row lies; None: each rank has its own rows.
         Raises:
             RunFailed: its logits are not a linear map of the hidden state, or its attention is more than what was
@@ -143,6 +161,7 @@ class LogprobModel(nn.Module):
                 temperature=temperature,
                 is_float32=head_dtype == "float32",
                 logits_at_once=logits_at_once,
+                product=product,
             )
         )
         self.model = model

@@ -24,6 +24,8 @@ from config.run import ModelConfig, Run
 from learner.training import sequence_parallel
 from learner.training.attention import choose_attention
 from learner.training.engine_config import half_precision
+from learner.training.head.chunks import logits_at_once
+from learner.training.head.fused import choose_product, memory_of
 from learner.training.logprobs import LogprobModel
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
@@ -74,7 +76,12 @@ class ReferenceModel:
         config = _zero_config(run, kl, world_size=world_size, device=device)
         model = _loaded(source, attention=attention, config=config, vocabulary=vocabulary)
         wrapped = LogprobModel(
-            model, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype, mesh=mesh
+            model,
+            temperature=run.sampling.temperature,
+            head_dtype=run.model.head_dtype,
+            logits_at_once=logits_at_once(memory_of(device)),
+            product=choose_product(device, getattr(torch, run.model.dtype)).product,
+            mesh=mesh,
         )
         wrapped.requires_grad_(False).eval()
         self._model: Any = wrapped
