@@ -50,9 +50,11 @@ class VllmEngineConfig(Section):
     tensor_parallel: int = Field(1, ge=1)
     """GPUs that one generator spreads its model over."""
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM takes."""
+    """Share of the GPU's memory that vLLM takes. With `kv_cache_mb`: that has to be free when vLLM starts, and no
+    more is meant by it."""
     kv_cache_mb: int | None = Field(None, ge=1)
-    """Size of the KV cache in MiB; unset: vLLM's own choice. Needed on a CPU."""
+    """Size of the KV cache in MiB; unset: what is left of `gpu_memory_utilization`, as vLLM measures it at its start.
+    Needed on a CPU, and on a GPU that the learner uses too: what vLLM measures beside a training learner is less."""
     max_model_len: int | None = Field(None, ge=1)
     """Longest prompt and completion together; unset: what the data and sampling sections allow."""
     max_num_seqs: int = Field(256, ge=1)

@@ -1,8 +1,9 @@
 """This module knows the GPUs of this machine from outside of torch, and which of them a process may see.
 
 In: `nvidia-smi`, `CUDA_VISIBLE_DEVICES`, and the GPUs that a configuration names. Out: their names with the driver's
-version, the variable for a child process, and why a torch that is built for GPUs sees none. Used by `millrace up` and
-doctor, and by learner and generators before they would train or sample on the CPU without a word.
+version, their memory, the variable for a child process, and why a torch that is built for GPUs sees none. Used by
+`millrace up` and doctor, by learner and generators before they would train or sample on the CPU without a word, and by
+generators before they take a GPU's memory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from config.explanations import ConfigError
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 HIDDEN = frozenset({"", "-1", "none", "void", "nodevfiles"})  # values of it that hide every GPU
 SMI = ("nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader")
+MEMORY_SMI = (
+    "nvidia-smi",
+    "--query-gpu=index,uuid,memory.free,memory.total",
+    "--format=csv,noheader,nounits",
+)
 SMI_S = 10.0
 
 
@@ -30,12 +36,47 @@ class SystemGpus:
 
 def system_gpus() -> SystemGpus:
     """Ask the driver's own tool for GPUs. None where it is not there or does not answer."""
-    try:
-        said = subprocess.run(SMI, capture_output=True, text=True, timeout=SMI_S, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return SystemGpus()
-    rows = [line.split(", ", 1) for line in said.splitlines() if ", " in line]
+    rows = [line.split(", ", 1) for line in _answer_of(SMI) if ", " in line]
     return SystemGpus(rows[0][0] if rows else "", tuple(name for _, name in rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """The memory of one GPU, whoever has taken it."""
+
+    name: str  # its number, or as CUDA_VISIBLE_DEVICES names it
+    free_bytes: int
+    total_bytes: int
+
+
+def cards() -> tuple[Card, ...]:
+    """Ask the driver's own tool for the memory of the GPUs that this process sees, in the order in which it sees them.
+
+    Empty where there are none, where the tool is not there, or where it does not know one of them, as with parts of a
+    GPU (MIG). Numbers are those of the tool: CUDA's own may be others where GPUs of different kinds are in one machine.
+    """
+    found: dict[str, Card] = {}
+    for line in _answer_of(MEMORY_SMI):
+        index, uuid, *numbers = (word.strip() for word in line.split(","))
+        if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+            continue
+        free_bytes, total_bytes = (int(number) << 20 for number in numbers)
+        for name in (index, uuid):
+            found[name] = Card(name=index, free_bytes=free_bytes, total_bytes=total_bytes)
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        return tuple(card for name, card in found.items() if name == card.name)
+    names = [] if are_hidden() else [name.strip() for name in given.split(",")]
+    return tuple(found[name] for name in names) if all(name in found for name in names) else ()
+
+
+def _answer_of(command: Sequence[str]) -> list[str]:
+    """Return the lines that a command of the driver prints; none where it fails or does not answer in time."""
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return said.splitlines()
 
 
 def are_hidden() -> bool:

@@ -67,11 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(run: Run, words: Sequence[str]) -> int:
+    from learner.launch.environment import set_environment
     from learner.launch.rank_failure import report_death
     from learner.launch.ranks import launch_or_join, say_last
 
     if _is_finished(run):
         return 0
+    set_environment()
     try:
         _check_places(run)
     except ConfigError as error:

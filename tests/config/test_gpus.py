@@ -10,7 +10,7 @@ import torch
 
 from broker.errors import RunFailed
 from config.explanations import ConfigError
-from config.gpus import SystemGpus, system_gpus, visible, why_unseen
+from config.gpus import Card, SystemGpus, cards, system_gpus, visible, why_unseen
 from config.learner import LearnerConfig
 from learner.training.process_group import device_of
 from tests.support.chain import make_run
@@ -93,3 +93,37 @@ def test_a_rank_without_a_gpu_of_its_own_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(RunFailed, match=r"rank 2 of this machine has no GPU of its own: torch sees 2"):
         device_of(make_run(tmp_path))
+
+
+MEMORY = """#!/bin/sh
+echo '0, GPU-aa, 20480, 24564'
+echo '1, GPU-bb, 1024, 24564'
+echo '2, GPU-cc, [N/A], [N/A]'
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, [("0", 20480), ("1", 1024)]),
+        ("1,0", [("1", 1024), ("0", 20480)]),
+        ("GPU-bb", [("1", 1024)]),
+        ("", []),
+        ("0,2", []),  # of a part of a GPU nothing is known, and so of none
+    ],
+)
+def test_the_memory_of_the_gpus_that_a_process_sees_is_asked_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None, expected: list[tuple[str, int]]
+) -> None:
+    (tmp_path / "nvidia-smi").write_text(MEMORY)
+    (tmp_path / "nvidia-smi").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert cards() == tuple(
+        Card(name=name, free_bytes=free << 20, total_bytes=24564 << 20) for name, free in expected
+    )
+    (tmp_path / "nvidia-smi").unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cards() == ()

@@ -35,6 +35,7 @@ from generators.engine import NO_VERSION
 from generators.engines.vllm.environment import set_environment
 from generators.engines.vllm.features import check_features
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
+from generators.engines.vllm.memory import wait_for_room
 from generators.engines.vllm.settings import longest_sequence, resolve, room
 
 if TYPE_CHECKING:
@@ -86,14 +87,17 @@ class VllmEngine:
         """Start vLLM's processes for the model, without its weights, and wait until they answer.
 
         Raises:
-            RunFailed: model, tokenizer, vLLM or its settings are unusable, or `start_timeout_s` has passed.
+            RunFailed: model, tokenizer, vLLM or its settings are unusable, a GPU has too little memory free, or
+                `start_timeout_s` has passed.
         """
         from generators.engines.hf.model import build_skeleton
 
         started = time.monotonic()
         chat = await asyncio.to_thread(load_chat, self._run.model)
         skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
-        await asyncio.to_thread(_import_vllm, self._config)
+        if await asyncio.to_thread(_import_vllm, self._config):
+            weights_bytes = await asyncio.to_thread(_weights_bytes, skeleton, self._run)
+            await asyncio.to_thread(wait_for_room, self._config, weights_bytes=weights_bytes)
         keeper = Keeper(
             lambda: _launch(self._run, self._config), lambda engine: engine.shutdown(timeout=SHUTDOWN_S)
         )
@@ -281,8 +285,8 @@ def as_request(prompt: Prompt, stop_token_ids: Collection[int]) -> tuple[TokensI
     return tokens_input(prompt.token_ids.tolist()), params
 
 
-def _import_vllm(config: VllmEngineConfig) -> None:
-    """Set the environment, then import vLLM, which takes long.
+def _import_vllm(config: VllmEngineConfig) -> bool:
+    """Set the environment, then import vLLM, which takes long. Returns whether vLLM will run on GPUs.
 
     This does not run in the keeper's thread. vLLM keeps the traceback of an optional import that failed, and with it
     every frame below. In that thread the frames hold the engine, which the half-gone interpreter would finalize.
@@ -299,6 +303,15 @@ def _import_vllm(config: VllmEngineConfig) -> None:
         )
     set_environment(config, on_cpu=on_cpu)
     check_features()
+    return not on_cpu
+
+
+def _weights_bytes(skeleton: PreTrainedModel, run: Run) -> int:
+    """Return what the model's weights take in the type that vLLM holds them in."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, run.model.dtype)
+    return sum(parameter.numel() for parameter in skeleton.parameters()) * dtype.itemsize
 
 
 def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:

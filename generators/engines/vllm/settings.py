@@ -41,6 +41,7 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
     from vllm.usage.usage_lib import UsageContext
 
     from generators.engines.vllm import worker
+    from generators.engines.vllm.memory import memory_arguments
 
     section = run.model
     found = AsyncEngineArgs(
@@ -56,8 +57,7 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
         generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
         logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
         tensor_parallel_size=config.tensor_parallel,
-        gpu_memory_utilization=config.gpu_memory_utilization,
-        kv_cache_memory_bytes=config.kv_cache_mb * 2**20 if config.kv_cache_mb else None,
+        **memory_arguments(config),
         block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
         # A block is found by its tokens alone, so a later prompt would find blocks that an older version filled.
         enable_prefix_caching=False

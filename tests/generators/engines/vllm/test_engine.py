@@ -32,6 +32,7 @@ from generators.engines.vllm import engine as vllm_engine
 from generators.engines.vllm import settings as vllm_settings
 from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.liveness import EngineDied, Lifeline
+from generators.engines.vllm.memory import memory_arguments
 from scorers import api
 from scorers.served_model.client import Endpoint, EndpointMisused
 from tests.support import judging
@@ -623,3 +624,20 @@ def test_a_cpu_needs_a_size_of_the_cache(tiny_model: Path) -> None:
     engine = VllmEngine(make_run(tiny_model, VllmEngineConfig()), VllmEngineConfig())
     with pytest.raises(RunFailed, match=r"kv_cache_mb is needed .* or set generators\.engine\.type=hf"):
         asyncio.run(engine.start())
+
+
+@pytest.mark.parametrize(("free_gib", "is_refused"), [(24.0, False), (9.5, False), (6.0, False), (5.5, True)])
+def test_vllms_own_check_of_a_card_asks_for_what_the_configuration_says_beside_a_learner_too(
+    free_gib: float, *, is_refused: bool
+) -> None:
+    from vllm.config import CacheConfig
+    from vllm.v1.worker.utils import request_memory
+
+    config = CacheConfig(**memory_arguments(VllmEngineConfig(kv_cache_mb=4096, gpu_memory_utilization=0.25)))
+    assert config.kv_cache_memory_bytes == 4 << 30
+    seen: Any = SimpleNamespace(free_memory=int(free_gib * 2**30), total_memory=24 << 30, device_="cuda:0")
+    if is_refused:
+        with pytest.raises(ValueError, match=r"5\.5/24\.0 GiB\) on startup is less"):
+            request_memory(seen, config)
+    else:
+        assert request_memory(seen, config) == 6 << 30

@@ -1,0 +1,151 @@
+"""What a generator takes of a card that a learner trains on: the configuration's amount, or an error with both figures.
+
+No GPU is needed: the driver's answer is made up, and vLLM's own check is asked in `test_engine.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import RunFailed
+from config.generators import VllmEngineConfig
+from config.gpus import Card
+from generators.engines.vllm import engine, memory
+from generators.engines.vllm.engine import VllmEngine
+from generators.engines.vllm.memory import GIB, memory_arguments, share_of, wait_for_room
+from tests.support.byte_model import make_run
+
+SHARED = VllmEngineConfig(kv_cache_mb=4096, gpu_memory_utilization=0.25)
+UNFIXED = VllmEngineConfig(gpu_memory_utilization=0.35)
+WEIGHTS = GIB  # of 0.5 billion parameters in bfloat16
+
+
+def card(free: float, total: float = 24.0, name: str = "0") -> Card:
+    """Return a made-up card; GiB."""
+    return Card(name=name, free_bytes=int(free * GIB), total_bytes=int(total * GIB))
+
+
+class Clock:
+    """Time that passes while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def wait(config: VllmEngineConfig, ask: Callable[[], list[Card]], weights: int = WEIGHTS) -> float:
+    """Return the seconds that the generator waited."""
+    clock = Clock()
+    wait_for_room(config, weights_bytes=weights, ask=ask, clock=clock, sleep=clock.sleep)
+    return clock.now
+
+
+@pytest.mark.parametrize(
+    "free", [24.0, 9.5, 7.0], ids=["an empty card", "a learner", "a learner at its peak"]
+)
+def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(free: float) -> None:
+    share = share_of(SHARED, weights_bytes=WEIGHTS, card_bytes=card(free).total_bytes)
+    assert share.total == 7 * GIB  # 1 of weights, 4 of KV cache, 2 of vLLM itself
+    assert share.is_fixed
+    assert share.asked == 6 * GIB  # a quarter of the card: vLLM wants to see it free, and no more
+    assert memory_arguments(SHARED) == {"gpu_memory_utilization": 0.25, "kv_cache_memory_bytes": 4 * GIB}
+    assert wait(SHARED, lambda: [card(free)]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("config", "seen", "words"),
+    [
+        (
+            SHARED,
+            card(5.5),
+            [
+                "GPU 0 has 5.5 GiB free of 24.0, and this generator takes 7.0: weights 1.0, KV cache 4.0 ",
+                "(generators.engine.kv_cache_mb=4096), vLLM itself 2.0",
+                # 5.5 - 1 - 2 GiB are left for the KV cache, and 5.5 / 24 may be asked for
+                "set generators.engine.kv_cache_mb=2560 generators.engine.gpu_memory_utilization=0.22, or give",
+            ],
+        ),
+        (
+            SHARED,
+            card(6.5),
+            ["takes 7.0", "set generators.engine.kv_cache_mb=3584, or give the generator a card of its own"],
+        ),
+        (
+            UNFIXED,
+            card(8.0),
+            [
+                "GPU 0 has 8.0 GiB free of 24.0, and this generator takes 8.4: ",
+                "generators.engine.gpu_memory_utilization=0.35 of the card has to be free when vLLM starts",
+                "set generators.engine.kv_cache_mb=5120 generators.engine.gpu_memory_utilization=0.33",
+            ],
+        ),
+        (
+            VllmEngineConfig(kv_cache_mb=4096),
+            card(10.0),
+            ["takes 21.6", "utilization=0.9 of the card", "kv_cache_mb=4096 ", "gpu_memory_utilization=0.41"],
+        ),
+        (SHARED, card(2.5), ["2.5 GiB free", "(nvidia-smi shows it): give the generator a card of its own"]),
+    ],
+    ids=["too little", "a little too little", "a share", "a share with a fixed cache", "nothing would fit"],
+)
+def test_a_card_with_too_little_ends_the_generator_with_both_figures_and_what_to_change(
+    config: VllmEngineConfig, seen: Card, words: list[str]
+) -> None:
+    with pytest.raises(RunFailed) as refused:
+        wait(config, lambda: [seen])
+    for word in words:
+        assert word in str(refused.value)
+
+
+def test_what_the_message_says_to_set_does_fit() -> None:
+    told = VllmEngineConfig(kv_cache_mb=2560, gpu_memory_utilization=0.22)
+    assert wait(told, lambda: [card(5.5)]) == 0.0
+
+
+def test_a_predecessor_that_is_still_being_cleared_away_is_waited_for() -> None:
+    def answers() -> Iterator[Card]:
+        yield from (card(3.0), card(3.0))
+        while True:
+            yield card(9.0)
+
+    seen = answers()
+    assert wait(SHARED, lambda: [next(seen)]) == 2 * memory.POLL_S
+    with pytest.raises(RunFailed):
+        wait(SHARED, lambda: [card(3.0)])
+
+
+def test_each_of_the_generators_cards_is_looked_at_and_no_other() -> None:
+    two = VllmEngineConfig(tensor_parallel=2, kv_cache_mb=4096, gpu_memory_utilization=0.25)
+    assert wait(two, lambda: [card(6.5), card(6.5, name="1"), card(0.0, name="2")]) == 0.0  # half the weights
+    with pytest.raises(RunFailed, match="GPU 1 has 6"):
+        wait(two, lambda: [card(9.0), card(6.0, name="1")])
+
+
+def test_nothing_is_said_where_the_driver_says_nothing() -> None:
+    assert wait(SHARED, list) == 0.0
+
+
+def test_a_generator_looks_at_its_card_before_it_starts_vllm(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho '0, GPU-aa, 4096, 24564'\n")
+    (tmp_path / "nvidia-smi").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(memory, "WAIT_S", 0.0)
+    monkeypatch.setattr(engine, "_import_vllm", lambda _: True)  # as on a GPU
+    started = VllmEngine(make_run(tiny_model, SHARED), SHARED)
+    with pytest.raises(
+        RunFailed, match=r"GPU 0 has 4\.0 GiB free of 24\.0, and this generator takes 6\.0: weights 0\.0"
+    ):
+        asyncio.run(started.start())
