@@ -1,4 +1,4 @@
-"""The doctor's look at this machine: disk, memory, shared memory, open files, compilers, against what a run will need.
+"""The doctor's look at this machine: disk, memory, GPUs' memory, open files, compilers, against what a run will need.
 
 In: the run, if one is given. Out: findings. `tools.doctor.needs` estimates what a run needs, and each finding says from
 what. The system says what the machine has; tests may say it instead.
@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.generators import VllmEngineConfig
-from config.gpus import system_gpus
+from config.gpus import cards, system_gpus
 from config.run import Run
 from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, Finding, readable
+from tools.doctor.gpu_memory import check_gpu_memory
 from tools.doctor.needs import (
     Size,
     checkpoints_bytes,
@@ -63,6 +64,8 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
         yield model_size(run, size)
     yield from disks(needs_of(run, size))
     yield memory(run, size)
+    if run is not None:
+        yield from check_gpu_memory(run, size, cards())
     yield shared_memory(run)
     yield open_files(run)
     if system_gpus().names:

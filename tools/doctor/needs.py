@@ -106,7 +106,7 @@ def sampling_bytes(run: Run, parameters: int) -> int:
 
 def size_of(model: ModelConfig) -> Size | None:
     """Finds how large the model is: from its files, in a folder or the hub's cache, else from its name."""
-    for folder in (Path(model.path), *_cached(model.path)):
+    for folder in (Path(model.path), *cached(model.path)):
         shapes = [shape for file in sorted(folder.glob("*.safetensors")) for shape in _shapes_in(file)]
         if counted := sum(math.prod(shape) for _, shape in shapes):
             edges = sum(
@@ -118,7 +118,7 @@ def size_of(model: ModelConfig) -> Size | None:
     return None
 
 
-def _cached(name: str) -> Iterator[Path]:
+def cached(name: str) -> Iterator[Path]:
     """Yields the snapshots of a hub's model on this machine, the newest first."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")

@@ -64,7 +64,7 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
         Command(
             role=f"generator-{index}",
             args=(sys.executable, "-m", "generators", "--run", run.name),
-            gpus=visible("generators.gpus", _gpus_of_generator(run, index)),
+            gpus=visible("generators.gpus", gpus_of_generator(run, index)),
         )
         for index in range(run.generators.count)
     ]
@@ -72,7 +72,7 @@ def commands(run: Run, words: Sequence[str]) -> list[Command]:
     return [learner, *generators, scorers]
 
 
-def _gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
+def gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
     """Takes `tensor_parallel` GPUs of the list, going round it; generators share GPUs where the list is too short."""
     gpus = run.generators.gpus
     if not gpus:

@@ -1,0 +1,170 @@
+"""The doctor's table of GPU memory: what each rank of the learner and each generator takes, beside what the GPUs have.
+
+In: a run that names GPUs or finds some, the size of its model, and what the driver says of the GPUs of this machine.
+Out: findings: the learner's rank term by term, a generator's share, and for each GPU the sum of those that are on it.
+Where the sum is more than the GPU has, the finding says which one setting would make it fit. All of it is estimated
+(`tools.doctor.rank_memory`, `generators.engines.vllm.memory`), also where no GPU is here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from config.generators import VllmEngineConfig
+from config.gpus import Card
+from config.run import Run
+from generators.engines.vllm.memory import Share, share_of
+from tools.doctor.findings import Check, Finding
+from tools.doctor.needs import BYTES_OF, Size
+from tools.doctor.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
+from tools.up.role_commands import gpus_of_generator
+
+AREA = "machine"
+TABLE, SHARES, PLACES = (Check(AREA, name) for name in ("learner GPUs", "vLLM GPUs", "GPU memory"))
+COLUMNS = ("weights", "gradients", "optimizer", "activations", "head", "CUDA", "total")
+TIGHT = 0.95  # of a GPU: above it the estimate's own error decides
+
+
+def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Iterator[Finding]:
+    """Yields the findings about a run's GPUs; none where it has none, or where its model's size is not known."""
+    if size is None or not wants_gpus(run, seen):
+        return
+    shape = shape_of(run.model, size)
+    card_bytes = min((card.total_bytes for card in seen), default=None)
+    rank = rank_memory(run, shape, card_bytes=card_bytes)
+    share = generator_share(run, shape, card_bytes=card_bytes)
+    yield TABLE.ok(table(run, shape, rank, card_bytes))
+    if share is not None:
+        yield SHARES.ok(share_line(run, share))
+    yield from places(run, shape, rank, seen)
+
+
+def wants_gpus(run: Run, seen: Sequence[Card]) -> bool:
+    """Tells whether the run is one for GPUs."""
+    learner = run.learner
+    return learner.device != "cpu" and bool(
+        learner.gpus or run.generators.gpus or seen or learner.device == "cuda"
+    )
+
+
+def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> str:
+    """Returns a rank's memory by term, as two aligned lines below what the figures are."""
+    figures = (
+        rank.weights,
+        rank.gradients,
+        rank.optimizer,
+        rank.activations,
+        rank.head,
+        rank.runtime,
+        rank.total,
+    )
+    card = "no GPU is seen here" if card_bytes is None else f"GPUs of {card_bytes / GIB:.1f} GiB"
+    many = "its one rank" if run.learner.ranks == 1 else f"each of {run.learner.ranks} ranks"
+    return "\n".join(
+        (
+            f"estimate for {many}, GiB; {shape.parameters / 1e9:.2f} billion parameters, {shape.source}; {card}",
+            "  ".join(COLUMNS),
+            "  ".join(
+                f"{figure / GIB:>{len(name)}.1f}" for name, figure in zip(COLUMNS, figures, strict=True)
+            ),
+        )
+    )
+
+
+def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
+    """Returns what a vLLM generator takes of each of its GPUs; None for other engines, or a share of an unknown GPU."""
+    engine = run.generators.engine
+    if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
+        return None
+    return share_of(
+        engine, weights_bytes=shape.parameters * BYTES_OF[run.model.dtype], card_bytes=card_bytes or 0
+    )
+
+
+def share_line(run: Run, share: Share) -> str:
+    """Returns a generator's memory in one line."""
+    count = run.generators.count
+    many = "its one generator" if count == 1 else f"each of {count} generators"
+    return (
+        f"estimate for {many}, GiB: weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
+        f"vLLM itself {share.runtime / GIB:.1f}: {max(share.total, share.asked) / GIB:.1f}"
+    )
+
+
+def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> Iterator[Finding]:
+    """Yields whether what is on each GPU of this machine that the run uses fits; GPUs with the same are one finding."""
+    alike: dict[tuple[tuple[tuple[str, int], ...], int], list[int]] = defaultdict(list)
+    for index, parts in sorted(takers(run, shape, rank, seen).items()):
+        alike[tuple(parts.items()), seen[index].total_bytes].append(index)
+    for (parts_of_all, card_bytes), indices in alike.items():
+        total = sum(taken for _, taken in parts_of_all)
+        sums = " + ".join(f"{name} {taken / GIB:.1f}" for name, taken in parts_of_all)
+        sums += f" = {total / GIB:.1f}" if len(parts_of_all) > 1 else ""
+        which = f"GPU{'s' * (len(indices) > 1)} {', '.join(map(str, indices))}"
+        line = f"{which}: {sums} of {card_bytes / GIB:.1f} GiB"
+        has_learner = any(name == "learner" for name, _ in parts_of_all)
+        most = TIGHT * card_bytes if has_learner else card_bytes
+        if total <= most:
+            yield PLACES.ok(line)
+            continue
+        do = (
+            remedy(run, shape, card_bytes=card_bytes, excess=total - most)
+            if has_learner
+            else "a smaller generators.engine.kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel"
+        )
+        if total > card_bytes:
+            yield PLACES.problem(f"{line}: too little", do=do)
+        else:
+            yield PLACES.note(f"{line}: nothing is left for the estimate's error", do=do)
+
+
+def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> dict[int, dict[str, int]]:
+    """Returns by GPU, in this process's order, how many bytes the learner's ranks and the generators take of it."""
+    found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for number in range(run.learner.ranks):
+        found[run.learner.gpus[number] if run.learner.gpus else number]["learner"] += rank.total
+    engine = run.generators.engine
+    if isinstance(engine, VllmEngineConfig):
+        for number in range(run.generators.count):
+            for index in gpus_of_generator(run, number) or range(engine.tensor_parallel):
+                card_bytes = seen[index].total_bytes if index < len(seen) else None
+                share = generator_share(run, shape, card_bytes=card_bytes)
+                found[index]["generator"] += 0 if share is None else max(share.total, share.asked)
+    return {index: parts for index, parts in found.items() if index < len(seen)}
+
+
+def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
+    """Returns the first setting that frees what is too much, or that none does alone."""
+    before = rank_memory(run, shape, card_bytes=card_bytes).total
+    tried = []
+    for words, learner in _savings(run):
+        changed = run.model_copy(update={"learner": run.learner.model_copy(update=learner)})
+        saved = before - rank_memory(changed, shape, card_bytes=card_bytes).total
+        if saved >= excess:
+            return f"{words}, which frees {saved / GIB:.1f} GiB of a rank"
+        if saved > 0:
+            tried.append(words)
+    engine = run.generators.engine
+    if isinstance(engine, VllmEngineConfig) and set(run.generators.gpus) & set(run.learner.gpus):
+        tried.insert(0, "a smaller generators.engine.kv_cache_mb and gpu_memory_utilization")
+    several = f"several of {'; '.join(tried)}; or " if tried else ""
+    return f"{several}larger GPUs, or more ranks under learner.zero.stage=3"
+
+
+def _savings(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the learner's settings that save memory, the cheapest in time first."""
+    learner = run.learner
+    for stage in (2, 3) if learner.ranks > 1 else ():
+        if stage > learner.zero.stage:
+            yield f"learner.zero.stage={stage}", {"zero": learner.zero.model_copy(update={"stage": stage})}
+    tokens, longest = learner.tokens_per_micro_batch, run.data.max_prompt_tokens + run.sampling.max_tokens
+    while tokens // 2 >= longest:
+        tokens //= 2
+        yield f"learner.tokens_per_micro_batch={tokens}", {"tokens_per_micro_batch": tokens}
+    if not learner.gradient_checkpointing:
+        yield "learner.gradient_checkpointing=true", {"gradient_checkpointing": True}
+    if not learner.zero.offload_optimizer and learner.zero.stage > 0:
+        offloaded = learner.zero.model_copy(update={"offload_optimizer": True})
+        yield "learner.zero.offload_optimizer=true", {"zero": offloaded}

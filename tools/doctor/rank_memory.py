@@ -1,0 +1,235 @@
+"""Estimates of what a rank of the learner takes of its GPU, term by term, from the configuration and the model's shape.
+
+In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes. What DeepSpeed and autograd hold
+does not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
+(`tests/tools/doctor/test_rank_memory.py` measures again), by counting tensors. What CUDA takes besides is a guess. None
+of it has been measured on a GPU. Used by `tools.doctor.gpu_memory`.
+"""
+
+# P parameters, of which P' train; N ranks; T tokens of a micro-batch; L layers; D hidden size; I intermediate size.
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from config.run import ModelConfig, Run
+from learner.training.head.chunks import LARGE_CHUNK, logits_at_once
+from tools.doctor.needs import BYTES_OF, Size, cached, reference_bytes, trained_parameters
+
+GIB = 1 << 30
+BUCKET = (
+    500_000_000  # numbers that ZeRO 2 and 3 add up at a time, in a buffer of that size (DeepSpeed's default)
+)
+LIVE = 1_000_000_000  # parameters that ZeRO-3 keeps whole at once (DeepSpeed's default)
+MASTER_AND_MOMENTS = 12  # bytes a parameter, in float32: the master weight and AdamW's two moments
+MOMENTS = 8  # where there is no master weight
+SUM = 4  # bytes a parameter: the gradient of all micro-batches, in float32
+# Bytes a token: of a layer, of its intermediate size and of its hidden size, kept for the backward pass...
+KEPT_INTERMEDIATE, KEPT_HIDDEN, KEPT_INPUT = 8, 21, 2  # ... the last: of a layer that is computed again
+WORK_INTERMEDIATE, WORK_HIDDEN = 4, 20  # that the backward pass of a layer takes besides
+AGAIN_INTERMEDIATE, AGAIN_HIDDEN = 12, 22  # the same of a layer that is computed again, with what it keeps
+COPIES_OF_LOGITS = 20  # bytes an entry of a chunk: five float32 copies in its backward pass
+FUSED_COPIES_OF_LOGITS = 8  # by the fused head, two
+HEAD_COPY, HEAD_SUM = 4, 4  # bytes a weight of the head: its float32 copy, and its gradient in float32
+RUNTIME_BYTES = GIB  # CUDA's context, NCCL, workspaces, and what the allocator can't use. A guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The sizes of a dense decoder."""
+
+    parameters: int
+    hidden: int
+    layers: int
+    intermediate: int
+    vocabulary: int
+    source: str  # how they are known
+
+    @property
+    def head(self) -> int:
+        """Weights of the output head, whether or not the embedding shares them."""
+        return self.vocabulary * self.hidden
+
+
+# Qwen2.5's, for models whose files are not here: they are taken for the nearest of these.
+KNOWN = tuple(
+    Shape(
+        parameters=parameters,
+        hidden=hidden,
+        layers=layers,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        source=f"taken for Qwen2.5-{name}",
+    )
+    for name, parameters, hidden, layers, intermediate, vocabulary in (
+        ("0.5B", 494_032_768, 896, 24, 4_864, 151_936),
+        ("1.5B", 1_543_714_304, 1_536, 28, 8_960, 151_936),
+        ("3B", 3_085_938_688, 2_048, 36, 11_008, 151_936),
+        ("7B", 7_615_616_512, 3_584, 28, 18_944, 152_064),
+        ("14B", 14_770_033_664, 5_120, 48, 13_824, 152_064),
+        ("32B", 32_763_876_352, 5_120, 64, 27_648, 152_064),
+        ("72B", 72_706_203_648, 8_192, 80, 29_568, 152_064),
+    )
+)
+NEAR = 1.33  # by such a factor a name may round: R1-Distill-Qwen-1.5B has 1.78 billion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """What one rank takes of its GPU; bytes.
+
+    The sum is a little above the peak: the head's chunk and the work of a layer are not there at the same time.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    head: int
+    runtime: int = RUNTIME_BYTES
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.head + self.runtime
+
+
+def rank_memory(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> RankMemory:
+    """Return what one rank of the learner takes.
+
+    Args:
+        run: the resolved run.
+        shape: of its model.
+        card_bytes: memory of the GPU, which says how many logits there are at once; None: not known, a large one.
+        is_fused: whether the head is computed by `learner.training.head.fused`, as a GPU may turn out to.
+    """
+    return RankMemory(
+        weights=weights(run, shape),
+        gradients=gradients(run, shape),
+        optimizer=optimizer(run, shape),
+        activations=activations(run, shape),
+        head=head(run, shape, card_bytes=card_bytes, is_fused=is_fused),
+    )
+
+
+def weights(run: Run, shape: Shape) -> int:
+    """Return the bytes of the weights, and of a reference model's.
+
+    P x 2 (4 in float32). Under ZeRO-3 P / N x 2, and what is whole at once: `LIVE` parameters at most. With
+    `offload_weights` only the latter. The reference of a KL term as much again, unless it stays on the host.
+    """
+    zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
+    kl = run.learner.objective.kl
+    reference = 0 if kl.offload else reference_bytes(run, shape.parameters) // run.learner.ranks
+    if zero.stage < 3:
+        return shape.parameters * width + reference
+    own = 0 if zero.offload_weights else shape.parameters * width // run.learner.ranks
+    is_whole = run.learner.ranks == 1 and not zero.offload_weights
+    return own + reference + (0 if is_whole else min(shape.parameters, LIVE) * width)
+
+
+def gradients(run: Run, shape: Shape) -> int:
+    """Return the bytes of the gradients.
+
+    ZeRO 0 and 1: P' x 4 for their sum over micro-batches, and P' x 2 for those of one micro-batch. ZeRO 2 and 3: the
+    sum is split, P' / N x 4, and those of one micro-batch go through one bucket of `BUCKET` x 2. With
+    `offload_optimizer` the sum lies on the host.
+    """
+    zero, width = run.learner.zero, BYTES_OF[run.model.dtype]
+    trained = _trained(run, shape)
+    ranks = run.learner.ranks if zero.stage >= 2 else 1
+    total = 0 if zero.offload_optimizer else trained * SUM // ranks
+    if zero.stage >= 2:
+        return total + BUCKET * width
+    return total + (trained * width if width < SUM or zero.offload_optimizer else 0)
+
+
+def optimizer(run: Run, shape: Shape) -> int:
+    """Return the bytes of the optimizer's state: P' / N x 12, on the host with `offload_optimizer`; ZeRO 0: P' x 8."""
+    zero = run.learner.zero
+    if zero.offload_optimizer:
+        return 0
+    if zero.stage == 0:
+        return _trained(run, shape) * MOMENTS
+    return _trained(run, shape) * MASTER_AND_MOMENTS // run.learner.ranks
+
+
+def activations(run: Run, shape: Shape) -> int:
+    """Return the bytes that the backward pass needs of one micro-batch.
+
+    With `gradient_checkpointing` T x (2 L D + 12 I + 22 D): the input of each layer, and one layer with its gradients.
+    Without T x (L (8 I + 21 D) + 4 I + 20 D). The mask of SDPA's attention is not counted.
+    """
+    learner, width = run.learner, BYTES_OF[run.model.dtype] / 2
+    longest = run.data.max_prompt_tokens + run.sampling.max_tokens
+    tokens = max(learner.tokens_per_micro_batch, longest) / learner.sequence_ranks
+    if learner.gradient_checkpointing:
+        kept = 0 if learner.offload_activations else KEPT_INPUT * shape.layers * shape.hidden
+        work = AGAIN_INTERMEDIATE * shape.intermediate + AGAIN_HIDDEN * shape.hidden
+    else:
+        layer = KEPT_INTERMEDIATE * shape.intermediate + KEPT_HIDDEN * shape.hidden
+        kept = layer if learner.offload_activations else shape.layers * layer
+        work = WORK_INTERMEDIATE * shape.intermediate + WORK_HIDDEN * shape.hidden
+    return int(tokens * (kept + work) * width)
+
+
+def head(run: Run, shape: Shape, *, card_bytes: int | None, is_fused: bool = False) -> int:
+    """Return the bytes of the output head: copies of one chunk of logits, and of its weight.
+
+    Entries of a chunk x 20 (by the fused head 8), and weights of the head x 8: their float32 copy, and their gradient.
+    """
+    at_once = LARGE_CHUNK if card_bytes is None else logits_at_once(card_bytes)
+    longest = run.data.max_prompt_tokens + run.sampling.max_tokens
+    tokens = max(run.learner.tokens_per_micro_batch, longest)
+    entries = min(at_once, tokens * shape.vocabulary)
+    copy = HEAD_COPY if run.model.head_dtype == "float32" and run.model.dtype != "float32" else 0
+    total = HEAD_SUM if run.learner.lora is None else 0
+    return entries * (FUSED_COPIES_OF_LOGITS if is_fused else COPIES_OF_LOGITS) + shape.head * (copy + total)
+
+
+def shape_of(model: ModelConfig, size: Size) -> Shape:
+    """Return the shape of a model: by its `config.json`, in a folder or the hub's cache, else by its size.
+
+    Args:
+        model: the section.
+        size: its number of parameters, as `tools.doctor.needs.size_of` finds it.
+    """
+    for folder in (Path(model.path), *cached(model.path)):
+        if (found := _read(folder / "config.json", size)) is not None:
+            return found
+    nearest = min(KNOWN, key=lambda shape: abs(math.log(shape.parameters / size.parameters)))
+    is_near = 1 / NEAR < size.parameters / nearest.parameters < NEAR
+    return Shape(
+        parameters=nearest.parameters if is_near else size.parameters,
+        hidden=nearest.hidden,
+        layers=nearest.layers,
+        intermediate=nearest.intermediate,
+        vocabulary=nearest.vocabulary,
+        source=nearest.source,
+    )
+
+
+def _read(file: Path, size: Size) -> Shape | None:
+    """Read the shape from a model's own file; None where the file is missing, or has other names."""
+    try:
+        described: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        text = described.get("text_config") or described
+        return Shape(
+            parameters=size.parameters,
+            hidden=int(text["hidden_size"]),
+            layers=int(text["num_hidden_layers"]),
+            intermediate=int(text["intermediate_size"]),
+            vocabulary=int(text["vocab_size"]),
+            source=f"as {file} has it",
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _trained(run: Run, shape: Shape) -> int:
+    return trained_parameters(run, Size(shape.parameters, shape.source))
