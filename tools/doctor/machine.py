@@ -69,7 +69,7 @@ def check_machine(run: Run | None) -> Iterator[Finding]:
     yield shared_memory(run)
     yield open_files(run)
     if system_gpus().names:
-        yield compilers()
+        yield compilers(run)
 
 
 def model_size(run: Run, size: Size | None) -> Finding:
@@ -217,19 +217,27 @@ def open_files(
     return FILES.ok(f"{soft} at once")
 
 
-def compilers(*, which: Callable[[str], str | None] = shutil.which, headers: Path = HEADERS) -> Finding:
-    """Looks for what makes code for GPUs while a run starts: Triton's launchers want C, CPU-Adam wants C++."""
+def compilers(
+    run: Run | None, *, which: Callable[[str], str | None] = shutil.which, headers: Path = HEADERS
+) -> Finding:
+    """Looks for what makes code for GPUs while a run starts: Triton's launchers want C, DeepSpeed's CPU-Adam wants C++.
+
+    CUDA's own compiler is needed by neither; only flash-attn is built with it, and the libraries' finding says so.
+    """
+    has_c, has_cpp = (any(map(which, names)) for names in (("cc", "gcc", "clang"), ("g++", "c++")))
+    offloads = run is not None and run.learner.zero.offload_optimizer
     wanted = {
-        "a C compiler (Triton)": which("cc") or which("gcc") or which("clang"),
-        "g++ (DeepSpeed's CPU-Adam, with learner.zero.offload)": which("g++") or which("c++"),
-        f"Python.h in {headers} (Triton)": (headers / "Python.h").is_file(),
+        "a C compiler (Triton)": has_c,
+        "g++ (DeepSpeed's CPU-Adam, with learner.zero.offload_optimizer)": has_cpp,
+        f"Python.h in {headers} (both)": (headers / "Python.h").is_file(),
     }
-    if lacking := [what for what, found in wanted.items() if not found]:
-        return COMPILERS.problem(
-            f"not here: {'; '.join(lacking)}",
-            do="sudo apt-get install gcc g++ python3-dev (of the Python that runs this)",
-        )
-    return COMPILERS.ok("C, C++ and Python.h are here")
+    lacking = [what for what, found in wanted.items() if not found]
+    if not lacking:
+        return COMPILERS.ok("C, C++ and Python.h are here")
+    seen = f"not here: {'; '.join(lacking)}"
+    do = "sudo apt-get install gcc g++ python3-dev (of the Python that runs this)"
+    only_cpp = has_c and (headers / "Python.h").is_file()
+    return COMPILERS.note(seen, do=do) if only_cpp and not offloads else COMPILERS.problem(seen, do=do)
 
 
 def _width(run: Run) -> int:

@@ -1,8 +1,11 @@
-"""What the learner sets for torch's allocator, before torch is imported."""
+"""What the learner sets before torch and DeepSpeed are imported."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,17 @@ from learner.launch.environment import set_environment
 def test_blocks_of_memory_may_grow_unless_the_operator_has_set_the_allocator(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(os, "environ", dict(given))
+    monkeypatch.setattr(os, "environ", {"PATH": "/bin", **given})
     set_environment()
-    assert os.environ == expected
+    assert {name: value for name, value in os.environ.items() if name != "PATH"} == expected
+
+
+def test_the_programs_of_this_python_are_found_behind_those_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("ninja") is None
+    for _ in range(2):
+        set_environment()
+    assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}{Path(sys.executable).parent}"
+    assert shutil.which("ninja") is not None  # it is in the lock: DeepSpeed compiles with it

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import resource
 import struct
+import sysconfig
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from config.gpus import SystemGpus
 from config.learner import LearnerConfig
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
@@ -136,19 +138,36 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
 
 
 @pytest.mark.parametrize(
-    ("tools", "has_headers", "level", "words"),
+    ("tools", "has_headers", "offloads", "level", "words"),
     [
-        ({"gcc", "g++"}, True, OK, "are here"),
-        ({"clang", "c++"}, True, OK, "are here"),
-        ({"g++"}, True, PROBLEM, "a C compiler (Triton)"),
-        ({"cc"}, True, PROBLEM, "CPU-Adam"),
-        ({"cc", "g++"}, False, PROBLEM, "Python.h in "),
+        ({"gcc", "g++"}, True, True, OK, "are here"),
+        ({"clang", "c++"}, True, True, OK, "are here"),
+        ({"g++"}, True, False, PROBLEM, "a C compiler (Triton)"),
+        ({"cc"}, True, True, PROBLEM, "CPU-Adam, with learner.zero.offload_optimizer"),
+        ({"cc"}, True, False, NOTE, "CPU-Adam"),  # this run does without it
+        ({"cc", "g++"}, False, False, PROBLEM, "Python.h in "),
+        (set(), False, False, PROBLEM, "a C compiler (Triton); g++"),
     ],
 )
 def test_what_compiles_for_gpus_is_looked_for_by_name(
-    tmp_path: Path, tools: set[str], has_headers: bool, level: Level, words: str
+    make_run: MakeRun,
+    tmp_path: Path,
+    *,
+    tools: set[str],
+    has_headers: bool,
+    offloads: bool,
+    level: Level,
+    words: str,
 ) -> None:
     if has_headers:
         (tmp_path / "Python.h").touch()
-    found = machine.compilers(which=lambda name: name if name in tools else None, headers=tmp_path)
-    assert_found(found, level, words)
+    run = make_run(learner={"zero": {"offload_optimizer": offloads}})
+    found = machine.compilers(run, which=lambda name: name if name in tools else None, headers=tmp_path)
+    assert_found(found, level, words, "" if level is OK else "python3-dev")
+
+
+def test_the_headers_are_those_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Path(sysconfig.get_paths()["include"]) == machine.HEADERS
+    monkeypatch.setattr(machine, "system_gpus", lambda: SystemGpus("580.1", ("H200",)))
+    monkeypatch.setattr(machine, "cards", tuple)
+    assert [found.name for found in machine.check_machine(None)].count("compilers") == 1
