@@ -2,7 +2,9 @@
 
 A plan is a list of policies, each `{"model": folder, "learner": {...}, "dtype": ..., "do": [[method, argument, ...]]}`.
 Rank 0 does what each says, one after the other, and writes what the methods return beside the plan; the other ranks
-follow. With `broken_rank` a step raises in that rank. Each process logs to `PLAN.RANK.log`.
+follow. With `broken_rank` a step raises in that rank. With `as_on_a_gpu` DeepSpeed has the configuration that it has on
+a GPU, offload included, and with `torch_adam` it compiles no optimizer of its own for that; with `fused_head` the head
+is computed as on a GPU. These three hold for the rest of the plan. Each process logs to `PLAN.RANK.log`.
 """
 
 from __future__ import annotations
@@ -21,12 +23,18 @@ import torch
 
 from broker.errors import RunFailed
 from config.learner import AdvantageConfig, LearnerConfig
+from config.run import Run
+from learner.launch.environment import set_environment
 from learner.launch.ranks import Ranks, launch_or_join
 from learner.objective.advantages import batch_advantages
+from learner.training import deepspeed as backend
 from learner.training.attention import KERNELS
 from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.engine_config import deepspeed_config, offloads_optimizer
+from learner.training.head.fused import PRODUCTS
 from tests.support.reference_attention import reference_kernel
+from tests.support.reference_product import reference_product
 from tests.support.tiny import random_groups, tiny_run
 
 
@@ -95,6 +103,28 @@ def allow_float16() -> None:
     vars(accelerator).update(is_fp16_supported=lambda: True, supported_dtypes=lambda: dtypes)
 
 
+def configure_as_on_a_gpu(*, torch_adam: bool) -> None:
+    """Give DeepSpeed the configuration of a GPU on the CPU, where the host's memory is the device's own.
+
+    Args:
+        torch_adam: take torch's AdamW for an offloaded optimizer too, not DeepSpeed's own, which is compiled.
+    """
+
+    def configuration(run: Run, *, world_size: int, on_cuda: bool) -> dict[str, Any]:
+        assert not on_cuda
+        made = deepspeed_config(run, world_size=world_size, on_cuda=True)
+        if torch_adam and "optimizer" in made:
+            made["optimizer"]["params"]["torch_adam"] = True
+        return made
+
+    def offloads(run: Run, *, on_cuda: bool) -> bool:
+        assert not on_cuda
+        return offloads_optimizer(run, on_cuda=True)
+
+    set_environment()
+    vars(backend).update(deepspeed_config=configuration, offloads_optimizer=offloads)
+
+
 def main() -> None:
     plan_file = Path(sys.argv[1])
     logging.basicConfig(
@@ -107,6 +137,10 @@ def main() -> None:
     KERNELS["cpu"] = reference_kernel  # for learner.attention=varlen; nothing else takes it
     for part in plan:
         run = tiny_run(Path(part["model"]), dtype=part.get("dtype", "float32"), **part.get("learner", {}))
+        if part.get("as_on_a_gpu"):
+            configure_as_on_a_gpu(torch_adam=part.get("torch_adam", False))
+        if part.get("fused_head"):
+            PRODUCTS["cpu"] = reference_product
         ranks = launch_or_join(run, [])
         assert isinstance(ranks, Ranks)
         policy = DeepSpeedBackend(run, rank=ranks.rank, world_size=ranks.world_size)
