@@ -176,3 +176,18 @@ def assert_near(measured: Weights, expected: Weights, tolerance: float) -> None:
 
 def distance(one: Weights, other: Weights) -> float:
     return max((one[name].float() - other[name].float()).abs().max().item() for name in one)
+
+
+def assert_follows(workshop: Workshop, steps: list[Any], plain: list[Any], name: str, *, dtype: str) -> None:
+    """Compare a life with the plain one, in float32: its first steps, and the weights after them.
+
+    In bfloat16 they agree as far as that type can follow. The plain one's weights have the name `plain`.
+    """
+    exact = dtype == "float32"
+    weights = workshop.weights(name)
+    assert {weight.dtype for weight in weights.values()} == {getattr(torch, dtype)}
+    assert_near(weights, workshop.weights("plain"), 1e-5 if exact else 1e-2)
+    for key in ("loss", "grad_norm"):
+        found, expected = ([step[key] for step in some[:STEPS]] for some in (steps, plain))
+        assert found == pytest.approx(expected, rel=1e-4 if exact else 0.05), key
+    assert distance(workshop.weights(name, "later"), weights) > 1e-3  # and it goes on training

@@ -212,7 +212,7 @@ PROOFS = {
     "tests/learner/training/test_offload.py::"
     "test_whatever_is_offloaded_at_whatever_stage_the_step_is_the_plain_one": "prove-suite",
     "tests/learner/training/test_offload.py::"
-    "test_the_fused_head_takes_the_same_step_at_every_stage": "prove-suite",
+    "test_the_fused_head_takes_the_plain_step_where_ranks_share_it": "prove-suite",
     "tests/learner/training/test_peak_memory.py::"
     "test_a_step_peaks_where_it_did_when_the_estimates_were_made": "prove-suite",
     "tests/learner/training/test_objectives.py::"

@@ -1,4 +1,4 @@
-"""float16 with its loss scale, activations in the host's memory, compiled layers: each against the plain step.
+"""float16, activations or the optimizer on the host, the fused head, compiled layers: each against the plain step.
 
 Float16 and compiling run here on a processor, where both are slow and all else of them is as on a GPU.
 """
@@ -15,7 +15,16 @@ from pydantic import ValidationError
 
 from config.learner import LearnerConfig
 from learner.training.deepspeed import DeepSpeedBackend
-from tests.support.policy_workshop import SMALL, STEPS, Workshop, assert_near, distance, open_workshop, zero
+from tests.support.policy_workshop import (
+    SMALL,
+    STEPS,
+    Workshop,
+    assert_follows,
+    assert_near,
+    distance,
+    open_workshop,
+    zero,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,6 +60,11 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
             "learner": learner,
             "do": steps,
         }
+    # The last ones: from here on DeepSpeed is configured as on a GPU, and the head is computed so.
+    on_a_gpu = {"as_on_a_gpu": True, "torch_adam": True}
+    offloaded = {"zero": {"stage": 2, "offload_optimizer": True}}
+    plan["on-the-host"] = workshop.life("on-the-host", offloaded, dtype="bfloat16") | on_a_gpu
+    plan["fused"] = workshop.life("fused", zero(1), dtype="bfloat16") | {"fused_head": True}
     return workshop.do("first", plan, ranks=1)
 
 
@@ -127,6 +141,17 @@ def test_activations_in_the_hosts_memory_change_no_bit(
 ) -> None:
     assert first
     assert distance(workshop.weights("offload", "later"), workshop.weights("plain", "later")) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["on-the-host", "fused"])
+def test_an_optimizer_on_the_host_and_a_fused_head_take_the_plain_step(
+    workshop: Workshop, first: dict[str, list[Any]], name: str
+) -> None:
+    assert_follows(workshop, first[name], first["plain"], name, dtype="bfloat16")
+    said = [
+        line for line in (workshop.folder / "first.0.log").read_text().splitlines() if "head fused=" in line
+    ]
+    assert ["fused=True" in line for line in said] == [False] * (len(said) - 1) + [True]
 
 
 @pytest.mark.parametrize(("name", "plain"), [("compiled", "plain"), ("compiled-adapter", "adapter")])
