@@ -107,8 +107,8 @@ def _lacking(config: VllmEngineConfig, *, weights_bytes: int, seen: Sequence[Car
         if card.free_bytes < needed:
             return (
                 f"GPU {card.name} has {card.free_bytes / GIB:.1f} GiB free of {card.total_bytes / GIB:.1f}, and this "
-                f"generator takes {needed / GIB:.1f}: {_parts(config, share)}. Another process holds the rest "
-                f"(nvidia-smi shows it): {_change(config, share, card)}"
+                f"generator takes {needed / GIB:.1f}: {_parts(config, share)}. Who has the rest: nvidia-smi. "
+                f"What to do: {_change(config, share, card)}"
             )
     return ""
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
+from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.loading import load_run
 from config.run import Run
+from generators.engines.vllm.memory import wait_for_room
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.paths import RECIPES
 from tests.tools.conftest import MakeRun
 from tools.doctor.findings import Finding, Level
 from tools.doctor.gpu_memory import check_gpu_memory
 from tools.doctor.needs import Size, size_of
-from tools.doctor.rank_memory import GIB
+from tools.doctor.rank_memory import GIB, rank_memory, shape_of
 
 VLLM = {"type": "vllm", "gpu_memory_utilization": 0.35}
 HALF_A_BILLION = Size(494_000_000, "by a test")
@@ -139,3 +141,18 @@ def test_a_recipes_generator_samples_all_that_it_holds_at_once(name: str) -> Non
     engine = run.generators.engine
     assert engine.type == "vllm"
     assert engine.max_num_seqs >= run.generators.groups_in_flight * run.sampling.group_size
+
+
+def test_what_the_learner_leaves_of_a_shared_card_is_enough_for_a_generator_that_restarts() -> None:
+    run = load_run(["--config", str(RECIPES / "gsm8k_qwen2.5-0.5b_1gpu.yaml")])
+    size = size_of(run.model)
+    assert size is not None
+    shape, (card,) = shape_of(run.model, size), cards(23.99)
+    learner = rank_memory(run, shape, card_bytes=card.total_bytes).total
+    beside = Card(name="0", free_bytes=card.total_bytes - learner, total_bytes=card.total_bytes)
+    engine = VllmEngineConfig.model_validate(run.generators.engine.model_dump())
+    wait_for_room(engine, weights_bytes=2 * shape.parameters, ask=lambda: [beside], sleep=not_at_all)
+
+
+def not_at_all(seconds: float) -> None:
+    raise AssertionError(f"a wait of {seconds} s for memory")

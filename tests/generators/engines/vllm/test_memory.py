@@ -15,12 +15,16 @@ import pytest
 from broker.errors import RunFailed
 from config.generators import VllmEngineConfig
 from config.gpus import Card
+from config.loading import load_run
 from generators.engines.vllm import engine, memory
 from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.memory import GIB, memory_arguments, share_of, wait_for_room
 from tests.support.byte_model import make_run
+from tests.support.paths import RECIPES
+from tools.up.supervisor import REASON_CHARS
 
-SHARED = VllmEngineConfig(kv_cache_mb=4096, gpu_memory_utilization=0.25)
+RECIPE = load_run(["--config", str(RECIPES / "gsm8k_qwen2.5-0.5b_1gpu.yaml")])  # a card for both
+SHARED = VllmEngineConfig.model_validate(RECIPE.generators.engine.model_dump())
 UNFIXED = VllmEngineConfig(gpu_memory_utilization=0.35)
 WEIGHTS = GIB  # of 0.5 billion parameters in bfloat16
 
@@ -55,6 +59,7 @@ def wait(config: VllmEngineConfig, ask: Callable[[], list[Card]], weights: int =
 )
 def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(free: float) -> None:
     share = share_of(SHARED, weights_bytes=WEIGHTS, card_bytes=card(free).total_bytes)
+    assert (SHARED.kv_cache_mb, SHARED.gpu_memory_utilization) == (4096, 0.25)  # the recipe's
     assert share.total == 7 * GIB  # 1 of weights, 4 of KV cache, 2 of vLLM itself
     assert share.is_fixed
     assert share.asked == 6 * GIB  # a quarter of the card: vLLM wants to see it free, and no more
@@ -94,7 +99,7 @@ def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(fre
             card(10.0),
             ["takes 21.6", "utilization=0.9 of the card", "kv_cache_mb=4096 ", "gpu_memory_utilization=0.41"],
         ),
-        (SHARED, card(2.5), ["2.5 GiB free", "(nvidia-smi shows it): give the generator a card of its own"]),
+        (SHARED, card(2.5), ["2.5 GiB free", "What to do: give the generator a card of its own"]),
     ],
     ids=["too little", "a little too little", "a share", "a share with a fixed cache", "nothing would fit"],
 )
@@ -104,7 +109,10 @@ def test_a_card_with_too_little_ends_the_generator_with_both_figures_and_what_to
     with pytest.raises(RunFailed) as refused:
         wait(config, lambda: [seen])
     for word in words:
-        assert word in str(refused.value)
+        assert word in str(refused.value)[: REASON_CHARS + 100]
+    assert (
+        words[-1].partition(", or")[0] in str(refused.value)[:REASON_CHARS]
+    )  # what `millrace up` says of it
 
 
 def test_what_the_message_says_to_set_does_fit() -> None:
