@@ -61,7 +61,7 @@ class VllmEngineConfig(Section):
     """Completions sampled side by side."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
     """Tokens of one forward pass: the rate at which prompts, and the KV cache after new weights, are computed.
-    Unset: vLLM's own number for work without a server, 16,384 on an H100 or larger, 8,192 on an A100 and smaller ones."""
+    Unset: vLLM's own number for work without a server: 16,384 on an H100 or larger, 8,192 on smaller cards."""
     new_weights: Literal["recompute", "keep_cache", "finish_first"] = "recompute"
     """What becomes of completions under way when new weights come. `recompute`: they go on, after their KV cache is
     computed again, so that each token is of one version alone. `keep_cache`: they go on at once, with the keys and

@@ -79,6 +79,9 @@ KEYS: Final = {
     "seconds_publish": "gathering the weights, and waiting for the version before to be published",
     "seconds_evaluate": "waiting for a held-out round",
     "seconds_other": "everything else",
+    "publish_behind_seconds": (
+        "seconds that the newest published version took behind the steps: written, announced, its groups retired"
+    ),
     "evaluations": "held-out rounds that ended: `version`, `pass_rate`, `mean_score`, `samples`, or why not: `reason`",
     "eval_version": "version of the newest of them",
     "eval_pass_rate": "its pass rate",

@@ -135,14 +135,6 @@ def test_a_recipe_fits_the_cards_that_it_names(name: str) -> None:
     assert sum(finding.name == "GPU memory" for finding in findings) >= 1
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_a_recipes_generator_samples_all_that_it_holds_at_once(name: str) -> None:
-    run = load_run(["--config", str(RECIPES / f"{name}.yaml")])
-    engine = run.generators.engine
-    assert engine.type == "vllm"
-    assert engine.max_num_seqs >= run.generators.groups_in_flight * run.sampling.group_size
-
-
 def test_what_the_learner_leaves_of_a_shared_card_is_enough_for_a_generator_that_restarts() -> None:
     run = load_run(["--config", str(RECIPES / "gsm8k_qwen2.5-0.5b_1gpu.yaml")])
     size = size_of(run.model)
