@@ -14,8 +14,8 @@ Workers that ask a served model share `calls:ENDPOINT`, its calls under way; `pa
 (`scorers.served_model.concurrency_limits`). `replies:PERIOD:DIGIT` holds what the model has answered
 (`scorers.served_model.cache`). All of them expire.
 
-Weights for generators that do not see the learner's folder: `weights:VERSION:CHUNK`, `weights_chunks` and
-`weights_wanted` (`broker.weight_chunks`). They expire, too.
+Weights for generators that do not see the learner's folder: `weights:PARCEL:CHUNK`, `weights_chunks` and
+`weights_wanted` (`broker.weight_exchange`). They expire, too.
 """
 
 from __future__ import annotations
@@ -123,17 +123,17 @@ class Keys:
 
     @property
     def weights_chunks(self) -> str:
-        """Return the key of the manifest of the chunks that lie in Redis, a hash."""
+        """Return the key of the manifest of the weights that are given out through Redis, JSON."""
         return self("weights_chunks")
 
     @property
     def weights_wanted(self) -> str:
-        """Return the key of the generators that ask for chunks, a hash."""
+        """Return the key of the generators' wishes for weights, a hash."""
         return self("weights_wanted")
 
-    def weights_chunk(self, version: int, chunk: int) -> str:
-        """Return the key of one chunk of a version's weights."""
-        return self(f"weights:{version}:{chunk}")
+    def weights_chunk(self, parcel: str, chunk: int) -> str:
+        """Return the key of one chunk of a parcel: of full weights, or of a difference."""
+        return self(f"weights:{parcel}:{chunk}")
 
     def served_calls(self, endpoint: str) -> list[str]:
         """Return KEYS of lua/exchange_calls.lua for one endpoint of a served model, known by a hash of its servers."""

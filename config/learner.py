@@ -364,17 +364,24 @@ class FilesystemTransportConfig(WeightsSection):
     type: Literal["filesystem"] = "filesystem"
     directory: Path | None = None
     """Versions lie in DIRECTORY/NAME of the run; unset: in `weights` of the run's folder."""
-    redis_max_bytes: int = Field(1_000_000_000, ge=0)
-    """Largest file of weights that a generator on a machine without that folder is given through Redis, which has to
-    hold it beside the groups. 0: none."""
+    redis_max_bytes: int = Field(256_000_000, ge=0)
+    """Bytes of weights that lie in Redis at one time, beside the groups, for generators on machines without that
+    folder; weights of any size pass through in parts. 0: none do."""
+    anchor_every: int = Field(16, ge=1)
+    """Versions behind, up to which such a generator is given differences, where they take fewer bytes; beyond, full
+    weights."""
 
 
 class RelayTransportConfig(WeightsSection):
-    """New weights through Redis alone: no generator looks for a folder, also none on the learner's machine."""
+    """New weights in parts, as differences where they take fewer bytes, also to generators beside the learner."""
 
     type: Literal["relay"] = "relay"
-    redis_max_bytes: int = Field(1_000_000_000, ge=0)
-    """Largest file of weights that goes through Redis, which has to hold the file beside the groups."""
+    directory: Path | None = None
+    """The parts lie in DIRECTORY/NAME of the run, a folder that learner and generators share; unset: in Redis."""
+    redis_max_bytes: int = Field(256_000_000, ge=1)
+    """Bytes of parts that lie in Redis, or in `directory`, at one time. Weights of any size pass through."""
+    anchor_every: int = Field(16, ge=1)
+    """Versions behind, up to which a generator is given differences; beyond, full weights."""
 
 
 NO_RECEIVER = (
@@ -393,7 +400,7 @@ class CustomTransportConfig(CustomSection, WeightsSection):
     receiver: CustomReceiverConfig | None = None
     """The generators' side of this transport. A run without it is refused at its start."""
     redis_max_bytes: int = Field(0, ge=0)
-    """Largest file of weights that your classes let through Redis, if they use Redis. 0: none."""
+    """Bytes of weights that your classes keep in Redis at one time, if they use Redis. 0: none."""
 
 
 WeightsConfig = Annotated[

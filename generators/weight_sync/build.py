@@ -7,12 +7,15 @@ from typing import assert_never
 from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
+from broker.weight_exchange.exchange import Exchange
+from broker.weight_exchange.folder_exchange import FolderExchange
+from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
 from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.receiver import WeightReceiver
-from generators.weight_sync.redis_fetch import RedisReceiver
+from generators.weight_sync.relayed import RelayedReceiver
 
 
 def build_receiver(run: Run, link: RedisLink, keys: Keys, generator: str) -> WeightReceiver:
@@ -34,14 +37,21 @@ def build_receiver(run: Run, link: RedisLink, keys: Keys, generator: str) -> Wei
 
 def _transports_own(run: Run, link: RedisLink, keys: Keys, generator: str) -> WeightReceiver:
     match run.learner.weights:
-        case FilesystemTransportConfig(redis_max_bytes=most_bytes):
-            return FilesystemReceiver(RedisReceiver(link, keys, generator, most_bytes=most_bytes))
-        case RelayTransportConfig(redis_max_bytes=most_bytes):
-            return RedisReceiver(link, keys, generator, most_bytes=most_bytes)
+        case FilesystemTransportConfig() as section:
+            return FilesystemReceiver(_relayed(RedisExchange(link.client, keys), generator, section))
+        case RelayTransportConfig() as section:
+            folder = section.directory and FolderExchange(section.directory.absolute() / run.name)
+            return _relayed(folder or RedisExchange(link.client, keys), generator, section)
         case CustomTransportConfig() as section:
             return _custom_receiver(run, section)
         case _:
             assert_never(run.learner.weights)
+
+
+def _relayed(
+    exchange: Exchange, generator: str, section: FilesystemTransportConfig | RelayTransportConfig
+) -> RelayedReceiver:
+    return RelayedReceiver(exchange, generator, most_bytes=section.redis_max_bytes)
 
 
 def _custom_receiver(run: Run, section: CustomTransportConfig) -> WeightReceiver:

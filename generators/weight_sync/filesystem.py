@@ -49,8 +49,10 @@ class FilesystemReceiver:
                 raise
             try:
                 self._from_elsewhere = self._elsewhere.receive(announced, held=held)
-            except (NotHere, TooLarge) as missing:
-                raise type(missing)(f"{error}; {missing}") from error
+            except NotHere as missing:
+                raise NotHere(f"{error}; {missing}", is_arriving=missing.is_arriving) from error
+            except TooLarge as missing:
+                raise TooLarge(f"{error}; {missing}") from error
             return self._from_elsewhere
         self._missing_since = None
         return Received(version=newest.version, file=file)

@@ -69,6 +69,8 @@ class WeightFollower:
         if self._failing_since is None:
             self._failing_since = now
             self._warn_at = now + (WARN_EVERY_S if self._receiver.is_slow else 0.0)
+        elif isinstance(error, NotHere) and error.is_arriving:
+            self._failing_since = now  # large weights through a small exchange take their time
         if str(error) != self.waits_for and now >= self._warn_at:
             log.warning("weights_unreadable held=%d error=%s; trying again", self._engine.version, error)
             self._warn_at = now + WARN_EVERY_S
@@ -76,7 +78,7 @@ class WeightFollower:
         if now - self._failing_since > (RELAY_PATIENCE_S if isinstance(error, NotHere) else PATIENCE_S):
             raise RunFailed(
                 f"the newest weights can't be read: {error}. The generator and the learner must share "
-                "learner.weights.directory, or the weights must fit through Redis"
+                "learner.weights.directory, or the weights must come through Redis"
             ) from error
 
     @property

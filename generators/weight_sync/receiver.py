@@ -16,7 +16,15 @@ from broker.messages import Announcement
 
 
 class NotHere(Retryable):
-    """The weights are not on this machine yet; the message names what the generator waits for."""
+    """The weights are not on this machine yet; the message names what the generator waits for.
+
+    Args:
+        is_arriving: a part of them has arrived since the last call.
+    """
+
+    def __init__(self, message: str, *, is_arriving: bool = False) -> None:
+        super().__init__(message)
+        self.is_arriving = is_arriving
 
 
 class TooLarge(Permanent):

@@ -8,11 +8,16 @@ from typing import assert_never
 from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
+from broker.weight_exchange.exchange import Exchange
+from broker.weight_exchange.folder_exchange import FolderExchange
+from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
 from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
 from learner.weight_sync.filesystem import FilesystemTransport
-from learner.weight_sync.relay import Relay, RelayTransport
+from learner.weight_sync.redis_room import RedisRoom
+from learner.weight_sync.relay import Relay
+from learner.weight_sync.relay_transport import RelayTransport
 from learner.weight_sync.transport import WeightTransport
 
 
@@ -32,10 +37,12 @@ def build_transport(
             receiver for the generators.
     """
     match run.learner.weights:
-        case FilesystemTransportConfig():
-            return FilesystemTransport(run, Relay(run, link, keys, fence=fence, mean_bytes=mean_bytes))
-        case RelayTransportConfig():
-            return RelayTransport(run, Relay(run, link, keys, fence=fence, mean_bytes=mean_bytes))
+        case FilesystemTransportConfig() as section:
+            return FilesystemTransport(
+                run, _relay(run, section, link, keys, fence=fence, mean_bytes=mean_bytes)
+            )
+        case RelayTransportConfig() as section:
+            return RelayTransport(run, _relay(run, section, link, keys, fence=fence, mean_bytes=mean_bytes))
         case CustomTransportConfig() as section:
             if section.receiver is None:  # each generator would fail for it later
                 raise RunFailed(NO_RECEIVER.format(section.import_path))
@@ -46,3 +53,33 @@ def build_transport(
             return transport
         case _:
             assert_never(run.learner.weights)
+
+
+def _relay(
+    run: Run,
+    section: FilesystemTransportConfig | RelayTransportConfig,
+    link: RedisLink,
+    keys: Keys,
+    *,
+    fence: Callable[[], int],
+    mean_bytes: Callable[[], float],
+) -> Relay:
+    """Build the relay that gives weights out in Redis, or in the folder that the section names for that."""
+    exchange: Exchange = RedisExchange(link.client, keys)
+    room = RedisRoom(link.client, keys, budget=run.budget, mean_bytes=mean_bytes)
+    lack_of_room: Callable[[int], str] = room.lack
+    if isinstance(section, RelayTransportConfig) and section.directory:
+        exchange, lack_of_room = FolderExchange(section.directory.absolute() / run.name), _no_lack
+    return Relay(
+        link,
+        keys,
+        exchange,
+        most_bytes=section.redis_max_bytes,
+        anchor_every=section.anchor_every,
+        fence=fence,
+        lack_of_room=lack_of_room,
+    )
+
+
+def _no_lack(_more_bytes: int) -> str:
+    return ""  # a disk that is full says so itself

@@ -1,75 +1,94 @@
-"""The transport through Redis: the relay puts the newest weights there, in chunks, while a generator asks for them.
+"""The relay gives weights to the generators that ask for them: differences to those that hold older weights.
 
-In: the announced version, and the generators' questions (`broker.weight_chunks`). Out: the chunks of one version, and
-its manifest. The relay is a thread of rank 0 beside the training, which only offers each version and never waits.
-Whatever goes wrong here is a warning, and a reason in the manifest for the generator that waits. A version that is
-being read stays until the generators that ask have it: replaced at each step, it might never be read to its end.
+In: the announced versions, and the generators' wishes. Out: a manifest and chunks in an exchange
+(`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 beside the training, which only offers
+each version and never waits. Whatever goes wrong here is a warning, and a reason in the manifest for the generators
+that wait.
+
+Chunks are there for as long as a generator that lives lacks them, and never more than `redis_max_bytes` of them, so
+that weights of any size pass through. A generator that reads slowly holds the others up for CHUNK_S at most: a chunk
+that has been there so long makes way, and comes again behind the others.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import redis
-from redis.exceptions import OutOfMemoryError
 
-from broker import weight_chunks
 from broker.connection import RedisLink
-from broker.keys import PROMPTS, Keys
+from broker.keys import Keys
 from broker.messages import Announcement
-from broker.protocol.run_reader import MEMORY_SHARE
-from broker.weight_chunks import CHUNK_BYTES, EXPIRY_S, Manifest
-from config.run import Run
-from learner.weight_sync.transport import Placed, WeightHandle
-from learner.weight_sync.version_folder import FILE, folder_of, published, remove_old, write_version
+from broker.weight_exchange.exchange import Chunk, Exchange, ExchangeAway, ExchangeCutOff, ExchangeFull
+from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, Wish, refusal, sealed, way
+from learner.weight_sync.delta_chain import DeltaChain, OpenVersion
 
 log = logging.getLogger(__name__)
 
+CHUNK_BYTES = 32 << 20  # Redis does nothing else while it takes one: some tens of milliseconds
 LOOK_S = 0.5
-RETRY_S = 10.0  # after Redis has refused a chunk
+BUSY_S = 0.05  # between two looks while generators read
+RETRY_S = 10.0  # after the exchange was full
 SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has the weights
+LATELY_S = (
+    600.0  # so long, differences from the weights that a generator holds are made although it does not ask
+)
+CHUNK_S = 30.0  # that a chunk stays for slow generators when others wait for room
+PROLONG_S = 30.0  # between two times that what lies in the exchange is told to stay on
 END_S = 5.0  # for the thread's end, where Redis does not answer
 SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
-SERVE_S = 300.0  # at most, that an older version stays for the generators that still read it
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The last wish of a generator, and when it was new."""
+
+    wish: Wish
+    at: float
 
 
 class Relay:
-    """Serves the generators that ask for weights through Redis.
+    """Serves the generators that ask for weights.
 
     Args:
+        exchange: where wishes, manifest and chunks lie.
+        most_bytes: of chunks that lie there at one time; 0: none may.
+        anchor_every: versions behind, up to which a generator is given differences.
         fence: of this learner, once it has claimed the run; the relay puts nothing there when a newer one has it.
-        mean_bytes: bytes that a group takes in Redis once it is sampled.
-        chunk_bytes: bytes of each key.
+        lack_of_room: says why so many bytes more have no room in the exchange; "" where they have.
+        chunk_bytes: the largest chunk.
     """
 
     def __init__(
         self,
-        run: Run,
         link: RedisLink,
         keys: Keys,
+        exchange: Exchange,
         *,
+        most_bytes: int,
+        anchor_every: int,
         fence: Callable[[], int],
-        mean_bytes: Callable[[], float],
+        lack_of_room: Callable[[int], str],
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        self._run = run
+        self._most_bytes = most_bytes
         self._client = link.client  # not the link, which waits: the next look makes up for a failed one
         self._keys = keys
+        self._exchange = exchange
         self._fence = fence
-        self._mean_bytes = mean_bytes
-        self._chunk_bytes = chunk_bytes
-        self._newest: Announcement | None = None
-        # Generator -> its last question, and when it came; None before the first look.
-        self._heard: dict[str, tuple[tuple[int, int], float]] | None = None
-        self._there_since = -SERVE_S  # of the version in Redis, as far as this relay knows
+        self._lack_of_room = lack_of_room
+        self._chain = DeltaChain(
+            longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
+        )
+        self._heard: dict[str, Heard] | None = None  # None before the first look
+        self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
+        self._put_at: dict[Chunk, float] = {}  # when each was put there last
+        self._prolonged_at = time.monotonic()
         self._not_before = 0.0
         self._said = ""
         self._wake = threading.Event()
@@ -82,176 +101,166 @@ class Relay:
 
     def offer(self, announcement: Announcement) -> None:
         """Take the version that has just been announced; its path is a folder that this process sees. Never waits."""
-        self._newest = announcement
+        try:
+            self._chain.offer(OpenVersion(announcement))
+        except OSError as error:
+            log.warning("weights_not_relayed version=%d error=%s", announcement.version, error)
+            return
         self._wake.set()
 
     def stop(self) -> None:
-        """Remove the chunks from Redis and end: no more versions come. Chunks that can't be removed expire."""
+        """Take everything out of the exchange and end: no more versions come. What can't be removed expires."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=END_S)
-
-    def look(self) -> None:
-        """Look which generators ask, and put, keep or remove the chunks accordingly.
-
-        Raises:
-            redis.RedisError: Redis is away, or full.
-        """
-        newest = self._newest
-        if newest is None or self._is_fenced():
-            return
-        manifest = weight_chunks.read_manifest(self._client, self._keys)
-        held = self._held_by_those_who_ask()
-        if not held:
-            self._clear(manifest)
-        elif min(held) < newest.version:
-            self._serve(newest, manifest, min(held))
-
-    def _serve(self, newest: Announcement, manifest: Manifest | None, held: int) -> None:
-        """Serve `newest` to the generators that ask; the one furthest behind holds version `held`."""
-        is_there = manifest is not None and not manifest.trouble
-        present = manifest.size_bytes if manifest is not None and is_there else 0
-        trouble = weight_chunks.refusal(
-            newest.size_bytes, self._run.learner.weights.redis_max_bytes
-        ) or self._lack_of_room(newest.size_bytes - present)
-        if trouble:
-            self._refuse(newest, manifest, trouble)
-        elif (
-            manifest is not None
-            and is_there
-            and (
-                manifest.checksum == newest.checksum
-                or (held < manifest.version and time.monotonic() - self._there_since < SERVE_S)
-            )
-        ):
-            weight_chunks.extend(self._client, self._keys, manifest)
         else:
-            self._put(newest, manifest)
+            self._chain.close()
 
-    def _put(self, newest: Announcement, manifest: Manifest | None) -> None:
-        """Put a version into Redis in the place of the one before: never more than one takes up memory."""
-        started = time.monotonic()
-        self._clear(manifest)
-        chunks = math.ceil(newest.size_bytes / self._chunk_bytes)
-        there = Manifest(
-            version=newest.version, checksum=newest.checksum, size_bytes=newest.size_bytes, chunks=chunks
-        )
-        try:
-            with (Path(newest.path) / FILE).open("rb") as file:
-                for chunk in range(chunks):
-                    before = time.monotonic()
-                    self._client.set(
-                        self._keys.weights_chunk(newest.version, chunk),
-                        file.read(self._chunk_bytes),
-                        ex=EXPIRY_S,
-                    )
-                    self._leave_redis_alone(time.monotonic() - before)
-                    if self._stop.is_set():
-                        break
-        except FileNotFoundError:  # a newer version has replaced it
-            return
-        except redis.RedisError:
-            with suppress(redis.RedisError):
-                weight_chunks.remove(self._client, self._keys, there)
-            raise
-        weight_chunks.write_manifest(self._client, self._keys, there)
-        self._there_since, self._said = time.monotonic(), ""
-        log.info(
-            "weights_relayed version=%d bytes=%d chunks=%d took_s=%.2f",
-            newest.version,
-            newest.size_bytes,
-            chunks,
-            time.monotonic() - started,
-        )
+    def look(self) -> bool:
+        """Look which generators ask for what, and put, keep or remove chunks accordingly.
 
-    def _leave_redis_alone(self, seconds: float) -> None:
-        """Wait as long as the last chunk has kept Redis, and until the chunk is on its disk.
-
-        When its disk is two seconds behind, Redis accepts no writes at all.
+        Returns:
+            Whether a generator is still to be given something.
+        Raises:
+            ExchangeAway, redis.RedisError: the exchange or Redis is away, or full.
+            OSError: a version's file can't be read, or a difference not be written.
         """
+        self._chain.take_offered()
+        newest = self._chain.newest
+        if newest is None or self._is_fenced():
+            return False
+        wishes = self._wishes_of_the_living()
+        if not wishes:
+            self._withdraw()
+            self._chain.forget_unless(self._held_lately())
+            return False
+        behind = [wish for wish in wishes.values() if wish.version < newest.version]
+        if not self._most_bytes:
+            self._refuse(self._chain.manifest(), refusal(newest.size_bytes, self._most_bytes))
+            return False
+        if behind:
+            self._chain.extend(self._held_lately())
+        self._chain.choose_anchor(behind)
+        return self._serve(self._chain.manifest(), behind)
+
+    def _serve(self, manifest: Manifest, behind: Collection[Wish]) -> bool:
+        """Put a part of what is lacked there, as much as there is room for."""
+        lacked = _lacked(manifest, behind)
+        self._remove_all_but(lacked)
+        missing = sorted(lacked.keys() - self._there.keys(), key=lambda chunk: self._put_at.get(chunk, 0.0))
+        sizes = {chunk: lacked[chunk].extent(chunk[1])[1] + SEAL_BYTES for chunk in missing}
+        room = self._most_bytes - sum(self._there.values())
+        if missing and (trouble := self._lack_of_room(min(room, sum(sizes.values())))):
+            self._refuse(manifest, trouble)
+            return False
+        if manifest != self._exchange.read_manifest():
+            self._exchange.write_manifest(manifest)
+        if missing and room < sizes[missing[0]]:
+            room += self._make_way()
+        for chunk in missing:
+            room -= sizes[chunk]
+            if room < 0 or self._stop.is_set():
+                break
+            self._put(lacked[chunk], chunk, sizes[chunk])
+            self._said = ""
+        return bool(lacked)
+
+    def _put(self, parcel: Parcel, chunk: Chunk, size_bytes: int) -> None:
+        value = sealed(*chunk, self._chain.read(parcel, chunk[1]))
+        before = time.monotonic()
+        self._exchange.put(chunk, value)
+        self._there[chunk] = size_bytes
+        self._put_at[chunk] = time.monotonic()
+        if self._exchange.others_wait:
+            self._leave_alone(self._put_at[chunk] - before)
+
+    def _remove_all_but(self, lacked: Mapping[Chunk, Parcel]) -> None:
+        """Remove chunks that nobody lacks any more, and take note of those that have gone by themselves."""
+        present = self._exchange.present(self._there)
+        if time.monotonic() - self._prolonged_at > PROLONG_S:
+            self._exchange.prolong(present & lacked.keys())
+            self._prolonged_at = time.monotonic()
+        self._exchange.drop(present - lacked.keys())
+        self._there = {chunk: size for chunk, size in self._there.items() if chunk in present & lacked.keys()}
+        self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
+
+    def _make_way(self) -> int:
+        """Remove the chunks that have been there for long enough, and return their bytes."""
+        old = [chunk for chunk in self._there if time.monotonic() - self._put_at[chunk] > CHUNK_S]
+        self._exchange.drop(old)
+        return sum(self._there.pop(chunk) for chunk in old)
+
+    def _leave_alone(self, seconds: float) -> None:
+        """Wait as long as the last chunk has kept the exchange, and until the chunk is on its disk."""
         self._stop.wait(seconds)
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
-            info: Any = self._client.info("persistence")
-            if not int(info.get("aof_pending_bio_fsync", 0)) or self._stop.wait(SETTLE_POLL_S):
+            if self._exchange.has_settled() or self._stop.wait(SETTLE_POLL_S):
                 return
 
-    def _refuse(self, newest: Announcement, manifest: Manifest | None, trouble: str) -> None:
+    def _refuse(self, manifest: Manifest, trouble: str) -> None:
         """Tell the generators that wait why they get nothing, once."""
-        refused = Manifest(
-            version=newest.version,
-            checksum=newest.checksum,
-            size_bytes=newest.size_bytes,
-            chunks=0,
-            trouble=trouble,
-        )
-        if manifest != refused:
-            self._clear(manifest)
-            self._say(f"weights_not_relayed version={newest.version} reason={trouble}")
-            weight_chunks.write_manifest(self._client, self._keys, refused)
-        else:
-            weight_chunks.extend(self._client, self._keys, refused)
+        refused = replace(manifest, links=(), anchor=None, trouble=trouble)
+        self._remove_all_but({})
+        if self._exchange.read_manifest() != refused:
+            self._say(f"weights_not_relayed version={manifest.version} reason={trouble}")
+            self._exchange.write_manifest(refused)
 
-    def _lack_of_room(self, more_bytes: int) -> str:
-        """Return why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has."""
-        with self._client.pipeline(transaction=False) as pipe:
-            pipe.info("memory")
-            pipe.xlen(self._keys.stream(PROMPTS))
-            pipe.zcard(self._keys.slots)
-            memory, prompts, slots = pipe.execute()
-        limit = int(memory.get("maxmemory", 0))
-        to_come = (prompts + max(0, self._run.budget - slots)) * self._mean_bytes()
-        lacking = int(memory["used_memory"]) + to_come + more_bytes - MEMORY_SHARE * limit
-        if not limit or lacking <= 0:
-            return ""
-        return (
-            f"Redis has no room for them: maxmemory is {limit >> 20} MiB, and beside a full budget of groups they "
-            f"need {math.ceil((limit + lacking / MEMORY_SHARE) / 2**20)} MiB"
-        )
+    def _wishes_of_the_living(self) -> dict[str, Wish]:
+        """Return the last wish of each generator that asks.
 
-    def _held_by_those_who_ask(self) -> list[int]:
-        """Return the version that each asking generator holds.
-
-        No clock of a generator is read: its question has to change from look to look. A question that is there at the
-        first look may be left from a generator that has gone.
+        No clock of a generator is read: its wish has to change from look to look. A wish that is there at the first
+        look may be left from a generator that has gone, and so may the manifest be, from a learner that has.
         """
-        now, wishes = time.monotonic(), weight_chunks.wishes(self._client, self._keys)
+        now, wishes = time.monotonic(), self._exchange.wishes()
         if self._heard is None:
-            self._heard = {generator: (said, -math.inf) for generator, said in wishes.items()}
-        for generator, said in wishes.items():
-            if generator not in self._heard or said != self._heard[generator][0]:
-                self._heard[generator] = said, now
-        return [said[0] for said, at in self._heard.values() if now - at < SILENT_S]
+            self._exchange.clear()
+            self._heard = {generator: Heard(wish, now - LATELY_S) for generator, wish in wishes.items()}
+        for generator, wish in wishes.items():
+            if generator not in self._heard or wish.count != self._heard[generator].wish.count:
+                self._heard[generator] = Heard(wish, now)
+        self._heard = {name: heard for name, heard in self._heard.items() if name in wishes}
+        return {name: heard.wish for name, heard in self._heard.items() if now - heard.at < SILENT_S}
+
+    def _held_lately(self) -> set[str]:
+        """Return the checksums of the weights that generators hold which have asked lately."""
+        since = time.monotonic() - LATELY_S
+        return {heard.wish.held for heard in (self._heard or {}).values() if heard.at > since} - {""}
 
     def _is_fenced(self) -> bool:
         found = self._client.hget(self._keys.run, "fence")
         return int(found or 0) > self._fence()
 
-    def _clear(self, manifest: Manifest | None) -> None:
-        if manifest is not None:
-            weight_chunks.remove(self._client, self._keys, manifest)
+    def _withdraw(self) -> None:
+        """Take everything out of the exchange."""
+        self._exchange.drop(self._there)
+        self._there, self._put_at = {}, {}
+        self._exchange.clear()
 
     def _keep_looking(self) -> None:
+        is_busy = False
         while not self._stop.is_set():
-            self._wake.wait(LOOK_S)
+            self._wake.wait(BUSY_S if is_busy else LOOK_S)
             self._wake.clear()
-            if time.monotonic() < self._not_before:
+            if time.monotonic() < self._not_before or self._stop.is_set():
                 continue
+            is_busy = False
             try:
-                self.look()
-            except OutOfMemoryError as error:
+                is_busy = self.look()
+            except ExchangeFull as error:
                 self._not_before = time.monotonic() + RETRY_S
-                self._say(f"weights_not_relayed reason=Redis is full: {error}; trying again")
-            except (redis.ConnectionError, redis.TimeoutError) as error:
+                self._say(f"weights_not_relayed reason={error}; trying again")
+            except (ExchangeCutOff, redis.ConnectionError, redis.TimeoutError) as error:
                 log.debug("relay_cut_off error=%s", error)  # the learner's own link warns of it
-            except (redis.RedisError, OSError) as error:
+            except (ExchangeAway, redis.RedisError, OSError) as error:
                 self._say(f"weights_not_relayed error={error}; trying again")
             except Exception:  # a bug here is not the learner's end
                 self._not_before = time.monotonic() + RETRY_S
                 log.exception("relay_failed")
-        with suppress(redis.RedisError):
-            self._clear(weight_chunks.read_manifest(self._client, self._keys))
+        with suppress(ExchangeAway, redis.RedisError):
+            self._withdraw()
+        self._chain.close()
 
     def _say(self, text: str) -> None:
         if text != self._said:
@@ -259,34 +268,15 @@ class Relay:
             log.warning("%s", text)
 
 
-class RelayTransport:
-    """A `WeightTransport` through Redis alone: every generator asks the relay, also one on the learner's machine.
-
-    The learner keeps the versions in the run's folder, from which the relay reads. The announced path is a handle that
-    no machine has as a folder.
-    """
-
-    def __init__(self, run: Run, relay: Relay) -> None:
-        self._run = run
-        self._relay = relay
-        self._folder = published(run)
-
-    def start(self) -> None:
-        """Begin to look for generators that ask."""
-        self._relay.start()
-
-    def put(self, weights: WeightHandle, version: int) -> Placed:
-        """Write the version to the learner's own disk."""
-        saved = write_version(self._folder, weights, version)
-        path = f"redis:/{self._run.name}/{folder_of(self._folder, version).name}"
-        return Placed(path=path, checksum=saved.checksum, size_bytes=saved.size_bytes)
-
-    def announced(self, announcement: Announcement) -> None:
-        """Offer the version to the generators that ask."""
-        folder = folder_of(self._folder, announcement.version)
-        self._relay.offer(replace(announcement, path=str(folder)))
-        remove_old(self._folder, announcement.version)
-
-    def close(self) -> None:
-        """Take the chunks away and end."""
-        self._relay.stop()
+def _lacked(manifest: Manifest, behind: Collection[Wish]) -> dict[Chunk, Parcel]:
+    """Return the chunks that some generator lacks of the parcels on its way: differences first, in order."""
+    lacked: dict[str, int] = {}
+    for wish in behind:
+        for parcel in way(manifest, held=wish.held, above=wish.version) or ():
+            lacked[parcel.name] = lacked.get(parcel.name, 0) | wish.chunks_of(parcel)
+    return {
+        (parcel.name, chunk): parcel
+        for parcel in manifest.parcels
+        for chunk in range(parcel.chunks)
+        if lacked.get(parcel.name, 0) >> chunk & 1
+    }

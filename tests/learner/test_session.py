@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from broker import weight_chunks
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, Fenced, RunFailed
 from broker.keys import Keys
 from broker.protocol.run_owner import RunOwner
+from broker.weight_exchange.parcels import Wish, unsealed
+from broker.weight_exchange.redis_exchange import RedisExchange
 from config.learner import LearnerConfig
 from config.loading import to_yaml
 from config.run import Run
@@ -103,12 +104,17 @@ def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as
     learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
     learner.start()
 
+    exchange, given = RedisExchange(link.client, keys), []
+
     def is_given() -> bool:
-        weight_chunks.ask(link.client, keys, "g", held=-1, count=time.monotonic_ns())
-        return weight_chunks.read_manifest(link.client, keys) is not None
+        exchange.ask("g", Wish(count=time.monotonic_ns(), version=-1, held=""))
+        manifest = exchange.read_manifest()
+        if manifest and manifest.anchor and (value := exchange.get((manifest.anchor.name, 0))):
+            given.append(unsealed(manifest.anchor, 0, value))
+        return bool(given)
 
     wait_until(is_given)
-    assert link.client.get(keys.weights_chunk(0, 0)) == b"weights 0"
+    assert given == [b"weights 0"]
     stop.set()
     learner.join(20)
     assert codes == [0]

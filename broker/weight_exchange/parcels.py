@@ -1,0 +1,208 @@
+"""This module describes what travels through an exchange: parcels in chunks, their manifest, and a generator's wish.
+
+A **parcel** is a version's full weights (an anchor), or the difference of a version from an earlier one (a link). The
+manifest lists those that the learner gives out: the links from an older version to the newest, and at most one anchor,
+from which links go on. A generator takes the cheapest **way** from the weights that it holds, and says in its wish
+which chunks it lacks; the learner puts these there, a few at a time, and removes what nobody lacks. So a chunk that is
+lost or damaged is put there again, and whoever joins late lacks other chunks than the rest.
+
+A chunk carries a checksum over its parcel's name, its number and its bytes: one of another place is none. Pure
+functions and records; both ends of an exchange use them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import xxhash
+
+SEAL_BYTES = 16
+WISH_LIMIT = 1_000_000  # characters: a million chunks or so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A version's full weights, or a difference that makes them of other weights."""
+
+    name: str
+    version: int  # what it gives
+    checksum: str  # of that version's file, as announced
+    base: str  # checksum of the file that it is a difference from; "": full weights
+    size_bytes: int  # of the parcel
+    chunk_bytes: int
+
+    @property
+    def chunks(self) -> int:
+        """Return how many there are."""
+        return math.ceil(self.size_bytes / self.chunk_bytes)
+
+    @property
+    def all_chunks(self) -> int:
+        """Return the set of all chunks, a bit each."""
+        return (1 << self.chunks) - 1
+
+    def extent(self, chunk: int) -> tuple[int, int]:
+        """Return where a chunk begins, and how many bytes it has."""
+        begin = chunk * self.chunk_bytes
+        return begin, min(self.chunk_bytes, self.size_bytes - begin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What the learner gives out."""
+
+    version: int  # the newest
+    checksum: str  # of its file, as announced
+    size_bytes: int  # of its file
+    links: tuple[
+        Parcel, ...
+    ] = ()  # each one's base is what the one before it gives; the last gives the newest
+    anchor: Parcel | None = None
+    trouble: str = ""  # why nothing is given out, for people; "" where something is
+
+    @property
+    def parcels(self) -> tuple[Parcel, ...]:
+        """Return all of them."""
+        return (*self.links, self.anchor) if self.anchor else self.links
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a generator asks for. Its count rises with each question, which shows that the generator lives."""
+
+    count: int
+    version: int  # in its engine; -1: none
+    held: str  # checksum of the file that a difference can be applied to; "": none
+    lacks: Mapping[str, int] = field(
+        default_factory=dict
+    )  # of parcels that it has begun: the chunks, a bit each
+
+    def chunks_of(self, parcel: Parcel) -> int:
+        """Return the chunks that it lacks of a parcel on its way, a bit each: all, where it has not begun."""
+        return self.lacks.get(parcel.name, parcel.all_chunks) & parcel.all_chunks
+
+
+def way(manifest: Manifest, *, held: str, above: int) -> tuple[Parcel, ...] | None:
+    """Return the parcels from the weights that are held to newer ones, in order; () where they are the newest.
+
+    Args:
+        held: checksum of the weights to start from; "": none.
+        above: no version up to it is of use.
+    Returns:
+        The fewest bytes to the newest version. If there is no way to it, an anchor with a version that is of use; None
+        without one.
+    """
+    if held == manifest.checksum:
+        return ()
+    anchor = manifest.anchor
+    ways = [links for links in [_links_from(manifest, held)] if links]
+    if anchor and anchor.checksum == manifest.checksum:
+        ways.append((anchor,))
+    elif anchor and (links := _links_from(manifest, anchor.checksum)):
+        ways.append((anchor, *links))
+    if ways:
+        return min(ways, key=lambda parcels: sum(parcel.size_bytes for parcel in parcels))
+    return (anchor,) if anchor and anchor.version > above and anchor.checksum != held else None
+
+
+def _links_from(manifest: Manifest, checksum: str) -> tuple[Parcel, ...]:
+    for number, link in enumerate(manifest.links):
+        if link.base == checksum:
+            return manifest.links[number:]
+    return ()
+
+
+def refusal(size_bytes: int, most_bytes: int) -> str:
+    """Say that no weights may pass; "" where they may."""
+    if most_bytes:
+        return ""
+    return (
+        f"they have {size_bytes} bytes, and learner.weights.redis_max_bytes=0 lets none through Redis: raise it, or "
+        "mount the learner's folder here"
+    )
+
+
+def sealed(name: str, chunk: int, data: bytes) -> bytes:
+    """Return a chunk as it lies in an exchange: its checksum, then its bytes."""
+    return _seal(name, chunk, data) + data
+
+
+def unsealed(parcel: Parcel, chunk: int, value: bytes) -> bytes | None:
+    """Return a chunk's bytes; None if they are not these."""
+    data = value[SEAL_BYTES:]
+    is_right = value[:SEAL_BYTES] == _seal(parcel.name, chunk, data) and len(data) == parcel.extent(chunk)[1]
+    return data if is_right else None
+
+
+def _seal(name: str, chunk: int, data: bytes) -> bytes:
+    hasher = xxhash.xxh3_128(f"{name}/{chunk}/".encode())
+    hasher.update(data)
+    return hasher.digest()
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Write a manifest as JSON."""
+    return json.dumps(asdict(manifest))
+
+
+def read_manifest_text(text: str | bytes) -> Manifest | None:
+    """Read a manifest; None where it is none, or damaged."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+        anchor = found.pop("anchor")
+        links = tuple(_parcel(link) for link in found.pop("links"))
+        return Manifest(
+            version=int(found["version"]),
+            checksum=str(found["checksum"]),
+            size_bytes=int(found["size_bytes"]),
+            links=links,
+            anchor=_parcel(anchor) if anchor else None,
+            trouble=str(found["trouble"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _parcel(found: Mapping[str, Any]) -> Parcel:
+    parcel = Parcel(
+        name=str(found["name"]),
+        version=int(found["version"]),
+        checksum=str(found["checksum"]),
+        base=str(found["base"]),
+        size_bytes=int(found["size_bytes"]),
+        chunk_bytes=int(found["chunk_bytes"]),
+    )
+    if (
+        "/" in parcel.name
+        or parcel.size_bytes < 1
+        or parcel.chunk_bytes < 1
+        or parcel.chunks > 4 * WISH_LIMIT
+    ):
+        raise ValueError(f"{parcel} is no parcel")
+    return parcel
+
+
+def wish_text(wish: Wish) -> str:
+    """Write a wish as JSON; sets of chunks are hexadecimal."""
+    lacks = {name: f"{chunks:x}" for name, chunks in wish.lacks.items()}
+    return json.dumps({"count": wish.count, "version": wish.version, "held": wish.held, "lacks": lacks})
+
+
+def read_wish_text(text: str | bytes) -> Wish | None:
+    """Read a wish; None where it is none."""
+    if len(text) > WISH_LIMIT:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text)
+        return Wish(
+            count=int(found["count"]),
+            version=int(found["version"]),
+            held=str(found["held"]),
+            lacks={str(name): int(chunks, 16) for name, chunks in found["lacks"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

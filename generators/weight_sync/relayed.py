@@ -1,0 +1,262 @@
+"""The receiver through the relay serves a generator that does not see the learner's folder.
+
+In: the manifest and the chunks that the learner's relay gives out while this generator asks (`broker.weight_exchange`).
+Out: a file in a folder of this generator's own, whose checksum is the announced one. The generator keeps the last file,
+so that a difference is enough for the next version; without it, or where its result has another checksum than it
+should, the generator asks for full weights. No file gets its name before its checksum has been compared. Weights that
+are not there (yet) are a `NotHere` with the reason: the follower asks again, in a thread beside the event loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.checksums import file_checksum
+from broker.errors import RunFailed
+from broker.messages import Announcement
+from broker.own_folder import OwnFolder
+from broker.weight_delta.delta_file import apply_deltas
+from broker.weight_delta.segment import BadDelta
+from broker.weight_exchange.exchange import Exchange, ExchangeAway
+from broker.weight_exchange.parcels import Parcel, Wish, refusal, unsealed, way
+from generators.weight_sync.receiver import NotHere, Received, TooLarge
+
+log = logging.getLogger(__name__)
+
+PREFIX = "millrace-weights-"  # of the folder's name
+QUIET_S = 2.0  # without a chunk, until the follower is told what is waited for
+POLL_S = 0.05  # between two looks for the next chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A version's file in this generator's folder, its checksum compared."""
+
+    version: int
+    checksum: str
+    file: Path
+
+
+@dataclass(slots=True)
+class Part:
+    """A parcel that has arrived in part."""
+
+    parcel: Parcel
+    file: Path
+    lacks: int  # chunks, a bit each
+
+
+class RelayedReceiver:
+    """A `WeightReceiver` that asks the learner's relay.
+
+    Args:
+        exchange: where the relay gives weights out.
+        generator: the name under which the relay is asked.
+        most_bytes: `learner.weights.redis_max_bytes`.
+    """
+
+    def __init__(self, exchange: Exchange, generator: str, *, most_bytes: int) -> None:
+        self._exchange = exchange
+        self._generator = generator
+        self._most_bytes = most_bytes
+        self._count = itertools.count(1)
+        self._has_loaded = False
+        self._stop = threading.Event()
+        self._folder: OwnFolder | None = None
+        self._held: Held | None = None
+        self._parts: dict[str, Part] = {}
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether weights have come this way before: each version is waited for then."""
+        return self._has_loaded
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        """Ask the relay for weights newer than `held`, and return the newest that it gives out, or an older version.
+
+        Raises:
+            TooLarge: the run's configuration lets no weights through.
+            NotHere: the weights have not arrived, or are not what was announced.
+            RunFailed: this machine has no room for the file.
+        """
+        if refused := refusal(announced[0].size_bytes, self._most_bytes):
+            raise TooLarge(refused)
+        checksums = {one.version: one.checksum for one in reversed(announced)}
+        try:
+            return self._follow(checksums, held)
+        except ExchangeAway as error:
+            raise NotHere(str(error)) from error
+        except OSError as error:
+            raise RunFailed(
+                f"{self._own_folder()} can't be used: {error.strerror or error}. Weights of {announced[0].size_bytes} "
+                "bytes that come through the relay need twice their room there; TMPDIR names another place"
+            ) from error
+
+    def loaded(self, received: Received) -> None:
+        """Tell the relay that the engine holds the version. The file stays: the next difference is one from it."""
+        self._has_loaded = True
+        with suppress(ExchangeAway):
+            self._ask(received.version)
+
+    def close(self) -> None:
+        """Break off the reading, and leave nothing behind."""
+        self._stop.set()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _follow(self, checksums: Mapping[int, str], held: int) -> Received:
+        """Go the way that the manifest shows, for as long as chunks arrive."""
+        has_arrived, since = False, time.monotonic()
+        while True:
+            self._ask(held)
+            parcels, reason = self._way(checksums, held)
+            if parcels and self._collect(parcels, held):
+                has_arrived, since = True, time.monotonic()
+            if self._stop.is_set():
+                raise NotHere("this generator ends")
+            if parcels and self._is_whole(parcels):
+                self._assemble(parcels)
+                since = time.monotonic()
+            elif parcels and time.monotonic() - since < QUIET_S:
+                self._stop.wait(POLL_S)
+            elif self._held is not None and self._held.version > held:
+                return Received(version=self._held.version, file=self._held.file)
+            else:
+                raise NotHere(reason, is_arriving=has_arrived)
+
+    def _way(self, checksums: Mapping[int, str], held: int) -> tuple[Sequence[Parcel], str]:
+        """Return the way to newer weights, () where there is none or nothing to go; and what is waited for."""
+        manifest, place = self._exchange.read_manifest(), self._exchange.place
+        if manifest is None:
+            return (), f"waiting for the learner to put them into {place}"
+        if manifest.trouble:
+            return (), manifest.trouble
+        if (
+            manifest.version <= held
+            or checksums.get(manifest.version, manifest.checksum) != manifest.checksum
+        ):
+            stale = f"in the place of version {manifest.version}"
+            return (), f"waiting for the learner to put them into {place} {stale}"
+        names = {parcel.name for parcel in manifest.parcels}
+        for part in [part for name, part in self._parts.items() if name not in names]:
+            self._discard(part)
+        parcels = way(manifest, held=self._held.checksum if self._held else "", above=held)
+        if parcels is None:
+            full = f"full weights of version {manifest.version}"
+            return (), f"waiting for the learner to put {full} into {place}"
+        missing = sum(self._lacks(parcel).bit_count() for parcel in parcels)
+        return parcels, f"waiting for {missing} more chunks of version {manifest.version} from {place}"
+
+    def _collect(self, parcels: Sequence[Parcel], held: int) -> bool:
+        """Read the chunks that are there and lacking, and return whether there were any."""
+        lacking = {
+            (parcel.name, chunk): parcel
+            for parcel in parcels
+            for chunk in range(parcel.chunks)
+            if self._lacks(parcel) >> chunk & 1
+        }
+        has_arrived = False
+        for name, chunk in sorted(self._exchange.present(lacking)):
+            value = self._exchange.get((name, chunk))
+            if self._stop.is_set():
+                break
+            if value is None:  # another one has found it damaged
+                continue
+            data = unsealed(lacking[name, chunk], chunk, value)
+            if data is None:
+                log.warning("weights_damaged parcel=%s chunk=%d; asking for it again", name, chunk)
+                self._exchange.drop([(name, chunk)])
+                continue
+            self._keep(lacking[name, chunk], chunk, data)
+            self._ask(held)
+            has_arrived = True
+        return has_arrived
+
+    def _is_whole(self, parcels: Sequence[Parcel]) -> bool:
+        """Return whether something can be made of them: of an anchor alone, or of all links together."""
+        first = parcels[:1] if not parcels[0].base else parcels
+        return not any(self._lacks(parcel) for parcel in first)
+
+    def _keep(self, parcel: Parcel, chunk: int, data: bytes) -> None:
+        """Write a chunk to its place in the parcel's file."""
+        part = self._parts.get(parcel.name)
+        if part is None:
+            part = Part(parcel, self._own_folder() / f"{parcel.name}.part", parcel.all_chunks)
+            part.file.write_bytes(b"")
+            self._parts[parcel.name] = part
+        with part.file.open("r+b") as stream:
+            stream.seek(parcel.extent(chunk)[0])
+            stream.write(data)
+        part.lacks &= ~(1 << chunk)
+
+    def _assemble(self, parcels: Sequence[Parcel]) -> None:
+        """Make a version of an anchor, or of the held one and links, compare its checksum, and hold it instead.
+
+        Raises:
+            NotHere: it is not what was announced. It is gone, with all that it was made of.
+        """
+        used = [self._parts[parcel.name] for parcel in (parcels if parcels[0].base else parcels[:1])]
+        last = used[-1].parcel
+        made = self._own_folder() / f"v{last.version:06d}-{last.checksum[:8]}.made"
+        try:
+            if last.base and self._held:
+                apply_deltas(self._held.file, [part.file for part in used], made)
+            else:
+                used[0].file.rename(made)
+            if (found := file_checksum(made)) != last.checksum:
+                raise BadDelta(f"its checksum is {found[:12]}, announced {last.checksum[:12]}")
+        except BadDelta as error:
+            made.unlink(missing_ok=True)
+            self._begin_anew(last, error)
+        finally:
+            for part in used:
+                self._discard(part)
+        self._hold(
+            Held(version=last.version, checksum=last.checksum, file=made.with_suffix(".safetensors")), made
+        )
+
+    def _hold(self, new: Held, made: Path) -> None:
+        made.rename(new.file)
+        if self._held is not None and self._held.file != new.file:
+            self._held.file.unlink(missing_ok=True)
+        self._held = new
+
+    def _begin_anew(self, last: Parcel, error: BadDelta) -> None:
+        """Let go of the weights that did not become what they should have."""
+        log.warning("weights_differ version=%d reason=%s; asking for full weights", last.version, error)
+        if self._held is not None:
+            self._held.file.unlink(missing_ok=True)
+            self._held = None
+        raise NotHere(
+            f"version {last.version} is not what was announced: {error}. Waiting for its full weights"
+        ) from error
+
+    def _ask(self, version: int) -> None:
+        wish = Wish(
+            count=next(self._count),
+            version=version,
+            held=self._held.checksum if self._held else "",
+            lacks={name: part.lacks for name, part in self._parts.items()},
+        )
+        self._exchange.ask(self._generator, wish)
+
+    def _lacks(self, parcel: Parcel) -> int:
+        part = self._parts.get(parcel.name)
+        return part.lacks if part else parcel.all_chunks
+
+    def _discard(self, part: Part) -> None:
+        part.file.unlink(missing_ok=True)
+        self._parts.pop(part.parcel.name, None)
+
+    def _own_folder(self) -> Path:
+        """Return this generator's folder. The first call makes it, and removes the folders of killed generators."""
+        if self._folder is None:
+            self._folder = OwnFolder(PREFIX)
+        return self._folder.path

@@ -1,0 +1,268 @@
+"""The relay's stock: the newest versions of the weights, the differences between them, and one anchor.
+
+In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Differences are made one after the
+other, each from the version that the last one gave: a **chain**. The relay's thread does so only while generators hold
+a version of the chain; it skips versions where training is faster than it. Files of versions are held open, so that
+they stay readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which
+are often the same. Differences lie in a folder of this process.
+
+Weights without a difference (another layout, or a difference that is no smaller than they are) begin a new chain.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.messages import Announcement
+from broker.own_folder import OwnFolder
+from broker.weight_delta.delta_file import Made, write_delta
+from broker.weight_delta.layout import NoLayout
+from broker.weight_exchange.parcels import Manifest, Parcel, Wish, way
+from learner.weight_sync.version_folder import FILE
+
+log = logging.getLogger(__name__)
+
+PREFIX = "millrace-deltas-"  # of the folder's name
+WAITING = 2  # versions that the relay's thread has not looked at yet: the newest, and the one before
+
+
+class OpenVersion:
+    """A version's file, open from its announcement until nothing needs it.
+
+    Raises:
+        OSError: the file is not there.
+    """
+
+    def __init__(self, announcement: Announcement) -> None:
+        self.version = announcement.version
+        self.checksum = announcement.checksum
+        self.size_bytes = announcement.size_bytes
+        self._stream = (Path(announcement.path) / FILE).open("rb")
+
+    @property
+    def descriptor(self) -> int:
+        """Return the open file's."""
+        return self._stream.fileno()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._stream.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A difference on disk."""
+
+    parcel: Parcel
+    file: Path
+
+
+class DeltaChain:
+    """Versions, differences and an anchor. All methods but `offer` belong to the relay's thread.
+
+    Args:
+        longest: differences in the chain; a generator that is further behind begins with an anchor.
+        chunk_bytes: of each parcel.
+    """
+
+    def __init__(self, *, longest: int, chunk_bytes: int) -> None:
+        self._longest = longest
+        self._chunk_bytes = chunk_bytes
+        self._offered: deque[OpenVersion] = deque()
+        self._lock = threading.Lock()  # of `_offered`
+        self._open: list[OpenVersion] = []
+        self._previous: OpenVersion | None = None
+        self.newest: OpenVersion | None = None
+        self._last: OpenVersion | None = None  # that the chain gives, or begins with
+        self._links: list[Link] = []
+        self._anchor: OpenVersion | None = None
+        self._folder: OwnFolder | None = None
+
+    def offer(self, version: OpenVersion) -> None:
+        """Take a version that has just been announced, from any thread. Never waits."""
+        with self._lock:
+            self._offered.append(version)
+            passed_over = [self._offered.popleft() for _ in range(len(self._offered) - WAITING)]
+        for one in passed_over:
+            one.close()
+
+    def take_offered(self) -> None:
+        """Let the versions that were offered become the newest, and let go what nothing needs."""
+        with self._lock:
+            offered = list(self._offered)
+            self._offered.clear()
+        for version in offered:
+            self._open.append(version)
+            if not self.newest or version.checksum != self.newest.checksum:
+                self._previous, self.newest = self.newest, version
+        self._let_go()
+
+    def extend(self, held: Collection[str]) -> None:
+        """Make the difference to the newest version, if any of the weights that are held is on the chain.
+
+        Args:
+            held: checksums of the weights that generators hold, or will soon.
+        Raises:
+            OSError: a file can't be read, or the difference not be written.
+        """
+        if self.newest is None or self._last is self.newest:
+            return
+        held = {*held, *([self._anchor.checksum] if self._anchor else [])}
+        if self._on_chain().isdisjoint(held):
+            is_with_previous = self._previous is not None and self._previous.checksum in held
+            self._begin_with(self._previous if is_with_previous else self.newest)
+        if self._last and self._last is not self.newest:
+            self._add_link(self._last, self.newest)
+        self._let_go()
+
+    def choose_anchor(self, behind: Collection[Wish]) -> None:
+        """Keep, replace or drop the anchor, as those who have not got the newest version need it."""
+        manifest = self.manifest(with_anchor=False)
+        needing = [wish for wish in behind if way(manifest, held=wish.held, above=wish.version) is None]
+        if not needing:
+            self._anchor = None
+        elif not self._anchor or not self._is_of_use(self._anchor, needing):
+            self._anchor = self.newest
+            if self.newest:
+                log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
+        self._let_go()
+
+    def forget_unless(self, held: Collection[str]) -> None:
+        """Let go what only a chain needs that no generator holds a part of: the disk may want the room."""
+        self._anchor = None
+        if self._links and self._on_chain().isdisjoint(held):
+            self._begin_with(None)
+        elif not self._links:
+            self._last = None
+        self._let_go()
+
+    def manifest(self, *, with_anchor: bool = True) -> Manifest:
+        """Describe what there is.
+
+        Raises:
+            RuntimeError: no version has been offered.
+        """
+        if self.newest is None:
+            raise RuntimeError("there is no version to describe")
+        is_reached = self._last is self.newest
+        return Manifest(
+            version=self.newest.version,
+            checksum=self.newest.checksum,
+            size_bytes=self.newest.size_bytes,
+            links=tuple(link.parcel for link in self._links) if is_reached else (),
+            anchor=self._full(self._anchor) if self._anchor and with_anchor else None,
+        )
+
+    def read(self, parcel: Parcel, chunk: int) -> bytes:
+        """Read the bytes of a chunk.
+
+        Raises:
+            OSError: its file can't be read, or has become shorter.
+        """
+        begin, size = parcel.extent(chunk)
+        if not parcel.base and self._anchor:
+            data = os.pread(self._anchor.descriptor, size, begin)
+        else:
+            (file,) = [link.file for link in self._links if link.parcel == parcel]
+            with file.open("rb") as stream:
+                data = os.pread(stream.fileno(), size, begin)
+        if len(data) != size:
+            raise OSError(f"{parcel.name} ends before byte {begin + size}")
+        return data
+
+    def close(self) -> None:
+        """Let all files go, and remove the differences."""
+        self.take_offered()
+        self._last = self._anchor = self._previous = self.newest = None
+        self._let_go()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _on_chain(self) -> set[str]:
+        return {link.parcel.base for link in self._links} | ({self._last.checksum} if self._last else set())
+
+    def _begin_with(self, version: OpenVersion | None) -> None:
+        self._drop_links(len(self._links))
+        self._last = version
+
+    def _drop_links(self, count: int) -> None:
+        for link in self._links[:count]:
+            link.file.unlink(missing_ok=True)
+        del self._links[:count]
+
+    def _add_link(self, base: OpenVersion, new: OpenVersion) -> None:
+        started = time.monotonic()
+        if self._folder is None:
+            self._folder = OwnFolder(PREFIX)
+        name = f"delta-{base.version}-{new.version}-{base.checksum[:8]}{new.checksum[:8]}"
+        file = self._folder.path / name
+        try:
+            made = write_delta(base.descriptor, new.descriptor, file)
+        except NoLayout as error:
+            log.info("weights_without_delta version=%d reason=%s", new.version, error)
+            made = None
+        except OSError:
+            file.unlink(missing_ok=True)
+            self._begin_with(new)  # full weights need nothing of this
+            raise
+        if made is None or made.size_bytes >= new.size_bytes:
+            file.unlink(missing_ok=True)
+            self._begin_with(new)
+            return
+        self._links.append(Link(self._parcel(name, base, new, made), file))
+        self._last = new
+        while len(self._links) > self._longest or self._chain_bytes() > new.size_bytes:
+            self._drop_links(1)
+        log.info(
+            "weights_encoded version=%d base=%d changed=%.4f bytes=%d of_full=%.4f took_s=%.2f",
+            new.version,
+            base.version,
+            made.changed / max(made.elements, 1),
+            made.size_bytes,
+            made.size_bytes / new.size_bytes,
+            time.monotonic() - started,
+        )
+
+    def _chain_bytes(self) -> int:
+        return sum(link.parcel.size_bytes for link in self._links)
+
+    def _parcel(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Parcel:
+        return Parcel(
+            name=name,
+            version=new.version,
+            checksum=new.checksum,
+            base=base.checksum,
+            size_bytes=made.size_bytes,
+            chunk_bytes=self._chunk_bytes,
+        )
+
+    def _full(self, version: OpenVersion) -> Parcel:
+        return Parcel(
+            name=f"full-{version.version}-{version.checksum[:16]}",
+            version=version.version,
+            checksum=version.checksum,
+            base="",
+            size_bytes=version.size_bytes,
+            chunk_bytes=self._chunk_bytes,
+        )
+
+    def _is_of_use(self, anchor: OpenVersion, needing: Iterable[Wish]) -> bool:
+        """Return whether links go on from the anchor, or somebody reads it whom its version helps."""
+        name = self._full(anchor).name
+        return anchor.checksum in self._on_chain() or any(
+            name in wish.lacks and anchor.version > wish.version for wish in needing
+        )
+
+    def _let_go(self) -> None:
+        needed = {id(one) for one in (self.newest, self._previous, self._last, self._anchor) if one}
+        for version in self._open:
+            if id(version) not in needed:
+                version.close()
+        self._open = [version for version in self._open if id(version) in needed]

@@ -1,0 +1,53 @@
+"""This module says whether Redis has room for weights beside the groups, by the feeder's own measure.
+
+In: the bytes that would come. Out: why there is no room, for people, or "". Used by the relay before it puts anything
+into Redis: groups come first, and a Redis that is full stops the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import redis
+
+from broker.keys import PROMPTS, Keys
+from broker.protocol.run_reader import MEMORY_SHARE
+
+
+class RedisRoom:
+    """The room that a run's groups leave in its Redis.
+
+    Args:
+        budget: groups that may be without an outcome.
+        mean_bytes: bytes that a group takes in Redis once it is sampled.
+    """
+
+    def __init__(
+        self, client: redis.Redis, keys: Keys, *, budget: int, mean_bytes: Callable[[], float]
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._budget = budget
+        self._mean_bytes = mean_bytes
+
+    def lack(self, more_bytes: int) -> str:
+        """Return why Redis has no room for `more_bytes` beside a full budget of groups; "" where it has.
+
+        Raises:
+            redis.RedisError: Redis is away.
+        """
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.info("memory")
+            pipe.xlen(self._keys.stream(PROMPTS))
+            pipe.zcard(self._keys.slots)
+            memory, prompts, slots = pipe.execute()
+        limit = int(memory.get("maxmemory", 0))
+        to_come = (prompts + max(0, self._budget - slots)) * self._mean_bytes()
+        lacking = int(memory["used_memory"]) + to_come + more_bytes - MEMORY_SHARE * limit
+        if not limit or lacking <= 0:
+            return ""
+        return (
+            f"Redis has no room for them: maxmemory is {limit >> 20} MiB, and beside a full budget of groups they "
+            f"need {math.ceil((limit + lacking / MEMORY_SHARE) / 2**20)} MiB"
+        )

@@ -1,0 +1,152 @@
+"""Differences of whole files: chains, other layouts, and every kind of damage."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from broker.weight_delta import layout as layouts
+from broker.weight_delta.delta_file import Made, apply_deltas, write_delta
+from broker.weight_delta.layout import NoLayout, read_layout
+from broker.weight_delta.segment import BadDelta
+from tests.support.weight_files import Tensors, made_up, write_tensors
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> list[Path]:
+    """Files of versions 0 to 4."""
+    return [write_tensors(tmp_path / f"v{number}", made_up(number)) for number in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors end inside of segments, and segments inside of tensors."""
+    monkeypatch.setattr(layouts, "SEGMENT_BYTES", 4096)
+
+
+def delta_of(base: Path, new: Path, target: Path) -> Made:
+    with base.open("rb") as old, new.open("rb") as changed:
+        return write_delta(old.fileno(), changed.fileno(), target)
+
+
+def chain_of(versions: list[Path]) -> list[Path]:
+    chain = [version.with_suffix(".delta") for version in versions[1:]]
+    for base, new, delta in zip(versions, versions[1:], chain, strict=False):
+        delta_of(base, new, delta)
+    return chain
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_chain_makes_its_last_version_of_its_base_byte_for_byte(versions: list[Path], length: int) -> None:
+    chain = chain_of(versions)[:length]
+    target = versions[0].with_name("made")
+    before = versions[0].read_bytes()
+    apply_deltas(versions[0], chain, target)
+    assert target.read_bytes() == versions[length].read_bytes()
+    assert versions[0].read_bytes() == before
+    apply_deltas(
+        target, chain, target.with_name("again")
+    )  # each writes its values once more, and nothing reverts
+    assert target.with_name("again").read_bytes() == versions[length].read_bytes()
+
+
+def test_changes_are_counted_in_elements(versions: list[Path]) -> None:
+    made = delta_of(versions[0], versions[1], versions[0].with_name("delta"))
+    pairs = [(old, new) for (_, old), (_, new) in zip(made_up(0).values(), made_up(1).values(), strict=True)]
+    assert made.changed == sum(int((old != new).sum()) for old, new in pairs)
+    assert made.elements == sum(old.size for old, _ in pairs)
+    assert made.size_bytes == versions[0].with_name("delta").stat().st_size
+
+
+def without(name: str) -> Tensors:
+    tensors = made_up(1)
+    del tensors[name]
+    return tensors
+
+
+OTHERS: dict[str, Tensors] = {
+    "a tensor more": made_up(1) | {"bias": ("F32", np.zeros(3, np.uint32))},
+    "a tensor less": without("norm"),
+    "another type": made_up(1) | {"norm": ("I32", np.zeros(300, np.uint32))},
+    "another shape": made_up(1) | {"norm": ("F32", np.zeros(301, np.uint32))},
+    "another name": {"other" if name == "norm" else name: value for name, value in made_up(1).items()},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_weights_of_another_layout_have_no_difference_and_are_no_base(
+    versions: list[Path], tmp_path: Path, other: str
+) -> None:
+    strange = write_tensors(tmp_path / "strange", OTHERS[other])
+    with pytest.raises(NoLayout, match="other names, types or shapes"):
+        delta_of(versions[0], strange, tmp_path / "delta")
+    with pytest.raises(BadDelta, match="other names, types or shapes"):
+        apply_deltas(strange, chain_of(versions)[:1], tmp_path / "made")
+
+
+HEADS: dict[str, bytes] = {
+    "text": b"weights 7",
+    "nothing": b"",
+    "a header longer than the file": (1000).to_bytes(8, "little") + b"{}",
+    "no JSON": (2).to_bytes(8, "little") + b"{]",
+    "a list": (2).to_bytes(8, "little") + b"[]",
+    "two names for the same bytes": b"",
+    "a hole": b"",
+    "bytes behind the last tensor": (2).to_bytes(8, "little") + b"{}more",
+}
+TIED = {"a": {"dtype": "U8", "data_offsets": [0, 4]}, "b": {"dtype": "U8", "data_offsets": [0, 4]}}
+HOLE = {"a": {"dtype": "U8", "data_offsets": [0, 2]}, "b": {"dtype": "U8", "data_offsets": [3, 4]}}
+for _name, _header in (("two names for the same bytes", TIED), ("a hole", HOLE)):
+    _text = json.dumps(_header).encode()
+    HEADS[_name] = len(_text).to_bytes(8, "little") + _text + b"1234"
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_file_that_is_not_laid_out_as_safetensors_say_has_no_difference(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(HEADS[name])
+    with (tmp_path / "file").open("rb") as stream, pytest.raises(NoLayout):
+        read_layout(stream.fileno())
+
+
+def test_a_base_that_differs_where_nothing_was_changed_is_noticed_by_the_tensors_name(
+    versions: list[Path], tmp_path: Path
+) -> None:
+    chain = chain_of(versions)
+    damaged = bytearray(versions[0].read_bytes())
+    damaged[-3] ^= 1  # of `head`; `empty` has no bytes
+    versions[0].write_bytes(damaged)
+    with pytest.raises(BadDelta, match=r"1 of 8 tensors have another checksum than they should, head first"):
+        apply_deltas(versions[0], chain[:1], tmp_path / "made")
+
+
+def test_a_chain_without_a_link_or_in_another_order_is_noticed(versions: list[Path], tmp_path: Path) -> None:
+    first, second, third, _ = chain_of(versions)
+    for chain in ([first, third], [second], [second, first], [first, third, second]):
+        with pytest.raises(BadDelta, match="another checksum"):
+            apply_deltas(versions[0], chain, tmp_path / "made")
+
+
+def test_no_damage_to_a_difference_gives_weights_of_another_content(
+    versions: list[Path], tmp_path: Path
+) -> None:
+    (delta,) = chain_of(versions)[:1]
+    right, wanted, chance = delta.read_bytes(), versions[1].read_bytes(), random.Random(0)
+    noticed = 0
+    for number in range(400):
+        data = bytearray(right)
+        if number % 4 == 3:
+            del data[chance.randrange(len(data)) :]
+        else:
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        delta.write_bytes(data)
+        try:
+            apply_deltas(versions[0], [delta], tmp_path / "made")
+        except BadDelta:
+            noticed += 1
+        else:  # a bit that decides nothing, as a frame's reserved ones
+            assert (tmp_path / "made").read_bytes() == wanted
+    assert noticed > 390

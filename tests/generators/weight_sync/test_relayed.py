@@ -1,0 +1,788 @@
+"""Weights through the relay: the learner's end and generators that do not see its folder. Real Redis, real files."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.connection import RedisLink
+from broker.errors import RunFailed
+from broker.keys import Keys
+from broker.messages import Announcement
+from broker.protocol.announcements import Announcements
+from broker.protocol.run_owner import RunOwner
+from broker.weight_exchange.exchange import Exchange
+from broker.weight_exchange.parcels import SEAL_BYTES, Wish, refusal
+from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
+from config.generators import HfEngineConfig, VllmEngineConfig
+from config.run import Run
+from generators.engines.build import build_engine
+from generators.weight_sync import follower as weights
+from generators.weight_sync import relayed
+from generators.weight_sync.build import build_receiver
+from generators.weight_sync.filesystem import FilesystemReceiver
+from generators.weight_sync.follower import WeightFollower
+from generators.weight_sync.receiver import NotHere, Received, TooLarge
+from generators.weight_sync.relayed import RelayedReceiver
+from learner.weight_sync import delta_chain
+from learner.weight_sync import relay as relay_module
+from learner.weight_sync.build import build_transport
+from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.redis_room import RedisRoom
+from learner.weight_sync.relay import Relay
+from learner.weight_sync.relay_transport import RelayTransport
+from learner.weight_sync.transport import SavedWeights
+from learner.weight_sync.version_folder import FILE
+from tests.support.byte_model import make_run as make_engine_run
+from tests.support.chain import FilePolicy, make_run
+from tests.support.published_weights import RecordingEngine
+from tests.support.waiting import wait_until
+from tests.support.weight_files import content_of as safetensors_of
+from tests.support.weight_files import made_up
+
+CHUNK = 5_000
+SIZE = len(safetensors_of(made_up(0)))  # of a version
+CHUNKS = -(-SIZE // CHUNK)
+ROOM = 3 * (CHUNK + SEAL_BYTES)  # less than a version has
+
+
+class LearnersMachine:
+    """Versions in a folder that no generator sees, and the relay, which looks when it is told to."""
+
+    def __init__(self, link: RedisLink, keys: Keys, folder: Path, exchange: Exchange) -> None:
+        self.link, self.keys, self.folder, self.exchange = link, keys, folder, exchange
+        self.owner = RunOwner(link, keys)
+        self.owner.claim(0)
+        self.announced: dict[int, Announcement] = {}
+        self.room = RedisRoom(link.client, keys, budget=4, mean_bytes=lambda: 0.0)
+        self.relay = self.start_again()
+
+    def start_again(self, *, most_bytes: int = ROOM, anchor_every: int = 4) -> Relay:
+        """Begin a relay that knows nothing of the one before."""
+        self.relay = Relay(
+            self.link,
+            self.keys,
+            self.exchange,
+            most_bytes=most_bytes,
+            anchor_every=anchor_every,
+            fence=lambda: self.owner.fence,
+            lack_of_room=self.room.lack,
+            chunk_bytes=CHUNK,
+        )
+        return self.relay
+
+    def publish(self, version: int, content: bytes | None = None) -> Announcement:
+        """Write, tell the relay, and announce under a path that other machines do not have."""
+        content = content_of(version) if content is None else content
+        place = self.folder / f"v{version}"
+        place.mkdir(exist_ok=True)
+        (place / FILE).unlink(missing_ok=True)  # another file, as a replaced folder has
+        (place / FILE).write_bytes(content)
+        here = Announcement(
+            version=version,
+            path=str(place),
+            checksum=hashlib.sha256(content).hexdigest(),
+            size_bytes=len(content),
+            announced_at=0.0,
+        )
+        self.announced[version] = here
+        self.owner.announce(replace(here, path=f"/the/learners/v{version}"))
+        self.relay.offer(here)
+        if self.relay._heard is None:
+            self.relay.look()  # whose wish is there now may have gone
+        return here
+
+    def chunks(self) -> set[str]:
+        """Names of the chunks that are in Redis."""
+        prefix = self.keys("weights:")
+        return {
+            key.decode().removeprefix(prefix)
+            for key in self.link.client.scan_iter(match=f"{prefix[:3]}*")
+            if key.decode().startswith(prefix)
+        }
+
+    def bytes_in_redis(self) -> int:
+        """Bytes of all of them."""
+        client: Any = self.link.client
+        return sum(client.strlen(self.keys(f"weights:{chunk}")) for chunk in self.chunks())
+
+
+def content_of(version: int) -> bytes:
+    return safetensors_of(made_up(version))
+
+
+def kinds(chunks: set[str]) -> set[str]:
+    return {chunk.partition("-")[0] for chunk in chunks}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return make_run(tmp_path)
+
+
+@pytest.fixture
+def learner(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[LearnersMachine]:
+    machine = LearnersMachine(link, keys, tmp_path, RedisExchange(link.client, keys))
+    yield machine
+    machine.relay.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator says at once what it waits for: here nothing happens meanwhile."""
+    monkeypatch.setattr(relayed, "QUIET_S", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where generators put what they are given."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+class Asking:
+    """A generator that asks until it has an answer."""
+
+    def __init__(self, learner: LearnersMachine, name: str = "g", *, most_bytes: int = ROOM) -> None:
+        self.learner = learner
+        self.held = -1
+        self.weights = RelayedReceiver(learner.exchange, name, most_bytes=most_bytes)
+
+    def ask(self) -> tuple[int, bytes]:
+        """Return what it is given of the newest announcement; the relay looks meanwhile, as often as it has to."""
+        reason = None
+        for _ in range(20):
+            with suppress(NotHere):
+                return self.fetch()
+            self.learner.relay.look()
+        raise AssertionError(reason)
+
+    def fetch(self) -> tuple[int, bytes]:
+        """Ask once."""
+        announced = self.learner.announced
+        received = self.weights.receive(
+            [announced[version] for version in sorted(announced)[::-1]], held=self.held
+        )
+        return received.version, received.file.read_bytes()
+
+    def load(self, version: int) -> None:
+        """It holds that version now."""
+        self.weights.loaded(Received(version=version, file=Path("nothing")))
+        self.held = version
+
+    def follow(self, version: int) -> set[str]:
+        """Be given a version, load it, and return the kinds of chunks that were read for it."""
+        read: set[str] = set()
+        keep = self.weights._keep
+
+        def note(parcel: Any, chunk: int, data: bytes) -> None:
+            read.add(parcel.name.partition("-")[0])
+            keep(parcel, chunk, data)
+
+        self.weights._keep = note  # type: ignore[method-assign]
+        assert self.ask() == (version, content_of(version))
+        self.weights._keep = keep  # type: ignore[method-assign]
+        self.load(version)
+        return read
+
+    @property
+    def files(self) -> list[str]:
+        """Names in its folder."""
+        assert self.weights._folder is not None
+        return sorted(path.name for path in self.weights._folder.path.iterdir())
+
+
+@pytest.fixture
+def generator(learner: LearnersMachine) -> Iterator[Asking]:
+    asking = Asking(learner)
+    yield asking
+    asking.weights.close()
+
+
+def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothing_behind(
+    learner: LearnersMachine,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loaded: list[tuple[int, bytes]] = []
+
+    async def body() -> None:
+        engine = RecordingEngine(lambda file, version: loaded.append((version, file.read_bytes())))
+        given = RelayedReceiver(learner.exchange, "g", most_bytes=ROOM)
+        follower = WeightFollower(
+            Announcements(learner.link, learner.keys), engine, FilesystemReceiver(given)
+        )
+        task = asyncio.create_task(follower.follow())
+        for version in range(3):
+            learner.publish(version)
+            await asyncio.wait_for(follower.at_least(version), 10)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        given.close()
+
+    monkeypatch.setattr(weights, "ASK_S", 0.02)
+    monkeypatch.setattr(relay_module, "LOOK_S", 0.02)
+    learner.relay.start()
+    asyncio.run(body())
+    assert loaded == [(version, content_of(version)) for version in range(3)]
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "waiting for the learner to put them into Redis" in said  # once, and not at each version
+    learner.relay.stop()
+    assert (learner.chunks(), list(temporary.iterdir())) == (set(), [])
+
+
+class SafetensorsPolicy(FilePolicy):
+    """A policy whose weights have a difference from one version to the next."""
+
+    def save_weights(self, file: Path) -> SavedWeights:
+        file.write_bytes(content_of(self.steps))
+        return SavedWeights.of(file)
+
+
+@pytest.mark.parametrize("place", ["Redis", "a folder"])
+def test_a_learner_of_the_relay_alone_is_followed_on_its_own_machine(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+) -> None:
+    link, keys = request.getfixturevalue("link"), request.getfixturevalue("keys")
+    section: dict[str, Any] = {"type": "relay"}
+    if place == "a folder":
+        section["directory"] = tmp_path / "shared"
+    run = make_run(tmp_path, learner={"weights": section})
+    owner = RunOwner(link, keys)
+    owner.claim(0)
+    monkeypatch.setattr(relay_module, "LOOK_S", 0.02)
+    monkeypatch.setattr(weights, "ASK_S", 0.02)
+    caplog.set_level("INFO")
+    transport = build_transport(run, link, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
+    assert isinstance(transport, RelayTransport)
+    publisher, policy = Publisher(owner, transport), SafetensorsPolicy()
+    loaded: list[tuple[int, bytes]] = []
+
+    async def body() -> None:
+        engine = RecordingEngine(lambda file, version: loaded.append((version, file.read_bytes())))
+        given = build_receiver(run, link, keys, "g")
+        follower = WeightFollower(Announcements(link, keys), engine, given)
+        task = asyncio.create_task(follower.follow())
+        for version in range(4):
+            policy.steps = version
+            await asyncio.to_thread(publisher.publish, policy, version)
+            await asyncio.wait_for(follower.at_least(version), 10)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        given.close()
+
+    transport.start()
+    asyncio.run(body())
+    transport.close()
+    assert loaded == [(version, content_of(version)) for version in range(4)]
+    assert caplog.text.count("weights_anchored") == 1
+    assert caplog.text.count("weights_encoded") == 3
+    left = [path.name for path in tmp_path.glob("shared/*/*/*")]
+    assert left == (["g.json"] if place == "a folder" else [])
+
+
+def test_a_generator_is_given_full_weights_once_and_differences_from_then_on(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    for version in range(4):
+        learner.publish(version)
+        read = generator.follow(version)
+        assert read == ({"full"} if version == 0 else {"delta"})
+        assert [name for name in generator.files if name != "lock"] == [
+            f"v{version:06d}-{learner.announced[version].checksum[:8]}.safetensors"
+        ]
+
+
+def test_a_generator_that_has_missed_versions_is_given_their_chain_and_one_too_far_behind_full_weights(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    fast = Asking(learner, "fast")
+    learner.publish(0)
+    for asking in (generator, fast):
+        asking.follow(0)
+    for version in (1, 2, 3, 4):
+        learner.publish(version)
+        assert fast.follow(version) == {"delta"}
+    assert generator.follow(4) == {"delta"}
+    for version in range(5, 10):  # one more than `anchor_every`
+        learner.publish(version)
+        fast.follow(version)
+    assert generator.follow(9) == {"full"}
+    fast.weights.close()
+
+
+def test_who_joins_while_others_follow_reads_an_anchor_and_the_links_from_it(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    learner.publish(1)
+    late = Asking(learner, "late")
+    with suppress(NotHere):
+        late.fetch()
+    learner.relay.look()
+    with suppress(NotHere):
+        late.fetch()  # begins with version 1 ...
+    assert late.weights._parts
+    generator.follow(1)
+    learner.publish(2)
+    assert generator.follow(2) == {"delta"}
+    assert late.follow(2) == {"full", "delta"}  # ... and goes on from there
+    late.weights.close()
+
+
+def test_weights_that_are_larger_than_the_room_pass_through_it_for_many_at_once(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    assert SIZE > ROOM
+    others = [Asking(learner, f"g{number}") for number in range(3)]
+    learner.publish(7)
+    waiting = dict.fromkeys((generator, *others), b"")
+    for looks in range(100):
+        for number, asking in enumerate(waiting):
+            if not waiting[asking] and looks >= 2 * number:  # each begins when others have read a part
+                with suppress(NotHere):
+                    waiting[asking] = asking.fetch()[1]
+        learner.relay.look()
+        assert learner.bytes_in_redis() <= ROOM
+    assert set(waiting.values()) == {content_of(7)}
+    for asking in others:
+        asking.weights.close()
+
+
+def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_its_chunks_go(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = Asking(learner, "dead")
+    learner.publish(7)
+    with suppress(NotHere):
+        dead.fetch()
+    learner.relay.look()
+    with suppress(NotHere):  # has read the first window, and lacks the second
+        dead.fetch()
+    learner.relay.look()
+    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # nobody reads them any more
+    assert generator.follow(7) == {"full"}
+    monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
+    learner.relay.look()
+    assert learner.chunks() == set()
+    dead.weights.close()
+
+
+def test_nothing_is_in_redis_before_somebody_asks_nor_after_the_last_has_left(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner.publish(7)
+    learner.relay.look()
+    assert learner.chunks() == set()
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    assert len(learner.chunks()) == ROOM // CHUNK
+    for key in learner.chunks():
+        ttl: Any = learner.link.client.ttl(learner.keys(f"weights:{key}"))
+        assert 0 < ttl <= EXPIRY_S
+    generator.follow(7)
+    learner.relay.look()
+    assert learner.chunks() == set(), "nobody lacks anything"
+    monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
+    learner.relay.look()
+    assert learner.exchange.read_manifest() is None
+
+
+def bit_flipped(learner: LearnersMachine, names: list[str]) -> None:
+    key = learner.keys(f"weights:{names[0]}")
+    value: Any = learner.link.client.get(key)
+    learner.link.client.setrange(key, len(value) // 2, bytes([value[len(value) // 2] ^ 1]))
+
+
+def missing(learner: LearnersMachine, names: list[str]) -> None:
+    learner.link.client.delete(learner.keys(f"weights:{names[0]}"))
+
+
+def repeated(learner: LearnersMachine, names: list[str]) -> None:
+    first: Any = learner.link.client.get(learner.keys(f"weights:{names[0]}"))
+    learner.link.client.set(learner.keys(f"weights:{names[1]}"), first)
+
+
+def swapped(learner: LearnersMachine, names: list[str]) -> None:
+    first, second = (learner.keys(f"weights:{name}") for name in names[:2])
+    values: Any = learner.link.client.mget(first, second)
+    learner.link.client.mset({first: values[1], second: values[0]})
+
+
+def cut_off(learner: LearnersMachine, names: list[str]) -> None:
+    key = learner.keys(f"weights:{names[0]}")
+    value: Any = learner.link.client.get(key)
+    learner.link.client.set(key, value[:-1])
+
+
+DAMAGE = {
+    "bit flipped": bit_flipped,
+    "missing": missing,
+    "repeated": repeated,
+    "swapped": swapped,
+    "cut off": cut_off,
+}
+
+
+@pytest.mark.parametrize("kind", ["full", "delta"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_chunk_is_noticed_and_put_there_again(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch, damage: str, kind: str
+) -> None:
+    learner.relay._chain._chunk_bytes = 200 if kind == "delta" else CHUNK  # several chunks of either
+    learner.publish(0)
+    if kind == "delta":
+        generator.follow(0)
+        learner.publish(1)
+    version = max(learner.announced)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    names = sorted(learner.chunks())
+    assert kinds(set(names)) == {kind}
+    DAMAGE[damage](learner, names)
+    if damage == "missing":
+        assert names[0] not in learner.chunks()
+    with pytest.raises(NotHere, match=r"waiting for \d+ more chunks of version"):
+        generator.fetch()
+    assert generator.follow(version) == {kind}
+
+
+def test_a_difference_whose_result_has_another_checksum_is_never_given_and_full_weights_are_asked_for(
+    learner: LearnersMachine, generator: Asking, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    held = generator.weights._held
+    assert held is not None
+    content = bytearray(held.file.read_bytes())
+    content[-100] ^= 1  # a bit of the disk has turned
+    held.file.write_bytes(content)
+    learner.publish(1)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    with pytest.raises(
+        NotHere, match=r"version 1 is not what was announced: 1 of 8 tensors .* Waiting for its full"
+    ):
+        generator.fetch()
+    assert "weights_differ version=1 reason=1 of 8 tensors have another checksum" in caplog.text
+    assert generator.follow(1) == {"full"}
+    learner.publish(2)
+    assert generator.follow(2) == {"delta"}
+
+
+def test_full_weights_with_another_checksum_than_announced_are_never_given(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    here = learner.publish(0)
+    file = Path(here.path) / FILE
+    right = file.read_bytes()
+    file.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+    with pytest.raises(AssertionError):  # however often it asks
+        generator.ask()
+    assert not [name for name in generator.files if name.endswith(".safetensors")]
+    file.write_bytes(right)
+    assert generator.follow(0) == {"full"}
+
+
+def test_weights_without_a_difference_travel_in_full(learner: LearnersMachine, generator: Asking) -> None:
+    """Files of another layout, of no layout, and ones in which everything has changed."""
+    contents = [
+        content_of(0),
+        safetensors_of({name: one for name, one in made_up(1).items() if name != "norm"}),
+        b"weights 2",
+        safetensors_of({"noise": ("U8", np.random.default_rng(3).integers(0, 256, 999, dtype=np.uint8))}),
+        safetensors_of({"noise": ("U8", np.random.default_rng(4).integers(0, 256, 999, dtype=np.uint8))}),
+    ]
+    for version, content in enumerate(contents):
+        learner.publish(version, content)
+        assert generator.ask() == (version, content)
+        generator.load(version)
+        manifest = learner.exchange.read_manifest()
+        assert manifest is not None
+        assert (manifest.links, manifest.anchor is not None) == ((), True)
+
+
+def test_a_learner_that_has_started_again_goes_on_with_differences_from_what_generators_hold(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    learner.publish(1)
+    generator.follow(1)
+    learner.relay.stop()
+    learner.start_again()
+    learner.publish(1)  # the same bytes: what is trained again is the same
+    learner.relay.look()
+    learner.publish(2)
+    assert generator.follow(2) == {"delta"}
+
+
+def test_a_learner_that_has_come_to_other_weights_of_the_same_version_is_followed_with_full_ones(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    learner.relay.stop()
+    learner.start_again()
+    learner.publish(0, safetensors_of(made_up(9)))
+    learner.relay.look()
+    learner.publish(1)
+    assert generator.follow(1) == {"full"}
+
+
+@pytest.mark.parametrize("forgets", ["everything", "the manifest", "the chunks"])
+def test_a_redis_that_forgets_costs_time_alone(
+    learner: LearnersMachine, generator: Asking, forgets: str
+) -> None:
+    learner.publish(0)
+    for _ in range(2):
+        with suppress(NotHere):
+            generator.fetch()
+        learner.relay.look()
+    patterns = {"everything": "*weights*", "the manifest": "*weights_chunks", "the chunks": "*weights:*"}
+    gone = list(learner.link.client.scan_iter(match=patterns[forgets]))
+    assert gone
+    learner.link.client.delete(*gone)
+    assert generator.follow(0) == {"full"}
+
+
+def test_garbage_in_the_exchange_is_no_manifest_and_no_wish(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    client = learner.link.client
+    learner.publish(0)
+    for garbage in (b"", b"{", b"[]", b"\xff", b'{"version": 1}', b'{"count": "x"}', b"null"):
+        client.set(learner.keys("weights_chunks"), garbage)
+        client.hset(learner.keys("weights_wanted"), "stranger", garbage)
+        assert learner.exchange.read_manifest() is None
+        assert learner.exchange.wishes() == {}
+    assert generator.follow(0) == {"full"}
+
+
+def test_a_relay_behind_a_fast_training_skips_versions(learner: LearnersMachine, generator: Asking) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    for version in range(1, 6):  # the relay does not get round to looking
+        learner.publish(version)
+    assert generator.follow(5) == {"delta"}
+    manifest = learner.exchange.read_manifest()
+    assert manifest is not None
+    assert [link.name.rpartition("-")[0] for link in manifest.links] == ["delta-0-5"]
+
+
+def test_versions_stay_readable_when_their_folders_are_removed(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.publish(0)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    (learner.folder / "v0" / FILE).unlink()
+    learner.publish(1)
+    learner.relay._chain.take_offered()
+    (learner.folder / "v1" / FILE).unlink()
+    assert generator.follow(1) == {"full", "delta"}
+
+
+def test_files_of_versions_are_let_go_when_nothing_needs_them(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    def held_open() -> list[int]:
+        return sorted(version.version for version in learner.relay._chain._open)
+
+    learner.publish(0)
+    generator.follow(0)
+    for version in (1, 2, 3):
+        learner.publish(version)
+        generator.follow(version)
+    assert held_open() == [2, 3]
+    assert len(list(temporary.glob(f"{delta_chain.PREFIX}*/delta*"))) == 3
+    monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
+    monkeypatch.setattr(relay_module, "LATELY_S", 0.0)
+    for version in (4, 5):
+        learner.publish(version)
+        learner.relay.look()
+    assert held_open() == [4, 5]
+    assert not list(temporary.glob(f"{delta_chain.PREFIX}*/delta*"))
+
+
+def test_where_none_may_pass_the_generator_is_told_so_and_nothing_is_put_there(
+    learner: LearnersMachine,
+) -> None:
+    learner.publish(7)
+    said = f"they have {SIZE} bytes, and learner.weights.redis_max_bytes=0 lets none through Redis"
+    with pytest.raises(TooLarge, match=said):
+        Asking(learner, most_bytes=0).fetch()
+    assert refusal(SIZE, 1) == ""
+    learner.start_again(most_bytes=0)
+    learner.relay.offer(learner.announced[7])
+    for count in range(2):  # whoever asks all the same, the learner does not do it
+        learner.exchange.ask("g", Wish(count=count, version=-1, held=""))
+        learner.relay.look()
+    manifest = learner.exchange.read_manifest()
+    assert manifest is not None
+    assert said in manifest.trouble
+    assert learner.chunks() == set()
+
+
+@pytest.fixture
+def room(link: RedisLink) -> Iterator[Callable[[int], None]]:
+    """Sets how many bytes Redis has left."""
+
+    def leave(count: int) -> None:
+        info: Any = link.client.info("memory")
+        link.client.config_set("maxmemory", info["used_memory"] + count)
+
+    yield leave
+    link.client.config_set("maxmemory", 0)
+
+
+def test_where_redis_has_no_room_the_generator_says_what_it_waits_for_and_gets_them_once_it_has(
+    learner: LearnersMachine, generator: Asking, room: Callable[[int], None]
+) -> None:
+    learner.publish(7)
+    room(100_000)  # less than a fifth of all that it holds: the groups need that
+    for _ in range(3):
+        with suppress(NotHere):
+            generator.fetch()
+        learner.relay.look()
+    with pytest.raises(
+        NotHere, match=r"Redis has no room for them: maxmemory is \d+ MiB, .* they need \d+ MiB"
+    ):
+        generator.fetch()
+    assert learner.chunks() == set()
+    learner.link.client.config_set("maxmemory", 0)
+    assert generator.ask() == (7, content_of(7))
+
+
+def test_a_redis_that_is_full_is_a_warning_of_the_relay_and_a_reason_for_the_generator(
+    learner: LearnersMachine,
+    generator: Asking,
+    room: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    learner.publish(7)
+    with suppress(NotHere):
+        generator.fetch()
+    monkeypatch.setattr(learner.relay, "_lack_of_room", lambda _: "")  # it is full a moment later
+    room(-1000)
+    learner.relay.start()
+    wait_until(lambda: "weights_not_relayed" in caplog.text)
+    learner.relay.stop()
+    assert "reason=Redis is full" in caplog.text
+    room(-20_000)
+    with pytest.raises(NotHere, match=r"Redis is full: .*maxmemory"):
+        generator.fetch()
+
+
+def test_the_learner_waits_neither_for_generators_nor_for_a_redis_that_does_not_answer(
+    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "END_S", 0.05)
+    owner = RunOwner(link, keys)
+    owner.claim(0)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        closing(RedisLink(f"redis://127.0.0.1:{silent.getsockname()[1]}", outage_s=1)) as nobody,
+    ):
+        publisher = Publisher(
+            owner, build_transport(run, nobody, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
+        )
+        publisher._transport.start()
+        started = time.monotonic()
+        for version in range(20):
+            publisher.publish(FilePolicy(), version)
+        publisher._transport.close()
+        assert time.monotonic() - started < 5.0  # the relay's connection alone has 30
+
+
+def test_a_learner_that_has_lost_the_run_puts_nothing_there(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.publish(7)
+    RunOwner(learner.link, learner.keys).claim(0)
+    for _ in range(3):
+        with pytest.raises(NotHere, match="waiting for the learner to put them into Redis"):
+            generator.fetch()
+        learner.relay.look()
+
+
+def test_what_killed_generators_left_on_the_disk_is_removed_and_a_living_ones_is_not(
+    learner: LearnersMachine, generator: Asking, temporary: Path
+) -> None:
+    learner.publish(7)
+    generator.ask()
+    (living,) = temporary.iterdir()
+    for name, file in (("dead", "lock"), ("new", "lock.new")):
+        folder = temporary / f"{relayed.PREFIX}{name}"
+        folder.mkdir()
+        (folder / file).touch()
+    other = Asking(learner, "other")
+    other.ask()
+    assert {path.name for path in temporary.iterdir()} - {other.weights._folder.path.name} == {  # type: ignore[union-attr]
+        living.name,
+        f"{relayed.PREFIX}new",
+    }
+    other.weights.close()
+
+
+def test_a_disk_without_room_ends_the_generator_with_what_to_do(
+    learner: LearnersMachine, generator: Asking, temporary: Path
+) -> None:
+    learner.publish(7)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    with suppress(NotHere):
+        generator.fetch()
+    for part in temporary.glob(f"{relayed.PREFIX}*/*.part"):
+        part.unlink()
+        part.symlink_to("/dev/full")
+    learner.relay.look()
+    with pytest.raises(
+        RunFailed, match=rf"No space left on device. Weights of {SIZE} bytes .* TMPDIR names another"
+    ):
+        generator.fetch()
+
+
+@pytest.mark.parametrize(
+    ("engine", "needs"),
+    [
+        (HfEngineConfig(), "its config and tokenizer there"),
+        (VllmEngineConfig(), "its config, tokenizer and weights there"),
+    ],
+)
+def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_copy(
+    engine: HfEngineConfig | VllmEngineConfig, needs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_engine_run(Path("my/own/model"), engine)
+    with pytest.raises(RunFailed) as caught:
+        build_engine(run)
+    assert f"there is no folder {Path.cwd()}/my/own/model on {socket.gethostname()}" in str(caught.value)
+    assert needs in str(caught.value)
