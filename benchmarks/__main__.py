@@ -29,6 +29,7 @@ TITLES = {
     "sandbox": "A Python program in the sandbox",
     "hanging": "The price of an answer that hangs",
     "beside_hanging": "Honest programs beside hanging ones",
+    "weight_delta": "Differences of weights, and their way to a generator",
     "hf_engine": "The demo's engine",
     "logprob_memory": "The memory of a large vocabulary",
     "learner_step": "One optimizer step",
@@ -40,6 +41,7 @@ TITLES = {
     "vllm_head": "The type of the head: vLLM beside the learner",
 }
 LONG = {
+    "weight_delta",
     "hanging",
     "beside_hanging",
     "learner_step_large",
