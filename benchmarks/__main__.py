@@ -29,7 +29,7 @@ TITLES = {
     "sandbox": "A Python program in the sandbox",
     "hanging": "The price of an answer that hangs",
     "beside_hanging": "Honest programs beside hanging ones",
-    "weight_delta": "Differences of weights, and their way to a generator",
+    "weight_delta": "Deltas of weights, and their way to a generator",
     "hf_engine": "The demo's engine",
     "logprob_memory": "The memory of a large vocabulary",
     "learner_step": "One optimizer step",

@@ -1,6 +1,7 @@
 """A folder for temporary files belongs to one process, and the next process removes it if this one is killed.
 
-In: a prefix. Out: a folder beside the system's other temporary files, with a lock that lives as long as the process.
+In: a prefix. Out: a folder, beside the system's other temporary files or elsewhere, with a lock that lives as long as
+the process.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ class OwnFolder:
 
     Args:
         prefix: of the folder's name.
+        parent: where it lies; unset: among the system's temporary files.
     """
 
-    def __init__(self, prefix: str) -> None:
-        sweep(Path(tempfile.gettempdir()), prefix)
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        parent = parent or Path(tempfile.gettempdir())
+        sweep(parent, prefix)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         aside = self.path / f"{LOCK}.new"
         self._lock: BinaryIO = aside.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -368,12 +368,12 @@ class FilesystemTransportConfig(WeightsSection):
     """Bytes of weights that lie in Redis at one time, beside the groups, for generators on machines without that
     folder; weights of any size pass through in parts. 0: none do."""
     anchor_every: int = Field(16, ge=1)
-    """Versions behind, up to which such a generator is given differences, where they take fewer bytes; beyond, full
+    """Versions behind, up to which such a generator is given deltas, where they take fewer bytes; beyond, full
     weights."""
 
 
 class RelayTransportConfig(WeightsSection):
-    """New weights in parts, as differences where they take fewer bytes, also to generators beside the learner."""
+    """New weights in parts, as deltas where they take fewer bytes, also to generators beside the learner."""
 
     type: Literal["relay"] = "relay"
     directory: Path | None = None
@@ -381,7 +381,7 @@ class RelayTransportConfig(WeightsSection):
     redis_max_bytes: int = Field(256_000_000, ge=1)
     """Bytes of parts that lie in Redis, or in `directory`, at one time. Weights of any size pass through."""
     anchor_every: int = Field(16, ge=1)
-    """Versions behind, up to which a generator is given differences; beyond, full weights."""
+    """Versions behind, up to which a generator is given deltas; beyond, full weights."""
 
 
 NO_RECEIVER = (

@@ -1,7 +1,7 @@
-"""Differences of weights beside full weights: their size, and the time from one machine's file to another's.
+"""Deltas of weights beside full weights: their size, and the time from one machine's file to another's.
 
 Fifty steps of AdamW at a rate of 1e-6 on a model of 100 million parameters, a version of bfloat16 a step
-(`benchmarks.rigs.trained_weights` says how it begins). Each difference is made and applied, and the result compared
+(`benchmarks.rigs.trained_weights` says how it begins). Each delta is made and applied, and the result compared
 byte for byte with the version's own file; the whole chain once more in one piece. Sizes stand beside their bars and
 beside the entropy of the gaps between changed elements and of the changed values, each counted over the whole file: the
 fewest bits for a coder that knows how often each number occurs, and nothing else. The table of the counts, which such a
@@ -69,19 +69,19 @@ FULL, SMOKE = Size(), Size(hidden=64, vocabulary=500, tokens=8, steps=4, counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What was measured of one difference."""
+    """What was measured of one delta."""
 
     made: Made
     full_bytes: int
     encode_s: float
     apply_s: float
     copy_s: float  # of the full file, with its checksum
-    entropy_bits: float | None  # of the whole difference, where it was counted
+    entropy_bits: float | None  # of the whole delta, where it was counted
 
 
 @dataclass(slots=True)
 class Chain:
-    """All versions' differences, and what was measured of them."""
+    """All versions' deltas, and what was measured of them."""
 
     folder: Path
     files: list[Path] = field(default_factory=list)
@@ -92,7 +92,7 @@ def measure(size: Size) -> list[Comparison]:
     """Train, compare sizes with bars, and send versions both ways.
 
     Raises:
-        RuntimeError: a version that was made of differences is not the version.
+        RuntimeError: a version that was made of deltas is not the version.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -105,7 +105,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def _trained(training: TrainedWeights, folder: Path, size: Size) -> Chain:
-    """Make and apply a difference a step; the first version and the differences stay, the versions between go."""
+    """Make and apply a delta a step; the first version and the deltas stay, the versions between go."""
     chain = Chain(folder)
     first = before = training.write(folder / "v0")
     for number in range(1, size.steps + 1):
@@ -197,7 +197,7 @@ def _sizes(what: str, chain: Chain) -> Iterator[Comparison]:
         (f"bar: {BAR_OF_ENTROPY} times it", BAR_OF_ENTROPY),
     ):
         yield Comparison(
-            what=f"difference of {what}",
+            what=f"delta of {what}",
             unit="bits a changed element",
             ours=bits,
             beside=beside,
@@ -207,7 +207,7 @@ def _sizes(what: str, chain: Chain) -> Iterator[Comparison]:
     small = [step for step in chain.steps if step.made.changed <= SMALL_SHARE * step.made.elements]
     if small:
         yield Comparison(
-            what=f"the differences of at most {SMALL_SHARE:.0%} of the elements, {len(small)} of {len(chain.steps)}",
+            what=f"the deltas of at most {SMALL_SHARE:.0%} of the elements, {len(small)} of {len(chain.steps)}",
             unit="% of the full bytes",
             ours=[100 * step.made.size_bytes / step.full_bytes for step in small],
             beside="bar",
@@ -226,7 +226,7 @@ def _sizes(what: str, chain: Chain) -> Iterator[Comparison]:
 def _times(parameters: int, chain: Chain) -> Iterator[Comparison]:
     megabytes = f"{2 * parameters / 1e6:,.0f} MB"
     yield Comparison(
-        what=f"make a difference of two versions of {megabytes}",
+        what=f"make a delta of two versions of {megabytes}",
         unit="s",
         ours=[step.encode_s for step in chain.steps],
         beside="full weights: copy, and read for the checksum",
@@ -234,7 +234,7 @@ def _times(parameters: int, chain: Chain) -> Iterator[Comparison]:
         less_is_better=True,
     )
     yield Comparison(
-        what=f"apply a difference to {megabytes}, and read the result for its checksum",
+        what=f"apply a delta to {megabytes}, and read the result for its checksum",
         unit="s",
         ours=[step.apply_s for step in chain.steps],
         beside="full weights: copy, and read for the checksum",
@@ -255,6 +255,7 @@ class Sent:
             link,
             keys,
             self._exchange,
+            chain.folder,
             most_bytes=ROOM_BYTES,
             anchor_every=16,
             fence=lambda: 0,

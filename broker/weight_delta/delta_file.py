@@ -35,7 +35,7 @@ TYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a difference has become."""
+    """What a delta has become."""
 
     size_bytes: int
     elements: int  # of the whole file
@@ -74,7 +74,7 @@ def write_delta(base: int, new: int, target: Path) -> Made:
     """Write what makes the open file `new` of the open file `base`.
 
     Raises:
-        NoLayout: one is no safetensors file, or their headers differ: there is no difference of them.
+        NoLayout: one is no safetensors file, or their headers differ: there is no delta of them.
         OSError: a file can't be read or written.
     """
     layout = read_layout(new)
@@ -101,10 +101,10 @@ def write_delta(base: int, new: int, target: Path) -> Made:
 
 
 def apply_deltas(base: Path, deltas: Sequence[Path], target: Path) -> None:
-    """Write to `target` what a chain of differences makes of `base`, and compare each resulting tensor's checksum.
+    """Write to `target` what a chain of deltas makes of `base`, and compare each resulting tensor's checksum.
 
     Raises:
-        BadDelta: a difference is damaged or belongs to another base, or a tensor is not what it should be.
+        BadDelta: a delta is damaged or belongs to another base, or a tensor is not what it should be.
         OSError: a file can't be read or written.
     """
     with ExitStack() as files:
@@ -112,7 +112,7 @@ def apply_deltas(base: Path, deltas: Sequence[Path], target: Path) -> None:
         try:
             layout = read_layout(source.fileno())
         except NoLayout as error:
-            raise BadDelta(f"{base} is no base of a difference: {error}") from error
+            raise BadDelta(f"{base} is no base of a delta: {error}") from error
         chain = [Delta(files.enter_context(delta.open("rb")), layout) for delta in deltas]
         sums = TensorSums(layout)
         stream = files.enter_context(target.open("wb"))
@@ -128,7 +128,7 @@ def apply_deltas(base: Path, deltas: Sequence[Path], target: Path) -> None:
 
 
 class Delta:
-    """An open difference, whose segments are read as they are asked for.
+    """An open delta, whose segments are read as they are asked for.
 
     Raises:
         BadDelta: it is damaged, or belongs to weights of another layout.
@@ -140,7 +140,7 @@ class Delta:
         length = int.from_bytes(os.pread(stream.fileno(), LENGTH_BYTES, max(end, 0)), "little")
         try:
             if stream.read(len(MAGIC)) != MAGIC or not 0 <= length <= end - len(MAGIC):
-                raise BadDelta("the file is no difference, or cut off")
+                raise BadDelta("the file is no delta, or cut off")
             index: dict[str, Any] = msgpack.unpackb(os.pread(stream.fileno(), length, end - length))
             self.sums: bytes = index["sums"]
             self._segments = [
@@ -149,13 +149,13 @@ class Delta:
             ]
             is_of_layout = index["layout"] == layout.fingerprint
         except (ValueError, KeyError, TypeError, msgpack.UnpackException) as error:
-            raise BadDelta(f"the index of a difference can't be read: {error}") from error
+            raise BadDelta(f"the index of a delta can't be read: {error}") from error
         if not is_of_layout or len(self._segments) != len(layout.segments):
-            raise BadDelta("the difference belongs to weights of other names, types or shapes")
+            raise BadDelta("the delta belongs to weights of other names, types or shapes")
         self._offsets = list(self._lay_out(end - length))
 
     def streams(self, number: int) -> Streams:
-        """Read the difference of one segment."""
+        """Read the delta of one segment."""
         changed, gaps, values = self._segments[number]
         at, read = self._offsets[number], []
         for size in (*gaps, *values):
@@ -168,10 +168,10 @@ class Delta:
         for changed, gaps, values in self._segments:
             yield at
             if min((changed, *gaps, *values)) < 0:
-                raise BadDelta("the index of a difference has a negative size")
+                raise BadDelta("the index of a delta has a negative size")
             at += sum((*gaps, *values))
         if at != end:
-            raise BadDelta("the streams of a difference are longer or shorter than its index says")
+            raise BadDelta("the streams of a delta are longer or shorter than its index says")
 
 
 def _read(descriptor: int, segment: Extent) -> NDArray[Any]:

@@ -1,7 +1,7 @@
-"""This module reads how a file of weights is laid out: its tensors, and the segments in which differences are coded.
+"""This module reads how a file of weights is laid out: its tensors, and the segments in which deltas are coded.
 
 In: a safetensors file (https://huggingface.co/docs/safetensors, "Format": eight bytes of length, a header of JSON, the
-tensors' bytes). Out: a `Layout`. Two versions have a difference only if their headers are equal byte for byte: the same
+tensors' bytes). Out: a `Layout`. Two versions have a delta only if their headers are equal byte for byte: the same
 names, types and shapes in the same places. What is not laid out so raises `NoLayout`, and travels as full weights.
 """
 
@@ -16,9 +16,7 @@ import xxhash
 
 from broker.errors import Permanent
 
-SEGMENT_BYTES = (
-    16 << 20
-)  # a multiple of every element's width; the memory that a difference takes is a few of these
+SEGMENT_BYTES = 16 << 20  # a multiple of every element's width; a delta takes a few times as much memory
 LENGTH_BYTES = 8
 HEADER_LIMIT = 100_000_000  # safetensors' own
 WIDTHS = {  # bytes of an element, by safetensors' names; all others are taken byte by byte, which is right for any

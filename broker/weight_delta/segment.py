@@ -2,7 +2,7 @@
 
 In: a segment's old and new elements, as unsigned integers of their width: an element has changed where its bits have.
 Out: streams, which `overwrite` turns back into the new elements on a copy of the old ones. A changed element is written
-over and never added or XORed, so a difference that is applied twice gives the same as once.
+over and never added or XORed, so a delta that is applied twice gives the same as once.
 
 Positions are the gaps between changed elements, less one, sorted by nature. Gaps and values are cut into bytes of equal
 rank (planes), and zstd codes each plane: what counts is its Huffman coder, which gives frequent bytes few bits. A gap's
@@ -29,12 +29,12 @@ MAX_GAP_PLANES = 4
 
 
 class BadDelta(Permanent):
-    """A difference is damaged, or belongs to other weights. Full weights are right all the same."""
+    """A delta is damaged, or belongs to other weights. Full weights are right all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """The coded difference of one segment."""
+    """The coded delta of one segment."""
 
     changed: int  # elements
     gaps: Sequence[bytes]  # planes, the lowest first
@@ -65,7 +65,7 @@ def overwrite(elements: NDArray[Any], streams: Streams) -> None:
     """Write the new values over those of `elements`, in place.
 
     Raises:
-        BadDelta: the streams are no difference of such a segment.
+        BadDelta: the streams are no delta of such a segment.
     """
     count, width = streams.changed, elements.itemsize
     if not count:
@@ -73,11 +73,11 @@ def overwrite(elements: NDArray[Any], streams: Streams) -> None:
     if not (
         0 < len(streams.gaps) <= MAX_GAP_PLANES and len(streams.values) == width and count <= elements.size
     ):
-        raise BadDelta("a segment's difference does not fit the segment")
+        raise BadDelta("a segment's delta does not fit the segment")
     gaps = _joined([_plane(coded, count) for coded in streams.gaps], np.dtype(np.uint32))
     positions = np.cumsum(gaps.astype(np.int64) + 1) - 1
     if int(positions[-1]) >= elements.size:
-        raise BadDelta("a segment's difference reaches beyond its end")
+        raise BadDelta("a segment's delta reaches beyond its end")
     elements[positions] = _turned_back(
         _joined([_plane(coded, count) for coded in streams.values], elements.dtype)
     )
@@ -99,12 +99,12 @@ def _joined(planes: Sequence[NDArray[np.uint8]], dtype: np.dtype[Any]) -> NDArra
 def _plane(coded: bytes, count: int) -> NDArray[np.uint8]:
     try:
         if zstandard.frame_content_size(coded) != count:  # nothing is allocated that a damaged frame asks for
-            raise BadDelta("a stream of a difference has another length than it should")
+            raise BadDelta("a stream of a delta has another length than it should")
         plane = zstandard.ZstdDecompressor().decompress(coded, max_output_size=count, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise BadDelta(f"a stream of a difference is damaged: {error}") from error
+        raise BadDelta(f"a stream of a delta is damaged: {error}") from error
     if len(plane) != count:
-        raise BadDelta("a stream of a difference has another length than it should")
+        raise BadDelta("a stream of a delta has another length than it should")
     return np.frombuffer(plane, np.uint8)
 
 

@@ -1,10 +1,10 @@
 """This module describes what travels through an exchange: parcels in chunks, their manifest, and a generator's wish.
 
-A **parcel** is a version's full weights (an anchor), or the difference of a version from an earlier one (a link). The
-manifest lists those that the learner gives out: the links from an older version to the newest, and at most one anchor,
-from which links go on. A generator takes the cheapest **way** from the weights that it holds, and says in its wish
-which chunks it lacks; the learner puts these there, a few at a time, and removes what nobody lacks. So a chunk that is
-lost or damaged is put there again, and whoever joins late lacks other chunks than the rest.
+A **parcel** is a delta, or a version's full weights: an anchor. The manifest lists those that the learner gives out: a
+chain of deltas from an older version to the newest, and at most one anchor, from which the chain goes on. A generator
+takes the cheapest **way** from the weights that it holds, and says in its wish which chunks it lacks; the learner puts
+these there, a few at a time, and removes what nobody lacks. So a chunk that is lost or damaged is put there again, and
+whoever joins late lacks other chunks than the rest.
 
 A chunk carries a checksum over its parcel's name, its number and its bytes: one of another place is none. Pure
 functions and records; both ends of an exchange use them.
@@ -26,12 +26,12 @@ WISH_LIMIT = 1_000_000  # characters: a million chunks or so
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A version's full weights, or a difference that makes them of other weights."""
+    """A version's full weights, or a delta that makes them of other weights."""
 
     name: str
     version: int  # what it gives
     checksum: str  # of that version's file, as announced
-    base: str  # checksum of the file that it is a difference from; "": full weights
+    base: str  # checksum of the file that it is a delta from; "": full weights
     size_bytes: int  # of the parcel
     chunk_bytes: int
 
@@ -58,16 +58,16 @@ class Manifest:
     version: int  # the newest
     checksum: str  # of its file, as announced
     size_bytes: int  # of its file
-    links: tuple[
+    deltas: tuple[
         Parcel, ...
-    ] = ()  # each one's base is what the one before it gives; the last gives the newest
+    ] = ()  # the base of each is what the one before gives; the last gives the newest
     anchor: Parcel | None = None
     trouble: str = ""  # why nothing is given out, for people; "" where something is
 
     @property
     def parcels(self) -> tuple[Parcel, ...]:
         """Return all of them."""
-        return (*self.links, self.anchor) if self.anchor else self.links
+        return (*self.deltas, self.anchor) if self.anchor else self.deltas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Wish:
 
     count: int
     version: int  # in its engine; -1: none
-    held: str  # checksum of the file that a difference can be applied to; "": none
+    held: str  # checksum of the file that a delta can be applied to; "": none
     lacks: Mapping[str, int] = field(
         default_factory=dict
     )  # of parcels that it has begun: the chunks, a bit each
@@ -99,20 +99,20 @@ def way(manifest: Manifest, *, held: str, above: int) -> tuple[Parcel, ...] | No
     if held == manifest.checksum:
         return ()
     anchor = manifest.anchor
-    ways = [links for links in [_links_from(manifest, held)] if links]
+    ways = [deltas for deltas in [_deltas_from(manifest, held)] if deltas]
     if anchor and anchor.checksum == manifest.checksum:
         ways.append((anchor,))
-    elif anchor and (links := _links_from(manifest, anchor.checksum)):
-        ways.append((anchor, *links))
+    elif anchor and (deltas := _deltas_from(manifest, anchor.checksum)):
+        ways.append((anchor, *deltas))
     if ways:
         return min(ways, key=lambda parcels: sum(parcel.size_bytes for parcel in parcels))
     return (anchor,) if anchor and anchor.version > above and anchor.checksum != held else None
 
 
-def _links_from(manifest: Manifest, checksum: str) -> tuple[Parcel, ...]:
-    for number, link in enumerate(manifest.links):
-        if link.base == checksum:
-            return manifest.links[number:]
+def _deltas_from(manifest: Manifest, checksum: str) -> tuple[Parcel, ...]:
+    for number, delta in enumerate(manifest.deltas):
+        if delta.base == checksum:
+            return manifest.deltas[number:]
     return ()
 
 
@@ -154,12 +154,12 @@ def read_manifest_text(text: str | bytes) -> Manifest | None:
     try:
         found: dict[str, Any] = json.loads(text)
         anchor = found.pop("anchor")
-        links = tuple(_parcel(link) for link in found.pop("links"))
+        deltas = tuple(_parcel(delta) for delta in found.pop("deltas"))
         return Manifest(
             version=int(found["version"]),
             checksum=str(found["checksum"]),
             size_bytes=int(found["size_bytes"]),
-            links=links,
+            deltas=deltas,
             anchor=_parcel(anchor) if anchor else None,
             trouble=str(found["trouble"]),
         )

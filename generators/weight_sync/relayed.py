@@ -2,7 +2,7 @@
 
 In: the manifest and the chunks that the learner's relay gives out while this generator asks (`broker.weight_exchange`).
 Out: a file in a folder of this generator's own, whose checksum is the announced one. The generator keeps the last file,
-so that a difference is enough for the next version; without it, or where its result has another checksum than it
+so that a delta is enough for the next version; without it, or where its result has another checksum than it
 should, the generator asks for full weights. No file gets its name before its checksum has been compared. Weights that
 are not there (yet) are a `NotHere` with the reason: the follower asks again, in a thread beside the event loop.
 """
@@ -100,7 +100,7 @@ class RelayedReceiver:
             ) from error
 
     def loaded(self, received: Received) -> None:
-        """Tell the relay that the engine holds the version. The file stays: the next difference is one from it."""
+        """Tell the relay that the engine holds the version. The file stays: the next delta is one from it."""
         self._has_loaded = True
         with suppress(ExchangeAway):
             self._ask(received.version)
@@ -180,7 +180,7 @@ class RelayedReceiver:
         return has_arrived
 
     def _is_whole(self, parcels: Sequence[Parcel]) -> bool:
-        """Return whether something can be made of them: of an anchor alone, or of all links together."""
+        """Return whether something can be made of them: of an anchor alone, or of all deltas together."""
         first = parcels[:1] if not parcels[0].base else parcels
         return not any(self._lacks(parcel) for parcel in first)
 
@@ -197,14 +197,14 @@ class RelayedReceiver:
         part.lacks &= ~(1 << chunk)
 
     def _assemble(self, parcels: Sequence[Parcel]) -> None:
-        """Make a version of an anchor, or of the held one and links, compare its checksum, and hold it instead.
+        """Make a version of an anchor, or of the held one and deltas, compare its checksum, and hold it instead.
 
         Raises:
             NotHere: it is not what was announced. It is gone, with all that it was made of.
         """
         used = [self._parts[parcel.name] for parcel in (parcels if parcels[0].base else parcels[:1])]
         last = used[-1].parcel
-        made = self._own_folder() / f"v{last.version:06d}-{last.checksum[:8]}.made"
+        made = self._own_folder() / f"v{last.version:06d}-{last.checksum[-8:]}.made"
         try:
             if last.base and self._held:
                 apply_deltas(self._held.file, [part.file for part in used], made)

@@ -19,6 +19,7 @@ from learner.weight_sync.redis_room import RedisRoom
 from learner.weight_sync.relay import Relay
 from learner.weight_sync.relay_transport import RelayTransport
 from learner.weight_sync.transport import WeightTransport
+from learner.weight_sync.version_folder import published
 
 
 def build_transport(
@@ -74,6 +75,7 @@ def _relay(
         link,
         keys,
         exchange,
+        published(run),
         most_bytes=section.redis_max_bytes,
         anchor_every=section.anchor_every,
         fence=fence,

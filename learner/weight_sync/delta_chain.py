@@ -1,12 +1,12 @@
-"""The relay's stock: the newest versions of the weights, the differences between them, and one anchor.
+"""The relay's stock: the newest versions of the weights, the deltas between them, and one anchor.
 
-In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Differences are made one after the
+In: versions as they are announced. Out: a manifest, and the bytes of each chunk. Deltas are made one after the
 other, each from the version that the last one gave: a **chain**. The relay's thread does so only while generators hold
 a version of the chain; it skips versions where training is faster than it. Files of versions are held open, so that
 they stay readable when their folders are removed: the newest and the one before, the chain's last and the anchor, which
-are often the same. Differences lie in a folder of this process.
+are often the same. Deltas lie in a folder of this process beside the versions, and take up one version at most.
 
-Weights without a difference (another layout, or a difference that is no smaller than they are) begin a new chain.
+Weights without a delta (another layout, or a delta that is no smaller than they are) begin a new chain.
 """
 
 from __future__ import annotations
@@ -57,22 +57,24 @@ class OpenVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A difference on disk."""
+class StoredDelta:
+    """A delta on disk."""
 
     parcel: Parcel
     file: Path
 
 
 class DeltaChain:
-    """Versions, differences and an anchor. All methods but `offer` belong to the relay's thread.
+    """Versions, deltas and an anchor. All methods but `offer` belong to the relay's thread.
 
     Args:
-        longest: differences in the chain; a generator that is further behind begins with an anchor.
+        folder: the deltas' own folder lies in it, beside the versions: there is room for what they are made of.
+        longest: deltas in the chain; a generator that is further behind begins with an anchor.
         chunk_bytes: of each parcel.
     """
 
-    def __init__(self, *, longest: int, chunk_bytes: int) -> None:
+    def __init__(self, folder: Path, *, longest: int, chunk_bytes: int) -> None:
+        self._parent = folder
         self._longest = longest
         self._chunk_bytes = chunk_bytes
         self._offered: deque[OpenVersion] = deque()
@@ -81,7 +83,7 @@ class DeltaChain:
         self._previous: OpenVersion | None = None
         self.newest: OpenVersion | None = None
         self._last: OpenVersion | None = None  # that the chain gives, or begins with
-        self._links: list[Link] = []
+        self._deltas: list[StoredDelta] = []
         self._anchor: OpenVersion | None = None
         self._folder: OwnFolder | None = None
 
@@ -105,12 +107,12 @@ class DeltaChain:
         self._let_go()
 
     def extend(self, held: Collection[str]) -> None:
-        """Make the difference to the newest version, if any of the weights that are held is on the chain.
+        """Make the delta to the newest version, if any of the weights that are held is on the chain.
 
         Args:
             held: checksums of the weights that generators hold, or will soon.
         Raises:
-            OSError: a file can't be read, or the difference not be written.
+            OSError: a file can't be read, or the delta not be written.
         """
         if self.newest is None or self._last is self.newest:
             return
@@ -119,7 +121,7 @@ class DeltaChain:
             is_with_previous = self._previous is not None and self._previous.checksum in held
             self._begin_with(self._previous if is_with_previous else self.newest)
         if self._last and self._last is not self.newest:
-            self._add_link(self._last, self.newest)
+            self._add_delta(self._last, self.newest)
         self._let_go()
 
     def choose_anchor(self, behind: Collection[Wish]) -> None:
@@ -137,9 +139,9 @@ class DeltaChain:
     def forget_unless(self, held: Collection[str]) -> None:
         """Let go what only a chain needs that no generator holds a part of: the disk may want the room."""
         self._anchor = None
-        if self._links and self._on_chain().isdisjoint(held):
+        if self._deltas and self._on_chain().isdisjoint(held):
             self._begin_with(None)
-        elif not self._links:
+        elif not self._deltas:
             self._last = None
         self._let_go()
 
@@ -156,7 +158,7 @@ class DeltaChain:
             version=self.newest.version,
             checksum=self.newest.checksum,
             size_bytes=self.newest.size_bytes,
-            links=tuple(link.parcel for link in self._links) if is_reached else (),
+            deltas=tuple(delta.parcel for delta in self._deltas) if is_reached else (),
             anchor=self._full(self._anchor) if self._anchor and with_anchor else None,
         )
 
@@ -170,7 +172,7 @@ class DeltaChain:
         if not parcel.base and self._anchor:
             data = os.pread(self._anchor.descriptor, size, begin)
         else:
-            (file,) = [link.file for link in self._links if link.parcel == parcel]
+            (file,) = [delta.file for delta in self._deltas if delta.parcel == parcel]
             with file.open("rb") as stream:
                 data = os.pread(stream.fileno(), size, begin)
         if len(data) != size:
@@ -178,7 +180,7 @@ class DeltaChain:
         return data
 
     def close(self) -> None:
-        """Let all files go, and remove the differences."""
+        """Let all files go, and remove the deltas."""
         self.take_offered()
         self._last = self._anchor = self._previous = self.newest = None
         self._let_go()
@@ -186,22 +188,24 @@ class DeltaChain:
             self._folder.close()
 
     def _on_chain(self) -> set[str]:
-        return {link.parcel.base for link in self._links} | ({self._last.checksum} if self._last else set())
+        return {delta.parcel.base for delta in self._deltas} | (
+            {self._last.checksum} if self._last else set()
+        )
 
     def _begin_with(self, version: OpenVersion | None) -> None:
-        self._drop_links(len(self._links))
+        self._drop_deltas(len(self._deltas))
         self._last = version
 
-    def _drop_links(self, count: int) -> None:
-        for link in self._links[:count]:
-            link.file.unlink(missing_ok=True)
-        del self._links[:count]
+    def _drop_deltas(self, count: int) -> None:
+        for delta in self._deltas[:count]:
+            delta.file.unlink(missing_ok=True)
+        del self._deltas[:count]
 
-    def _add_link(self, base: OpenVersion, new: OpenVersion) -> None:
+    def _add_delta(self, base: OpenVersion, new: OpenVersion) -> None:
         started = time.monotonic()
         if self._folder is None:
-            self._folder = OwnFolder(PREFIX)
-        name = f"delta-{base.version}-{new.version}-{base.checksum[:8]}{new.checksum[:8]}"
+            self._folder = OwnFolder(PREFIX, self._parent)
+        name = f"delta-{base.version}-{new.version}-{base.checksum[-8:]}{new.checksum[-8:]}"
         file = self._folder.path / name
         try:
             made = write_delta(base.descriptor, new.descriptor, file)
@@ -216,10 +220,10 @@ class DeltaChain:
             file.unlink(missing_ok=True)
             self._begin_with(new)
             return
-        self._links.append(Link(self._parcel(name, base, new, made), file))
+        self._deltas.append(StoredDelta(self._parcel(name, base, new, made), file))
         self._last = new
-        while len(self._links) > self._longest or self._chain_bytes() > new.size_bytes:
-            self._drop_links(1)
+        while len(self._deltas) > self._longest or self._chain_bytes() > new.size_bytes:
+            self._drop_deltas(1)
         log.info(
             "weights_encoded version=%d base=%d changed=%.4f bytes=%d of_full=%.4f took_s=%.2f",
             new.version,
@@ -231,7 +235,7 @@ class DeltaChain:
         )
 
     def _chain_bytes(self) -> int:
-        return sum(link.parcel.size_bytes for link in self._links)
+        return sum(delta.parcel.size_bytes for delta in self._deltas)
 
     def _parcel(self, name: str, base: OpenVersion, new: OpenVersion, made: Made) -> Parcel:
         return Parcel(
@@ -245,7 +249,7 @@ class DeltaChain:
 
     def _full(self, version: OpenVersion) -> Parcel:
         return Parcel(
-            name=f"full-{version.version}-{version.checksum[:16]}",
+            name=f"full-{version.version}-{version.checksum[-16:]}",
             version=version.version,
             checksum=version.checksum,
             base="",
@@ -254,7 +258,7 @@ class DeltaChain:
         )
 
     def _is_of_use(self, anchor: OpenVersion, needing: Iterable[Wish]) -> bool:
-        """Return whether links go on from the anchor, or somebody reads it whom its version helps."""
+        """Return whether deltas go on from the anchor, or somebody reads it whom its version helps."""
         name = self._full(anchor).name
         return anchor.checksum in self._on_chain() or any(
             name in wish.lacks and anchor.version > wish.version for wish in needing

@@ -1,4 +1,4 @@
-"""The relay gives weights to the generators that ask for them: differences to those that hold older weights.
+"""The relay gives weights to the generators that ask for them: deltas to those that hold older weights.
 
 In: the announced versions, and the generators' wishes. Out: a manifest and chunks in an exchange
 (`broker.weight_exchange`), in Redis or a folder. The relay is a thread of rank 0 beside the training, which only offers
@@ -6,8 +6,8 @@ each version and never waits. Whatever goes wrong here is a warning, and a reaso
 that wait.
 
 Chunks are there for as long as a generator that lives lacks them, and never more than `redis_max_bytes` of them, so
-that weights of any size pass through. A generator that reads slowly holds the others up for CHUNK_S at most: a chunk
-that has been there so long makes way, and comes again behind the others.
+that weights of any size pass through. Whoever joins slowly holds nobody up: an anchor's chunks make way for those of
+deltas at once, and for each other after CHUNK_S, and come again behind the others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import redis
 
@@ -35,9 +36,7 @@ LOOK_S = 0.5
 BUSY_S = 0.05  # between two looks while generators read
 RETRY_S = 10.0  # after the exchange was full
 SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has the weights
-LATELY_S = (
-    600.0  # so long, differences from the weights that a generator holds are made although it does not ask
-)
+LATELY_S = 600.0  # so long, deltas from the weights that a generator holds are made although it does not ask
 CHUNK_S = 30.0  # that a chunk stays for slow generators when others wait for room
 PROLONG_S = 30.0  # between two times that what lies in the exchange is told to stay on
 END_S = 5.0  # for the thread's end, where Redis does not answer
@@ -57,8 +56,9 @@ class Relay:
 
     Args:
         exchange: where wishes, manifest and chunks lie.
+        folder: of the versions, for deltas between them.
         most_bytes: of chunks that lie there at one time; 0: none may.
-        anchor_every: versions behind, up to which a generator is given differences.
+        anchor_every: versions behind, up to which a generator is given deltas.
         fence: of this learner, once it has claimed the run; the relay puts nothing there when a newer one has it.
         lack_of_room: says why so many bytes more have no room in the exchange; "" where they have.
         chunk_bytes: the largest chunk.
@@ -69,6 +69,7 @@ class Relay:
         link: RedisLink,
         keys: Keys,
         exchange: Exchange,
+        folder: Path,
         *,
         most_bytes: int,
         anchor_every: int,
@@ -83,7 +84,7 @@ class Relay:
         self._fence = fence
         self._lack_of_room = lack_of_room
         self._chain = DeltaChain(
-            longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
+            folder, longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
         )
         self._heard: dict[str, Heard] | None = None  # None before the first look
         self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
@@ -124,7 +125,7 @@ class Relay:
             Whether a generator is still to be given something.
         Raises:
             ExchangeAway, redis.RedisError: the exchange or Redis is away, or full.
-            OSError: a version's file can't be read, or a difference not be written.
+            OSError: a version's file can't be read, or a delta not be written.
         """
         self._chain.take_offered()
         newest = self._chain.newest
@@ -148,7 +149,10 @@ class Relay:
         """Put a part of what is lacked there, as much as there is room for."""
         lacked = _lacked(manifest, behind)
         self._remove_all_but(lacked)
-        missing = sorted(lacked.keys() - self._there.keys(), key=lambda chunk: self._put_at.get(chunk, 0.0))
+        missing = sorted(
+            (chunk for chunk in lacked if chunk not in self._there),
+            key=lambda chunk: (not lacked[chunk].base, self._put_at.get(chunk, 0.0)),  # deltas first
+        )
         sizes = {chunk: lacked[chunk].extent(chunk[1])[1] + SEAL_BYTES for chunk in missing}
         room = self._most_bytes - sum(self._there.values())
         if missing and (trouble := self._lack_of_room(min(room, sum(sizes.values())))):
@@ -157,7 +161,7 @@ class Relay:
         if manifest != self._exchange.read_manifest():
             self._exchange.write_manifest(manifest)
         if missing and room < sizes[missing[0]]:
-            room += self._make_way()
+            room += self._make_way(lacked, lacked[missing[0]])
         for chunk in missing:
             room -= sizes[chunk]
             if room < 0 or self._stop.is_set():
@@ -185,9 +189,14 @@ class Relay:
         self._there = {chunk: size for chunk, size in self._there.items() if chunk in present & lacked.keys()}
         self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
 
-    def _make_way(self) -> int:
-        """Remove the chunks that have been there for long enough, and return their bytes."""
-        old = [chunk for chunk in self._there if time.monotonic() - self._put_at[chunk] > CHUNK_S]
+    def _make_way(self, lacked: Mapping[Chunk, Parcel], first: Parcel) -> int:
+        """Remove chunks that have been there for long enough, and an anchor's for a delta; return their bytes."""
+        since = time.monotonic() - CHUNK_S
+        old = [
+            chunk
+            for chunk in self._there
+            if self._put_at[chunk] < since or (first.base and not lacked[chunk].base)
+        ]
         self._exchange.drop(old)
         return sum(self._there.pop(chunk) for chunk in old)
 
@@ -201,7 +210,7 @@ class Relay:
 
     def _refuse(self, manifest: Manifest, trouble: str) -> None:
         """Tell the generators that wait why they get nothing, once."""
-        refused = replace(manifest, links=(), anchor=None, trouble=trouble)
+        refused = replace(manifest, deltas=(), anchor=None, trouble=trouble)
         self._remove_all_but({})
         if self._exchange.read_manifest() != refused:
             self._say(f"weights_not_relayed version={manifest.version} reason={trouble}")
@@ -269,7 +278,7 @@ class Relay:
 
 
 def _lacked(manifest: Manifest, behind: Collection[Wish]) -> dict[Chunk, Parcel]:
-    """Return the chunks that some generator lacks of the parcels on its way: differences first, in order."""
+    """Return the chunks that some generator lacks of the parcels on its way: deltas first, in order."""
     lacked: dict[str, int] = {}
     for wish in behind:
         for parcel in way(manifest, held=wish.held, above=wish.version) or ():

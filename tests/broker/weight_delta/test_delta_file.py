@@ -1,4 +1,4 @@
-"""Differences of whole files: chains, other layouts, and every kind of damage."""
+"""Deltas of whole files: chains, other layouts, and every kind of damage."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ OTHERS: dict[str, Tensors] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_weights_of_another_layout_have_no_difference_and_are_no_base(
+def test_weights_of_another_layout_have_no_delta_and_are_no_base(
     versions: list[Path], tmp_path: Path, other: str
 ) -> None:
     strange = write_tensors(tmp_path / "strange", OTHERS[other])
@@ -106,7 +106,7 @@ for _name, _header in (("two names for the same bytes", TIED), ("a hole", HOLE))
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_file_that_is_not_laid_out_as_safetensors_say_has_no_difference(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_not_laid_out_as_safetensors_say_has_no_delta(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(HEADS[name])
     with (tmp_path / "file").open("rb") as stream, pytest.raises(NoLayout):
         read_layout(stream.fileno())
@@ -130,9 +130,7 @@ def test_a_chain_without_a_link_or_in_another_order_is_noticed(versions: list[Pa
             apply_deltas(versions[0], chain, tmp_path / "made")
 
 
-def test_no_damage_to_a_difference_gives_weights_of_another_content(
-    versions: list[Path], tmp_path: Path
-) -> None:
+def test_no_damage_to_a_delta_gives_weights_of_another_content(versions: list[Path], tmp_path: Path) -> None:
     (delta,) = chain_of(versions)[:1]
     right, wanted, chance = delta.read_bytes(), versions[1].read_bytes(), random.Random(0)
     noticed = 0

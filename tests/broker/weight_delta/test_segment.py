@@ -126,7 +126,7 @@ FAULTS: dict[str, tuple[Callable[[Streams], Streams], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_difference_that_does_not_fit_is_refused_and_no_other_error_comes_of_it(fault: str) -> None:
+def test_a_delta_that_does_not_fit_is_refused_and_no_other_error_comes_of_it(fault: str) -> None:
     spoil, said = FAULTS[fault]
     with pytest.raises(BadDelta, match=said):
         overwrite(np.zeros(1000, np.uint16), spoil(changed_streams()))

@@ -74,6 +74,7 @@ class LearnersMachine:
             self.link,
             self.keys,
             self.exchange,
+            self.folder,
             most_bytes=most_bytes,
             anchor_every=anchor_every,
             fence=lambda: self.owner.fence,
@@ -247,7 +248,7 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
 
 
 class SafetensorsPolicy(FilePolicy):
-    """A policy whose weights have a difference from one version to the next."""
+    """A policy whose weights have a delta from one version to the next."""
 
     def save_weights(self, file: Path) -> SavedWeights:
         file.write_bytes(content_of(self.steps))
@@ -301,7 +302,7 @@ def test_a_learner_of_the_relay_alone_is_followed_on_its_own_machine(
     assert left == (["g.json"] if place == "a folder" else [])
 
 
-def test_a_generator_is_given_full_weights_once_and_differences_from_then_on(
+def test_a_generator_is_given_full_weights_once_and_deltas_from_then_on(
     learner: LearnersMachine, generator: Asking
 ) -> None:
     for version in range(4):
@@ -309,7 +310,7 @@ def test_a_generator_is_given_full_weights_once_and_differences_from_then_on(
         read = generator.follow(version)
         assert read == ({"full"} if version == 0 else {"delta"})
         assert [name for name in generator.files if name != "lock"] == [
-            f"v{version:06d}-{learner.announced[version].checksum[:8]}.safetensors"
+            f"v{version:06d}-{learner.announced[version].checksum[-8:]}.safetensors"
         ]
 
 
@@ -368,6 +369,20 @@ def test_weights_that_are_larger_than_the_room_pass_through_it_for_many_at_once(
     assert set(waiting.values()) == {content_of(7)}
     for asking in others:
         asking.weights.close()
+
+
+def test_deltas_go_before_full_weights_that_nobody_reads(learner: LearnersMachine, generator: Asking) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    slow = Asking(learner, "slow")
+    with suppress(NotHere):
+        slow.fetch()
+    learner.relay.look()
+    assert kinds(learner.chunks()) == {"full"}
+    assert len(learner.chunks()) == ROOM // CHUNK
+    learner.publish(1)
+    assert generator.follow(1) == {"delta"}
+    slow.weights.close()
 
 
 def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_its_chunks_go(
@@ -470,7 +485,7 @@ def test_a_damaged_chunk_is_noticed_and_put_there_again(
     assert generator.follow(version) == {kind}
 
 
-def test_a_difference_whose_result_has_another_checksum_is_never_given_and_full_weights_are_asked_for(
+def test_a_delta_whose_result_has_another_checksum_is_never_given_and_full_weights_are_asked_for(
     learner: LearnersMachine, generator: Asking, caplog: pytest.LogCaptureFixture
 ) -> None:
     learner.publish(0)
@@ -508,7 +523,7 @@ def test_full_weights_with_another_checksum_than_announced_are_never_given(
     assert generator.follow(0) == {"full"}
 
 
-def test_weights_without_a_difference_travel_in_full(learner: LearnersMachine, generator: Asking) -> None:
+def test_weights_without_a_delta_travel_in_full(learner: LearnersMachine, generator: Asking) -> None:
     """Files of another layout, of no layout, and ones in which everything has changed."""
     contents = [
         content_of(0),
@@ -523,10 +538,10 @@ def test_weights_without_a_difference_travel_in_full(learner: LearnersMachine, g
         generator.load(version)
         manifest = learner.exchange.read_manifest()
         assert manifest is not None
-        assert (manifest.links, manifest.anchor is not None) == ((), True)
+        assert (manifest.deltas, manifest.anchor is not None) == ((), True)
 
 
-def test_a_learner_that_has_started_again_goes_on_with_differences_from_what_generators_hold(
+def test_a_learner_that_has_started_again_goes_on_with_deltas_from_what_generators_hold(
     learner: LearnersMachine, generator: Asking
 ) -> None:
     learner.publish(0)
@@ -591,7 +606,7 @@ def test_a_relay_behind_a_fast_training_skips_versions(learner: LearnersMachine,
     assert generator.follow(5) == {"delta"}
     manifest = learner.exchange.read_manifest()
     assert manifest is not None
-    assert [link.name.rpartition("-")[0] for link in manifest.links] == ["delta-0-5"]
+    assert [delta.name.rpartition("-")[0] for delta in manifest.deltas] == ["delta-0-5"]
 
 
 def test_versions_stay_readable_when_their_folders_are_removed(
@@ -620,14 +635,14 @@ def test_files_of_versions_are_let_go_when_nothing_needs_them(
         learner.publish(version)
         generator.follow(version)
     assert held_open() == [2, 3]
-    assert len(list(temporary.glob(f"{delta_chain.PREFIX}*/delta*"))) == 3
+    assert len(list(learner.folder.glob(f"{delta_chain.PREFIX}*/delta*"))) == 3
     monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
     monkeypatch.setattr(relay_module, "LATELY_S", 0.0)
     for version in (4, 5):
         learner.publish(version)
         learner.relay.look()
     assert held_open() == [4, 5]
-    assert not list(temporary.glob(f"{delta_chain.PREFIX}*/delta*"))
+    assert not list(learner.folder.glob(f"{delta_chain.PREFIX}*/delta*"))
 
 
 def test_where_none_may_pass_the_generator_is_told_so_and_nothing_is_put_there(
