@@ -39,6 +39,7 @@ from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.weight_delta.delta_file import TYPES, Made, apply_deltas, write_delta
 from broker.weight_delta.layout import read_layout
+from broker.weight_exchange.parcels import sealed
 from broker.weight_exchange.redis_exchange import RedisExchange
 from generators.weight_sync.receiver import NotHere, Received
 from generators.weight_sync.relayed import RelayedReceiver
@@ -297,6 +298,23 @@ class Sent:
             receiver.close()
         return turn
 
+    def transfer(self, file: Path) -> Turn:
+        """Put a file's chunks into Redis and read them back one after the other, without the relay's pauses."""
+
+        def work() -> float:
+            with file.open("rb") as stream:
+                for number in itertools.count():
+                    if not (data := stream.read(relays.CHUNK_BYTES)):
+                        return 1.0
+                    chunk = (file.name, number)
+                    self._exchange.put(chunk, sealed(*chunk, data))
+                    if self._exchange.get(chunk) is None:
+                        raise RuntimeError(f"chunk {number} of {file.name} has gone")
+                    self._exchange.drop([chunk])
+            return 1.0
+
+        return timed(work)
+
     def close(self) -> None:
         """End the relay, and remove what the receiver holds."""
         self.relay.stop()
@@ -341,7 +359,19 @@ def _journeys(training: TrainedWeights, chain: Chain, size: Size) -> list[Compar
     with _through_redis(training, chain) as sent:
         sent.follow()  # full weights once
         ours, other = take_turns(lambda _: sent.follow(), lambda _: sent.join(), rounds=size.rounds)
+        delta, full = chain.files[-1], chain.folder / "v0"
+        sent_delta, sent_full = take_turns(
+            lambda _: sent.transfer(delta), lambda _: sent.transfer(full), rounds=size.rounds
+        )
     return [
+        Comparison(
+            what="put a delta into Redis and read it back",
+            unit="s",
+            ours=[turn.seconds for turn in sent_delta],
+            beside="full weights",
+            other=[turn.seconds for turn in sent_full],
+            less_is_better=True,
+        ),
         Comparison(
             what="from the announcement to a file with its checksum, through relay and Redis: make, send, apply",
             unit="s",
@@ -349,5 +379,5 @@ def _journeys(training: TrainedWeights, chain: Chain, size: Size) -> list[Compar
             beside="full weights: send, write, read for the checksum",
             other=[turn.seconds for turn in other],
             less_is_better=True,
-        )
+        ),
     ]
