@@ -39,7 +39,7 @@ from learner.weight_sync.relay_transport import RelayTransport
 from learner.weight_sync.transport import SavedWeights
 from learner.weight_sync.version_folder import FILE
 from tests.support.byte_model import make_run as make_engine_run
-from tests.support.chain import FilePolicy, make_run
+from tests.support.chain import FilePolicy, TextWeights, make_run
 from tests.support.published_weights import RecordingEngine
 from tests.support.relayed_weights import CHUNK, ROOM, SIZE, Asking, LearnersMachine, content_of
 from tests.support.waiting import wait_until
@@ -119,12 +119,19 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
     assert (learner.chunks(), list(temporary.iterdir())) == (set(), [])
 
 
-class SafetensorsPolicy(FilePolicy):
-    """A policy whose weights have a delta from one version to the next."""
+class TensorWeights(TextWeights):
+    """Gathered weights that have a delta from one version to the next."""
 
     def save_weights(self, file: Path) -> SavedWeights:
-        file.write_bytes(content_of(self.steps))
+        file.write_bytes(content_of(int(self.text)))
         return SavedWeights.of(file)
+
+
+class TensorPolicy(FilePolicy):
+    """A policy with such weights."""
+
+    def gather_weights(self) -> TensorWeights:
+        return TensorWeights(str(self.steps))
 
 
 @pytest.mark.parametrize("place", ["Redis", "a folder"])
@@ -147,7 +154,7 @@ def test_a_learner_of_the_relay_alone_is_followed_on_its_own_machine(
     caplog.set_level("INFO")
     transport = build_transport(run, link, keys, fence=lambda: owner.fence, mean_bytes=lambda: 0.0)
     assert isinstance(transport, RelayTransport)
-    publisher, policy = Publisher(owner, transport), SafetensorsPolicy()
+    publisher, policy = Publisher(owner, transport), TensorPolicy()
     loaded: list[tuple[int, bytes]] = []
 
     async def body() -> None:
