@@ -124,21 +124,22 @@ class DeltaChain:
             self._add_delta(self._last, self.newest)
         self._let_go()
 
-    def choose_anchor(self, behind: Collection[Wish]) -> None:
-        """Keep, replace or drop the anchor, as those who have not got the newest version need it."""
-        manifest = self.manifest(with_anchor=False)
-        needing = [wish for wish in behind if way(manifest, held=wish.held, above=wish.version) is None]
-        if not needing:
+    def choose_anchor(self, living: Collection[Wish], lately: Collection[Wish]) -> None:
+        """Make the newest version the anchor if a living generator needs one, and the present one does not help it.
+
+        Args:
+            living: wishes of generators that ask.
+            lately: these, and wishes of generators that asked lately and may be reading.
+        """
+        if self._anchor and not self._is_of_use(self._anchor, lately):
             self._anchor = None
-        elif not self._anchor or not self._is_of_use(self._anchor, needing):
+        if self.newest and any(self._has_no_way(wish, with_anchor=True) for wish in living):
             self._anchor = self.newest
-            if self.newest:
-                log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
+            log.info("weights_anchored version=%d bytes=%d", self.newest.version, self.newest.size_bytes)
         self._let_go()
 
     def forget_unless(self, held: Collection[str]) -> None:
-        """Let go what only a chain needs that no generator holds a part of: the disk may want the room."""
-        self._anchor = None
+        """Let go what only a chain needs on which no generator's weights are: the disk may want the room."""
         if self._deltas and self._on_chain().isdisjoint(held):
             self._begin_with(None)
         elif not self._deltas:
@@ -257,11 +258,19 @@ class DeltaChain:
             chunk_bytes=self._chunk_bytes,
         )
 
-    def _is_of_use(self, anchor: OpenVersion, needing: Iterable[Wish]) -> bool:
-        """Return whether deltas go on from the anchor, or somebody reads it whom its version helps."""
-        name = self._full(anchor).name
-        return anchor.checksum in self._on_chain() or any(
-            name in wish.lacks and anchor.version > wish.version for wish in needing
+    def _has_no_way(self, wish: Wish, *, with_anchor: bool) -> bool:
+        """Return whether nothing leads from what a generator holds to a newer version."""
+        is_behind = self.newest is not None and wish.version < self.newest.version
+        manifest = self.manifest(with_anchor=with_anchor)
+        return is_behind and way(manifest, held=wish.held, above=wish.version) is None
+
+    def _is_of_use(self, anchor: OpenVersion, lately: Iterable[Wish]) -> bool:
+        """Return whether somebody needs an anchor, and deltas go on from this one, or it is read and helps."""
+        name, is_on_chain = self._full(anchor).name, anchor.checksum in self._on_chain()
+        return any(
+            self._has_no_way(wish, with_anchor=False)
+            and (is_on_chain or (name in wish.lacks and anchor.version > wish.version))
+            for wish in lately
         )
 
     def _let_go(self) -> None:

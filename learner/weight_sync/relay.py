@@ -6,8 +6,9 @@ each version and never waits. Whatever goes wrong here is a warning, and a reaso
 that wait.
 
 Chunks are there for as long as a generator that lives lacks them, and never more than `redis_max_bytes` of them, so
-that weights of any size pass through. Whoever joins slowly holds nobody up: an anchor's chunks make way for those of
-deltas at once, and for each other after CHUNK_S, and come again behind the others.
+that weights of any size pass through. Whoever reads slowly holds nobody up: an anchor's chunks make way for those of
+deltas at once, and any after CHUNK_S for a generator that has read all that is there. They come again behind the
+others.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BUSY_S = 0.05  # between two looks while generators read
 RETRY_S = 10.0  # after the exchange was full
 SILENT_S = 15.0  # a generator that has not asked for so long has gone, or has the weights
 LATELY_S = 600.0  # so long, deltas from the weights that a generator holds are made although it does not ask
-CHUNK_S = 30.0  # that a chunk stays for slow generators when others wait for room
+CHUNK_S = 1.0  # that a chunk stays at least, for generators that read more slowly than others
 PROLONG_S = 30.0  # between two times that what lies in the exchange is told to stay on
 END_S = 5.0  # for the thread's end, where Redis does not answer
 SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
@@ -131,23 +132,27 @@ class Relay:
         newest = self._chain.newest
         if newest is None or self._is_fenced():
             return False
-        wishes = self._wishes_of_the_living()
-        if not wishes:
-            self._withdraw()
-            self._chain.forget_unless(self._held_lately())
-            return False
-        behind = [wish for wish in wishes.values() if wish.version < newest.version]
-        if not self._most_bytes:
+        self._listen()
+        living, lately = self._wishes_since(SILENT_S), self._wishes_since(LATELY_S)
+        held = {wish.held for wish in lately} - {""}
+        behind = [wish for wish in living if wish.version < newest.version]
+        if living and not self._most_bytes:
             self._refuse(self._chain.manifest(), refusal(newest.size_bytes, self._most_bytes))
             return False
         if behind:
-            self._chain.extend(self._held_lately())
-        self._chain.choose_anchor(behind)
+            self._chain.extend(held)
+        else:
+            self._chain.forget_unless(held)
+        self._chain.choose_anchor(behind, lately)
+        if not living:
+            self._withdraw()
+            return False
         return self._serve(self._chain.manifest(), behind)
 
     def _serve(self, manifest: Manifest, behind: Collection[Wish]) -> bool:
         """Put a part of what is lacked there, as much as there is room for."""
-        lacked = _lacked(manifest, behind)
+        by_generator = [_lacked(manifest, wish) for wish in behind]
+        lacked = {chunk: parcel for chunks in by_generator for chunk, parcel in chunks.items()}
         self._remove_all_but(lacked)
         missing = sorted(
             (chunk for chunk in lacked if chunk not in self._there),
@@ -155,16 +160,17 @@ class Relay:
         )
         sizes = {chunk: lacked[chunk].extent(chunk[1])[1] + SEAL_BYTES for chunk in missing}
         room = self._most_bytes - sum(self._there.values())
-        if missing and (trouble := self._lack_of_room(min(room, sum(sizes.values())))):
+        if missing and not self._there and (trouble := self._lack_of_room(sizes[missing[0]])):
             self._refuse(manifest, trouble)
             return False
         if manifest != self._exchange.read_manifest():
             self._exchange.write_manifest(manifest)
         if missing and room < sizes[missing[0]]:
-            room += self._make_way(lacked, lacked[missing[0]])
+            is_stuck = any(chunks and chunks.keys().isdisjoint(self._there) for chunks in by_generator)
+            room += self._make_way(lacked, for_delta=bool(lacked[missing[0]].base), for_stuck=is_stuck)
         for chunk in missing:
             room -= sizes[chunk]
-            if room < 0 or self._stop.is_set():
+            if room < 0 or self._stop.is_set() or self._lack_of_room(sizes[chunk]):
                 break
             self._put(lacked[chunk], chunk, sizes[chunk])
             self._said = ""
@@ -173,8 +179,9 @@ class Relay:
     def _put(self, parcel: Parcel, chunk: Chunk, size_bytes: int) -> None:
         value = sealed(*chunk, self._chain.read(parcel, chunk[1]))
         before = time.monotonic()
+        self._there[chunk] = size_bytes  # also if Redis takes it and cannot say so any more
+        self._put_at[chunk] = before
         self._exchange.put(chunk, value)
-        self._there[chunk] = size_bytes
         self._put_at[chunk] = time.monotonic()
         if self._exchange.others_wait:
             self._leave_alone(self._put_at[chunk] - before)
@@ -189,13 +196,13 @@ class Relay:
         self._there = {chunk: size for chunk, size in self._there.items() if chunk in present & lacked.keys()}
         self._put_at = {chunk: at for chunk, at in self._put_at.items() if chunk in lacked}
 
-    def _make_way(self, lacked: Mapping[Chunk, Parcel], first: Parcel) -> int:
-        """Remove chunks that have been there for long enough, and an anchor's for a delta; return their bytes."""
+    def _make_way(self, lacked: Mapping[Chunk, Parcel], *, for_delta: bool, for_stuck: bool) -> int:
+        """Remove an anchor's chunks for a delta, and old chunks for a generator that has them; return their bytes."""
         since = time.monotonic() - CHUNK_S
         old = [
             chunk
             for chunk in self._there
-            if self._put_at[chunk] < since or (first.base and not lacked[chunk].base)
+            if (for_stuck and self._put_at[chunk] < since) or (for_delta and not lacked[chunk].base)
         ]
         self._exchange.drop(old)
         return sum(self._there.pop(chunk) for chunk in old)
@@ -216,8 +223,8 @@ class Relay:
             self._say(f"weights_not_relayed version={manifest.version} reason={trouble}")
             self._exchange.write_manifest(refused)
 
-    def _wishes_of_the_living(self) -> dict[str, Wish]:
-        """Return the last wish of each generator that asks.
+    def _listen(self) -> None:
+        """Read the wishes, and take note of when each was new.
 
         No clock of a generator is read: its wish has to change from look to look. A wish that is there at the first
         look may be left from a generator that has gone, and so may the manifest be, from a learner that has.
@@ -230,12 +237,11 @@ class Relay:
             if generator not in self._heard or wish.count != self._heard[generator].wish.count:
                 self._heard[generator] = Heard(wish, now)
         self._heard = {name: heard for name, heard in self._heard.items() if name in wishes}
-        return {name: heard.wish for name, heard in self._heard.items() if now - heard.at < SILENT_S}
 
-    def _held_lately(self) -> set[str]:
-        """Return the checksums of the weights that generators hold which have asked lately."""
-        since = time.monotonic() - LATELY_S
-        return {heard.wish.held for heard in (self._heard or {}).values() if heard.at > since} - {""}
+    def _wishes_since(self, seconds: float) -> list[Wish]:
+        """Return the last wish of each generator that has asked within so many seconds."""
+        since = time.monotonic() - seconds
+        return [heard.wish for heard in (self._heard or {}).values() if heard.at > since]
 
     def _is_fenced(self) -> bool:
         found = self._client.hget(self._keys.run, "fence")
@@ -277,15 +283,12 @@ class Relay:
             log.warning("%s", text)
 
 
-def _lacked(manifest: Manifest, behind: Collection[Wish]) -> dict[Chunk, Parcel]:
-    """Return the chunks that some generator lacks of the parcels on its way: deltas first, in order."""
-    lacked: dict[str, int] = {}
-    for wish in behind:
-        for parcel in way(manifest, held=wish.held, above=wish.version) or ():
-            lacked[parcel.name] = lacked.get(parcel.name, 0) | wish.chunks_of(parcel)
+def _lacked(manifest: Manifest, wish: Wish) -> dict[Chunk, Parcel]:
+    """Return the chunks that a generator lacks of the parcels on its way."""
+    parcels = way(manifest, held=wish.held, above=wish.version) or ()
     return {
         (parcel.name, chunk): parcel
-        for parcel in manifest.parcels
+        for parcel in parcels
         for chunk in range(parcel.chunks)
-        if lacked.get(parcel.name, 0) >> chunk & 1
+        if wish.chunks_of(parcel) >> chunk & 1
     }

@@ -23,7 +23,7 @@ from generators.weight_sync import filesystem
 from generators.weight_sync import follower as weights
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.follower import WeightFollower
-from generators.weight_sync.receiver import Received
+from generators.weight_sync.receiver import NotHere, Received
 from tests.support.published_weights import Publisher, RecordingEngine
 
 
@@ -204,6 +204,48 @@ def test_weights_that_stay_unreadable_end_the_following_with_what_to_do(
     publisher.announce(1)
     with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
         asyncio.run(make_follower(link, keys, RecordingEngine()).follow())
+
+
+class Arriving:
+    """A receiver whose weights take longer than the follower's patience, a part at a time."""
+
+    is_slow = False
+
+    def __init__(self, file: Path, parts: int, *, says_so: bool) -> None:
+        self.file, self.missing, self.says_so = file, parts, says_so
+
+    def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
+        time.sleep(0.03)
+        if self.missing:
+            self.missing -= 1
+            raise NotHere(f"{self.missing} parts are missing", is_arriving=self.says_so)
+        return Received(version=announced[0].version, file=self.file)
+
+    def loaded(self, received: Received) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_weights_that_arrive_part_by_part_may_take_longer_than_the_patience(
+    link: RedisLink, keys: Keys, publisher: Publisher, monkeypatch: pytest.MonkeyPatch, says_so: bool
+) -> None:
+    monkeypatch.setattr(weights, "RELAY_PATIENCE_S", 0.15)
+    monkeypatch.setattr(weights, "ASK_S", 0.01)
+    publisher.publish(1)
+    receiver = Arriving(publisher.write(1), 10, says_so=says_so)  # 0.4 s or more
+    follower = WeightFollower(Announcements(link, keys), RecordingEngine(), receiver)
+
+    async def body() -> None:
+        task = asyncio.create_task(follower.follow())
+        arrived = asyncio.create_task(follower.at_least(1))
+        await asyncio.wait([task, arrived], timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert arrived.done() == says_so
+        task.cancel()
+        arrived.cancel()
+        await asyncio.gather(task, arrived, return_exceptions=True)
+
+    asyncio.run(body())
 
 
 def test_an_engine_that_cant_load_ends_the_following(

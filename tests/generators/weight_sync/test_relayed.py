@@ -250,6 +250,63 @@ def test_weights_that_are_larger_than_the_room_pass_through_it_for_many_at_once(
         asking.weights.close()
 
 
+def test_who_reads_slowly_finds_its_anchor_again(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner.publish(0)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    with suppress(NotHere):
+        generator.fetch()
+    begun = set(generator.weights._parts)
+    with monkeypatch.context() as patch:
+        patch.setattr(relay_module, "SILENT_S", 0.0)  # longer than that over one chunk
+        learner.relay.look()
+    assert learner.chunks() == set()
+    learner.publish(1)
+    learner.relay.look()
+    assert {parcel.name for parcel in learner.relay._chain.manifest().parcels} >= begun
+    assert generator.follow(1) == {"full", "delta"}
+
+
+def test_an_old_anchor_that_one_reads_keeps_no_other_from_a_newer_one(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)
+    learner.publish(0)
+    generator.follow(0)
+    learner.relay.look()
+    slow = Asking(learner, "slow")
+    for _ in range(2):
+        with suppress(NotHere):
+            slow.fetch()  # begins with version 0
+        learner.relay.look()
+    for version in range(1, 7):
+        learner.publish(version)
+        generator.follow(version)
+    assert generator.weights._held is not None
+    generator.weights._held.file.write_bytes(b"damaged")
+    learner.publish(7)
+    assert generator.follow(7) == {"delta", "full"}  # the delta came to nothing
+    assert slow.follow(7) == {"full"}
+    slow.weights.close()
+
+
+def test_a_redis_with_room_for_one_chunk_alone_is_given_one_at_a_time(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    learner.relay._lack_of_room = lambda more: (
+        "" if learner.bytes_in_redis() + more <= 2 * CHUNK - 1 else "full"
+    )
+    learner.publish(0)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    assert len(learner.chunks()) == 1
+    assert generator.follow(0) == {"full"}
+
+
 def test_deltas_go_before_full_weights_that_nobody_reads(learner: LearnersMachine, generator: Asking) -> None:
     learner.publish(0)
     generator.follow(0)
@@ -275,7 +332,7 @@ def test_a_generator_that_dies_in_the_middle_holds_nobody_up_and_its_chunks_go(
     with suppress(NotHere):  # has read the first window, and lacks the second
         dead.fetch()
     learner.relay.look()
-    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # nobody reads them any more
+    monkeypatch.setattr(relay_module, "CHUNK_S", 0.0)  # it has had its time
     assert generator.follow(7) == {"full"}
     monkeypatch.setattr(relay_module, "SILENT_S", 0.0)
     learner.relay.look()
