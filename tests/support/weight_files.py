@@ -49,3 +49,9 @@ def write_tensors(file: Path, tensors: Mapping[str, tuple[str, NDArray[Any]]]) -
     """Write such a file, and return its path."""
     file.write_bytes(content_of(tensors))
     return file
+
+
+def bfloat16(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Return the bits of numbers in bfloat16, rounded to nearest, ties to even."""
+    bits = numbers.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from broker.weight_delta.segment import BadDelta, Streams, encode, overwrite
+from tests.support.weight_files import bfloat16
 
 WIDTHS = [np.uint8, np.uint16, np.uint32, np.uint64]
 
@@ -98,12 +99,6 @@ def test_changes_of_random_bfloat16_weights_take_little_more_than_the_entropy_of
     assert 1.0 <= 8 * streams.size_bytes / bound < most
     if streams.changed <= 0.02 * old.size:
         assert streams.size_bytes <= 0.03 * old.nbytes
-
-
-def bfloat16(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Round to nearest, ties to even."""
-    bits = numbers.view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def changed_streams() -> Streams:
