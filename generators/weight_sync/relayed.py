@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -94,8 +95,11 @@ class RelayedReceiver:
         except ExchangeAway as error:
             raise NotHere(str(error)) from error
         except OSError as error:
+            if self._stop.is_set():  # and the folder has gone
+                raise NotHere("this generator ends") from error
+            place = self._folder.path if self._folder else tempfile.gettempdir()
             raise RunFailed(
-                f"{self._own_folder()} can't be used: {error.strerror or error}. Weights of {announced[0].size_bytes} "
+                f"{place} can't be used: {error.strerror or error}. Weights of {announced[0].size_bytes} "
                 "bytes that come through the relay need twice their room there; TMPDIR names another place"
             ) from error
 

@@ -19,7 +19,7 @@ from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
-from broker.weight_exchange.parcels import Wish, refusal
+from broker.weight_exchange.parcels import Parcel, Wish, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
@@ -718,6 +718,25 @@ def test_a_disk_without_room_ends_the_generator_with_what_to_do(
     with pytest.raises(
         RunFailed, match=rf"No space left on device. Weights of {SIZE} bytes .* TMPDIR names another"
     ):
+        generator.fetch()
+
+
+def test_a_generator_that_ends_in_the_middle_of_a_read_says_nothing_of_disks(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner.publish(7)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    keep = generator.weights._keep
+
+    def close_and_keep(parcel: Parcel, chunk: int, data: bytes) -> None:
+        generator.weights._own_folder()
+        generator.weights.close()
+        keep(parcel, chunk, data)
+
+    monkeypatch.setattr(generator.weights, "_keep", close_and_keep)
+    with pytest.raises(NotHere, match="this generator ends"):
         generator.fetch()
 
 
