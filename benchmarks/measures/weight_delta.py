@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.rigs.groups import demo_run
 from benchmarks.rigs.trained_weights import TrainedWeights
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
@@ -146,7 +146,7 @@ def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
 def _received(write: Callable[[], None], file: Path) -> float:
     """Do what a receiver does with what has arrived: write the file, and read it for its checksum."""
     write()
-    file_checksum(file)
+    weights_checksum(file)
     return 1.0
 
 
@@ -276,7 +276,7 @@ class Sent:
         return Announcement(
             version=version,
             path=str(folder),
-            checksum=file_checksum(file),
+            checksum=weights_checksum(file),
             size_bytes=file.stat().st_size,
             announced_at=0.0,
         )

@@ -3,5 +3,5 @@
 `layout.py` cuts a file of weights into tensors and segments, `segment.py` codes one segment's changed elements, and
 `delta_file.py` makes a delta of two files, and a file of a base and a chain of deltas. Without torch: an
 element is a bit pattern of its width, whatever its type. Used by the learner's relay and by the generators' receiver;
-the libraries that it needs (zstandard, xxhash) are those of the `model` extra, which both roles have.
+zstandard and xxhash are in the `model` extra, which both roles have.
 """

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.checksums import file_checksum
+from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.messages import Announcement
 from broker.own_folder import OwnFolder
@@ -214,7 +214,7 @@ class RelayedReceiver:
                 apply_deltas(self._held.file, [part.file for part in used], made)
             else:
                 used[0].file.rename(made)
-            if (found := file_checksum(made)) != last.checksum:
+            if (found := weights_checksum(made)) != last.checksum:
                 raise BadDelta(f"its checksum is {found[:12]}, announced {last.checksum[:12]}")
         except BadDelta as error:
             made.unlink(missing_ok=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from broker.checksums import weights_checksum
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
@@ -63,7 +63,7 @@ class LearnersMachine:
         here = Announcement(
             version=version,
             path=str(place),
-            checksum=hashlib.sha256(content).hexdigest(),
+            checksum=weights_checksum(place / FILE),
             size_bytes=len(content),
             announced_at=0.0,
         )
