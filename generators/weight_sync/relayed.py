@@ -142,10 +142,10 @@ class RelayedReceiver:
             return (), f"waiting for the learner to put them into {place}"
         if manifest.trouble:
             return (), manifest.trouble
-        if (
-            manifest.version <= held
-            or checksums.get(manifest.version, manifest.checksum) != manifest.checksum
-        ):
+        given = {manifest.version: manifest.checksum}
+        given |= {parcel.version: parcel.checksum for parcel in manifest.parcels}
+        is_other = any(checksums.get(version, checksum) != checksum for version, checksum in given.items())
+        if manifest.version <= held or is_other:
             stale = f"in the place of version {manifest.version}"
             return (), f"waiting for the learner to put them into {place} {stale}"
         names = {parcel.name for parcel in manifest.parcels}

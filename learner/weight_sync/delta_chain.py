@@ -140,10 +140,8 @@ class DeltaChain:
 
     def forget_unless(self, held: Collection[str]) -> None:
         """Let go what only a chain needs on which no generator's weights are: the disk may want the room."""
-        if self._deltas and self._on_chain().isdisjoint(held):
+        if self._on_chain().isdisjoint(held):
             self._begin_with(None)
-        elif not self._deltas:
-            self._last = None
         self._let_go()
 
     def manifest(self, *, with_anchor: bool = True) -> Manifest:

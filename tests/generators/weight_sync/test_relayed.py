@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -559,6 +560,38 @@ def test_versions_stay_readable_when_their_folders_are_removed(
     assert generator.follow(1) == {"full", "delta"}
 
 
+def test_a_relay_goes_on_from_what_a_lone_generator_holds_however_many_versions_it_skips(
+    learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner.publish(0)
+    generator.follow(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(relay_module, "SILENT_S", 0.0)  # its engine takes long
+        for version in range(1, 4):
+            learner.relay.look()
+            learner.publish(version)
+        learner.relay.look()
+    assert generator.follow(3) == {"delta"}
+
+
+def test_a_manifest_of_weights_that_were_announced_otherwise_is_not_followed(
+    learner: LearnersMachine, generator: Asking
+) -> None:
+    for version in (0, 1):
+        learner.publish(version)
+        generator.follow(version)
+    learner.publish(2)
+    with suppress(NotHere):
+        generator.fetch()
+    learner.relay.look()
+    right = learner.announced[1]
+    learner.announced[1] = replace(right, checksum="0" * 32)
+    with pytest.raises(NotHere, match="in the place of version 2"):
+        generator.fetch()
+    learner.announced[1] = right
+    assert generator.follow(2) == {"delta"}
+
+
 def test_files_of_versions_are_let_go_when_nothing_needs_them(
     learner: LearnersMachine, generator: Asking, monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
@@ -589,6 +622,7 @@ def test_where_none_may_pass_the_generator_is_told_so_and_nothing_is_put_there(
     with pytest.raises(TooLarge, match=said):
         Asking(learner, most_bytes=0).fetch()
     assert refusal(SIZE, 1) == ""
+    learner.relay.stop()
     learner.start_again(most_bytes=0)
     learner.relay.offer(learner.announced[7])
     for count in range(2):  # whoever asks all the same, the learner does not do it
