@@ -47,12 +47,13 @@ class TrainedWeights:
             betas=settings.betas,
             eps=settings.eps,
             weight_decay=settings.weight_decay,
+            fused=True,
         )
         self.parameters = sum(weight.numel() for weight in self._model.parameters())
 
     def step(self) -> None:
         """Make one step of AdamW."""
-        tokens_BT = torch.randint(self._vocabulary, (2, self._tokens))
+        tokens_BT = torch.randint(self._vocabulary, (1, self._tokens))
         self._optimizer.zero_grad()
         self._model(input_ids=tokens_BT, labels=tokens_BT).loss.backward()
         self._optimizer.step()
