@@ -119,6 +119,16 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> int:
     return process.wait()
 
 
+def how_it_ended(code: int) -> str:
+    """Describe an exit code, negative for a signal, in words."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name of its own
+        return f"was killed by signal {-code}"
+
+
 def stop_on_signals(before_exit: Callable[[], None] | None = None) -> threading.Event:
     """Return the event that the first SIGTERM or SIGINT sets, for an entry point to finish its unit of work.
 

@@ -9,7 +9,6 @@ costs a sentence of a letter.
 from __future__ import annotations
 
 import logging
-import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,16 +34,6 @@ class Death:
 
     how: str  # "was killed by SIGSEGV"
     last_lines: str  # of what it wrote, oldest first
-
-
-def how_it_ended(code: int) -> str:
-    """Describe an exit code, negative for a signal, in words."""
-    if code >= 0:
-        return f"ended with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:  # a real-time signal has no name of its own
-        return f"was killed by signal {-code}"
 
 
 def record_death(

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from types import FrameType
 
 from broker import processes
-from broker.monitoring.crash_reports import how_it_ended
 from config.logs import mask
 from config.run import Run
 
@@ -174,7 +173,7 @@ def _why(codes: Sequence[int], dead: Sequence[int], words: Mapping[int, str]) ->
     if not causes and (has_verdict or not suspects):
         return None
     first = min(causes or suspects, key=lambda rank: (codes[rank] > 0, rank))
-    why = f"rank {first} {how_it_ended(codes[first])}"
+    why = f"rank {first} {processes.how_it_ended(codes[first])}"
     return Ended(
         why=f"{why}: {words[first]}" if first in words else why,
         by_signal=codes[first] < 0,

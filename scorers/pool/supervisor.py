@@ -24,7 +24,7 @@ from typing import IO
 
 from broker import processes
 from broker.joining import Joined, let_the_learner_go_first, state_of
-from broker.monitoring.crash_reports import LAST_LINES, how_it_ended, record_death
+from broker.monitoring.crash_reports import LAST_LINES, record_death
 from broker.restarts import RestartPolicy, Restarts
 from scorers.pool.first_worker import FirstWorker
 
@@ -164,7 +164,7 @@ class PoolSupervisor:
                     self._joined.keys,
                     host=socket.gethostname(),
                     pid=pid,
-                    how=how_it_ended(code),
+                    how=processes.how_it_ended(code),
                     last_lines=part.echo.last_lines(),
                 )
             log.warning("child_ended part=%s code=%d failures=%d", part.name, code, part.restarts.failures)

@@ -126,3 +126,17 @@ def test_a_signal_to_a_fork_is_not_counted_as_its_parents() -> None:
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), stop.wait(0.2))"
     )
     assert run_python(program).communicate(timeout=10)[0].split() == ["-15", "False"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with code 0"),
+        (1, "ended with code 1"),
+        (-9, "was killed by SIGKILL"),
+        (-11, "was killed by SIGSEGV"),
+        (-40, "was killed by signal 40"),
+    ],
+)
+def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
+    assert processes.how_it_ended(code) == words

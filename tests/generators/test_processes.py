@@ -17,8 +17,8 @@ import pytest
 from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, Keys
-from broker.monitoring.crash_reports import how_it_ended, record_death
-from broker.processes import spawn, stop
+from broker.monitoring.crash_reports import record_death
+from broker.processes import how_it_ended, spawn, stop
 from broker.protocol.consumer import Consumer
 from config.loading import to_yaml
 from tests.support.generator_floor import Floor, FloorEngine, make_run

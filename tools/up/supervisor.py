@@ -25,7 +25,6 @@ from typing import IO
 
 from broker import processes
 from broker.errors import RunFailed
-from broker.monitoring.crash_reports import how_it_ended
 from broker.restarts import RestartPolicy, Restarts
 from tools.run_view.log_tail import MOST_BYTES, LogTail
 from tools.up.disk_watch import WORDS, without_room
@@ -369,4 +368,6 @@ def _was_killed(code: int) -> bool:
 
 
 def _words(code: int) -> str:
-    return how_it_ended(code) + (" (by the kernel, if memory ran out)" if code == -signal.SIGKILL else "")
+    return processes.how_it_ended(code) + (
+        " (by the kernel, if memory ran out)" if code == -signal.SIGKILL else ""
+    )

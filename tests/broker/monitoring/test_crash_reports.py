@@ -11,25 +11,11 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import DeadLetter
-from broker.monitoring.crash_reports import Death, bury_exhausted, deaths_of, how_it_ended, record_death
+from broker.monitoring.crash_reports import Death, bury_exhausted, deaths_of, record_death
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import Entry
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (0, "ended with code 0"),
-        (1, "ended with code 1"),
-        (-9, "was killed by SIGKILL"),
-        (-11, "was killed by SIGSEGV"),
-        (-40, "was killed by signal 40"),
-    ],
-)
-def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
-    assert how_it_ended(code) == words
 
 
 def test_a_death_is_known_by_the_workers_name_for_a_day(link: RedisLink, keys: Keys) -> None:
