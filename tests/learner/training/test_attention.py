@@ -363,6 +363,29 @@ def test_torchs_own_kernel_takes_what_it_is_given_forward_and_backward() -> None
     assert [gradient.shape for gradient in gradients] == [(42, 14, 64), (42, 2, 64), (42, 2, 64)]
 
 
+def test_a_torch_whose_kernel_knows_no_shared_heads_gets_the_keys_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def older(
+        query: Tensor, key: Tensor, value: Tensor, *_: Any, scale: float | None, window_size: Any
+    ) -> Tensor:
+        assert key.shape == value.shape == query.shape
+        return key
+
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", older)
+    key_TGE = torch.arange(6.0).view(3, 2, 1)
+    keys_THE = torch_kernel(
+        torch.empty(3, 4, 1),
+        key_TGE,
+        key_TGE,
+        bounds_B=torch.tensor([0, 3]),
+        longest=3,
+        scale=None,
+        window=(-1, 0),
+    )
+    assert keys_THE[0, :, 0].tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
 def test_a_micro_batch_knows_the_bounds_of_its_sequences() -> None:
     batch: Batch = make_batch(0, SMALL)
     parts: list[MicroBatch] = on_device(batch, CPU)
