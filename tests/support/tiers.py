@@ -122,6 +122,7 @@ PROOFS = {
     "test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not": "prove-suite",
     "tests/benchmarks/test_weight_delta.py::"
     "test_deltas_of_a_small_model_arrive_bit_for_bit_near_their_entropy_and_by_redis": "prove-suite",
+    "tests/benchmarks/test_gpu_proof.py::test_the_whole_cpu_form_passes": "prove-suite",
     "tests/benchmarks/test_kills.py::test_two_kills_of_each_role_lose_nothing_and_double_nothing": "prove-suite",
     "tests/e2e/test_chaos_command.py::"
     "test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean": "prove-suite",

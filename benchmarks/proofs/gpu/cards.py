@@ -1,0 +1,71 @@
+"""What a card can compute, and what a step of training costs: the two sides of the MFU.
+
+In: a card's name as torch has it; a model's shape and the lengths of its sequences. Out: floating-point operations a
+second, and of a step. Used by the step `rates` of `make prove-gpu`. A card that is not in the table has no MFU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchmarks.proofs.gpu.made_up import Shape
+
+TERA = 1e12
+
+
+class Peak(NamedTuple):
+    """What a card's maker says of dense products in bfloat16 with sums in float32."""
+
+    name: str  # part of the card's name; the first row that fits counts
+    tera: float  # 10^12 operations a second, without sparsity
+    source: str
+
+
+# The data sheets' numbers "with sparsity" are halved.
+PEAKS = (
+    Peak("B200", 2250.0, "NVIDIA HGX B200 data sheet: 36,000 with sparsity for eight"),
+    Peak("H100 NVL", 835.5, "NVIDIA H100 data sheet: 1,671 with sparsity"),
+    Peak("H100 PCIe", 756.5, "NVIDIA H100 data sheet: 1,513 with sparsity"),
+    Peak("H100", 989.5, "NVIDIA H100 data sheet, SXM: 1,979 with sparsity"),
+    Peak("H200 NVL", 835.5, "NVIDIA H200 data sheet: 1,671 with sparsity"),
+    Peak("H200", 989.5, "NVIDIA H200 data sheet, SXM: 1,979 with sparsity"),
+    Peak("GH200", 989.5, "NVIDIA GH200 data sheet: 1,979 with sparsity"),
+    Peak("A100", 312.0, "NVIDIA A100 data sheet"),
+    Peak("A40", 149.7, "NVIDIA A40 data sheet"),
+    Peak("A10", 125.0, "NVIDIA A10 data sheet"),
+    Peak("L40S", 362.05, "NVIDIA L40S data sheet"),
+    Peak("L4", 121.0, "NVIDIA L4 data sheet: 242 with sparsity"),
+    Peak("RTX 4090", 165.2, "NVIDIA Ada architecture white paper, sums in FP32"),
+    Peak("RTX 3090", 71.0, "NVIDIA GA102 architecture white paper, sums in FP32"),
+)
+OTHERS = ("Laptop", "MIG", "4090 D")  # cards of a name in the table that compute less
+
+
+def peak_of(card: str) -> Peak | None:
+    """Return the row of a card, by its name as `torch.cuda.get_device_name` has it; None where it has none."""
+    words = f" {card} ".replace("-", " ")
+    if any(f" {other} " in words for other in OTHERS):
+        return None
+    return next((peak for peak in PEAKS if f" {peak.name} " in words), None)
+
+
+def step_operations(shape: Shape, lengths: Sequence[int], trained_tokens: int) -> float:
+    """Return the floating-point operations that a step has to make, forward and backward.
+
+    6 for each weight of the layers' matrices and token, 6 for each weight of the head and trained token, and in each
+    layer 6 x length^2 x width of all heads for a sequence: two products, of which the causal mask leaves half. What
+    gradient checkpointing and the head's chunks compute again is not counted, nor is anything but products.
+
+    Args:
+        shape: of the model.
+        lengths: tokens of each sequence, prompts included.
+        trained_tokens: whose logits are computed.
+    Source: the MFU of PaLM, arXiv:2204.02311, appendix B, with the causal half of attention, and the head counted by
+        the tokens that it sees.
+    """
+    layers = 6.0 * shape.layer_parameters * sum(lengths)
+    head = 6.0 * shape.vocabulary * shape.hidden * trained_tokens
+    width = shape.heads * shape.head_width
+    attention = 6.0 * shape.layers * width * sum(length**2 for length in lengths)
+    return layers + head + attention

@@ -1,0 +1,274 @@
+"""The steps of `make prove-gpu` about the vLLM engine: does it agree with the learner, and how long is an update?
+
+In: a model with random weights, of Qwen2.5-0.5B's shape on a GPU. Out: how far the engine's log-probabilities are from
+the learner's, token by token, each under the version that its span names, while new weights come in flight; the same
+as the learner measures it in a step, with and without a float32 head; seconds of updates. The engine is the generators'
+own, with its own processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, TINY, Shape, batch_of, write_model, write_weights
+from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
+from benchmarks.rigs.groups import demo_run, prompt, scored
+from broker.messages import Completion, Prompt, SampledGroup
+from config.generators import VllmEngineConfig
+from config.run import Run
+from generators.engines.vllm.engine import VllmEngine
+from learner.training.attention import choose_attention
+from learner.training.backend import MISMATCH_KL, MISMATCH_MAX
+from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.logprobs import LogprobModel
+from learner.training.model_files import load_model
+
+# Nats between the engine's log-probability of a token and the learner's: the mean, and the largest.
+MEAN = {"float32": 1e-4, "bfloat16": 0.05}
+LARGEST = {"float32": 1e-3, "bfloat16": 0.5}
+TELLING = 10.0  # times as far the wrong version has to be, or the comparison shows nothing
+IN_FLIGHT_S = 0.5  # before new weights come
+CROSSED = 0.5  # of the completions in flight, that both versions sampled
+UPDATES = 5
+
+Group = tuple[Completion, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What is sampled, and of which model."""
+
+    shape: Shape
+    dtype: Literal["float32", "bfloat16"]
+    prompt_tokens: int
+    max_tokens: int
+    groups: int
+    completions: int  # of a group
+
+
+IN_FLIGHT: dict[Device, Size] = {
+    "cuda": Size(
+        shape=QWEN_0_5B, dtype="bfloat16", prompt_tokens=64, max_tokens=512, groups=4, completions=4
+    ),
+    "cpu": Size(shape=TINY, dtype="float32", prompt_tokens=64, max_tokens=300, groups=4, completions=4),
+}
+MISMATCH: dict[Device, Size] = {
+    "cuda": Size(
+        shape=QWEN_0_5B, dtype="bfloat16", prompt_tokens=64, max_tokens=256, groups=8, completions=8
+    ),
+    "cpu": Size(shape=TINY, dtype="bfloat16", prompt_tokens=64, max_tokens=64, groups=4, completions=4),
+}
+
+
+def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
+    """Sample, load new weights in flight, sample again; compare every token with the learner's log-probability.
+
+    Raises:
+        Missed: too far from the version that a span names, or nothing was in flight.
+    """
+    size = IN_FLIGHT[place.device]
+    run = _run(place, size, enforce_eager=enforce_eager)
+    own = Path(run.model.path) / "model.safetensors"
+    files = {1: own, 2: write_weights(place.folder / "2.safetensors", size.shape, dtype=size.dtype, seed=2)}
+    fresh, *asked = _prompts(size, size.groups + 1)
+    began = time.monotonic()
+    with asyncio.Runner() as loop:
+        engine = _engine(run)
+        loop.run(engine.start())
+        started_s = time.monotonic() - began
+        try:
+            before, groups, after = loop.run(_in_flight(engine, files, fresh, asked))
+        finally:
+            loop.run(engine.close())
+    crossed = fmean(
+        [completion.policy_spans[0].version, completion.policy_spans[-1].version] == [1, 2]
+        for group in groups
+        for completion in group
+    )
+    if crossed < CROSSED:
+        raise Missed(
+            f"{crossed:.0%} of the completions were sampled by both versions, at least {CROSSED:.0%}"
+        )
+    right, wrong = _distances(run, files, [fresh, fresh, *asked], [before, after, *groups], place.device)
+    if {span.version for completion in after for span in completion.policy_spans} != {2}:
+        raise Missed("what was asked after the update was not sampled by the new version alone")
+    mean, largest, other = float(right.mean()), float(right.max()), float(wrong.mean())
+    if not (mean <= MEAN[size.dtype] and largest <= LARGEST[size.dtype] and other >= TELLING * mean):
+        raise Missed(
+            f"engine and learner are {mean:.1e} nats apart, at most {largest:.1e}, and {other:.1e} under the wrong "
+            f"version; allowed are {MEAN[size.dtype]} and {LARGEST[size.dtype]}"
+        )
+    return Found(
+        text=f"{size.shape.name} in {size.dtype}, {len(right):,} tokens: engine and learner {mean:.1e} nats apart, at "
+        f"most {largest:.1e} ({other:.1e} under the wrong version); {crossed:.0%} of the completions in flight were "
+        f"sampled by both versions; started in {started_s:.0f} s",
+        facts={"mean": mean, "largest": largest, "wrong": other, "crossed": crossed, "start_s": started_s},
+    )
+
+
+def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) -> Found:
+    """Time updates of the engine, then have the learner measure the mismatch on what the engine sampled.
+
+    Raises:
+        Missed: the mismatch is one that a run would warn of.
+    """
+    size = MISMATCH[place.device]
+    run = _run(place, size, enforce_eager=place.device == "cpu", head_dtype=head_dtype)
+    other = write_weights(place.folder / "other.safetensors", size.shape, dtype=size.dtype, seed=2)
+    own = Path(run.model.path) / "model.safetensors"
+    asked = _prompts(size, size.groups)
+    with asyncio.Runner() as loop:
+        engine = _engine(run)
+        loop.run(engine.start())
+        try:
+            updates_s = [
+                _timed(
+                    lambda number=number: loop.run(engine.load_weights(other if number % 2 else own, number))
+                )
+                for number in range(2 * UPDATES + 1)
+            ][1:]
+            groups = loop.run(_together(engine, asked))
+        finally:
+            loop.run(engine.close())
+    version = engine.version
+    rollouts = [
+        SampledGroup(prompt=each, completions=group, generator="generator-0", seconds=1.0)
+        for each, group in zip(asked, groups, strict=True)
+    ]
+    policy = DeepSpeedBackend(run, rank=0, world_size=1)
+    saved_s = _timed(lambda: policy.save_weights(place.folder / "saved.safetensors"))
+    metrics = policy.step(batch_of(run, [scored(rollout) for rollout in rollouts], version=version))
+    policy.close()
+    kl, largest = metrics[MISMATCH_KL], metrics[MISMATCH_MAX]
+    update_s = median(updates_s)
+    if not kl <= run.learner.mismatch.warn_above:
+        raise Missed(f"mismatch_kl {kl:.1e}, and a run warns at {run.learner.mismatch.warn_above}")
+    return Found(
+        text=f"{size.shape.name} in {size.dtype}, random weights, {metrics['tokens']:,.0f} tokens: mismatch_kl "
+        f"{kl:.1e}, largest {largest:.1e} nats; an update of the idle engine {update_s:.2f} s (median of "
+        f"{len(updates_s)}), the learner writes the weights in {saved_s:.2f} s",
+        facts={"mismatch_kl": kl, "mismatch_max": largest, "update_s": update_s, "save_s": saved_s},
+    )
+
+
+async def _in_flight(
+    engine: VllmEngine, files: dict[int, Path], fresh: Prompt, asked: Sequence[Prompt]
+) -> tuple[Group, list[Group], Group]:
+    """Return what version 1 sampled, what both did while version 2 came, and what was sampled after that."""
+    await engine.load_weights(files[1], 1)
+    before = await engine.sample(fresh)  # compiles what is compiled at the first token, and fills the cache
+    tasks = [asyncio.create_task(engine.sample(each)) for each in asked]
+    await asyncio.sleep(IN_FLIGHT_S)
+    await engine.load_weights(files[2], 2)
+    return before, await asyncio.gather(*tasks), await engine.sample(fresh)
+
+
+async def _together(engine: VllmEngine, asked: Sequence[Prompt]) -> list[Group]:
+    return await asyncio.gather(*(engine.sample(each) for each in asked))
+
+
+def _distances(
+    run: Run, files: dict[int, Path], prompts: Sequence[Prompt], groups: Sequence[Group], device: Device
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return for every sampled token how far it is, in nats, from the version of its span, and from the other one."""
+    of_version = {version: _learner(run, file, device) for version, file in files.items()}
+    right: list[NDArray[np.float32]] = []
+    wrong: list[NDArray[np.float32]] = []
+    for asked, group in zip(prompts, groups, strict=True):
+        for completion in group:
+            apart = {
+                version: np.abs(_logprobs(model, asked, completion, device) - completion.logprobs)
+                for version, model in of_version.items()
+            }
+            for span in completion.policy_spans:
+                tokens = slice(span.first, span.first + span.count)
+                for version, distances in apart.items():
+                    (right if version == span.version else wrong).append(distances[tokens])
+    return np.concatenate(right), np.concatenate(wrong)
+
+
+def _learner(run: Run, file: Path, device: Device) -> LogprobModel:
+    """Build the learner's model with the weights of a file."""
+    on = torch.device(device)
+    attention = choose_attention("auto", device=on, dtype=getattr(torch, run.model.dtype)).name
+    loaded = load_model(run.model, attention=attention, gradient_checkpointing=False)
+    if unexpected := loaded.load_state_dict(load_file(file), strict=False).unexpected_keys:
+        raise Missed(f"{file} has tensors that the learner's model has not: {unexpected}")
+    model = LogprobModel(loaded, temperature=run.sampling.temperature, head_dtype=run.model.head_dtype)
+    return model.to(on)
+
+
+@torch.no_grad()
+def _logprobs(
+    model: LogprobModel, asked: Prompt, completion: Completion, device: Device
+) -> NDArray[np.float32]:
+    """Return the learner's log-probability of each token of a completion, nats."""
+    ids = torch.tensor([*asked.token_ids.tolist(), *completion.token_ids.tolist()], device=device)
+    places = torch.arange(len(asked.token_ids), len(ids), device=device)
+    logprobs_T, _ = model(
+        ids,
+        torch.arange(len(ids), device=device),
+        places,
+        grid=(1, len(ids)),
+        bounds_B=torch.tensor([0, len(ids)], dtype=torch.int32, device=device),
+    )
+    found: NDArray[np.float32] = logprobs_T[places].cpu().numpy()
+    return found
+
+
+def _prompts(size: Size, count: int) -> list[Prompt]:
+    random = np.random.default_rng(0)
+    return [
+        replace(
+            prompt(str(number), n=size.completions),
+            token_ids=random.integers(0, size.shape.vocabulary, size.prompt_tokens, dtype=np.int32),
+            max_tokens=size.max_tokens,
+        )
+        for number in range(count)
+    ]
+
+
+def _run(place: Place, size: Size, *, enforce_eager: bool, head_dtype: str = "float32") -> Run:
+    """Return a run of a random model on this device, written below the step's folder."""
+    model = write_model(place.folder / "model", size.shape, dtype=size.dtype, seed=1)
+    engine: dict[str, Any] = {"type": "vllm", "enforce_eager": enforce_eager, "max_num_seqs": 64}
+    on_gpu = place.device == "cuda"
+    engine |= {"gpu_memory_utilization": 0.35} if on_gpu else {"kv_cache_mb": 256}
+    return demo_run(
+        place.folder,
+        model={"path": str(model), "dtype": size.dtype, "head_dtype": head_dtype},
+        data={"max_prompt_tokens": size.prompt_tokens},
+        sampling={"max_tokens": size.max_tokens, "group_size": size.completions},
+        generators={"engine": engine},
+        learner={
+            "device": place.device,
+            "filters": {"truncated": "keep"},  # random models seldom stop
+            "gradient_checkpointing": on_gpu,
+            "tokens_per_micro_batch": 8192 if on_gpu else 2048,
+        },
+    )
+
+
+def _engine(run: Run) -> VllmEngine:
+    config = run.generators.engine
+    if not isinstance(config, VllmEngineConfig):
+        raise TypeError(f"this step is about vLLM, not {config.type}")
+    return VllmEngine(run, config)
+
+
+def _timed(act: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began

@@ -1,0 +1,162 @@
+"""The step `rates` of `make prove-gpu`: the learner's tokens a second, MFU, and memory beside doctor's estimate.
+
+In: a model with random weights, as large as the card has room for, and groups of answers of 64 to 1,024 tokens. Out:
+the median of some optimizer steps, with the head's logits in chunks of 2^26 and of 2^28 numbers; the memory that stays
+between two steps and the largest, beside what `millrace doctor` would say. MFU is the operations of
+`cards.step_operations` over seconds and the maker's peak in dense bfloat16.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.proofs.gpu.cards import TERA, peak_of, step_operations
+from benchmarks.proofs.gpu.made_up import (
+    QWEN_0_5B,
+    QWEN_1_5B,
+    TINY,
+    Shape,
+    batch_of,
+    random_groups,
+    write_model,
+)
+from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
+from benchmarks.rigs.groups import demo_run
+from config.run import Run
+from learner.training.batch import Batch
+from learner.training.deepspeed import DeepSpeedBackend
+from learner.training.logprobs import LOGITS_AT_ONCE
+from tools.doctor.needs import size_of, training_bytes
+
+STEPS = 3  # that count; one before them does not
+CHUNKS = (
+    LOGITS_AT_ONCE,
+    4 * LOGITS_AT_ONCE,
+)  # numbers of a chunk of logits: 2^26 and 2^28, which takes 1 GiB
+OVER = 1.1  # times doctor's estimate may be what stays in memory between two steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What is trained.
+
+    Args:
+        least_bytes: memory of a card that has room for it.
+        shape: of the model.
+        longest: tokens of an answer.
+        groups: of a step, eight answers each.
+        micro_batch: tokens.
+    """
+
+    least_bytes: float
+    shape: Shape
+    longest: int
+    groups: int
+    micro_batch: int
+
+
+# The largest that fits is taken: 22 bytes a parameter, and room for activations.
+SIZES = (
+    Size(least_bytes=60e9, shape=QWEN_1_5B, longest=1024, groups=32, micro_batch=16_384),
+    Size(least_bytes=20e9, shape=QWEN_0_5B, longest=1024, groups=16, micro_batch=8192),
+    Size(least_bytes=14e9, shape=QWEN_0_5B, longest=512, groups=8, micro_batch=2048),
+    Size(least_bytes=0, shape=TINY, longest=64, groups=8, micro_batch=2048),
+)
+
+
+def measures_the_learner(place: Place) -> Found:
+    """Train steps on made-up groups, and measure. Raises Missed where the estimate is too low, or a number is none."""
+    on_gpu = place.device == "cuda"
+    memory = torch.cuda.get_device_properties(0).total_memory if on_gpu else 0
+    size = size_for(memory)
+    before = _host_bytes()
+    run = _run(place, size, on_gpu=on_gpu)
+    estimate_size = size_of(run.model)
+    if estimate_size is None:
+        raise Missed(f"doctor does not know the size of {run.model.path}")
+    batch, lengths = _batch(run, size)
+    policy = DeepSpeedBackend(run, rank=0, world_size=1)
+    rates, facts, peaks = [], {}, []
+    operations = step_operations(size.shape, lengths, batch.num_tokens)
+    card = peak_of(torch.cuda.get_device_name(0)) if on_gpu else None
+    for chunk in CHUNKS:
+        seconds, rest, peak = _steps(policy, batch, chunk, on_gpu=on_gpu)
+        peaks.append(peak)
+        mfu = f", MFU {operations / seconds / (card.tera * TERA):.1%}" if card else ""
+        rates.append(f"chunks of {chunk // 2**20} Mi: {sum(lengths) / seconds:,.0f} tokens/s{mfu}")
+        facts[str(chunk)] = {"seconds": seconds, "tokens_per_s": sum(lengths) / seconds, "peak_bytes": peak}
+    policy.close()
+    estimate = training_bytes(run, estimate_size)
+    if on_gpu and rest > OVER * estimate:
+        raise Missed(f"{rest / 1e9:.2f} GB stay in memory between steps, doctor says {estimate / 1e9:.2f} GB")
+    used = (
+        f"{rest / 1e9:.2f} GB between steps, at most {', '.join(f'{peak / 1e9:.2f}' for peak in peaks)} GB of "
+        f"{memory / 1e9:.0f}"
+        if on_gpu
+        else f"the process grew by {(_host_bytes() - before) / 1e9:.2f} GB, libraries included"
+    )
+    relative = f"peak {card.tera:g} TFLOPS ({card.source}); " if card else ""
+    none = "" if card else "MFU: no peak is known of this device; "
+    return Found(
+        text=f"{size.shape.name}, {len(lengths)} sequences, {sum(lengths):,} tokens a step: {'; '.join(rates)}; "
+        f"{relative}{none}memory: {used}, doctor's estimate without activations {estimate / 1e9:.3g} GB",
+        facts=facts | {"operations": operations, "estimate_bytes": estimate, "rest_bytes": rest},
+    )
+
+
+def size_for(memory_bytes: float) -> Size:
+    """Return the largest size that a card has room for; the smallest on a CPU, which counts as 0 bytes."""
+    return next(size for size in SIZES if memory_bytes >= size.least_bytes)
+
+
+def _steps(policy: DeepSpeedBackend, batch: Batch, chunk: int, *, on_gpu: bool) -> tuple[float, int, int]:
+    """Return a step's median seconds, the bytes that stay in the card's memory between steps, and the most of them."""
+    head: Any = policy._wrapped.model.get_output_embeddings()  # noqa: SLF001 - no setting, and this asks whether it should be one
+    head.tokens_at_once = max(1, chunk // head.weight.shape[0])
+    policy.step(batch)
+    gc.collect()
+    rest = torch.cuda.memory_allocated() if on_gpu else 0
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    seconds = [policy.step(batch)["seconds"] for _ in range(STEPS)]
+    return median(seconds), rest, torch.cuda.max_memory_allocated() if on_gpu else 0
+
+
+def _batch(run: Run, size: Size) -> tuple[Batch, Sequence[int]]:
+    random = np.random.default_rng(0)
+    lengths = random.integers(min(64, size.longest), size.longest + 1, (size.groups, 8)).tolist()
+    groups = random_groups(size.shape, lengths, seed=0)
+    sequences = [
+        len(group.rollout.prompt.token_ids) + len(completion.token_ids)
+        for group in groups
+        for completion in group.rollout.completions
+    ]
+    return batch_of(run, groups, version=0), sequences
+
+
+def _run(place: Place, size: Size, *, on_gpu: bool) -> Run:
+    dtype = "bfloat16" if on_gpu else "float32"
+    model = write_model(place.folder / "model", size.shape, dtype=dtype)
+    return demo_run(
+        place.folder,
+        model={"path": str(model), "dtype": dtype},
+        learner={
+            "device": place.device,
+            "gradient_checkpointing": True,
+            "tokens_per_micro_batch": size.micro_batch,
+            "zero": {"stage": 1},
+        },
+    )
+
+
+def _host_bytes() -> int:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -1,0 +1,286 @@
+"""The command of `make prove-gpu`: its verdicts, deadlines and table, its arithmetic, and one step in its CPU form."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.proofs.gpu import __main__ as command
+from benchmarks.proofs.gpu.cards import peak_of, step_operations
+from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
+from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
+from benchmarks.proofs.gpu.plan import BY_NAME, MINUTES, STEPS, Step
+from benchmarks.proofs.gpu.rates import size_for
+from benchmarks.proofs.gpu.step import outcome_of
+from tests.support.paths import ROOT
+from tests.support.reference_attention import use_on_cpu
+
+HERE = "tests.support.gpu_steps"
+MACHINE = Outcome(
+    step="machine",
+    verdict=Verdict.PASS,
+    text="a card",
+    facts={"cuda": True, "card": "NVIDIA H100 PCIe", "torch": "2.11", "redis": "7"},
+)
+
+
+def passed(step: str) -> Outcome:
+    return Outcome(step=step, verdict=Verdict.PASS, text="1 of 1", seconds=2.0)
+
+
+def test_all_steps_together_end_within_forty_minutes_on_one_card_whatever_hangs() -> None:
+    assert sum(step.cuda_s for step in STEPS) <= 60 * MINUTES
+
+
+def test_every_step_names_a_function_that_is_there_and_a_limit_or_a_reason_on_a_cpu() -> None:
+    for step in STEPS:
+        module, _, function = step.function.partition(":")
+        text = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+        assert f"def {function}(" in text
+        assert bool(step.no_cpu_form) or step.cpu_s > 0
+
+
+def passes(place: Place, *, number: int) -> Found:
+    return Found(text=f"{number} tokens", facts={"number": number, "device": place.device})
+
+
+def misses(place: Place) -> Found:
+    raise Missed("0.5 apart, at most 0.1")
+
+
+def skips(place: Place) -> Found:
+    raise Skipped("no second card")
+
+
+def breaks(place: Place) -> Found:
+    raise RuntimeError("CUDA error:\n  out of memory")
+
+
+def lacks(place: Place) -> Found:
+    raise ModuleNotFoundError("No module named 'deepspeed'")
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (misses, "FAIL x (0 s): 0.5 apart, at most 0.1"),
+        (skips, "SKIP x (0 s): no second card"),
+        (breaks, "FAIL x (0 s): RuntimeError: CUDA error: out of memory"),
+        (lacks, "FAIL x (0 s): can't import what it needs: No module named 'deepspeed'"),
+    ],
+)
+def test_whatever_a_step_raises_is_its_outcome(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: Callable[[Place], Found], line: str
+) -> None:
+    monkeypatch.setattr("tests.support.gpu_steps.chosen", function)
+    assert outcome_of("x", f"{HERE}:chosen", {}, device="cpu", shared=tmp_path).line == line
+
+
+def test_a_step_that_passes_leaves_its_text_and_its_facts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tests.support.gpu_steps.chosen", passes)
+    outcome = outcome_of("x", f"{HERE}:chosen", {"number": 7}, device="cpu", shared=tmp_path)
+    outcome.write(tmp_path / "x.json")
+    assert read_outcome(tmp_path / "x.json") == outcome
+    assert (outcome.verdict, outcome.text, outcome.facts) == (
+        Verdict.PASS,
+        "7 tokens",
+        {"number": 7, "device": "cpu"},
+    )
+
+
+def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
+    outcome = outcome_of("x", "tests.support.no_such_module:run", {}, device="cpu", shared=tmp_path)
+    assert outcome.line == (
+        "FAIL x (0 s): can't import what it needs: No module named 'tests.support.no_such_module'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import time; print('begun', flush=True); time.sleep(60)", "not at its end within 2 s"),
+        ("import os; print('begun', flush=True); os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
+        ("import sys; print('begun'); sys.exit(3)", "ended with code 3"),
+    ],
+)
+def test_a_step_that_hangs_or_dies_fails_with_the_reason_and_the_end_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, said: str
+) -> None:
+    (tmp_path / "dying_step.py").write_text(program, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(command, "STEP_MODULE", "dying_step")
+    step = Step(name="dying", what="", function="", cuda_s=1.5, cpu_s=1.5)
+    began = time.monotonic()
+    outcome = command.play(step, "cpu", tmp_path, began + 100)
+    assert outcome.verdict is Verdict.FAIL
+    assert said in outcome.text
+    assert outcome.text.endswith("ends: begun")
+    assert time.monotonic() - began < 20
+
+
+def test_a_step_for_which_no_time_is_left_is_not_begun(tmp_path: Path) -> None:
+    outcome = command.play(BY_NAME["demo"], "cpu", tmp_path, time.monotonic() + 1)
+    assert outcome.line == "FAIL demo (0 s): no time was left for it: --minutes"
+
+
+def test_what_has_passed_is_not_run_again_but_for_another_commit_or_torch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played: list[str] = []
+
+    def play(step: Step, _device: str, out: Path, _deadline: float) -> Outcome:
+        played.append(step.name)
+        outcome = (
+            passed(step.name) if step.name != "demo" else Outcome(step="demo", verdict=Verdict.FAIL, text="")
+        )
+        outcome.write(out / f"{step.name}.json")
+        return outcome
+
+    monkeypatch.setattr(command, "play", play)
+
+    def start(name: str, *, commit: str = "c0ffee", torch: str = "2.13") -> None:
+        machine = Outcome(step="machine", verdict=Verdict.PASS, text="", facts={"torch": torch})
+        command.fulfil(BY_NAME[name], machine, "cuda", tmp_path, 0.0, commit=commit)
+
+    for name in ("varlen", "varlen", "demo", "demo"):
+        start(name)
+    assert played == ["varlen", "demo", "demo"]
+    start("varlen", commit="beef")
+    start("varlen", commit="beef", torch="2.14")
+    assert played[3:] == ["varlen", "varlen"]
+
+
+def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
+    outcomes = [passed(name) for name in BY_NAME]
+    lines = command.as_table(outcomes, "cpu")
+    assert lines[2] == "| machine | PASS | 2 | 1 of 1 |"
+    assert f"**Proven**: {len(STEPS)} passed, 0 failed, 0 skipped, of {len(STEPS)} steps." in lines
+    assert lines[-1] == command.CPU_REMARK
+    assert command.CPU_REMARK not in command.as_table(outcomes, "cuda")
+    assert command.heading(MACHINE, "cpu")[0].startswith("## The GPU's proofs in their CPU form, ")
+    assert command.heading(MACHINE, "cuda")[0].startswith("## On a GPU, NVIDIA H100 PCIe, ")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([passed("machine")], "**No step of these failed**: 1 passed, 0 failed, 0 skipped"),
+        (
+            [passed("machine"), Outcome(step="demo", verdict=Verdict.FAIL, text="a|b")],
+            "**NOT proven**: 1 passed, 1 failed, 0 skipped",
+        ),
+    ],
+)
+def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) -> None:
+    assert said in "\n".join(command.as_table(outcomes, "cuda"))
+
+
+def test_a_table_has_no_bar_in_a_cell() -> None:
+    assert Outcome(step="x", verdict=Verdict.FAIL, text="a|b").row == "| x | FAIL | 0 | a/b |"
+
+
+@pytest.mark.parametrize(
+    ("card", "tera"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989.5),
+        ("NVIDIA H100 PCIe", 756.5),
+        ("NVIDIA H100 NVL", 835.5),
+        ("NVIDIA H200", 989.5),
+        ("NVIDIA A100-SXM4-80GB", 312.0),
+        ("NVIDIA L4", 121.0),
+        ("NVIDIA L40S", 362.05),
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA A1000", None),
+    ],
+)
+def test_a_card_has_the_peak_of_its_makers_sheet_or_none(card: str, tera: float | None) -> None:
+    peak = peak_of(card)
+    assert (None if peak is None else peak.tera) == tera
+
+
+def test_the_operations_of_a_step_are_those_of_its_products() -> None:
+    # One layer of one head, 2 numbers a token: q, k, v, o have 4 weights each, the MLP 3 x 2 x 4 = 24, together 40.
+    shape = Shape(name="", hidden=2, inner=4, layers=1, heads=1, groups=1, vocabulary=10)
+    assert shape.layer_parameters == 40
+    # 5 tokens x 40 x 6 = 1200; 3 trained x 20 x 6 = 360; (4 + 9) x 2 x 6 = 156.
+    assert step_operations(shape, [2, 3], trained_tokens=3) == 1200 + 360 + 156
+
+
+def test_the_made_up_model_has_the_size_of_the_real_one() -> None:
+    # Qwen2.5-0.5B has 0.36 B parameters without its embedding, says its model card.
+    assert QWEN_0_5B.layer_parameters == pytest.approx(0.36e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("memory", "name"),
+    [
+        (80e9, "Qwen2.5-1.5B's shape"),
+        (24e9, "Qwen2.5-0.5B's shape"),
+        (16e9, "Qwen2.5-0.5B's shape"),
+        (8e9, "a tiny model"),
+        (0, "a tiny model"),
+    ],
+)
+def test_the_model_is_the_largest_that_the_card_has_room_for(memory: float, name: str) -> None:
+    assert size_for(memory).shape.name == name
+
+
+def start(*words: str, timeout_s: float = 200, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.proofs.gpu", *words],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def test_a_machine_without_the_libraries_is_told_so_for_each_step(tmp_path: Path) -> None:
+    for name in ("torch", "redis", "pydantic"):
+        package = tmp_path / "site" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(
+            f"raise ImportError('there is no {name} here')", encoding="utf-8"
+        )
+    found = start("--steps", "varlen", "--out", str(tmp_path / "out"), PYTHONPATH=str(tmp_path / "site"))
+    assert found.returncode == 1
+    lines = [line for line in found.stdout.splitlines() if line.startswith("FAIL")]
+    assert [line.partition(" (")[0] for line in lines] == ["FAIL machine", "FAIL varlen"]
+    assert all("can't import what it needs: there is no " in line for line in lines)
+    assert "Traceback" not in found.stdout + found.stderr
+
+
+def test_attention_agrees_with_its_reference_in_the_cpu_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_on_cpu(monkeypatch)  # and take it away again
+    outcome = outcome_of("varlen", BY_NAME["varlen"].function, {}, device="cpu", shared=tmp_path)
+    assert outcome.verdict is Verdict.PASS, outcome.line
+    assert outcome.facts["model"] < 1e-5
+
+
+def test_without_a_gpu_the_cpu_form_runs_and_what_has_none_is_skipped(tmp_path: Path) -> None:
+    found = start("--cpu", "--steps", "engine-graphs", "--out", str(tmp_path))
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "PASS machine" in found.stdout
+    assert "SKIP engine-graphs (0 s): CUDA graphs are a GPU's" in found.stdout
+    assert "No figure of a GPU" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(1900)
+def test_the_whole_cpu_form_passes(tmp_path: Path) -> None:
+    found = start("--cpu", "--minutes", "30", "--out", str(tmp_path), timeout_s=1850)
+    assert found.returncode == 0, found.stdout
+    assert "**Proven**" in found.stdout
