@@ -1,15 +1,19 @@
 # The verbs of this project; `make` lists them. Each sets up what it needs. No target needs root.
-# Makefile variables:  GPU=1 the GPU environment   FLASH_ATTN=1 flash-attn in it   ENGINE=vllm|hf   SEED=n   ARGS="key=value ..." for `make demo`
+# Makefile variables:  GPU=1 the GPU environment   FLASH_ATTN=1 flash-attn in it   PYTHON=python3.12 the interpreter of the environment
+#                      ENGINE=vllm|hf   SEED=n   ARGS="key=value ..." for `make demo`
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-pages lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
 INSTALLED := .venv/installed-$(FLAVOUR)
 PYTHON_IN_VENV := .venv/bin/python
+# Where PYTHON is of another version than the environment's, scripts/setup.sh makes the environment anew.
+version_of = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+ANOTHER_PYTHON := $(if $(PYTHON),$(if $(filter $(call version_of,$(PYTHON)),$(call version_of,[ -L .venv ] || $(PYTHON_IN_VENV))),,another-python))
 $(if $(FLASH_ATTN),$(if $(filter gpu,$(FLAVOUR)),,$(error FLASH_ATTN=1 goes with GPU=1)))
 PACKAGES := config tasks broker generators scorers learner tools benchmarks
 
@@ -27,8 +31,10 @@ help:            ## this list
 
 setup: $(INSTALLED) $(if $(FLASH_ATTN),.venv/installed-flash-attn)    ## make .venv and install the locked versions into it (GPU=1: vLLM on CUDA; and FLASH_ATTN=1: flash-attn, built with nvcc)
 
-$(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh scripts/libnuma.sh
-	@scripts/setup.sh $(FLAVOUR)
+$(INSTALLED): requirements/$(FLAVOUR).txt pyproject.toml scripts/setup.sh scripts/pip_settings.sh scripts/libnuma.sh $(ANOTHER_PYTHON)
+	@PYTHON="$(PYTHON)" scripts/setup.sh $(FLAVOUR)
+
+another-python:
 
 .venv/installed-flash-attn: $(INSTALLED) scripts/flash_attn.sh
 	@scripts/flash_attn.sh
@@ -101,6 +107,9 @@ prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken 
 
 prove-fleet: $(INSTALLED)      ## the demo over two machines that share nothing but a Redis behind TLS: one generator killed, one joins (CONTAINERS=docker)
 	@$(PYTHON_IN_VENV) -m benchmarks.fleet.proof --engine $(CONTAINERS) --build "$(BUILD)" --write $(ARGS)
+
+prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed
+	@$(or $(PYTHON),$(PYTHON_IN_VENV)) -m benchmarks.proofs.gpu --write $(ARGS)
 
 prove-pages: $(INSTALLED)      ## every command of README and docs/, typed in a fresh clone; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.pages.proof --write $(ARGS)

@@ -18,27 +18,37 @@ die() {
     exit 1
 }
 
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true; }
+
 # The interpreter: $PYTHON, else 3.11, else 3.12.
 find_python() {
     local candidate
     for candidate in ${PYTHON:-python3.11 python3 python3.12}; do
-        case $("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true) in
-            3.11) ;;
-            3.12) say "Python 3.12: the locked versions resolve for it, but the project has not yet been run on it" ;;
+        case $(version_of "$candidate") in
+            3.11 | 3.12) ;;
             *) continue ;;
         esac
         printf '%s\n' "$candidate"
         return
     done
-    die "needs Python 3.11: sudo apt-get install python3.11 python3.11-venv (or: make setup PYTHON=/path/to/python3.11)"
+    if [ -n "${PYTHON:-}" ]; then die "PYTHON=$PYTHON is no Python 3.11 or 3.12"; fi
+    die "needs Python 3.11 or 3.12: sudo apt-get install python3.11 python3.11-venv (or: make setup PYTHON=/path/to/python3.12)"
 }
 
 make_venv() {
-    local python other=cpu
+    local python found other=cpu
     if [ "$flavour" = cpu ]; then other=gpu; fi
     if [ -e ".venv/installed-$other" ]; then
         say "replacing the $other environment in .venv by the $flavour one"
         rm -rf .venv
+    fi
+    found=$(version_of .venv/bin/python)
+    if [ -n "${PYTHON:-}" ]; then
+        python=$(find_python)
+        if [ -n "$found" ] && [ "$found" != "$(version_of "$python")" ]; then
+            say "replacing the environment of Python $found in .venv by one of Python $(version_of "$python")"
+            rm -rf .venv
+        fi
     fi
     if .venv/bin/python -m pip --version >/dev/null 2>&1; then return; fi
     python=$(find_python)

@@ -122,6 +122,41 @@ def test_flash_attn_is_built_with_the_nvcc_of_torchs_cuda_alone(checkout: Path, 
     assert "--no-build-isolation flash-attn==" in call
 
 
+def python_of(version: str, file: Path) -> Path:
+    """Put a program there that says it is a Python of that version, and can do nothing else."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo {version}\n')
+    file.chmod(0o755)
+    return file
+
+
+def test_a_python_that_is_named_is_the_environments_or_a_new_one_is_made(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / ".venv").unlink()
+    own = python_of("3.11", checkout / ".venv" / "bin" / "python")
+    (checkout / ".venv" / "installed-cpu").touch()
+    same, other, older = (
+        python_of(version, tmp_path / f"python{version}") for version in ("3.11", "3.12", "3.10")
+    )
+    assert make(checkout, "setup").returncode == 0
+    assert make(checkout, "setup", f"PYTHON={same}").returncode == 0
+    refused = make(checkout, "setup", f"PYTHON={older}")
+    assert refused.returncode != 0
+    assert f"PYTHON={older} is no Python 3.11 or 3.12" in refused.stderr
+    assert own.exists()
+    done = make(checkout, "setup", f"PYTHON={other}")
+    assert "replacing the environment of Python 3.11 in .venv by one of Python 3.12" in done.stderr
+    assert done.returncode != 0, "the made-up Python makes no environment"
+    assert not own.exists()
+
+
+def test_a_python_that_is_named_runs_the_gpus_proofs_without_an_environment(checkout: Path) -> None:
+    done = make(checkout, "--dry-run", "prove-gpu", "PYTHON=python3")
+    assert done.stdout == "python3 -m benchmarks.proofs.gpu --write \n"
+    assert "scripts/setup.sh" not in done.stdout
+
+
 def test_plain_gpu_setup_installs_all_of_the_lock_but_flash_attn() -> None:
     text = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
     assert "flash" in (ROOT / "requirements" / "gpu.txt").read_text(encoding="utf-8")
