@@ -64,7 +64,7 @@ class Shape:
 
 
 TINY = Shape(
-    name="a tiny model", hidden=64, inner=256, layers=2, heads=4, groups=2, vocabulary=300, spread=0.1
+    name="a tiny model", hidden=64, inner=256, layers=2, heads=2, groups=1, vocabulary=300, spread=0.1
 )
 # The Qwen2.5 family's own sizes, as their config.json has them.
 QWEN_0_5B = Shape(
