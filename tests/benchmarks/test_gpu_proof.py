@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
 from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
 from benchmarks.proofs.gpu.plan import BY_NAME, MINUTES, STEPS, Step
 from benchmarks.proofs.gpu.rates import size_for
+from benchmarks.proofs.gpu.shared_card import GENERATOR, Killer
 from benchmarks.proofs.gpu.step import outcome_of
+from benchmarks.rigs.groups import demo_run
 from tests.support.paths import ROOT
 from tests.support.reference_attention import use_on_cpu
 
@@ -277,6 +280,31 @@ def test_without_a_gpu_the_cpu_form_runs_and_what_has_none_is_skipped(tmp_path: 
     assert "PASS machine" in found.stdout
     assert "SKIP engine-graphs (0 s): CUDA graphs are a GPU's" in found.stdout
     assert "No figure of a GPU" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+class OneGenerator:
+    """A supervisor with one process, which sleeps."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def pids(self) -> dict[str, int]:
+        return {GENERATOR: self.process.pid}
+
+
+def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_path: Path) -> None:
+    run = demo_run(tmp_path)
+    run.folder.mkdir()
+    killer = Killer(run, at_version=3)
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        for version, process in ((2, first), (3, first), (4, second)):
+            (run.folder / "status.json").write_text(f'{{"version": {version}}}', encoding="utf-8")
+            killer.tick(OneGenerator(process))
+            assert (killer.killed_at is None) == (version == 2)
+        assert first.wait(10) == -signal.SIGKILL
+        assert second.poll() is None
+        second.kill()
+    assert killer.killed_at == 3
 
 
 @pytest.mark.timeout(1900)

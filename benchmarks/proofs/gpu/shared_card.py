@@ -13,9 +13,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
 from benchmarks.rigs.groups import demo_run
@@ -40,6 +40,14 @@ STEPS: dict[Device, int] = {"cuda": 60, "cpu": 16}  # more than can be under way
 KILL_AT: dict[Device, int] = {"cuda": 15, "cpu": 3}  # versions of the policy
 
 
+class HasProcesses(Protocol):
+    """The part of a supervisor that a killer needs."""
+
+    def pids(self) -> Mapping[str, int]:
+        """Return the ids of the running processes, by role."""
+        ...
+
+
 class Killer:
     """The company of a run that kills its generator once, and audits the run before its Redis ends.
 
@@ -59,11 +67,12 @@ class Killer:
         self, supervisor: Supervisor, keeper: RedisKeeper, _stop: threading.Event
     ) -> Iterator[Callable[[], None]]:
         """Watch the run while this lasts; what `tools.up.command.perform` takes."""
-        yield lambda: self._tick(supervisor)
+        yield lambda: self.tick(supervisor)
         with contextlib.closing(RedisLink(keeper.url, outage_s=REDIS_S)) as link:
             self.audit = audit(link, Keys(self._run.name), self._run.folder / "journal")
 
-    def _tick(self, supervisor: Supervisor) -> None:
+    def tick(self, supervisor: HasProcesses) -> None:
+        """Kill the generator where the policy has come so far, once."""
         if self.killed_at is not None or (version := read_run(self._run.folder).version) < self._at_version:
             return
         if (pid := supervisor.pids().get(GENERATOR)) is not None:
