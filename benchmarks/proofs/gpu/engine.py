@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -132,12 +132,7 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
         engine = _engine(run)
         loop.run(engine.start())
         try:
-            updates_s = [
-                _timed(
-                    lambda number=number: loop.run(engine.load_weights(other if number % 2 else own, number))
-                )
-                for number in range(2 * UPDATES + 1)
-            ][1:]
+            updates_s = loop.run(_updates(engine, own, other))
             groups = loop.run(_together(engine, asked))
         finally:
             loop.run(engine.close())
@@ -147,7 +142,9 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
         for each, group in zip(asked, groups, strict=True)
     ]
     policy = DeepSpeedBackend(run, rank=0, world_size=1)
-    saved_s = _timed(lambda: policy.save_weights(place.folder / "saved.safetensors"))
+    began = time.monotonic()
+    policy.save_weights(place.folder / "saved.safetensors")
+    saved_s = time.monotonic() - began
     metrics = policy.step(batch_of(run, [scored(rollout) for rollout in rollouts], version=version))
     policy.close()
     kl, largest = metrics[MISMATCH_KL], metrics[MISMATCH_MAX]
@@ -160,6 +157,16 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
         f"{len(updates_s)}), the learner writes the weights in {saved_s:.2f} s",
         facts={"mismatch_kl": kl, "mismatch_max": largest, "update_s": update_s, "save_s": saved_s},
     )
+
+
+async def _updates(engine: VllmEngine, own: Path, other: Path) -> list[float]:
+    """Return the seconds of updates of an idle engine, without the first one; the last one loads `own`."""
+    seconds = []
+    for number in range(2 * UPDATES + 1):
+        began = time.monotonic()
+        await engine.load_weights(other if number % 2 else own, number)
+        seconds.append(time.monotonic() - began)
+    return seconds[1:]
 
 
 async def _in_flight(
@@ -265,10 +272,3 @@ def _engine(run: Run) -> VllmEngine:
     if not isinstance(config, VllmEngineConfig):
         raise TypeError(f"this step is about vLLM, not {config.type}")
     return VllmEngine(run, config)
-
-
-def _timed(act: Callable[[], object]) -> float:
-    """Return the seconds that a call takes."""
-    began = time.monotonic()
-    act()
-    return time.monotonic() - began

@@ -39,7 +39,7 @@ MACHINE = Step(
     what="Python, torch, the card and the libraries",
     function="benchmarks.proofs.gpu.machine:look",
     cuda_s=60,
-    cpu_s=90,
+    cpu_s=120,
 )
 
 _NO_OFFLOAD = "a CPU has no other memory to keep the optimizer in, and the learner offloads nothing there"
@@ -51,7 +51,7 @@ def _zero(name: str, what: str, *, cuda_s: float, no_cpu_form: str = "", **optio
         what=what,
         function="benchmarks.proofs.gpu.training:follows_the_reference",
         cuda_s=cuda_s,
-        cpu_s=120,
+        cpu_s=240,
         options=tuple(options.items()),
         no_cpu_form=no_cpu_form,
     )
@@ -117,7 +117,7 @@ STEPS: tuple[Step, ...] = (
         what="the learner's tokens/s, MFU, and peak memory beside doctor's estimate",
         function="benchmarks.proofs.gpu.rates:measures_the_learner",
         cuda_s=230,
-        cpu_s=90,
+        cpu_s=120,
     ),
     Step(
         name="float32-head",

@@ -24,11 +24,11 @@ STEPS = 2  # before the checkpoint; one more behind it
 LIFE = "benchmarks.proofs.gpu.life"
 # A large epsilon keeps AdamW from making a full step of what is rounding alone.
 OPTIMIZER = {"lr": 1e-2, "eps": 1e-2, "warmup_steps": 2, "grad_clip": 0.5, "weight_decay": 0.1}
-# How near is near: of the gradient's norm, relative; of any weight, which are about 0.1. What bfloat16 leaves of both
-# is as tests/learner/training/test_deepspeed.py has it.
+# How near is near: of the gradient's norm, relative; of any weight, which are about 0.1. On a CPU bfloat16 leaves 0.002
+# and 0.004. Weights that do not move at all are off by MOVED and more.
 NORM = {"float32": 1e-3, "bfloat16": 0.05}
-WEIGHT = {"float32": 1e-4, "bfloat16": 1e-2}
-MOVED = 1e-2  # at least so far the largest change of a weight goes, or nothing was shown
+WEIGHT = {"float32": 1e-4, "bfloat16": 6e-3}
+MOVED = 1e-2
 # Behind a checkpoint: to the bit on a CPU. On a GPU attention adds up in no fixed order, and a weight of bfloat16 may
 # be rounded to its neighbour.
 AGAIN = {"cpu": {"float32": 0.0, "bfloat16": 0.0}, "cuda": {"float32": 1e-5, "bfloat16": 4e-3}}
