@@ -298,7 +298,8 @@ def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_
     killer = Killer(run, at_version=3)
     with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
         for version, process in ((2, first), (3, first), (4, second)):
-            (run.folder / "status.json").write_text(f'{{"version": {version}}}', encoding="utf-8")
+            lines = "".join(f'{{"step": {step}, "reward_mean": 0.5}}\n' for step in range(1, version + 1))
+            (run.folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
             killer.tick(OneGenerator(process))
             assert (killer.killed_at is None) == (version == 2)
         assert first.wait(10) == -signal.SIGKILL

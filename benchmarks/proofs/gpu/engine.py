@@ -38,8 +38,10 @@ from learner.training.model_files import load_model
 MEAN = {"float32": 1e-4, "bfloat16": 0.05}
 LARGEST = {"float32": 1e-3, "bfloat16": 0.5}
 TELLING = 10.0  # times as far the wrong version has to be, or the comparison shows nothing
-IN_FLIGHT_S = 0.5  # before new weights come
-CROSSED = 0.5  # of the completions in flight, that both versions sampled
+IN_FLIGHT_S = 0.3  # before new weights come
+CROSSED = (
+    0.25  # of the completions in flight, that both versions sampled: some stop before, some have not begun
+)
 UPDATES = 5
 
 Group = tuple[Completion, ...]

@@ -73,7 +73,11 @@ class Killer:
 
     def tick(self, supervisor: HasProcesses) -> None:
         """Kill the generator where the policy has come so far, once."""
-        if self.killed_at is not None or (version := read_run(self._run.folder).version) < self._at_version:
+        if self.killed_at is not None:
+            return
+        # By the metrics, which have a line for every step: status.json is written now and then.
+        version = len(read_run(self._run.folder).metrics)
+        if version < self._at_version:
             return
         if (pid := supervisor.pids().get(GENERATOR)) is not None:
             os.kill(pid, signal.SIGKILL)
