@@ -110,7 +110,7 @@ STEPS: tuple[Step, ...] = (
         what="the demo in bfloat16, vLLM and learner on one card, its generator killed in the middle",
         function="benchmarks.proofs.gpu.shared_card:survives_a_kill",
         cuda_s=420,
-        cpu_s=300,
+        cpu_s=480,
     ),
     Step(
         name="rates",
