@@ -76,7 +76,7 @@ def torch_kernel(
     from torch.nn.attention.varlen import varlen_attn
 
     shares: dict[str, Any] = {"enable_gqa": True}
-    if "enable_gqa" not in inspect.signature(varlen_attn).parameters:  # an older torch wants a key for each head
+    if "enable_gqa" not in inspect.signature(varlen_attn).parameters:  # an older torch: a key for each head
         shares, heads = {}, query_THE.shape[1] // key_TGE.shape[1]
         key_TGE, value_TGE = (part.repeat_interleave(heads, dim=1) for part in (key_TGE, value_TGE))
     attended: Tensor = varlen_attn(  # type: ignore[assignment]
