@@ -38,7 +38,7 @@ MACHINE = Step(
     name="machine",
     what="Python, torch, the card and the libraries",
     function="benchmarks.proofs.gpu.machine:look",
-    cuda_s=60,
+    cuda_s=90,  # the first import of torch reads gigabytes
     cpu_s=120,
 )
 
@@ -109,7 +109,7 @@ STEPS: tuple[Step, ...] = (
         name="demo",
         what="the demo in bfloat16, vLLM and learner on one card, its generator killed in the middle",
         function="benchmarks.proofs.gpu.shared_card:survives_a_kill",
-        cuda_s=420,
+        cuda_s=390,
         cpu_s=480,
     ),
     Step(
