@@ -33,14 +33,11 @@ from benchmarks.rigs.groups import demo_run
 from config.run import Run
 from learner.training.batch import Batch
 from learner.training.deepspeed import DeepSpeedBackend
-from learner.training.logprobs import LOGITS_AT_ONCE
+from learner.training.head.chunks import LARGE_CHUNK, SMALL_CHUNK
 from tools.doctor.needs import size_of, training_bytes
 
 STEPS = 3  # that count; one before them does not
-CHUNKS = (
-    LOGITS_AT_ONCE,
-    4 * LOGITS_AT_ONCE,
-)  # numbers of a chunk of logits: 2^26 and 2^28, which takes 1 GiB
+CHUNKS = (SMALL_CHUNK, LARGE_CHUNK)  # entries of a chunk of logits, the larger one takes 1 GiB
 OVER = 1.1  # times doctor's estimate may be what stays in memory between two steps
 
 
