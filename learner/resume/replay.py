@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SCRATCH = f"replay{ASIDE}"  # beside the checkpoints, so that the next save removes what a kill has left
 
 Report = Callable[[Mapping[str, Any], Sequence[ScoredGroup], Batch, Mapping[str, float]], None]
 
@@ -78,7 +77,7 @@ def catch_up(
     """
     records = steps_from(ledger, version)
     recorded = IncarnationSettings(run, ledger)
-    scratch = run.folder / "checkpoints" / SCRATCH
+    scratch = run.folder / "checkpoints" / f"replay-{ledger.fence:06d}{ASIDE}"  # of this incarnation alone
     compared, started = _to_compare(records, ledger), time.monotonic()
     _warn_of_smaller_micro_batches(
         run.learner.tokens_per_micro_batch, [(record, recorded.of(record)) for record in records]

@@ -30,7 +30,8 @@ class Publisher:
     """Puts versions by a transport, and announces them.
 
     Args:
-        check_fence: raises Fenced where a newer learner has the run; asked before each announcement.
+        check_fence: raises Fenced where a newer learner has the run; asked before a version is put there, and before it
+            is announced.
         announced: told of each version that generators were told of, in the thread that announced it.
         keep_alive: called while the trainer waits for the thread.
     Attributes:
@@ -157,6 +158,7 @@ class Publisher:
             self._rested.set()
 
     def _put(self, weights: WeightHandle, version: int) -> None:
+        self._check_fence()  # or an older learner that wakes would write over a newer one's files
         placed = self._transport.put(weights, version)
         self._last = Announcement(
             version=version,

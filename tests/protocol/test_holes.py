@@ -144,6 +144,22 @@ def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer
     assert newer.is_running
 
 
+def test_two_learners_that_train_the_journal_at_once_leave_each_other_their_files(begin: Begin) -> None:
+    """Both write the weights to compare their checksum; the one that is done first removes its own."""
+    crew = begin()
+    world = crew.world
+    while len(world.invariants.ledger.steps) % 3 != 2:  # a checkpoint lies three steps apart
+        crew.round()
+    world.newest().kill()
+    older = world.begin()
+    until(older.loop, "gather")
+    newer = world.begin()
+    until(newer.loop, "announce")
+    let_go_on(older)
+    assert "has taken" in older.failure, "its fence, and nothing else, ends it"
+    crew.come_to_an_end()
+
+
 def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> None:
     crew = begin()
     world, life = crew.world, crew.world.newest()
