@@ -25,7 +25,8 @@ def build_engine(run: Run) -> Engine:
     config = run.generators.engine
     if lacks_model(run.model) and not isinstance(config, ScriptedEngineConfig):
         merges = run.learner.lora is not None and run.learner.lora.publish == "adapter"
-        what = "config, tokenizer and weights" if merges else "config and tokenizer"
+        loads = isinstance(config, VllmEngineConfig) and config.load_format != "dummy"
+        what = "config, tokenizer and weights" if merges or loads else "config and tokenizer"
         raise RunFailed(
             f"model.path={run.model.path}: there is no folder {Path(run.model.path).absolute()} on "
             f"{socket.gethostname()}. A generator reads its {what} there: copy the folder from the learner's "

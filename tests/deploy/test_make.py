@@ -67,7 +67,7 @@ def test_a_link_that_leads_nowhere_is_said(checkout: Path) -> None:
 
 def make(checkout: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["make", *words],
+        ["make", "--no-print-directory", *words],  # `make test` has its own make print them
         cwd=checkout,
         env=os.environ | environment,
         capture_output=True,

@@ -146,6 +146,15 @@ class Clock:
         self.advance(seconds)
         park("sleep")
 
+    def strftime(self, form: str, *moment: time.struct_time) -> str:
+        return time.strftime(form, *moment)
+
+    def gmtime(self, seconds: float | None = None) -> time.struct_time:
+        return time.gmtime(self.time() if seconds is None else seconds)
+
+    def localtime(self, seconds: float | None = None) -> time.struct_time:
+        return time.localtime(self.time() if seconds is None else seconds)
+
 
 class Lock:
     """A lock that only one strand at a time gets past; whoever holds it may come in again, as into an RLock."""

@@ -778,7 +778,8 @@ def test_a_generator_that_ends_in_the_middle_of_a_read_says_nothing_of_disks(
     ("engine", "needs"),
     [
         (HfEngineConfig(), "its config and tokenizer there"),
-        (VllmEngineConfig(), "its config, tokenizer and weights there"),
+        (VllmEngineConfig(), "its config and tokenizer there"),
+        (VllmEngineConfig(load_format="safetensors"), "its config, tokenizer and weights there"),
     ],
 )
 def test_a_model_that_is_a_folder_of_the_learners_machine_is_named_with_what_to_copy(
