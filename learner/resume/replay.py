@@ -9,7 +9,6 @@ trained again must not go on as if they had been.
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
+from broker.own_folder import OwnFolder
 from config.learner import KlConfig, LearnerConfig
 from config.other_names.renamed_keys import with_current_names
 from config.run import Run
@@ -29,7 +29,6 @@ from learner.journal.payloads import Advantages
 from learner.journal.records import step_number
 from learner.objective.kl_coefficient import KlCoefficient
 from learner.training.batch import Batch, pack
-from learner.training.checkpoint import ASIDE
 
 if TYPE_CHECKING:
     from learner.training.backend import TrainingBackend
@@ -77,7 +76,7 @@ def catch_up(
     """
     records = steps_from(ledger, version)
     recorded = IncarnationSettings(run, ledger)
-    scratch = run.folder / "checkpoints" / f"replay-{ledger.fence:06d}{ASIDE}"  # of this incarnation alone
+    scratch = _own_folder(run)
     compared, started = _to_compare(records, ledger), time.monotonic()
     _warn_of_smaller_micro_batches(
         run.learner.tokens_per_micro_batch, [(record, recorded.of(record)) for record in records]
@@ -90,13 +89,13 @@ def catch_up(
                     f"{step_number(records[-1])}: the next incarnation trains them again"
                 )
             if record["step"] in compared:
-                _compare(policy, record, compared[record["step"]], scratch)
+                _compare(policy, record, compared[record["step"]], scratch.path)
             settings = _in_micro_batches_of(run.learner.tokens_per_micro_batch, recorded.of(record))
             groups, advantages = _read(folder, record)
             batch = _packed(record, groups, advantages, settings, by_length=policy.pads)
             report(record, groups, batch, policy.step(batch, settings))
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.close()
     if records:
         log.info(
             "replayed steps=%d from=%d to=%d took_s=%.1f",
@@ -106,6 +105,13 @@ def catch_up(
             time.monotonic() - started,
         )
     return version + len(records)
+
+
+def _own_folder(run: Run) -> OwnFolder:
+    """Return a folder beside the checkpoints that no other learner of the run touches, be it older or newer."""
+    checkpoints = run.folder / "checkpoints"
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    return OwnFolder("replay-", checkpoints)
 
 
 def _to_compare(records: Sequence[Mapping[str, Any]], ledger: Ledger) -> dict[int, str]:
