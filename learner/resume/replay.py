@@ -75,6 +75,8 @@ def catch_up(
         RunFailed: a step is missing, or its payload is gone or damaged; it says which and what to do.
     """
     records = steps_from(ledger, version)
+    if not records:
+        return version
     recorded = IncarnationSettings(run, ledger)
     scratch = _own_folder(run)
     compared, started = _to_compare(records, ledger), time.monotonic()
@@ -96,15 +98,10 @@ def catch_up(
             report(record, groups, batch, policy.step(batch, settings))
     finally:
         scratch.close()
-    if records:
-        log.info(
-            "replayed steps=%d from=%d to=%d took_s=%.1f",
-            len(records),
-            version,
-            version + len(records),
-            time.monotonic() - started,
-        )
-    return version + len(records)
+    reached = version + len(records)
+    took_s = time.monotonic() - started
+    log.info("replayed steps=%d from=%d to=%d took_s=%.1f", len(records), version, reached, took_s)
+    return reached
 
 
 def _own_folder(run: Run) -> OwnFolder:

@@ -529,13 +529,13 @@ class DeepSpeedBackend:
             copies: where the weights are copied, to stay as they are through the next steps; None: they may be the
                 model's own.
         """
+        partitioned = self.run.learner.zero.stage == 3
 
         def on_host(name: str, tensor: Tensor) -> Tensor:
             if copies is not None:
                 return copies.copy(name, tensor)
             return tensor.detach().to("cpu", copy=partitioned)  # what was gathered is freed again
 
-        partitioned = self.run.learner.zero.stage == 3
         weights: dict[str, Tensor] = {}
         named = {name: parameter for name, parameter in self._model.named_parameters() if wanted(name)}
         for names_to_parameters in in_parts(named, GATHERED_AT_ONCE):

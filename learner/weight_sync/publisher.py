@@ -72,7 +72,7 @@ class Publisher:
     def publish(self, source: WeightSource, version: int) -> None:
         """Put `version` there unless it is, and announce it, also for a Redis that may have forgotten it.
 
-        For a recovery: nothing is freed and nothing else is done before. Raises what `settle` raises.
+        For a recovery, which goes on only when generators have been told. Raises what `settle` raises.
         """
         self.settle()
         if self._last is None or self._last.version != version:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from time import struct_time
 from typing import Any
 
 STUCK_S = 60.0  # real seconds without a sign from a strand: it blocks in something that does not park
@@ -146,13 +147,13 @@ class Clock:
         self.advance(seconds)
         park("sleep")
 
-    def strftime(self, form: str, *moment: time.struct_time) -> str:
+    def strftime(self, form: str, *moment: struct_time) -> str:
         return time.strftime(form, *moment)
 
-    def gmtime(self, seconds: float | None = None) -> time.struct_time:
+    def gmtime(self, seconds: float | None = None) -> struct_time:
         return time.gmtime(self.time() if seconds is None else seconds)
 
-    def localtime(self, seconds: float | None = None) -> time.struct_time:
+    def localtime(self, seconds: float | None = None) -> struct_time:
         return time.localtime(self.time() if seconds is None else seconds)
 
 

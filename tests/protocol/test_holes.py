@@ -160,6 +160,24 @@ def test_two_learners_that_train_the_journal_at_once_leave_each_other_their_file
     crew.come_to_an_end()
 
 
+def test_a_checkpoint_sweeps_nothing_of_an_older_learner_that_trains_the_journal(begin: Begin) -> None:
+    crew = begin()
+    world = crew.world
+    while len(world.invariants.ledger.steps) % 3 != 2:
+        crew.round()
+    world.newest().kill()
+    older = world.begin()
+    until(older.loop, "gather")
+    newer, checkpoints = world.begin(), world.folder / "test" / "checkpoints"
+    before = set(checkpoints.glob("step-*"))
+    while set(checkpoints.glob("step-*")) <= before:
+        crew.round()
+    assert world.newest() is newer
+    let_go_on(older)
+    assert "has taken" in older.failure, "its fence, and nothing else, ends it"
+    crew.come_to_an_end()
+
+
 def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> None:
     crew = begin()
     world, life = crew.world, crew.world.newest()

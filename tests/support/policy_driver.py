@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.rigs.reference_attention import reference_kernel
 from broker.errors import RunFailed
 from config.learner import AdvantageConfig, LearnerConfig
 from config.run import Run
@@ -33,7 +34,6 @@ from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend
 from learner.training.engine_config import deepspeed_config, offloads_optimizer
 from learner.training.head.fused import PRODUCTS
-from tests.support.reference_attention import reference_kernel
 from tests.support.reference_product import reference_product
 from tests.support.tiny import random_groups, tiny_run
 

@@ -10,15 +10,14 @@ any device; on a CPU the kernel's place is taken by the reference, and the step 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from benchmarks.proofs.gpu.made_up import TINY, write_model
 from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
+from benchmarks.rigs.reference_attention import reference_kernel
 from config.run import ModelConfig
 from learner.training.attention import KERNELS, choose_attention, torch_kernel
 from learner.training.logprobs import LogprobModel
@@ -86,34 +85,6 @@ def kernel_error(case: Case, device: torch.device) -> float:
         gradients = torch.autograd.grad((output_THE * weight_THE).sum(), inputs)
         found.append((output_THE.detach(), *gradients))
     return max(_relative(one, other) for one, other in zip(*found, strict=True))
-
-
-def reference_kernel(
-    query_THE: Tensor,
-    key_TGE: Tensor,
-    value_TGE: Tensor,
-    *,
-    bounds_B: Tensor,
-    longest: int,
-    scale: float | None,
-    window: tuple[int, int],
-) -> Tensor:
-    """Attend within each sequence by torch's plain attention; a `learner.training.attention.Kernel`."""
-    if int(bounds_B.diff().max()) != longest:
-        raise Missed(f"the longest sequence is said to have {longest} tokens, by bounds {bounds_B.tolist()}")
-    outputs = []
-    for start, end in pairwise(bounds_B.tolist()):
-        query, key, value = (
-            part[start:end].transpose(0, 1)[None] for part in (query_THE, key_TGE, value_TGE)
-        )
-        places = torch.arange(end - start, device=query.device)
-        behind = places[:, None] - places[None, :]
-        seen = (behind >= 0) & ((behind <= window[0]) | (window[0] < 0))
-        output = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=seen, scale=scale, enable_gqa=True
-        )
-        outputs.append(output[0].transpose(0, 1))
-    return torch.cat(outputs)
 
 
 def model_error(folder: Path, device: torch.device, dtype: torch.dtype) -> float:

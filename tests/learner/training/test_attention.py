@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.masking_utils import AttentionMaskInterface
 
+from benchmarks.rigs.reference_attention import reference_kernel
 from broker.errors import RunFailed
 from config.run import ModelConfig
 from learner.training.attention import VARLEN, attend, check_model, choose_attention, torch_kernel
@@ -33,7 +34,7 @@ from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import load_model
 from tests.support.policy_driver import make_batch
 from tests.support.policy_workshop import SMALL, Workshop, assert_near, open_workshop, zero
-from tests.support.reference_attention import reference_kernel, use_on_cpu
+from tests.support.reference_attention import use_on_cpu
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
 pytestmark = pytest.mark.timeout(300)

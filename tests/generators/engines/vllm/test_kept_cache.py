@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,15 +32,6 @@ CONFIG = VllmEngineConfig(
 MAX_TOKENS = 200
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")  # vLLM leaves its own open
-
-
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
-    """Yield an event loop in an environment of which vLLM may change what it likes."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("LD_PRELOAD", "")
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 def logprobs_behind_older_keys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,15 +30,6 @@ LONG = make_prompt("1", n=64, max_tokens=MAX_TOKENS)
 FRESH = make_prompt("1+2=" * 10)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")  # vLLM leaves its own open
-
-
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
-    """Yield an event loop in an environment of which vLLM may change what it likes."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("LD_PRELOAD", "")
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 class Lives:
