@@ -1,13 +1,14 @@
 """This module makes the checksums of files: announcements and the journal name them, and whoever reads compares.
 
-Weights have XXH3 (128 bits), which hashes them at the speed of memory: sha256 took longer than many a disk. Both find
-damage, and neither finds a forger, who can write file and checksum. Checkpoints, and weights that a journal named
-before, have sha256. A checksum's length says which it is.
+Weights have XXH3 (128 bits) over their files one behind another, which hashes them at the speed of memory: sha256 took
+longer than many a disk. Both find damage, and neither finds a forger, who can write files and checksum. Checkpoints,
+and weights that a journal named before, have sha256. A checksum's length says which it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -35,22 +36,24 @@ def weights_digest() -> Digest:
     return digest
 
 
-def weights_checksum(file: Path, *, like: str = "") -> str:
-    """Return the checksum of a file of weights, hex.
+def weights_checksum(files: Sequence[Path], *, like: str = "") -> str:
+    """Return the checksum of weights, hex.
 
     Args:
+        files: of one version, in order.
         like: a checksum that it will be compared with: of the older kind, it gets one of its own kind.
     """
-    return file_checksum(file) if len(like) == SHA256_HEX else _hashed(file, weights_digest())
+    return _hashed(files, hashlib.sha256() if len(like) == SHA256_HEX else weights_digest())
 
 
 def file_checksum(file: Path) -> str:
     """Return the sha256 of a file, hex."""
-    return _hashed(file, hashlib.sha256())
+    return _hashed([file], hashlib.sha256())
 
 
-def _hashed(file: Path, digest: Digest) -> str:
-    with file.open("rb") as stream:
-        while block := stream.read(BLOCK_BYTES):
-            digest.update(block)
+def _hashed(files: Sequence[Path], digest: Digest) -> str:
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(BLOCK_BYTES):
+                digest.update(block)
     return digest.hexdigest()

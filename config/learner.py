@@ -532,6 +532,9 @@ class LearnerConfig(Section):
     `zero.stage` 3 or `sequence_ranks`."""
     threads: int | None = Field(None, ge=1)
     """Threads for torch in each rank; unset: torch's own choice."""
+    shard_bytes: int = Field(5_000_000_000, ge=1)
+    """Most bytes of one safetensors file: larger weights are several files and their index, wherever the learner writes
+    weights."""
     backend: BackendConfig = DeepSpeedConfig()
     """What holds the model and its optimizer."""
     objective: ObjectiveConfig = GrpoConfig()

@@ -7,6 +7,7 @@ are safe to load. A version is recorded with every token, so nobody has to guess
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -36,8 +37,8 @@ class Engine(Protocol):
         """Sample `prompt.n` completions of `prompt.token_ids`; log-probabilities are of the sampled distribution."""
         ...
 
-    async def load_weights(self, file: Path, version: int) -> None:
-        """Replace the weights by those of the safetensors `file`; returns when the next token uses them."""
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
+        """Replace the weights by those of one or several safetensors; returns when the next token uses them."""
         ...
 
     async def close(self) -> None:

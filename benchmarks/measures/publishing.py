@@ -74,7 +74,9 @@ def measure(size: Size) -> list[Comparison]:
         for number in range(size.turns):
             for name in names[number % 3 :] + names[: number % 3]:
                 sides[name] += turn(name)
-        megabytes = policy.gather_weights().save_weights(Path(folder) / "weights").size_bytes / 1e6
+        weights = Path(folder) / "weights"
+        weights.mkdir()
+        megabytes = policy.gather_weights().save_weights(weights).size_bytes / 1e6
         publisher.close()
         policy.close()
     what = (

@@ -110,7 +110,7 @@ def _differences(
         config, max_tokens=size.max_tokens, group_size=size.group_size, dtype="bfloat16", head_dtype=sampler
     ) as (rig, loop):
         for seed, file in enumerate(files):
-            loop.run(rig.engine.load_weights(file, seed + 1))
+            loop.run(rig.engine.load_weights([file], seed + 1))
             asked = rig.requests(size.groups, seed=seed)
             sampled = loop.run(_sampled(rig, asked))
             for head in learners:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import filecmp
 import itertools
-import os
 import tempfile
 import threading
 import time
@@ -38,14 +37,14 @@ from broker.messages import Announcement
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.weight_delta.delta_file import TYPES, Made, apply_deltas, write_delta
-from broker.weight_delta.layout import read_layout
+from broker.weight_delta.layout import Extent, read_layout
 from broker.weight_exchange.parcels import sealed
 from broker.weight_exchange.redis_exchange import RedisExchange
+from broker.weight_files import FILE, WeightStream
 from generators.weight_sync.receiver import NotHere, Received
 from generators.weight_sync.relayed import RelayedReceiver
 from learner.weight_sync import relay as relays
 from learner.weight_sync.relay import Relay
-from learner.weight_sync.version_folder import FILE
 
 RATE = 1e-6
 BAR_OF_ENTROPY, BAR_OF_FULL, SMALL_SHARE = 1.15, 0.03, 0.02
@@ -117,19 +116,19 @@ def _trained(training: TrainedWeights, folder: Path, size: Size) -> Chain:
         if before is not first:
             before.unlink()
         before = after
-    apply_deltas(first, chain.files, folder / "made")
+    apply_deltas([first], chain.files, folder / "made")
     _compare_bytes(folder / "made", before)
     return chain
 
 
 def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
     copy = delta.with_suffix(".copy")
-    with before.open("rb") as old, after.open("rb") as new:
+    with WeightStream([before]) as old, WeightStream([after]) as new:
         started = time.perf_counter()
-        made = write_delta(old.fileno(), new.fileno(), delta)
+        made = write_delta(old, new, delta)
         encoded = time.perf_counter()
-        entropy_bits = _entropy_of(old.fileno(), new.fileno()) if is_counted else None
-    apply_s = timed(lambda: _received(lambda: apply_deltas(before, [delta], copy), copy)).seconds
+        entropy_bits = _entropy_of(old, new) if is_counted else None
+    apply_s = timed(lambda: _received(lambda: apply_deltas([before], [delta], copy), copy)).seconds
     _compare_bytes(copy, after)
     copy_s = timed(lambda: _received(lambda: _copy(after, copy), copy)).seconds if is_counted else None
     copy.unlink()
@@ -146,7 +145,7 @@ def _step(before: Path, after: Path, delta: Path, *, is_counted: bool) -> Step:
 def _received(write: Callable[[], None], file: Path) -> float:
     """Do what a receiver does with what has arrived: write the file, and read it for its checksum."""
     write()
-    weights_checksum(file)
+    weights_checksum([file])
     return 1.0
 
 
@@ -161,19 +160,19 @@ def _compare_bytes(made: Path, wanted: Path) -> None:
         raise RuntimeError(f"{made.name} is not {wanted.name}")
 
 
-def _entropy_of(old: int, new: int) -> float:
+def _entropy_of(old: WeightStream, new: WeightStream) -> float:
     """Return the bits of all gaps and of all changed values, each number coded by its frequency in the whole file."""
     gaps, values = [], []
     for extent in read_layout(new).segments:
-        before, after = (_elements(descriptor, extent) for descriptor in (old, new))
+        before, after = (_elements(stream, extent) for stream in (old, new))
         positions = np.flatnonzero(before != after)
         gaps.append(np.diff(positions, prepend=-1))
         values.append(after[positions])
     return sum(_entropy_bits(np.concatenate(numbers)) for numbers in (gaps, values))
 
 
-def _elements(descriptor: int, extent: Any) -> NDArray[Any]:
-    return np.frombuffer(os.pread(descriptor, extent.size_bytes, extent.begin), TYPES[extent.width])
+def _elements(stream: WeightStream, extent: Extent) -> NDArray[Any]:
+    return np.frombuffer(stream.read(extent.size_bytes, extent.begin), TYPES[extent.width])
 
 
 def _entropy_bits(numbers: NDArray[Any]) -> float:
@@ -277,7 +276,7 @@ class Sent:
         return Announcement(
             version=version,
             path=str(folder),
-            checksum=weights_checksum(file),
+            checksum=weights_checksum([file]),
             size_bytes=file.stat().st_size,
             announced_at=0.0,
         )
@@ -334,7 +333,7 @@ class Sent:
                 received = receiver.receive([announcement], held=held)
                 if received.version == announcement.version:
                     seconds = time.perf_counter() - started
-                    _compare_bytes(received.file, Path(announcement.path) / FILE)
+                    _compare_bytes(received.files[0], Path(announcement.path) / FILE)
                     return Turn(1.0, seconds), received
             threading.Event().wait(0.05)
         raise RuntimeError(f"version {announcement.version} has not arrived within {WAIT_S:.0f} s")

@@ -61,7 +61,7 @@ def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Co
     with asyncio.Runner() as loop:
         loop.run(engine.start())
         try:
-            loop.run(engine.load_weights(Path(run.model.path) / "model.safetensors", 0))
+            loop.run(engine.load_weights([Path(run.model.path) / "model.safetensors"], 0))
             yield lambda prompts: loop.run(together(prompts))
         finally:
             loop.run(engine.close())

@@ -61,9 +61,9 @@ class StartedEngine:
         """Sample by the engine."""
         return await self._engine.sample(asked)
 
-    async def load_weights(self, file: Path, version: int) -> None:
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Take note of a version; the engine has its weights."""
-        del file
+        del files
         self.version = version
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ class VllmRig:
                 await asyncio.sleep(max(0.0, due - loop.time()))
                 began = loop.time()
                 version = self.engine.version + 1
-                await self.engine.load_weights(self._files[version % VERSIONS], version)
+                await self.engine.load_weights([self._files[version % VERSIONS]], version)
                 took.append(loop.time() - began)
                 due += every_s
 
@@ -190,7 +190,7 @@ class VllmRig:
             Announcement(
                 version=self.engine.version,
                 path=str(file.parent),
-                checksum=weights_checksum(file),
+                checksum=weights_checksum([file]),
                 size_bytes=file.stat().st_size,
                 announced_at=0.0,
             )
@@ -231,7 +231,7 @@ def vllm_rig(
         link = RedisLink(redis.url, outage_s=run.broker.outage_s)
         try:
             loop.run(engine.start())
-            loop.run(engine.load_weights(files[0], 0))
+            loop.run(engine.load_weights([files[0]], 0))
             yield VllmRig(run, engine, files, link), loop
         finally:
             loop.run(engine.close())

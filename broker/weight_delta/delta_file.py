@@ -1,6 +1,6 @@
 """This module makes a file of what differs between two versions of the weights, and a version of a base and a chain.
 
-In: two safetensors files of one layout. Out: one file with the changed elements and a checksum of every resulting
+In: two versions of one layout. Out: one file with the changed elements and a checksum of every resulting
 tensor:
 
     MAGIC | streams of segment 0, 1, ... | index (msgpack) | length of the index, 8 bytes
@@ -24,11 +24,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from broker.weight_delta.layout import Extent, Layout, NoLayout, read_layout
+from broker.weight_delta.layout import Extent, Head, Layout, NoLayout, read_layout
 from broker.weight_delta.segment import BadDelta, Streams, encode, overwrite
+from broker.weight_files import WeightStream, part_name
 
 MAGIC = b"millrace delta 1\n"
 LENGTH_BYTES = 8
+COPIED_BYTES = 16 << 20
 SUM_BYTES = 16  # of a tensor's checksum: XXH3, 128 bits. It finds accidents; whoever may write to Redis may do anything
 TYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 
@@ -43,25 +45,26 @@ class Made:
 
 
 class TensorSums:
-    """The checksum of each tensor, of bytes that come in the order in which they lie in the file."""
+    """The checksum of each tensor, of bytes that come in the order in which the tensors lie in the stream."""
 
     def __init__(self, layout: Layout) -> None:
         self._tensors = layout.tensors
         self._sums = bytearray()
         self._hasher = xxhash.xxh3_128()
-        self._at = len(layout.head)
+        self._taken = 0  # bytes of the tensor that has begun
 
     def update(self, data: memoryview) -> None:
-        """Take the next bytes of the file."""
+        """Take the next bytes of the tensors."""
         while data:
-            end = self._tensors[len(self._sums) // SUM_BYTES].end
-            part = data[: end - self._at]
+            size_bytes = self._tensors[len(self._sums) // SUM_BYTES].size_bytes
+            part = data[: size_bytes - self._taken]
             self._hasher.update(part)
-            self._at += len(part)
+            self._taken += len(part)
             data = data[len(part) :]
-            if self._at == end:
+            if self._taken == size_bytes:
                 self._sums += self._hasher.digest()
                 self._hasher.reset()
+                self._taken = 0
 
     @property
     def digests(self) -> bytes:
@@ -70,15 +73,15 @@ class TensorSums:
         return bytes(self._sums) + missing * xxhash.xxh3_128_digest(b"")
 
 
-def write_delta(base: int, new: int, target: Path) -> Made:
-    """Write what makes the open file `new` of the open file `base`.
+def write_delta(base: WeightStream, new: WeightStream, target: Path) -> Made:
+    """Write what makes the weights `new` of the weights `base`.
 
     Raises:
-        NoLayout: one is no safetensors file, or their headers differ: there is no delta of them.
+        NoLayout: a file is no safetensors file, or their headers differ: there is no delta of them.
         OSError: a file can't be read or written.
     """
     layout = read_layout(new)
-    if read_layout(base).head != layout.head:
+    if read_layout(base).heads != layout.heads:
         raise NoLayout("its tensors have other names, types or shapes than those of the version before")
     sums, segments, changed = TensorSums(layout), [], 0
     with target.open("wb") as stream:
@@ -100,31 +103,65 @@ def write_delta(base: int, new: int, target: Path) -> Made:
     return Made(size_bytes=size_bytes, elements=elements, changed=changed)
 
 
-def apply_deltas(base: Path, deltas: Sequence[Path], target: Path) -> None:
-    """Write to `target` what a chain of deltas makes of `base`, and compare each resulting tensor's checksum.
+def apply_deltas(base: Sequence[Path], deltas: Sequence[Path], target: Path) -> None:
+    """Write the stream that a chain of deltas makes of `base`, and compare each resulting tensor's checksum.
 
+    Args:
+        base: files of the version that the first delta is from.
+        target: one file, whatever the number of files in `base`; `split` makes several of it.
     Raises:
         BadDelta: a delta is damaged or belongs to another base, or a tensor is not what it should be.
         OSError: a file can't be read or written.
     """
     with ExitStack() as files:
-        source = files.enter_context(base.open("rb"))
+        source = files.enter_context(WeightStream(base))
         try:
-            layout = read_layout(source.fileno())
+            layout = read_layout(source)
         except NoLayout as error:
-            raise BadDelta(f"{base} is no base of a delta: {error}") from error
+            raise BadDelta(f"{base[0]} is no base of a delta: {error}") from error
         chain = [Delta(files.enter_context(delta.open("rb")), layout) for delta in deltas]
         sums = TensorSums(layout)
         stream = files.enter_context(target.open("wb"))
-        stream.write(layout.head)
-        for number, segment in enumerate(layout.segments):
-            elements = _read(source.fileno(), segment)
+        for _, part in layout.parts:
+            if isinstance(part, Head):
+                stream.write(part.data)
+                continue
+            elements = _read(source, layout.segments[part])
             for delta in chain:
-                overwrite(elements, delta.streams(number))
+                overwrite(elements, delta.streams(part))
             data = elements.data.cast("B")
             sums.update(data)
             stream.write(data)
         _compare(layout, sums.digests, chain[-1].sums)
+
+
+def split(stream: Path, folder: Path) -> tuple[Path, ...]:
+    """Make a version's files of their stream, which is gone then.
+
+    One file of several at a time is copied from the stream's end, and the stream made shorter: room for one file more
+    is enough.
+
+    Args:
+        folder: where the files will lie, on the disk of `stream`; made if it is not there.
+    Raises:
+        OSError: a file can't be written.
+    """
+    folder.mkdir(exist_ok=True)
+    with WeightStream([stream]) as whole:
+        try:
+            begins = [head.begin for head in read_layout(whole).heads]
+        except NoLayout:  # whoever loads it says so
+            begins = [0]
+        files = tuple(folder / part_name(number, len(begins)) for number in range(len(begins)))
+        end = whole.size_bytes
+        for begin, file in list(zip(begins, files, strict=True))[:0:-1]:
+            with file.open("wb") as target:
+                for at in range(begin, end, COPIED_BYTES):
+                    target.write(whole.read(min(COPIED_BYTES, end - at), at))
+            os.truncate(stream, begin)
+            end = begin
+    stream.rename(files[0])
+    return files
 
 
 class Delta:
@@ -174,15 +211,11 @@ class Delta:
             raise BadDelta("the streams of a delta are longer or shorter than its index says")
 
 
-def _read(descriptor: int, segment: Extent) -> NDArray[Any]:
+def _read(stream: WeightStream, segment: Extent) -> NDArray[Any]:
     """Read a segment's elements into memory of their own."""
     data = bytearray(segment.size_bytes)
-    view, at = memoryview(data), 0
-    while at < len(data):
-        count = os.preadv(descriptor, [view[at:]], segment.begin + at)
-        if not count:
-            raise OSError(f"the file ends at byte {segment.begin + at}, before its tensors do")
-        at += count
+    if (count := stream.read_into(memoryview(data), segment.begin)) != len(data):
+        raise OSError(f"the weights end at byte {segment.begin + count}, before their tensors do")
     return np.frombuffer(data, TYPES[segment.width])
 
 

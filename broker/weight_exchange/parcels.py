@@ -30,8 +30,8 @@ class Parcel:
 
     name: str
     version: int  # what it gives
-    checksum: str  # of that version's file, as announced
-    base: str  # checksum of the file that it is a delta from; "": full weights
+    checksum: str  # of that version, as announced
+    base: str  # checksum of the version that it is a delta from; "": full weights, file behind file
     size_bytes: int  # of the parcel
     chunk_bytes: int
 
@@ -56,8 +56,8 @@ class Manifest:
     """What the learner gives out."""
 
     version: int  # the newest
-    checksum: str  # of its file, as announced
-    size_bytes: int  # of its file
+    checksum: str  # as announced
+    size_bytes: int  # of its files
     deltas: tuple[
         Parcel, ...
     ] = ()  # the base of each is what the one before gives; the last gives the newest
@@ -76,7 +76,7 @@ class Wish:
 
     count: int
     version: int  # in its engine; -1: none
-    held: str  # checksum of the file that a delta can be applied to; "": none
+    held: str  # checksum of the version that a delta can be applied to; "": none
     lacks: Mapping[str, int] = field(
         default_factory=dict
     )  # of parcels that it has begun: the chunks, a bit each

@@ -54,9 +54,9 @@ class ScriptedEngine:
             self._completion(answers[i % len(answers)], prompt, version, rng) for i in range(prompt.n)
         )
 
-    async def load_weights(self, file: Path, version: int) -> None:
-        """Record the version; the file is not read."""
-        del file
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
+        """Record the version; the files are not read."""
+        del files
         self._version = version
 
     async def close(self) -> None:

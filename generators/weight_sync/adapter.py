@@ -1,6 +1,6 @@
 """The receiver of adapters: each version is an adapter alone, and is merged here with the model's own weights.
 
-In: an adapter's file from another receiver, its checksum compared, and the weights of `model.path` on this machine.
+In: an adapter's files from another receiver, its checksum compared, and the weights of `model.path` on this machine.
 Out: a file of merged weights, as every engine loads it; it is removed once the engine holds it. Used where
 `learner.lora.publish` is `adapter`: what travels is the size of the adapter. Every tensor of an adapter has to find the
 weight that it is for. An adapter that is used in part, or not at all, is refused by name.
@@ -61,14 +61,14 @@ class MergingReceiver:
         """
         started = time.monotonic()
         adapter = self._receiver.receive(announced, held=held)
-        merged = Received(
-            version=adapter.version, file=self._folder.path / f"v{adapter.version:06d}.safetensors"
-        )
-        try:
-            tensors = load_file(adapter.file)
-        except SafetensorError as error:
-            raise RunFailed(f"the adapter {adapter.file} can't be read: {error}") from error
-        self._write(tensors, merged.file)
+        merged = self._folder.path / f"v{adapter.version:06d}.safetensors"
+        tensors: dict[str, Tensor] = {}
+        for file in adapter.files:
+            try:
+                tensors |= load_file(file)
+            except SafetensorError as error:
+                raise RunFailed(f"the adapter {file} can't be read: {error}") from error
+        self._write(tensors, merged)
         self._adapter = adapter
         log.info(
             "adapter_merged version=%d tensors=%d took_s=%.3f",
@@ -76,11 +76,12 @@ class MergingReceiver:
             len(tensors),
             time.monotonic() - started,
         )
-        return merged
+        return Received(version=adapter.version, files=(merged,))
 
     def loaded(self, received: Received) -> None:
         """Remove the merged file; the other receiver may let its own go."""
-        received.file.unlink(missing_ok=True)
+        for file in received.files:
+            file.unlink(missing_ok=True)
         if self._adapter is not None:
             self._receiver.loaded(self._adapter)
 

@@ -1,7 +1,7 @@
 """The receiver through the filesystem: a folder that learner and generator share.
 
-In: an announcement whose path is a version's folder. Out: the file in that folder, after a look at its checksum. A file
-that is gone has been replaced by a newer version. Where this machine does not see the learner's folder at all, the
+In: an announcement whose path is a version's folder. Out: the files in that folder, after a look at their checksum. A
+file that is gone has been replaced by a newer version. Where this machine does not see the learner's folder at all, the
 weights come through another receiver. Used by the follower, in a thread beside the event loop.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from broker.checksums import weights_checksum
 from broker.errors import BadMessage
 from broker.messages import Announcement
+from broker.weight_files import weight_files
 from generators.weight_sync.receiver import NotHere, Received, TooLarge, WeightReceiver
 
-FILE = "model.safetensors"  # of a version, in its folder
 SHARED_S = 5.0  # for a file to appear in a folder that this machine sees: a network's may be behind
 
 
@@ -39,13 +39,14 @@ class FilesystemReceiver:
         return self._is_apart
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        """Compare the file's checksum with the announced one, and return the file: it is read once for that."""
+        """Compare the files' checksum with the announced one, and return them: they are read once for that."""
         newest = announced[0]
-        file = Path(newest.path) / FILE
+        folder = Path(newest.path)
         try:
-            _check(file, newest)
+            files = weight_files(folder)
+            _check(files, newest)
         except (OSError, BadMessage) as error:
-            if self._elsewhere is None or not self._is_elsewhere(file):
+            if self._elsewhere is None or not self._is_elsewhere(folder):
                 raise
             try:
                 self._from_elsewhere = self._elsewhere.receive(announced, held=held)
@@ -55,7 +56,7 @@ class FilesystemReceiver:
                 raise TooLarge(f"{error}; {missing}") from error
             return self._from_elsewhere
         self._missing_since = None
-        return Received(version=newest.version, file=file)
+        return Received(version=newest.version, files=files)
 
     def loaded(self, received: Received) -> None:
         """Pass the note on where the weights came from elsewhere; the learner's folder needs none."""
@@ -69,16 +70,16 @@ class FilesystemReceiver:
         if self._elsewhere is not None:
             self._elsewhere.close()
 
-    def _is_elsewhere(self, file: Path) -> bool:
+    def _is_elsewhere(self, folder: Path) -> bool:
         """Return whether this machine does not see the learner's folder; a replaced file leaves its folder behind."""
         now = time.monotonic()
         if self._missing_since is None:
             self._missing_since = now
-        is_seen = file.parent.parent.is_dir()
+        is_seen = folder.parent.is_dir()
         return self._is_apart or not is_seen or now - self._missing_since > SHARED_S
 
 
-def _check(file: Path, newest: Announcement) -> None:
-    found = weights_checksum(file, like=newest.checksum)
+def _check(files: Sequence[Path], newest: Announcement) -> None:
+    found = weights_checksum(files, like=newest.checksum)
     if found != newest.checksum:
-        raise BadMessage(f"{file}: checksum {found[:12]}, announced {newest.checksum[:12]}")
+        raise BadMessage(f"{files[0]}: checksum {found[:12]}, announced {newest.checksum[:12]}")

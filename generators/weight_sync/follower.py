@@ -97,7 +97,7 @@ class WeightFollower:
         """Receive the newest weights, give them to the engine, and wake the groups that wait for their version."""
         started = time.monotonic()
         received = await asyncio.to_thread(self._receiver.receive, announced, held=self._engine.version)
-        await self._engine.load_weights(received.file, received.version)
+        await self._engine.load_weights(received.files, received.version)
         await asyncio.to_thread(self._receiver.loaded, received)
         async with self._loaded:
             self._loaded.notify_all()

@@ -1,6 +1,6 @@
-"""The seam of the weights' way into a generator: a receiver turns an announcement into a file on this machine.
+"""The seam of the weights' way into a generator: a receiver turns an announcement into files on this machine.
 
-In: the newest announcements. Out: a file whose checksum is the announced one. The follower calls a receiver in a thread
+In: the newest announcements. Out: files whose checksum is the announced one. The follower calls a receiver in a thread
 beside the event loop. A receiver is the other end of one of the learner's transports; `build.py` chooses it.
 """
 
@@ -36,7 +36,7 @@ class Received:
     """Weights that an engine can load."""
 
     version: int
-    file: Path  # safetensors with Hugging Face names; its checksum has been compared
+    files: tuple[Path, ...]  # safetensors with Hugging Face names; their checksum has been compared
 
 
 class WeightReceiver(Protocol):
@@ -56,13 +56,13 @@ class WeightReceiver(Protocol):
         Raises:
             NotHere: the weights have not arrived; ask again.
             TooLarge: the run's configuration does not let them through.
-            OSError, BadMessage: the file is not there (any more), or has another checksum.
+            OSError, BadMessage: a file is not there (any more), or they have another checksum.
             RunFailed: this machine can't take them.
         """
         ...
 
     def loaded(self, received: Received) -> None:
-        """Take note that the engine holds these weights and needs the file no more."""
+        """Take note that the engine holds these weights and needs the files no more."""
         ...
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """The receiver through the relay serves a generator that does not see the learner's folder.
 
 In: the manifest and the chunks that the learner's relay gives out while this generator asks (`broker.weight_exchange`).
-Out: a file in a folder of this generator's own, whose checksum is the announced one. The generator keeps the last file,
-so that a delta is enough for the next version; without it, or where its result has another checksum than it
-should, the generator asks for full weights. No file gets its name before its checksum has been compared. Weights that
+Out: files in a folder of this generator's own, whose checksum is the announced one. The generator keeps the last ones,
+so that a delta is enough for the next version; without them, or where the result has another checksum than it should,
+the generator asks for full weights. No file gets its name before its checksum has been compared. Weights that
 are not there (yet) are a `NotHere` with the reason: the follower asks again, in a thread beside the event loop.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import shutil
 import tempfile
 import threading
 import time
@@ -23,7 +24,7 @@ from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.messages import Announcement
 from broker.own_folder import OwnFolder
-from broker.weight_delta.delta_file import apply_deltas
+from broker.weight_delta.delta_file import apply_deltas, split
 from broker.weight_delta.segment import BadDelta
 from broker.weight_exchange.exchange import Exchange, ExchangeAway
 from broker.weight_exchange.parcels import Parcel, Wish, refusal, unsealed, way
@@ -38,11 +39,15 @@ POLL_S = 0.05  # between two looks for the next chunk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A version's file in this generator's folder, its checksum compared."""
+    """A version's files in a folder within this generator's, their checksum compared."""
 
     version: int
     checksum: str
-    file: Path
+    files: tuple[Path, ...]
+
+    def discard(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self.files[0].parent, ignore_errors=True)
 
 
 @dataclass(slots=True)
@@ -85,7 +90,7 @@ class RelayedReceiver:
         Raises:
             TooLarge: the run's configuration lets no weights through.
             NotHere: the weights have not arrived, or are not what was announced.
-            RunFailed: this machine has no room for the file.
+            RunFailed: this machine has no room for the files.
         """
         if refused := refusal(announced[0].size_bytes, self._most_bytes):
             raise TooLarge(refused)
@@ -104,7 +109,7 @@ class RelayedReceiver:
             ) from error
 
     def loaded(self, received: Received) -> None:
-        """Tell the relay that the engine holds the version. The file stays: the next delta is one from it."""
+        """Tell the relay that the engine holds the version. The files stay: the next delta is one from them."""
         self._has_loaded = True
         with suppress(ExchangeAway):
             self._ask(received.version)
@@ -131,7 +136,7 @@ class RelayedReceiver:
             elif parcels and time.monotonic() - since < QUIET_S:
                 self._stop.wait(POLL_S)
             elif self._held is not None and self._held.version > held:
-                return Received(version=self._held.version, file=self._held.file)
+                return Received(version=self._held.version, files=self._held.files)
             else:
                 raise NotHere(reason, is_arriving=has_arrived)
 
@@ -211,10 +216,10 @@ class RelayedReceiver:
         made = self._own_folder() / f"v{last.version:06d}-{last.checksum[-8:]}.made"
         try:
             if last.base and self._held:
-                apply_deltas(self._held.file, [part.file for part in used], made)
+                apply_deltas(self._held.files, [part.file for part in used], made)
             else:
                 used[0].file.rename(made)
-            if (found := weights_checksum(made)) != last.checksum:
+            if (found := weights_checksum([made])) != last.checksum:
                 raise BadDelta(f"its checksum is {found[:12]}, announced {last.checksum[:12]}")
         except BadDelta as error:
             made.unlink(missing_ok=True)
@@ -222,21 +227,21 @@ class RelayedReceiver:
         finally:
             for part in used:
                 self._discard(part)
-        self._hold(
-            Held(version=last.version, checksum=last.checksum, file=made.with_suffix(".safetensors")), made
-        )
+        self._hold(last, made)
 
-    def _hold(self, new: Held, made: Path) -> None:
-        made.rename(new.file)
-        if self._held is not None and self._held.file != new.file:
-            self._held.file.unlink(missing_ok=True)
-        self._held = new
+    def _hold(self, last: Parcel, made: Path) -> None:
+        """Let the version before go, and keep this one's files in a folder of their own."""
+        if self._held is not None:
+            self._held.discard()
+            self._held = None
+        files = split(made, made.with_suffix(""))
+        self._held = Held(version=last.version, checksum=last.checksum, files=files)
 
     def _begin_anew(self, last: Parcel, error: BadDelta) -> None:
         """Let go of the weights that did not become what they should have."""
         log.warning("weights_differ version=%d reason=%s; asking for full weights", last.version, error)
         if self._held is not None:
-            self._held.file.unlink(missing_ok=True)
+            self._held.discard()
             self._held = None
         raise NotHere(
             f"version {last.version} is not what was announced: {error}. Waiting for its full weights"

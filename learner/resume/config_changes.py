@@ -28,6 +28,7 @@ FIXED = {
     "sampling.top_p": "groups in flight were sampled with the old one",
     "sampling.top_k": "groups in flight were sampled with the old one",
     "learner.sequence_ranks": "the journal's steps are trained again as they were, to the bit",
+    "learner.shard_bytes": "the checksums of versions in the journal are those of files that were cut so",
     "learner.lora": "a checkpoint holds adapters of this rank, and no others",
     "learner.zero": "a checkpoint's parts are those of its partitioning",
     "learner.backend": "a checkpoint's parts are those of the backend that wrote them",

@@ -21,6 +21,7 @@ from broker.checksums import weights_checksum
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from broker.own_folder import OwnFolder
+from broker.weight_files import weight_files
 from config.learner import KlConfig, LearnerConfig
 from config.other_names.renamed_keys import with_current_names
 from config.run import Run
@@ -216,12 +217,13 @@ def checksum_now(policy: TrainingBackend, scratch: Path, *, like: str = "") -> s
 
     Args:
         like: the checksum that it will be compared with, which may be of an older kind.
-        scratch: folder for the file, made if it is not there; the caller removes it.
+        scratch: folder for the files, made if it is not there; the caller removes it.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    file = scratch / "model.safetensors"
-    saved = policy.gather_weights().save_weights(file)
-    return weights_checksum(file, like=like) if len(like) not in {0, len(saved.checksum)} else saved.checksum
+    saved = policy.gather_weights().save_weights(scratch)
+    if len(like) in {0, len(saved.checksum)}:
+        return saved.checksum
+    return weights_checksum(weight_files(scratch), like=like)
 
 
 def _in_micro_batches_of(tokens_per_micro_batch: int, settings: LearnerConfig) -> LearnerConfig:

@@ -61,8 +61,8 @@ from learner.training.model_files import (
     elements,
     in_parts,
     load_model,
-    write_model_folder,
-    write_safetensors,
+    names_on_disk,
+    write_model,
     write_weights,
 )
 from learner.training.process_group import Command, CommandChannel, device_of, join
@@ -562,10 +562,12 @@ class DeepSpeedBackend:
         if self._rank > 0:
             return None
 
-        def write(weights: Mapping[str, Tensor], file: Path) -> SavedWeights:
+        def write(weights: Mapping[str, Tensor], folder: Path) -> SavedWeights:
             if is_alone:
-                return write_safetensors(adapters_of(weights), file)
-            return write_weights(self._model, weights if lora is None else merged(weights, lora), file)
+                tensors = adapters_of(weights)
+            else:
+                tensors = names_on_disk(self._model, weights if lora is None else merged(weights, lora))
+            return write_weights(tensors, folder, shard_bytes=self.run.learner.shard_bytes)
 
         return GatheredWeights(weights, write)
 
@@ -576,7 +578,8 @@ class DeepSpeedBackend:
         if lora is not None:
             write_adapter(weights, folder / ADAPTER, lora=lora, source=self.run.model)
             weights = merged(weights, lora)
-        write_model_folder(self._model, weights, folder, source=self.run.model)
+        tensors = names_on_disk(self._model, weights)
+        write_model(tensors, folder, source=self.run.model, shard_bytes=self.run.learner.shard_bytes)
 
     def _shape(self) -> dict[str, Any]:
         """Return the settings that a checkpoint has to fit."""

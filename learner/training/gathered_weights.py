@@ -57,13 +57,13 @@ class GatheredWeights:
 
     Args:
         weights: by parameter name, on the CPU, each once.
-        write: writes them to a safetensors file, under the names that generators know.
+        write: writes them into a folder, under the names that generators know.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], write: Write) -> None:
         self._weights = weights
         self._write = write
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        """Write the copy as one safetensors file, fsynced."""
-        return self._write(self._weights, file)
+    def save_weights(self, folder: Path) -> SavedWeights:
+        """Write the copy as safetensors, fsynced."""
+        return self._write(self._weights, folder)

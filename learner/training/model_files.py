@@ -1,7 +1,7 @@
 """This module reads the policy's model from Hugging Face files, and writes such files.
 
-In: `run.model`, a name or a folder. Out: a transformers model to train, a safetensors file for the generators, and a
-folder that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on the disk when
+In: `run.model`, a name or a folder. Out: a transformers model to train, safetensors for the generators, and a folder
+that transformers and vLLM load. Used by the backend: every rank reads, rank 0 writes. A file is on the disk when
 a function here returns; the caller renames it into place.
 """
 
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from broker.checksums import weights_digest
+from broker.checksums import Digest, weights_digest
+from broker.weight_files import INDEX
 from config.run import ModelConfig
 from learner.journal.disk import sync, write_all
 from learner.weight_sync.transport import SavedWeights
@@ -26,8 +27,6 @@ from learner.weight_sync.transport import SavedWeights
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SHARD_BYTES = 5 * 10**9  # of one file in a model's folder, as transformers has it
-INDEX = "model.safetensors.index.json"  # says which file of several has a tensor
 BLOCK_BYTES = 1 << 22  # written and hashed at a time
 # The types of safetensors with their names, in the order of the format: a file holds the last of them first.
 _TYPES = {
@@ -77,20 +76,47 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
     return loaded
 
 
-def write_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], file: Path) -> SavedWeights:
-    """Write weights under their Hugging Face names to one safetensors file, fsynced, and hash them on the way.
+def names_on_disk(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights under their Hugging Face names.
 
     Args:
         model: whose weights these are; it knows how its names on disk differ from those in memory (fused experts).
         weights: by parameter name, on the CPU, each once, a tied weight by its first name.
-        file: written in place; the caller renames it.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    return write_safetensors(revert_weight_conversion(model, dict(weights)), file)
+    return dict(revert_weight_conversion(model, dict(weights)))
 
 
-def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> SavedWeights:
+def write_weights(tensors: Mapping[str, Tensor], folder: Path, *, shard_bytes: int) -> SavedWeights:
+    """Write weights into a folder, fsynced, and hash them on the way: one file, or several and their index.
+
+    Args:
+        tensors: by Hugging Face name, on the CPU, each once.
+        folder: it is there, and has no weights.
+        shard_bytes: most bytes of one file; a larger tensor has a file to itself.
+    """
+    from huggingface_hub import split_state_dict_into_shards_factory
+
+    # Not hub's split for torch: it keeps tensors of one storage together, and DeepSpeed has all in one flat buffer.
+    plan = split_state_dict_into_shards_factory(
+        dict(tensors),
+        get_storage_size=lambda tensor: tensor.numel() * tensor.element_size(),
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=shard_bytes,
+    )
+    digest = weights_digest()
+    size_bytes = 0
+    for name, names in sorted(plan.filename_to_tensors.items()):
+        size_bytes += write_safetensors({tensor: tensors[tensor] for tensor in names}, folder / name, digest)
+    if plan.is_sharded:
+        index = {"metadata": plan.metadata, "weight_map": plan.tensor_to_filename}
+        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        sync(folder / INDEX)
+    return SavedWeights(checksum=digest.hexdigest(), size_bytes=size_bytes)
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], file: Path, digest: Digest | None = None) -> int:
     """Write tensors as `safetensors.torch.save_file` does, byte for byte, and hash the bytes while they are written.
 
     `save_file` leaves a file that has to be read again for its checksum.
@@ -98,19 +124,21 @@ def write_safetensors(tensors: Mapping[str, Tensor], file: Path) -> SavedWeights
     Args:
         tensors: by name, on the CPU; contiguous or not.
         file: written in place, fsynced.
+        digest: takes the file's bytes.
+    Returns:
+        The file's size in bytes.
     Raises:
         KeyError: a tensor is of a type that the format does not have.
     """
     ordered = sorted(tensors.items(), key=lambda item: (-_RANKS[item[1].dtype], item[0]))
-    digest = weights_digest()
+    digest = digest or weights_digest()
     with file.open("wb", buffering=0) as stream, ThreadPoolExecutor(1, "checksum") as beside:
         for block in _blocks(ordered):
             hashed = beside.submit(digest.update, block)  # while the disk is at work
             write_all(stream, block)
             hashed.result()
         os.fsync(stream.fileno())
-        size = stream.tell()
-    return SavedWeights(checksum=digest.hexdigest(), size_bytes=size)
+        return stream.tell()
 
 
 def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
@@ -133,34 +161,18 @@ def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
             yield data[start : start + BLOCK_BYTES]
 
 
-def write_model_folder(
-    model: PreTrainedModel, weights: Mapping[str, Tensor], folder: Path, *, source: ModelConfig
+def write_model(
+    tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int
 ) -> None:
     """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights, fsynced.
 
     Args:
-        model: whose weights these are.
-        weights: as in `write_weights`.
+        tensors: as in `write_weights`.
         folder: made if it is not there.
-        source: where config and tokenizer come from; the tokenizer by the class that the generators use too.
+        source: where config, generation config and chat template come from; the tokenizer by the class that the
+            generators use too.
+        shard_bytes: as in `write_weights`.
     """
-    from transformers.core_model_loading import revert_weight_conversion
-
-    write_folder(revert_weight_conversion(model, dict(weights)), folder, source=source)
-
-
-def write_folder(
-    tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int = SHARD_BYTES
-) -> None:
-    """Write a folder that transformers and vLLM load, of tensors that have their names on disk; fsynced.
-
-    Args:
-        tensors: by Hugging Face name, on the CPU, each once.
-        folder: made if it is not there.
-        source: where config, generation config, tokenizer and chat template come from.
-        shard_bytes: most bytes of one safetensors file; more are several, with an index.
-    """
-    from huggingface_hub import split_torch_state_dict_into_shards
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,12 +184,7 @@ def write_folder(
     with suppress(OSError):  # a model need not have one
         GenerationConfig.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
-    plan = split_torch_state_dict_into_shards(dict(tensors), max_shard_size=shard_bytes)
-    for name, names in plan.filename_to_tensors.items():
-        write_safetensors({tensor: tensors[tensor] for tensor in names}, folder / name)
-    if plan.is_sharded:
-        index = {"metadata": plan.metadata, "weight_map": plan.tensor_to_filename}
-        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_weights(tensors, folder, shard_bytes=shard_bytes)
     for file in (*folder.iterdir(), folder):
         sync(file)
 

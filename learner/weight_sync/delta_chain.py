@@ -25,7 +25,7 @@ from broker.own_folder import OwnFolder
 from broker.weight_delta.delta_file import Made, write_delta
 from broker.weight_delta.layout import NoLayout
 from broker.weight_exchange.parcels import Manifest, Parcel, Wish, way
-from learner.weight_sync.version_folder import FILE
+from broker.weight_files import WeightStream, weight_files
 
 log = logging.getLogger(__name__)
 
@@ -34,26 +34,21 @@ WAITING = 2  # versions that the relay's thread has not looked at yet: the newes
 
 
 class OpenVersion:
-    """A version's file, open from its announcement until nothing needs it.
+    """A version's files, open from its announcement until nothing needs them.
 
     Raises:
-        OSError: the file is not there.
+        OSError: they are not there.
     """
 
     def __init__(self, announcement: Announcement) -> None:
         self.version = announcement.version
         self.checksum = announcement.checksum
         self.size_bytes = announcement.size_bytes
-        self._stream = (Path(announcement.path) / FILE).open("rb")
-
-    @property
-    def descriptor(self) -> int:
-        """Return the open file's."""
-        return self._stream.fileno()
+        self.stream = WeightStream(weight_files(Path(announcement.path)))
 
     def close(self) -> None:
-        """Let the file go."""
-        self._stream.close()
+        """Let the files go."""
+        self.stream.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +164,7 @@ class DeltaChain:
         """
         begin, size = parcel.extent(chunk)
         if not parcel.base and self._anchor:
-            data = os.pread(self._anchor.descriptor, size, begin)
+            data = self._anchor.stream.read(size, begin)
         else:
             (file,) = [delta.file for delta in self._deltas if delta.parcel == parcel]
             with file.open("rb") as stream:
@@ -207,7 +202,7 @@ class DeltaChain:
         name = f"delta-{base.version}-{new.version}-{base.checksum[-8:]}{new.checksum[-8:]}"
         file = self._folder.path / name
         try:
-            made = write_delta(base.descriptor, new.descriptor, file)
+            made = write_delta(base.stream, new.stream, file)
         except NoLayout as error:
             log.info("weights_without_delta version=%d reason=%s", new.version, error)
             made = None

@@ -12,26 +12,31 @@ from typing import Protocol
 
 from broker.checksums import weights_checksum
 from broker.messages import Announcement
+from broker.weight_files import weight_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedWeights:
-    """What a file of weights holds; known when the file has been written, without reading it again."""
+    """What the files of a version hold; known when they have been written, without reading them again."""
 
-    checksum: str  # XXH3 of the file, 128 bits, hex
-    size_bytes: int
+    checksum: str  # XXH3 of the files one behind another, 128 bits, hex
+    size_bytes: int  # of all
 
     @classmethod
-    def of(cls, file: Path) -> SavedWeights:
-        """Read a file for its checksum, where it was not hashed while it was written."""
-        return cls(checksum=weights_checksum(file), size_bytes=file.stat().st_size)
+    def of(cls, folder: Path) -> SavedWeights:
+        """Read the files in a folder for their checksum, where they were not hashed while they were written."""
+        files = weight_files(folder)
+        return cls(checksum=weights_checksum(files), size_bytes=sum(file.stat().st_size for file in files))
 
 
 class WeightHandle(Protocol):
     """The weights of one version, gathered on rank 0. A transport asks for the form that it moves."""
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        """Write the weights as one safetensors file, in `model.dtype`, fsynced. Any thread may call it."""
+    def save_weights(self, folder: Path) -> SavedWeights:
+        """Write the weights into a folder that is there, in `model.dtype`, fsynced. Any thread may call it.
+
+        They are one safetensors file, or several and their index (`broker.weight_files`).
+        """
         ...
 
 
@@ -51,8 +56,8 @@ class WeightSource(Protocol):
 class Placed:
     """The place of a version's weights, for the generators."""
 
-    path: str  # what the announcement names: a folder with model.safetensors, or a handle that no folder has
-    checksum: str  # of that file, see `broker.checksums`
+    path: str  # what the announcement names: a folder with safetensors, or a handle that no folder has
+    checksum: str  # of these files, see `broker.checksums`
     size_bytes: int
 
 

@@ -1,6 +1,6 @@
 """This module keeps versions of the weights as folders on the learner's disk: their place, their making, their end.
 
-In: a handle on the weights. Out: `weights/v000007/model.safetensors`, which has its name only when it is whole. Used by
+In: a handle on the weights. Out: `weights/v000007` with their files, which has its name only when it is whole. Used by
 the transports; the tools ask where the versions of a run lie.
 """
 
@@ -14,7 +14,6 @@ from config.learner import FilesystemTransportConfig
 from config.run import Run
 from learner.weight_sync.transport import SavedWeights, WeightHandle
 
-FILE = "model.safetensors"  # of a version, in its folder
 KEEP = 2  # versions on disk: the newest, and the one that a generator may be reading
 
 
@@ -43,7 +42,7 @@ def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedW
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(final, ignore_errors=True)
         aside.mkdir()
-        saved = weights.save_weights(aside / FILE)
+        saved = weights.save_weights(aside)
         aside.rename(final)
     except OSError as error:
         raise RunFailed(

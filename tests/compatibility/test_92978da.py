@@ -27,7 +27,7 @@ from broker.protocol.streams import Entry, entries_of
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress
-from learner.training.model_files import write_weights
+from learner.training.model_files import names_on_disk, write_safetensors
 from tests.support.old_files import NAME, restore, unpack
 from tools.audit.command import audit
 
@@ -219,7 +219,7 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
     if (
         "version 11, from" in done.stdout and ": ok," in done.stdout
     ):  # this machine rounds as the first one did
-        write_weights(model, dict(model.named_parameters()), folder / "again")
+        write_safetensors(names_on_disk(model, dict(model.named_parameters())), folder / "again")
         recorded = read_ledger(folder / "runs" / NAME / "journal").steps[11]["weights"]
         assert file_checksum(folder / "again") == recorded
     refused = _millrace(folder, "export", NAME, "--version", "11", "-o", "exported")

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from broker.private_redis import addresses
+from broker.weight_files import weight_files
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger
 from learner.status import read_status
+from learner.weight_sync.version_folder import folder_of
 from tests.support.paths import ROOT
 
 ROWS = 40
@@ -32,6 +34,7 @@ def test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate(tmp_path
         f"data.train.size={ROWS}",
         "learner.optimizer={schedule: linear, warmup_steps: 1}",
         "evaluation.every=0",
+        "learner.shard_bytes=300000",
     ]
     command = ("up", str(recipe_without_steps(tmp_path)), "--plain", *settings)
     folder = tmp_path / "epochs"
@@ -42,7 +45,8 @@ def test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate(tmp_path
         )  # 2 x 40 rows in sixteens
         first = outcomes(folder)
         assert first == {str(number) for number in range(2 * ROWS)}
-        assert (folder / "model").is_dir()
+        assert len(weight_files(folder / "model")) > 1
+        assert len(weight_files(folder_of(folder / "weights", 5))) > 1
         assert read_status(folder)["status"] == "finished"
         millrace("audit", "epochs", "--runs-dir", str(tmp_path))
         assert "differs 0, not compared 0, missing 0" in millrace(

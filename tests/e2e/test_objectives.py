@@ -32,6 +32,8 @@ RUNS = {
             "rollout_rs: [token_k1]}}"
         ),
         "learner.mini_batches=2",
+        "learner.weights.type=relay",  # whose deltas are those of several files
+        "learner.shard_bytes=300000",
     ],
 }
 

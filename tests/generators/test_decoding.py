@@ -54,7 +54,7 @@ def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(
     )
 
     async def sampled() -> SampledGroup:
-        await engine.load_weights(tmp_path, 0)
+        await engine.load_weights([tmp_path], 0)
         return SampledGroup(
             prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -248,7 +249,7 @@ def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_
             await wait_in_loop(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task=task)
             await asyncio.sleep(0.1)
             assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
-        await ScriptedEngine.load_weights(engine, Path("held"), 0)
+        await ScriptedEngine.load_weights(engine, [Path("held")], 0)
         async with floor.generator(engine, "g2") as (_, task):
             floor.age()
             await wait_in_loop(
@@ -523,10 +524,10 @@ def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_besi
 
 def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
     class Refuses(FloorEngine):
-        async def load_weights(self, file: Path, version: int) -> None:
+        async def load_weights(self, files: Sequence[Path], version: int) -> None:
             if version == 1:
                 raise ValueError("shape [4, 8], expected [8, 8]")
-            await super().load_weights(file, version)
+            await super().load_weights(files, version)
 
     async def body() -> None:
         async def hang(_: Prompt) -> None:

@@ -73,8 +73,8 @@ def test_two_steps_with_a_toy_of_each_seam(
 
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert (newest.version, newest.path) == (2, str(drop / "version-2"))
-    assert newest.checksum == weights_checksum(drop / "version-2" / "model.safetensors")
-    assert newest.checksum != weights_checksum(drop / "version-0" / "model.safetensors")
+    assert newest.checksum == weights_checksum([drop / "version-2" / "model.safetensors"])
+    assert newest.checksum != weights_checksum([drop / "version-0" / "model.safetensors"])
     assert (drop / "closed").exists()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["step"] for line in lines] == [1, 2]

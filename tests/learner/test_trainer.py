@@ -183,7 +183,7 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
     assert (newest.version, Path(newest.path)) == (6, (folder / "weights" / "v000006").absolute())
     weights = Path(newest.path) / "model.safetensors"
     assert weights.read_text() == "weights 6"
-    assert (newest.checksum, newest.size_bytes) == (weights_checksum(weights), 9)
+    assert (newest.checksum, newest.size_bytes) == (weights_checksum([weights]), 9)
     # Version 5 may be published behind the last step.
     assert ledger.checksums[4] == xxhash.xxh3_128(b"weights 4").hexdigest()
     assert sorted(path.name for path in (folder / "weights").iterdir()) == ["v000005", "v000006"]

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from broker.messages import Completion, Prompt, Split
+from broker.weight_files import part_name
 from config.data import DataConfig, ProceduralSource
 from config.generators import EngineConfig, GeneratorsConfig, SamplingConfig
 from config.run import ModelConfig, Run
@@ -50,6 +51,15 @@ def save_weights(model: PreTrainedModel, file: Path) -> Path:
     tied = set(model.all_tied_weights_keys)
     save_file({name: tensor.clone() for name, tensor in model.state_dict().items() if name not in tied}, file)
     return file
+
+
+def in_parts(file: Path, folder: Path, parts: int) -> list[Path]:
+    """Write a file's tensors as several files, and return these."""
+    items = list(load_file(file).items())
+    names = [folder / part_name(number, parts) for number in range(parts)]
+    for number, name in enumerate(names):
+        save_file(dict(items[number::parts]), name)
+    return names
 
 
 def save_folder(folder: Path, *, tied: bool) -> Path:

@@ -28,6 +28,7 @@ from broker.messages import (
 )
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, hand_over
+from broker.weight_files import FILE
 from config.learner import LearnerConfig
 from config.run import Run
 from learner.data.dataset import Row
@@ -245,9 +246,9 @@ class TextWeights:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_text(self.text)
-        return SavedWeights.of(file)
+    def save_weights(self, folder: Path) -> SavedWeights:
+        (folder / FILE).write_text(self.text)
+        return SavedWeights.of(folder)
 
 
 class FilePolicy:

@@ -68,7 +68,7 @@ class JournaledRun:
         journal.close()
 
     def _publish(self) -> str:
-        file = published(self.run) / f"v{self.version:06d}" / "model.safetensors"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        saved: SavedWeights = self.policy.gather_weights().save_weights(file)
+        folder = published(self.run) / f"v{self.version:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        saved: SavedWeights = self.policy.gather_weights().save_weights(folder)
         return saved.checksum

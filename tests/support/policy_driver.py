@@ -16,6 +16,7 @@ import random
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import torch
 
 from benchmarks.rigs.reference_attention import reference_kernel
 from broker.errors import RunFailed
+from broker.weight_files import FILE
 from config.learner import AdvantageConfig, LearnerConfig
 from config.run import Run
 from learner.launch.environment import set_environment
@@ -34,6 +36,7 @@ from learner.training.batch import Batch, pack
 from learner.training.deepspeed import DeepSpeedBackend
 from learner.training.engine_config import deepspeed_config, offloads_optimizer
 from learner.training.head.fused import PRODUCTS
+from learner.weight_sync.transport import SavedWeights, WeightHandle
 from tests.support.reference_product import reference_product
 from tests.support.tiny import random_groups, tiny_run
 
@@ -77,11 +80,11 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             file, *step = arguments
             gathered = policy.gather_weights()
             result = act(policy, "step", *step)
-            gathered.save_weights(Path(file))
+            save(gathered, Path(file))
         case "draw":
             result = [random.random(), float(np.random.random()), torch.rand(3).tolist()]  # noqa: NPY002
         case "save_weights":
-            result = policy.gather_weights().save_weights(Path(arguments[0]))
+            result = save(policy.gather_weights(), Path(arguments[0]))
         case "save_checkpoint" | "save_model" | "keep_alive":
             result = getattr(policy, method)(*map(Path, arguments[:1]), *arguments[1:])
         case "load_checkpoint":
@@ -92,6 +95,14 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
         case _:
             raise ValueError(method)
     return result
+
+
+def save(gathered: WeightHandle, file: Path) -> SavedWeights:
+    """Write gathered weights as one file of that name."""
+    with TemporaryDirectory(dir=file.parent) as folder:
+        saved = gathered.save_weights(Path(folder))
+        (Path(folder) / FILE).rename(file)
+    return saved
 
 
 def allow_float16() -> None:

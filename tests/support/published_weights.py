@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import xxhash
@@ -24,9 +24,9 @@ class RecordingEngine(ScriptedEngine):
         self.before = before
         self.loaded: list[int] = []
 
-    async def load_weights(self, file: Path, version: int) -> None:
-        self.before(file, version)
-        await super().load_weights(file, version)
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
+        self.before(files[0], version)
+        await super().load_weights(files, version)
         self.loaded.append(version)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
 from broker.weight_exchange.exchange import Exchange
 from broker.weight_exchange.parcels import SEAL_BYTES
+from broker.weight_files import part_name
 from generators.weight_sync.receiver import NotHere, Received
 from generators.weight_sync.relayed import RelayedReceiver
 from learner.weight_sync.redis_room import RedisRoom
 from learner.weight_sync.relay import Relay
-from learner.weight_sync.version_folder import FILE
 from tests.support.weight_files import content_of as safetensors_of
 from tests.support.weight_files import made_up
 
@@ -35,6 +36,7 @@ class LearnersMachine:
         self.owner = RunOwner(link, keys)
         self.owner.claim(0)
         self.announced: dict[int, Announcement] = {}
+        self.parts = 1  # files of each version
         self.room = RedisRoom(link.client, keys, budget=4, mean_bytes=lambda: 0.0)
         self.relay = self.start_again()
 
@@ -55,16 +57,18 @@ class LearnersMachine:
 
     def publish(self, version: int, content: bytes | None = None) -> Announcement:
         """Write, tell the relay, and announce under a path that other machines do not have."""
-        content = content_of(version) if content is None else content
+        contents = parts_of(version, self.parts) if content is None else [content]
         place = self.folder / f"v{version}"
         place.mkdir(exist_ok=True)
-        (place / FILE).unlink(missing_ok=True)  # another file, as a replaced folder has
-        (place / FILE).write_bytes(content)
+        files = [place / part_name(number, len(contents)) for number in range(len(contents))]
+        for file, data in zip(files, contents, strict=True):
+            file.unlink(missing_ok=True)  # another file, as a replaced folder has
+            file.write_bytes(data)
         here = Announcement(
             version=version,
             path=str(place),
-            checksum=weights_checksum(place / FILE),
-            size_bytes=len(content),
+            checksum=weights_checksum(files),
+            size_bytes=sum(map(len, contents)),
             announced_at=0.0,
         )
         self.announced[version] = here
@@ -89,8 +93,16 @@ class LearnersMachine:
         return sum(client.strlen(self.keys(f"weights:{chunk}")) for chunk in self.chunks())
 
 
-def content_of(version: int) -> bytes:
-    return safetensors_of(made_up(version))
+def content_of(version: int, parts: int = 1) -> bytes:
+    """Return the stream of a version's files."""
+    return b"".join(parts_of(version, parts))
+
+
+def parts_of(version: int, parts: int) -> list[bytes]:
+    """Return a version's files, `parts` of them, each with some of its tensors."""
+    tensors = list(made_up(version).items())
+    bounds = [len(tensors) * number // parts for number in range(parts + 1)]
+    return [safetensors_of(dict(tensors[begin:end])) for begin, end in pairwise(bounds)]
 
 
 class Asking:
@@ -116,11 +128,11 @@ class Asking:
         received = self.weights.receive(
             [announced[version] for version in sorted(announced)[::-1]], held=self.held
         )
-        return received.version, received.file.read_bytes()
+        return received.version, b"".join(file.read_bytes() for file in received.files)
 
     def load(self, version: int) -> None:
         """It holds that version now."""
-        self.weights.loaded(Received(version=version, file=Path("nothing")))
+        self.weights.loaded(Received(version=version, files=(Path("nothing"),)))
         self.held = version
 
     def follow(self, version: int) -> set[str]:
@@ -133,7 +145,7 @@ class Asking:
             keep(parcel, chunk, data)
 
         self.weights._keep = note  # type: ignore[method-assign]
-        assert self.ask() == (version, content_of(version))
+        assert self.ask() == (version, content_of(version, self.learner.parts))
         self.weights._keep = keep  # type: ignore[method-assign]
         self.load(version)
         return read

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from broker.messages import Announcement
+from broker.weight_files import FILE
 from config.learner import LearnerConfig
 from config.run import Run
 from generators.weight_sync.receiver import Received
@@ -43,9 +44,9 @@ class ToyWeights:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_bytes(self._content)
-        return SavedWeights.of(file)
+    def save_weights(self, folder: Path) -> SavedWeights:
+        (folder / FILE).write_bytes(self._content)
+        return SavedWeights.of(folder)
 
 
 class ToyBackend:
@@ -87,11 +88,11 @@ class ToyBackend:
 
     def save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         folder.mkdir(parents=True)
-        self.gather_weights().save_weights(folder / "logits")
+        self.gather_weights().save_weights(folder)
         (folder / "state.json").write_text(json.dumps({"fits": {}, "state": state}))
 
     def load_checkpoint(self, folder: Path) -> dict[str, Any]:
-        found = np.frombuffer((folder / "logits").read_bytes(), np.float32)
+        found = np.frombuffer((folder / FILE).read_bytes(), np.float32)
         self._logits_V = torch.tensor(found, requires_grad=True)
         state: dict[str, Any] = json.loads((folder / "state.json").read_text())["state"]
         return state
@@ -123,7 +124,7 @@ class ToyTransport:
         folder = self._drop / f"version-{version}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        saved = weights.save_weights(folder / "model.safetensors")
+        saved = weights.save_weights(folder)
         return Placed(path=str(folder), checksum=saved.checksum, size_bytes=saved.size_bytes)
 
     def announced(self, announcement: Announcement) -> None:
@@ -144,9 +145,7 @@ class ToyReceiver:
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
         newest = announced[0]
-        return Received(
-            version=newest.version, file=self._drop / Path(newest.path).name / "model.safetensors"
-        )
+        return Received(version=newest.version, files=(self._drop / Path(newest.path).name / FILE,))
 
     def loaded(self, received: Received) -> None:
         self.received.append(received.version)

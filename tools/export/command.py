@@ -1,7 +1,7 @@
 """`millrace export RUN -o DIR`: a version of a run's weights as a folder that transformers and vLLM load.
 
 In: a run's folder: published versions, checkpoints, journal; no Redis. Out: safetensors (several files where they are
-large), config, generation config, tokenizer and chat template. A version whose file is there is copied. Any other is
+large), config, generation config, tokenizer and chat template. A version whose files are there is copied. Any other is
 made from the newest checkpoint before it, by training the journal's steps again. Nothing in the run's folder is
 touched. `python -m tools.main export` is one of the ranks, where the run had several.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.private_redis import server
+from broker.weight_files import weight_files
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import Ledger, read_ledger
 from learner.journal.records import step_number
 from learner.training.checkpoint import Checkpoints, version_of
-from learner.weight_sync.version_folder import FILE, folder_of, published
+from learner.weight_sync.version_folder import folder_of, published
 from tools.arguments import UsageError, add_run, add_runs_dir
 from tools.replay.command import Replay, print_death, run_of
 from tools.runs.folder import NoJournal
@@ -57,9 +59,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--version {version}: the run has versions 0 to {newest}")
     exported = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
     exported = exported.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
-    file = folder_of(published(exported), version) / FILE
-    if file.is_file() and exported.learner.lora is None:  # the published file lacks the adapter alone
-        _copy(file, exported, out)
+    if files := _published_files(exported, version):
+        _copy(files, exported, out)
     else:
         code, is_first = _make(exported, ledger, version, options)
         if code or not is_first:
@@ -68,13 +69,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _copy(file: Path, exported: Run, out: Path) -> None:
-    """Writes the folder from a published version's file."""
+def _published_files(exported: Run, version: int) -> tuple[Path, ...]:
+    """Returns the files of a version that lies where it was published; () if there are none that make the model."""
+    if exported.learner.lora is not None:  # they lack the model, or the adapter by itself
+        return ()
+    try:
+        return weight_files(folder_of(published(exported), version))
+    except FileNotFoundError:
+        return ()
+
+
+def _copy(files: Sequence[Path], exported: Run, out: Path) -> None:
+    """Writes the folder from a published version's files."""
     from safetensors.torch import load_file
 
-    from learner.training.model_files import write_folder
+    from learner.training.model_files import write_model
 
-    write_folder(load_file(file), out, source=exported.model)
+    tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
+    write_model(tensors, out, source=exported.model, shard_bytes=exported.learner.shard_bytes)
 
 
 def _make(exported: Run, ledger: Ledger, version: int, options: argparse.Namespace) -> tuple[int, bool]:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from broker.checksums import weights_checksum
 from broker.errors import Permanent
 from broker.private_redis import server
+from broker.weight_files import weight_files
 from config.loading import from_yaml
 from config.run import Run
 from learner.journal.ledger import JournalError, Ledger, read_ledger
 from learner.journal.records import step_number
 from learner.resume.replay import IncarnationSettings, checksum_now, read_batch
 from learner.training.checkpoint import Checkpoints, load, version_of
-from learner.weight_sync.version_folder import published
+from learner.weight_sync.version_folder import folder_of, published
 from tools.arguments import UsageError, add_run, add_runs_dir, add_steps
 from tools.journal.rows import ranges
 from tools.runs.folder import NoJournal
@@ -161,11 +162,13 @@ class Replay:
         )
 
     def _recorded(self, version: int) -> str | None:
-        """Returns the checksum of a version: from the journal, or from its file where there is one."""
+        """Returns the checksum of a version: from the journal, or from its files where they are there."""
         if version in self._checksums:
             return self._checksums[version]
-        file = published(self._run) / f"v{version:06d}" / "model.safetensors"
-        return weights_checksum(file) if file.is_file() else None
+        try:
+            return weights_checksum(weight_files(folder_of(published(self._run), version)))
+        except FileNotFoundError:
+            return None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -147,7 +147,9 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
     began = time.monotonic()
     gathered = policy.gather_weights()
     gathered_s = time.monotonic() - began
-    gathered.save_weights(place.folder / "saved.safetensors")
+    saved = place.folder / "saved"
+    saved.mkdir()
+    gathered.save_weights(saved)
     saved_s = time.monotonic() - began - gathered_s
     metrics = policy.step(batch_of(run, [scored(rollout) for rollout in rollouts], version=version))
     policy.close()
@@ -175,7 +177,7 @@ async def _updates(engine: VllmEngine, own: Path, other: Path) -> list[float]:
     seconds = []
     for number in range(2 * UPDATES + 1):
         began = time.monotonic()
-        await engine.load_weights(other if number % 2 else own, number)
+        await engine.load_weights([other if number % 2 else own], number)
         seconds.append(time.monotonic() - began)
     return seconds[1:]
 
@@ -184,11 +186,11 @@ async def _in_flight(
     engine: VllmEngine, files: dict[int, Path], fresh: Prompt, asked: Sequence[Prompt]
 ) -> tuple[Group, list[Group], Group]:
     """Return what version 1 sampled, what both did while version 2 came, and what was sampled after that."""
-    await engine.load_weights(files[1], 1)
+    await engine.load_weights([files[1]], 1)
     before = await engine.sample(fresh)  # compiles what is compiled at the first token, and fills the cache
     tasks = [asyncio.create_task(engine.sample(each)) for each in asked]
     await asyncio.sleep(IN_FLIGHT_S)
-    await engine.load_weights(files[2], 2)
+    await engine.load_weights([files[2]], 2)
     return before, await asyncio.gather(*tasks), await engine.sample(fresh)
 
 

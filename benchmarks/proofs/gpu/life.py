@@ -68,7 +68,9 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
             groups = random_groups(TINY, LENGTHS, seed=version)
             return policy.step(batch_of(policy.run, groups, version=version))
         case "save_weights":
-            policy.gather_weights().save_weights(Path(arguments[0]))
+            folder = Path(arguments[0])
+            folder.mkdir()
+            policy.gather_weights().save_weights(folder)
         case "save_checkpoint":
             policy.save_checkpoint(Path(arguments[0]), {"version": arguments[1]})
         case "load_checkpoint":

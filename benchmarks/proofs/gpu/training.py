@@ -16,6 +16,7 @@ from typing import Any, Literal
 from benchmarks.proofs.gpu.made_up import TINY, write_model
 from benchmarks.proofs.gpu.outcomes import Device, Found, Missed, Place
 from benchmarks.rigs.groups import demo_run
+from broker.weight_files import FILE
 from config.loading import to_yaml
 from config.run import Run
 from learner.launch.ranks import launch
@@ -103,10 +104,10 @@ def live(file: Path, run: Run, lines: list[list[Any]]) -> list[Any]:
 
 
 def distance(one: str, other: str) -> float:
-    """Return the largest difference between two files' weights."""
+    """Return the largest difference between the weights in two folders."""
     from safetensors.torch import load_file
 
-    ours, theirs = load_file(one), load_file(other)
+    ours, theirs = (load_file(Path(folder) / FILE) for folder in (one, other))
     if ours.keys() != theirs.keys():
         raise Missed(f"{one} and {other} have tensors of other names")
     return max((ours[name].float() - theirs[name].float()).abs().max().item() for name in ours)

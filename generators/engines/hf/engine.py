@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -84,13 +85,13 @@ class HfEngine:
         self._arrived.set()
         return await future
 
-    async def load_weights(self, file: Path, version: int) -> None:
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Replace the weights after the batch that runs now.
 
         Raises:
-            RunFailed: the file's names or shapes are not the model's; the old weights stay.
+            RunFailed: the files' names or shapes are not the model's; the old weights stay.
         """
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._replace_weights, file, version)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._replace_weights, files, version)
 
     async def close(self) -> None:
         """End the running batch at its next token; its callers and those that wait get a Retryable."""
@@ -174,14 +175,15 @@ class HfEngine:
             time.monotonic() - started,
         )
 
-    def _replace_weights(self, file: Path, version: int) -> None:
-        from generators.engines.hf.model import replace_weights
+    def _replace_weights(self, files: Sequence[Path], version: int) -> None:
+        from generators.engines.hf.model import replace_weights, shown
 
         started = time.monotonic()
         model, _ = self._model_and_chat()
-        replace_weights(model, file)
+        replace_weights(model, files)
         self._version = version
-        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
+        took_s = time.monotonic() - started
+        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, shown(files), took_s)
 
     def _sample(self, prompts: list[Prompt]) -> list[tuple[Completion, ...]]:
         from generators.engines.hf.sampling import SamplingStopped, sample_groups

@@ -1,12 +1,14 @@
-"""This module builds the policy in transformers, and loads weights from a safetensors file: all of them or none.
+"""This module builds the policy in transformers, and loads weights from safetensors: all of them or none.
 
-In: the run's model section; files with Hugging Face names. Called by the hf engine between two batches, and by the vLLM
-engine to check a file first: vLLM would only warn of a missing tensor. A file that does not fit is refused by name
-before anything changes, so that no model ever holds parts of two versions.
+In: the run's model section; a version's files with Hugging Face names. Called by the hf engine between two batches, and
+by the vLLM engine to check them first: vLLM would only warn of a missing tensor. Weights that do not fit are refused by
+name before anything changes, so that no model ever holds parts of two versions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -76,53 +78,71 @@ class Float32Head(torch.nn.Module):
 
 
 def build_skeleton(section: ModelConfig) -> PreTrainedModel:
-    """Build the architecture without storage: names and shapes only, to check a file with."""
+    """Build the architecture without storage: names and shapes only, to check files with."""
     with torch.device("meta"):
         return build_model(section)
 
 
-def check_weights(model: PreTrainedModel, file: Path) -> dict[str, torch.Tensor]:
-    """Compare the names and shapes in `file` with the model's, which may be on the meta device.
+def check_weights(model: PreTrainedModel, files: Sequence[Path]) -> dict[str, torch.Tensor]:
+    """Compare the names and shapes in `files` with the model's, which may be on the meta device.
 
     Returns:
-        The model's tensors by their names in the file. A parameter that is tied to another (`lm_head.weight` to the
-        embedding) is not among them and may be absent from the file: the values of the parameter that it is tied to
+        The model's tensors by their names in the files. A parameter that is tied to another (`lm_head.weight` to the
+        embedding) is not among them and may be absent from the files: the values of the parameter that it is tied to
         count.
     Raises:
-        RunFailed: a name is missing or unexpected, a shape differs, or the file is no safetensors file.
+        RunFailed: a name is missing, unexpected or there twice, a shape differs, or a file is no safetensors file.
         FileNotFoundError: there is no such file (any more).
     """
     expected: dict[str, torch.Tensor] = model.state_dict()
     tied: set[str] = set(model.all_tied_weights_keys)
-    try:
-        with safe_open(str(file), framework="pt") as stored:
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise RunFailed(f"weights {file} can't be read: {error}") from error
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        found = _shapes(file)
+        if again := shapes.keys() & found.keys():
+            raise RunFailed(f"weights {shown(files)}: {_listed(again)} in more than one file")
+        shapes |= found
     missing, unexpected = expected.keys() - tied - shapes.keys(), shapes.keys() - expected.keys()
     if missing or unexpected:
         raise RunFailed(
-            f"weights {file} are not of this model: missing {_listed(missing)}; unexpected "
+            f"weights {shown(files)} are not of this model: missing {_listed(missing)}; unexpected "
             f"{_listed(unexpected)}. Does model.path name the learner's model?"
         )
     for name, shape in shapes.items():
         if shape != tuple(expected[name].shape):
             raise RunFailed(
-                f"weights {file}: {name} has shape {shape}, the model's is {tuple(expected[name].shape)}"
+                f"weights {shown(files)}: {name} has shape {shape}, the model's is {tuple(expected[name].shape)}"
             )
     return {name: expected[name] for name in expected.keys() - tied}
 
 
-def replace_weights(model: PreTrainedModel, file: Path) -> None:
-    """Copy every tensor of `file` into `model`, converting to the model's type and device.
+def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a file's tensors by name. Raises as `check_weights`."""
+    try:
+        with safe_open(str(file), framework="pt") as stored:
+            return {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise RunFailed(f"weights {file} can't be read: {error}") from error
+
+
+def shown(files: Sequence[Path]) -> str:
+    """Return a version's files for people."""
+    return str(files[0]) if len(files) == 1 else f"{files[0]} to {files[-1].name}"
+
+
+def replace_weights(model: PreTrainedModel, files: Sequence[Path]) -> None:
+    """Copy every tensor of `files` into `model`, converting to the model's type and device.
 
     Raises:
         RunFailed, FileNotFoundError: as `check_weights`; the model is as it was.
     """
-    targets = check_weights(model, file)
-    with safe_open(str(file), framework="pt") as stored, torch.inference_mode():
-        for name, tensor in targets.items():
-            tensor.copy_(stored.get_tensor(name))
+    targets = check_weights(model, files)
+    with ExitStack() as opened:  # all before the first copy: a file may go meanwhile
+        stored = [opened.enter_context(safe_open(str(file), framework="pt")) for file in files]
+        with torch.inference_mode():
+            for one in stored:
+                for name in one.keys() & targets.keys():
+                    targets[name].copy_(one.get_tensor(name))
     head = model.get_output_embeddings()
     if isinstance(head, Float32Head):
         head.discard_copy()

@@ -18,7 +18,7 @@ import logging
 import os
 import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,7 +136,7 @@ class VllmEngine:
         self._refuse_what_does_not_fit(prompt, vocabulary=parts.skeleton.config.get_text_config().vocab_size)
         return await parts.line.get(self._generate(prompt, parts), what="sampling")
 
-    async def load_weights(self, file: Path, version: int) -> None:
+    async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Replace the weights between two tokens of the groups that are being sampled, or after them (`finish_first`).
 
         With `recompute` and `finish_first` the KV cache is computed again with the new weights, so that each
@@ -144,26 +144,28 @@ class VllmEngine:
         behind keys and values of the spans before.
 
         Raises:
-            RunFailed: the file's names or shapes are not the model's; the old weights stay.
-            FileNotFoundError: the file is gone; the old weights stay.
+            RunFailed: the files' names or shapes are not the model's; the old weights stay.
+            FileNotFoundError: a file is gone; the old weights stay.
             EngineDied: the update failed half-way, or the engine core died or stalled.
         """
-        from generators.engines.hf.model import check_weights
+        from generators.engines.hf.model import check_weights, shown
 
         if self._parts is None:
             raise RuntimeError("load_weights() before start()")
         parts = self._parts
         started = time.monotonic()
-        with file.open("rb") as kept:
-            await asyncio.to_thread(check_weights, parts.skeleton, file)
-            # The learner removes old versions at any time, and each worker opens the file when its turn comes. This
+        with ExitStack() as kept:
+            opened = [kept.enter_context(file.open("rb")) for file in files]
+            await asyncio.to_thread(check_weights, parts.skeleton, files)
+            # The learner removes old versions at any time, and each worker opens the files when its turn comes. This
             # path of an open descriptor leads a worker to the content even if the name is gone.
-            held = Path(f"/proc/{os.getpid()}/fd/{kept.fileno()}")
+            held = [Path(f"/proc/{os.getpid()}/fd/{stream.fileno()}") for stream in opened]
             await self._update(parts, held, version)
-        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, file, time.monotonic() - started)
+        took_s = time.monotonic() - started
+        log.info("weights_loaded version=%d file=%s took_s=%.3f", version, shown(files), took_s)
 
-    async def _update(self, parts: _Parts, file: Path, version: int) -> None:
-        """Pause generation, have the workers load `file`, and go on."""
+    async def _update(self, parts: _Parts, files: Sequence[Path], version: int) -> None:
+        """Pause generation, have the workers load `files`, and go on."""
         async with self._control:
             if self._config.new_weights == "finish_first":
                 await self._let_finish(parts)
@@ -176,7 +178,7 @@ class VllmEngine:
             )
             try:
                 await parts.line.get(
-                    _replace_weights(parts, file, version, workers=self._config.tensor_parallel),
+                    _replace_weights(parts, files, version, workers=self._config.tensor_parallel),
                     limit_s=UPDATE_S,
                     what="loading weights",
                 )
@@ -331,24 +333,30 @@ def _launch(run: Run, config: VllmEngineConfig) -> AsyncLLM:
     return AsyncLLM(vllm_config, executor, log_stats=False, log_requests=False)
 
 
-async def _replace_weights(parts: _Parts, file: Path, version: int, *, workers: int) -> None:
-    """Have every worker load `file`, while generation is paused.
+async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *, workers: int) -> None:
+    """Have every worker load `files`, while generation is paused.
 
     Raises:
-        FileNotFoundError: the file is gone, and the only worker did not find it either; nothing has changed.
+        FileNotFoundError: a file is gone, and the only worker did not find it either; nothing has changed.
         EngineDied: something else went wrong, and the model may hold parts of two versions.
     """
     from vllm.distributed.weight_transfer.base import WeightTransferUpdateRequest
 
     try:
         await parts.engine.start_weight_update()
-        await parts.engine.update_weights(WeightTransferUpdateRequest(update_info={"path": str(file)}))
+        await parts.engine.update_weights(
+            WeightTransferUpdateRequest(update_info={"paths": [str(file) for file in files]})
+        )
         await parts.engine.finish_weight_update(weight_version=str(version))
     except Exception as error:
-        # A worker opens the file before it touches a layer; of several, one may have found it and loaded it.
-        if workers == 1 and NO_FILE in str(error) and not await asyncio.to_thread(file.exists):
-            raise FileNotFoundError(f"{file} is gone") from error
-        raise parts.line.cut(f"loading {file} failed half-way: {error}") from error
+        # A worker opens the files before it touches a layer; of several, one may have found them and loaded them.
+        if workers == 1 and NO_FILE in str(error) and (gone := await asyncio.to_thread(_gone, files)):
+            raise FileNotFoundError(f"{gone[0]} is gone") from error
+        raise parts.line.cut(f"loading {files[0]} failed half-way: {error}") from error
+
+
+def _gone(files: Sequence[Path]) -> list[Path]:
+    return [file for file in files if not file.exists()]
 
 
 async def _result_of(task: asyncio.Task[None]) -> None:

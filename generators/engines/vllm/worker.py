@@ -1,6 +1,6 @@
 """This module runs inside vLLM's own processes: it loads new weights there, and ends them with the generator.
 
-In: the path of a safetensors file, while generation is paused. Out: a model that samples from it. vLLM imports this
+In: the paths of safetensors files, while generation is paused. Out: a model that samples from it. vLLM imports this
 module in its engine core (whose executor is unpickled from here) and in every worker (`worker_extension_cls`). An error
 goes back to generators.engines.vllm.engine, which ends the generator if the model may be half loaded.
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -44,13 +45,13 @@ class FileInit(WeightTransferInitInfo):
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Names the file of a new version."""
+    """Names the files of a new version."""
 
-    path: str = ""  # safetensors with Hugging Face names
+    paths: list[str] = field(default_factory=list)  # safetensors with Hugging Face names
 
 
 class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
-    """Loads weights from a file that the worker can read. The whole update is one call, `receive_weights`."""
+    """Loads weights from files that the worker can read. The whole update is one call, `receive_weights`."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
@@ -62,23 +63,25 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
         """Change nothing yet: a file that can't be opened must not leave the layers without storage."""
 
     def receive_weights(self, update_info: FileUpdate) -> None:
-        """Load every tensor of the file into the model, in place (captured CUDA graphs stay valid).
+        """Load every tensor of the files into the model, in place (captured CUDA graphs stay valid).
 
         vLLM's layerwise reload puts each layer back into checkpoint form first. Loading without that step fails where a
         kernel has repacked a weight: every linear layer on a CPU in float32.
 
         Raises:
-            RuntimeError: the file has nothing for a layer, which would keep the random numbers that it was built with.
+            RuntimeError: the files have nothing for a layer, which would keep the random numbers that it was built
+                with.
         """
         model: Any = self.model
-        with safe_open(update_info.path, framework="pt") as stored, torch.no_grad():
+        with ExitStack() as opened, torch.no_grad():
+            stored = [opened.enter_context(safe_open(path, framework="pt")) for path in update_info.paths]
             initialize_layerwise_reload(model)
             model.load_weights(_tensors(stored))
             left_out = _left_out(model, self.model_config)
             finalize_layerwise_reload(model, self.model_config)  # type: ignore[no-untyped-call]
         if left_out and self.vllm_config.load_config.load_format == DUMMY:  # else they are the model's own
             raise RuntimeError(
-                f"no weights of {', '.join(left_out)} are in the file: they would be random numbers"
+                f"no weights of {', '.join(left_out)} are in the files: they would be random numbers"
             )
         if current_platform.is_cpu():
             _repack_output_layer(model)
@@ -90,14 +93,15 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
         """Release nothing."""
 
 
-def _tensors(stored: safe_open) -> Iterator[tuple[str, Tensor]]:
-    """Read one tensor at a time, in the order of the file: two copies of the model need not fit in memory."""
-    for name in stored.offset_keys():  # type: ignore[no-untyped-call]
-        yield name, stored.get_tensor(name)  # type: ignore[no-untyped-call]
+def _tensors(stored: Sequence[safe_open]) -> Iterator[tuple[str, Tensor]]:
+    """Read one tensor at a time, in the order of the files: two copies of the model need not fit in memory."""
+    for file in stored:
+        for name in file.offset_keys():  # type: ignore[no-untyped-call]
+            yield name, file.get_tensor(name)  # type: ignore[no-untyped-call]
 
 
 def _left_out(model: torch.nn.Module, model_config: Any) -> list[str]:
-    """Name the layers with weights of their own that the file had nothing for, by vLLM's own count of numbers loaded.
+    """Name the layers with weights of their own that the files had nothing for, by vLLM's own count of numbers loaded.
 
     A tied output layer has its weights from the embedding, and the scales of attention layers are vLLM's.
     """
@@ -128,7 +132,7 @@ def _repack_output_layer(model: torch.nn.Module) -> None:
     """Make a tied output layer follow the embedding.
 
     On a CPU the layer's kernel has a packed copy of the shared weight. The reload repacks layers whose tensors were in
-    the file; a tied layer has none there, and would silently go on with the logits of the previous version.
+    the files; a tied layer has none there, and would silently go on with the logits of the previous version.
     """
     for module in model.modules():
         if isinstance(module, ParallelLMHead):
@@ -176,5 +180,5 @@ def _die_with_parent() -> None:
 
 _die_with_parent()
 WeightTransferEngineFactory.register_engine(BACKEND, FileEngine)
-# vLLM's reload warns of tied and computed tensors at each update. A file has been checked before this process gets it.
+# vLLM's reload warns of tied and computed tensors at each update. Files have been checked before they come here.
 logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from broker.weight_delta import layout as layouts
-from broker.weight_delta.delta_file import Made, apply_deltas, write_delta
+from broker.weight_delta.delta_file import Made, apply_deltas, split, write_delta
 from broker.weight_delta.layout import NoLayout, read_layout
 from broker.weight_delta.segment import BadDelta
+from broker.weight_files import FILE, WeightStream, part_name
 from tests.support.weight_files import Tensors, bfloat16, made_up, write_tensors
 
 
@@ -29,8 +31,8 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def delta_of(base: Path, new: Path, target: Path) -> Made:
-    with base.open("rb") as old, new.open("rb") as changed:
-        return write_delta(old.fileno(), changed.fileno(), target)
+    with WeightStream([base]) as old, WeightStream([new]) as changed:
+        return write_delta(old, changed, target)
 
 
 def chain_of(versions: list[Path]) -> list[Path]:
@@ -45,11 +47,11 @@ def test_a_chain_makes_its_last_version_of_its_base_byte_for_byte(versions: list
     chain = chain_of(versions)[:length]
     target = versions[0].with_name("made")
     before = versions[0].read_bytes()
-    apply_deltas(versions[0], chain, target)
+    apply_deltas([versions[0]], chain, target)
     assert target.read_bytes() == versions[length].read_bytes()
     assert versions[0].read_bytes() == before
     apply_deltas(
-        target, chain, target.with_name("again")
+        [target], chain, target.with_name("again")
     )  # each writes its values once more, and nothing reverts
     assert target.with_name("again").read_bytes() == versions[length].read_bytes()
 
@@ -69,7 +71,7 @@ def test_fifty_steps_of_adamw_arrive_bit_for_bit_by_one_chain(tmp_path: Path) ->
         versions.append(write_tensors(tmp_path / f"v{step}", {"w": ("BF16", bfloat16(weights))}))
         made = delta_of(versions[-2], versions[-1], tmp_path / f"d{step}")
         shares.append(made.changed / made.elements)
-    apply_deltas(versions[0], [tmp_path / f"d{step}" for step in range(1, 51)], tmp_path / "made")
+    apply_deltas([versions[0]], [tmp_path / f"d{step}" for step in range(1, 51)], tmp_path / "made")
     assert (tmp_path / "made").read_bytes() == versions[-1].read_bytes()
     assert 0.005 < min(shares) <= max(shares) < 0.05
 
@@ -105,7 +107,7 @@ def test_weights_of_another_layout_have_no_delta_and_are_no_base(
     with pytest.raises(NoLayout, match="other names, types or shapes"):
         delta_of(versions[0], strange, tmp_path / "delta")
     with pytest.raises(BadDelta, match="other names, types or shapes"):
-        apply_deltas(strange, chain_of(versions)[:1], tmp_path / "made")
+        apply_deltas([strange], chain_of(versions)[:1], tmp_path / "made")
 
 
 HEADS: dict[str, bytes] = {
@@ -128,8 +130,8 @@ for _name, _header in (("two names for the same bytes", TIED), ("a hole", HOLE))
 @pytest.mark.parametrize("name", HEADS)
 def test_a_file_that_is_not_laid_out_as_safetensors_say_has_no_delta(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(HEADS[name])
-    with (tmp_path / "file").open("rb") as stream, pytest.raises(NoLayout):
-        read_layout(stream.fileno())
+    with WeightStream([tmp_path / "file"]) as stream, pytest.raises(NoLayout):
+        read_layout(stream)
 
 
 def test_a_base_that_differs_where_nothing_was_changed_is_noticed_by_the_tensors_name(
@@ -140,14 +142,14 @@ def test_a_base_that_differs_where_nothing_was_changed_is_noticed_by_the_tensors
     damaged[-3] ^= 1  # of `head`; `empty` has no bytes
     versions[0].write_bytes(damaged)
     with pytest.raises(BadDelta, match=r"1 of 8 tensors have another checksum than they should, head first"):
-        apply_deltas(versions[0], chain[:1], tmp_path / "made")
+        apply_deltas([versions[0]], chain[:1], tmp_path / "made")
 
 
 def test_a_chain_without_a_link_or_in_another_order_is_noticed(versions: list[Path], tmp_path: Path) -> None:
     first, second, third, _ = chain_of(versions)
     for chain in ([first, third], [second], [second, first], [first, third, second]):
         with pytest.raises(BadDelta, match="another checksum"):
-            apply_deltas(versions[0], chain, tmp_path / "made")
+            apply_deltas([versions[0]], chain, tmp_path / "made")
 
 
 def test_no_damage_to_a_delta_gives_weights_of_another_content(versions: list[Path], tmp_path: Path) -> None:
@@ -162,9 +164,52 @@ def test_no_damage_to_a_delta_gives_weights_of_another_content(versions: list[Pa
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         delta.write_bytes(data)
         try:
-            apply_deltas(versions[0], [delta], tmp_path / "made")
+            apply_deltas([versions[0]], [delta], tmp_path / "made")
         except BadDelta:
             noticed += 1
         else:  # a bit that decides nothing, as a frame's reserved ones
             assert (tmp_path / "made").read_bytes() == wanted
     assert noticed > 390
+
+
+def in_parts(folder: Path, tensors: Tensors, *cuts: int) -> list[Path]:
+    """Write tensors as several files, which end before these of them."""
+    folder.mkdir()
+    items = list(tensors.items())
+    bounds = [0, *cuts, len(items)]
+    return [
+        write_tensors(folder / part_name(number, len(bounds) - 1), dict(items[begin:end]))
+        for number, (begin, end) in enumerate(pairwise(bounds))
+    ]
+
+
+@pytest.mark.parametrize("cuts", [(1,), (3,), (3, 6), (1, 2, 3, 4, 5, 6, 7)])
+def test_versions_of_several_files_have_deltas_and_are_cut_into_their_files_again(
+    tmp_path: Path, cuts: tuple[int, ...]
+) -> None:
+    versions = [in_parts(tmp_path / str(number), made_up(number), *cuts) for number in range(4)]
+    chain = [tmp_path / f"d{number}" for number in range(1, 4)]
+    for base, new, delta in zip(versions, versions[1:], chain, strict=False):
+        with WeightStream(base) as old, WeightStream(new) as changed:
+            made = write_delta(old, changed, delta)
+    pairs = zip(made_up(2).values(), made_up(3).values(), strict=True)
+    assert made.changed == sum(int((old != new).sum()) for (_, old), (_, new) in pairs)
+    apply_deltas(versions[0], chain, tmp_path / "made")
+    files = split(tmp_path / "made", tmp_path / "again")
+    assert [file.name for file in files] == [file.name for file in versions[3]]
+    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in versions[3]]
+    assert not (tmp_path / "made").exists()
+
+
+def test_versions_that_were_cut_elsewhere_have_no_delta(versions: list[Path], tmp_path: Path) -> None:
+    cut = in_parts(tmp_path / "cut", made_up(1), 3)
+    with WeightStream([versions[0]]) as old, WeightStream(cut) as new, pytest.raises(NoLayout):
+        write_delta(old, new, tmp_path / "delta")
+    with pytest.raises(BadDelta, match="other names, types or shapes"):
+        apply_deltas(cut, chain_of(versions)[:1], tmp_path / "made")
+
+
+def test_what_is_no_safetensors_file_stays_one_file(tmp_path: Path) -> None:
+    (tmp_path / "made").write_text("weights 7")
+    (file,) = split(tmp_path / "made", tmp_path / "again")
+    assert (file.name, file.read_text()) == (FILE, "weights 7")

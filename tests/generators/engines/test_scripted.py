@@ -20,7 +20,7 @@ def sampled(config: ScriptedEngineConfig, prompt: Prompt, *, version: int = 3) -
     async def group() -> tuple[Completion, ...]:
         engine = build_engine(make_run(Path("no-such-model"), config))
         await engine.start()
-        await engine.load_weights(Path("no-such-file"), version)
+        await engine.load_weights([Path("no-such-file")], version)
         completions = await engine.sample(prompt)
         await engine.close()
         return completions

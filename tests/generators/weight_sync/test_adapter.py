@@ -29,7 +29,7 @@ class Brings:
         self._file = file
 
     def receive(self, announced: Any, *, held: int) -> Received:
-        return Received(version=3, file=self._file)
+        return Received(version=3, files=(self._file,))
 
     def loaded(self, received: Received) -> None:
         raise AssertionError("nothing was loaded")
@@ -57,7 +57,7 @@ def test_the_product_is_added_in_float32_and_the_rest_stays(tmp_path: Path, dtyp
     from safetensors.torch import load_file
 
     receiver = made(tmp_path, pair(), dtype=dtype)
-    found = load_file(receiver.receive([], held=0).file)
+    found = load_file(receiver.receive([], held=0).files[0])
     receiver.close()
     assert found["layer.weight"].tolist() == [[1 + 2 * 0.25] * 4] * 3  # alpha / rank = 2
     assert found["other.weight"].tolist() == [7.0, 7.0]
@@ -112,7 +112,7 @@ def test_what_a_killed_generator_left_is_removed(tmp_path: Path, monkeypatch: py
     (dead / "lock").touch()
     (dead / "v000003.safetensors").touch()
     receiver = made(tmp_path, pair())
-    living = receiver.receive([], held=0).file.parent
+    living = receiver.receive([], held=0).files[0].parent
     assert list(temporary.iterdir()) == [living]
     receiver.close()
     assert not any(temporary.iterdir())

@@ -88,7 +88,7 @@ def test_what_the_engine_holds_is_never_replaced_by_a_lower_version(
 ) -> None:
     async def body() -> None:
         engine = RecordingEngine()
-        await ScriptedEngine.load_weights(engine, Path("held"), 5)
+        await ScriptedEngine.load_weights(engine, [Path("held")], 5)
         publisher.publish(4)
         async with following(link, keys, engine) as follower:
             await looked_again(follower)
@@ -219,7 +219,7 @@ class Arriving:
         if self.missing:
             self.missing -= 1
             raise NotHere(f"{self.missing} parts are missing", is_arriving=self.says_so)
-        return Received(version=announced[0].version, file=self.file)
+        return Received(version=announced[0].version, files=(self.file,))
 
     def loaded(self, received: Received) -> None: ...
 
@@ -292,7 +292,7 @@ def test_a_receiver_of_ones_own_brings_the_weights(link: RedisLink, keys: Keys, 
 
         def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
             assert held == NO_VERSION
-            return Received(version=announced[0].version, file=self.files[announced[0].version])
+            return Received(version=announced[0].version, files=(self.files[announced[0].version],))
 
         def loaded(self, received: Received) -> None:
             self.noted.append(received.version)
@@ -321,9 +321,9 @@ def test_a_file_is_hashed_once_for_each_version(
 ) -> None:
     hashed: list[Path] = []
 
-    def recorded(file: Path, *, like: str = "") -> str:
-        hashed.append(file)
-        return weights_checksum(file, like=like)
+    def recorded(files: Sequence[Path], *, like: str = "") -> str:
+        hashed.extend(files)
+        return weights_checksum(files, like=like)
 
     monkeypatch.setattr(filesystem, "weights_checksum", recorded)
 

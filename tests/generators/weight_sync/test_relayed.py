@@ -22,6 +22,7 @@ from broker.protocol.announcements import Announcements
 from broker.protocol.run_owner import RunOwner
 from broker.weight_exchange.parcels import Parcel, Wish, refusal
 from broker.weight_exchange.redis_exchange import EXPIRY_S, RedisExchange
+from broker.weight_files import FILE, part_name
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.run import Run
 from generators.engines.build import build_engine
@@ -38,11 +39,10 @@ from learner.weight_sync.build import build_transport
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.relay_transport import RelayTransport
 from learner.weight_sync.transport import SavedWeights
-from learner.weight_sync.version_folder import FILE
 from tests.support.byte_model import make_run as make_engine_run
 from tests.support.chain import FilePolicy, TextWeights, make_run
 from tests.support.published_weights import RecordingEngine
-from tests.support.relayed_weights import CHUNK, ROOM, SIZE, Asking, LearnersMachine, content_of
+from tests.support.relayed_weights import CHUNK, ROOM, SIZE, Asking, LearnersMachine, content_of, parts_of
 from tests.support.waiting import wait_until
 from tests.support.weight_files import content_of as safetensors_of
 from tests.support.weight_files import made_up
@@ -123,9 +123,9 @@ def test_a_generator_that_sees_no_folder_follows_through_redis_and_leaves_nothin
 class TensorWeights(TextWeights):
     """Gathered weights that have a delta from one version to the next."""
 
-    def save_weights(self, file: Path) -> SavedWeights:
-        file.write_bytes(content_of(int(self.text)))
-        return SavedWeights.of(file)
+    def save_weights(self, folder: Path) -> SavedWeights:
+        (folder / FILE).write_bytes(content_of(int(self.text)))
+        return SavedWeights.of(folder)
 
 
 class TensorPolicy(FilePolicy):
@@ -190,8 +190,19 @@ def test_a_generator_is_given_full_weights_once_and_deltas_from_then_on(
         read = generator.follow(version)
         assert read == ({"full"} if version == 0 else {"delta"})
         assert [name for name in generator.files if name != "lock"] == [
-            f"v{version:06d}-{learner.announced[version].checksum[-8:]}.safetensors"
+            f"v{version:06d}-{learner.announced[version].checksum[-8:]}"
         ]
+
+
+def test_weights_of_several_files_arrive_as_these_files(learner: LearnersMachine, generator: Asking) -> None:
+    learner.parts = 3
+    for version in range(3):
+        learner.publish(version)
+        assert generator.follow(version) == ({"full"} if version == 0 else {"delta"})
+        held = generator.weights._held
+        assert held is not None
+        assert [file.name for file in held.files] == [part_name(number, 3) for number in range(3)]
+        assert [file.read_bytes() for file in held.files] == parts_of(version, 3)
 
 
 def test_a_generator_that_has_missed_versions_is_given_their_chain_and_one_too_far_behind_full_weights(
@@ -287,7 +298,7 @@ def test_an_old_anchor_that_one_reads_keeps_no_other_from_a_newer_one(
         learner.publish(version)
         generator.follow(version)
     assert generator.weights._held is not None
-    generator.weights._held.file.write_bytes(b"damaged")
+    generator.weights._held.files[0].write_bytes(b"damaged")
     learner.publish(7)
     assert generator.follow(7) == {"delta", "full"}  # the delta came to nothing
     assert slow.follow(7) == {"full"}
@@ -429,9 +440,9 @@ def test_a_delta_whose_result_has_another_checksum_is_never_given_and_full_weigh
     generator.follow(0)
     held = generator.weights._held
     assert held is not None
-    content = bytearray(held.file.read_bytes())
+    content = bytearray(held.files[0].read_bytes())
     content[-100] ^= 1  # a bit of the disk has turned
-    held.file.write_bytes(content)
+    held.files[0].write_bytes(content)
     learner.publish(1)
     with suppress(NotHere):
         generator.fetch()
@@ -455,7 +466,7 @@ def test_full_weights_with_another_checksum_than_announced_are_never_given(
     file.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
     with pytest.raises(AssertionError):  # however often it asks
         generator.ask()
-    assert not [name for name in generator.files if name.endswith(".safetensors")]
+    assert not [name for name in generator.files if name.startswith("v0")]
     file.write_bytes(right)
     assert generator.follow(0) == {"full"}
 

@@ -62,7 +62,9 @@ class Events:
         one = self.chance.choice(self.asking)
         with suppress(NotHere):
             version, content = one.fetch()
-            assert content == content_of(version), "weights that are not what was announced"
+            assert content == content_of(version, self.learner.parts), (
+                "weights that are not what was announced"
+            )
             assert version > one.held
             one.load(version)
 
@@ -95,9 +97,10 @@ class Events:
 
     def damage_the_held_file(self) -> None:
         if self.asking and (held := self.chance.choice(self.asking).weights._held):
-            content = bytearray(held.file.read_bytes())
+            file = self.chance.choice(held.files)
+            content = bytearray(file.read_bytes())
             content[self.chance.randrange(len(content))] ^= 1
-            held.file.write_bytes(content)
+            file.write_bytes(content)
 
     def forget(self) -> None:
         self.learner.exchange.clear()
@@ -119,7 +122,7 @@ class Events:
                 if one.held < self.version:
                     with suppress(NotHere):
                         version, content = one.fetch()
-                        assert content == content_of(version)
+                        assert content == content_of(version, self.learner.parts)
                         one.load(version)
         assert {one.held for one in self.asking} == {self.version}
 
@@ -159,6 +162,7 @@ def test_nor_with_many_more_seeds(learner: LearnersMachine, seed: int) -> None:
 
 
 def happen(learner: LearnersMachine, seed: int) -> None:
+    learner.parts = 1 + seed % 3
     events = Events(learner, seed)
     try:
         for _ in range(300):

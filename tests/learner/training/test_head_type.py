@@ -37,7 +37,7 @@ def section(folder: Path, head_dtype: HeadType, dtype: str = "bfloat16") -> Mode
 def sampled(folder: Path, ids: Tensor, head_dtype: HeadType) -> Tensor:
     """Return the log-probability of each token but the first, as the engine would record it."""
     model = build_model(section(folder, head_dtype))
-    replace_weights(model, folder / "model.safetensors")
+    replace_weights(model, [folder / "model.safetensors"])
     with torch.inference_mode():
         logits = model(input_ids=ids[None]).logits[0, :-1]
     assert logits.dtype is (torch.float32 if head_dtype == "float32" else torch.bfloat16)
@@ -75,7 +75,7 @@ def test_a_float32_head_follows_new_weights_and_keeps_the_names_of_the_file(
     folder: Path, ids: Tensor
 ) -> None:
     model = build_model(section(folder, "float32"))
-    replace_weights(model, folder / "model.safetensors")
+    replace_weights(model, [folder / "model.safetensors"])
     with torch.inference_mode():
         before = model(input_ids=ids[None]).logits
         again = model(input_ids=ids[None]).logits
@@ -83,9 +83,9 @@ def test_a_float32_head_follows_new_weights_and_keeps_the_names_of_the_file(
     head = model.get_output_embeddings()
     assert isinstance(head, Float32Head)
     assert head.weight is model.get_input_embeddings().weight  # still tied
-    assert "lm_head.weight" not in check_weights(model, folder / "model.safetensors")
+    assert "lm_head.weight" not in check_weights(model, [folder / "model.safetensors"])
     other = write_tiny_model(folder.parent / "other", seed=1)
-    replace_weights(model, other / "model.safetensors")
+    replace_weights(model, [other / "model.safetensors"])
     with torch.inference_mode():
         assert not torch.allclose(model(input_ids=ids[None]).logits, before, atol=0.1)
 

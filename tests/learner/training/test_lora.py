@@ -139,7 +139,7 @@ class Brings:
         self.is_closed = False
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        return Received(version=STEPS, file=self.file)
+        return Received(version=STEPS, files=(self.file,))
 
     def loaded(self, received: Received) -> None:
         self.returned.append(received)
@@ -164,13 +164,13 @@ def test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_p
     receiver, brings = merging(workshop, adapter)
     received = receiver.receive([], held=0)
     assert received.version == STEPS
-    assert distance(load_file(received.file), workshop.weights(like)) == 0
+    assert distance(load_file(received.files[0]), workshop.weights(like)) == 0
     receiver.loaded(received)
-    assert not received.file.exists()
-    assert [one.file for one in brings.returned] == [adapter]
+    assert not received.files[0].exists()
+    assert [one.files[0] for one in brings.returned] == [adapter]
     receiver.close()
     assert brings.is_closed
-    assert not received.file.parent.exists()
+    assert not received.files[0].parent.exists()
 
 
 @pytest.mark.usefixtures("alone", "split")

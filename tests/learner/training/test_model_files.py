@@ -11,9 +11,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from broker.checksums import weights_checksum
+from broker.checksums import weights_checksum, weights_digest
+from broker.weight_files import INDEX, weight_files
 from config.run import ModelConfig
-from learner.training.model_files import _TYPES, INDEX, in_parts, load_model, write_folder, write_safetensors
+from learner.training.model_files import (
+    _TYPES,
+    in_parts,
+    load_model,
+    write_model,
+    write_safetensors,
+    write_weights,
+)
 from tests.support.tiny import write_tiny_model
 
 
@@ -57,16 +65,17 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
         tmp_path / "theirs",
         metadata={"format": "pt"},
     )
-    saved = write_safetensors(tensors, tmp_path / "ours")
+    digest = weights_digest()
+    size_bytes = write_safetensors(tensors, tmp_path / "ours", digest)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    assert saved.checksum == weights_checksum(tmp_path / "theirs")
-    assert saved.size_bytes == (tmp_path / "theirs").stat().st_size
+    assert digest.hexdigest() == weights_checksum([tmp_path / "theirs"])
+    assert size_bytes == (tmp_path / "theirs").stat().st_size
 
 
 def test_a_large_model_is_written_as_several_files_that_transformers_reads(tmp_path: Path) -> None:
     source = write_tiny_model(tmp_path / "tiny")
     tensors = load_file(source / "model.safetensors")
-    write_folder(
+    write_model(
         tensors, tmp_path / "out", source=ModelConfig(path=str(source), dtype="float32"), shard_bytes=600_000
     )
     files = sorted(path.name for path in (tmp_path / "out").glob("*.safetensors"))
@@ -80,10 +89,35 @@ def test_a_large_model_is_written_as_several_files_that_transformers_reads(tmp_p
         assert torch.equal(tensor, tensors.get(name, tensors["model.embed_tokens.weight"])), name
 
 
+def test_weights_of_several_files_have_one_checksum_over_all_of_them(tmp_path: Path) -> None:
+    buffer = torch.arange(5000.0)  # as DeepSpeed's, which holds all of them
+    tensors = {f"layer.{number}": part for number, part in enumerate(buffer.split(1000))}  # 4000 bytes each
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "whole").mkdir()
+    saved = write_weights(tensors, tmp_path / "parts", shard_bytes=8000)
+    files = weight_files(tmp_path / "parts")
+    assert [len(load_file(file)) for file in files] == [2, 2, 1]
+    assert (saved.checksum, saved.size_bytes) == (
+        weights_checksum(files),
+        sum(file.stat().st_size for file in files),
+    )
+    assert {
+        name: tensor for file in files for name, tensor in load_file(file).items()
+    }.keys() == tensors.keys()
+    whole = write_weights(tensors, tmp_path / "whole", shard_bytes=20_000)
+    assert [path.name for path in (tmp_path / "whole").iterdir()] == ["model.safetensors"]
+    assert whole.checksum != saved.checksum
+
+
 def test_a_small_model_is_one_file(tmp_path: Path) -> None:
     source = write_tiny_model(tmp_path / "tiny")
     tensors = load_file(source / "model.safetensors")
-    write_folder(tensors, tmp_path / "out", source=ModelConfig(path=str(source), dtype="bfloat16"))
+    write_model(
+        tensors,
+        tmp_path / "out",
+        source=ModelConfig(path=str(source), dtype="bfloat16"),
+        shard_bytes=5 * 10**9,
+    )
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
     assert INDEX not in names

@@ -32,9 +32,9 @@ def test_a_version_is_whole_before_it_has_its_name(chain: Chain) -> None:
     seen: list[list[str]] = []
 
     class Looks(TextWeights):
-        def save_weights(self, file: Path) -> SavedWeights:
+        def save_weights(self, folder: Path) -> SavedWeights:
             seen.append(sorted(path.name for path in transport.folder.iterdir()))
-            return super().save_weights(file)
+            return super().save_weights(folder)
 
     leftover = transport.folder / "v000001.tmp"
     leftover.mkdir(parents=True)
@@ -68,9 +68,9 @@ def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Pat
 
 def test_a_full_disk_is_the_reason_with_the_version_and_its_folder(chain: Chain) -> None:
     class Full(TextWeights):
-        def save_weights(self, file: Path) -> SavedWeights:
+        def save_weights(self, folder: Path) -> SavedWeights:
             Path("/dev/full").write_bytes(b"weights")
-            return super().save_weights(file)
+            return super().save_weights(folder)
 
     transport = FilesystemTransport(chain.run)
     said = rf"^the weights of version 3 can't be written to {transport.folder}: No space left on device\. Make room"

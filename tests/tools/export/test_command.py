@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from learner.weight_sync.version_folder import FILE, folder_of, published
+from broker.weight_files import FILE
+from learner.weight_sync.version_folder import folder_of, published
+from tests.support.byte_model import in_parts
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
@@ -48,6 +50,17 @@ def test_a_published_version_becomes_a_folder_that_transformers_loads(
     text = "What is 12 + 30?"
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+def test_a_version_of_several_files_is_exported_too(made: JournaledRun, tmp_path: Path) -> None:
+    folder = folder_of(published(made.run), 2)
+    weights = load_file(folder / FILE)
+    in_parts(folder / FILE, folder, 3)
+    (folder / FILE).unlink()
+    assert export(made, tmp_path / "out") == 0
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    for name, tensor in weights.items():
+        assert torch.equal(model.state_dict()[name], tensor)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def prompt_of(group_id: str) -> Prompt:
 async def sample(run: Run, prompt: Prompt) -> SampledGroup:
     assert isinstance(run.generators.engine, ScriptedEngineConfig)
     engine = ScriptedEngine(run, run.generators.engine)
-    await engine.load_weights(Path("none"), 0)
+    await engine.load_weights([Path("none")], 0)
     return SampledGroup(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.1)
 
 

@@ -20,6 +20,7 @@ from generators.engines.hf.engine import HfEngine
 from tests.support.byte_model import (
     STOP_ID,
     VOCABULARY,
+    in_parts,
     make_prompt,
     make_run,
     random_model,
@@ -41,7 +42,7 @@ class Started:
         self.loop.run(self.engine.start())
 
     def load(self, file: Path, version: int) -> None:
-        self.loop.run(self.engine.load_weights(file, version))
+        self.loop.run(self.engine.load_weights([file], version))
 
     def sample(self, *prompts: Prompt) -> list[Group]:
         """Sample side by side."""
@@ -175,7 +176,7 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
         engine = started.engine
         first = asyncio.create_task(engine.sample(prompt))
         await asyncio.sleep(0.05)  # the batch has begun: it waits 5 ms for company
-        await engine.load_weights(file, 1)
+        await engine.load_weights([file], 1)
         return await first, await engine.sample(prompt)
 
     old_group, new_group = started.loop.run(body())
@@ -208,6 +209,21 @@ def test_a_file_of_another_model_is_refused_by_name_and_changes_nothing(
     [group] = started.sample(prompt)
     assert_one_span(group, 0)
     assert_agrees(random_model(seed=0), prompt, group)
+
+
+def test_weights_of_several_files_are_loaded_together_or_not_at_all(started: Started, tmp_path: Path) -> None:
+    new = random_model(seed=1)
+    files = in_parts(save_weights(new, tmp_path / "whole.safetensors"), tmp_path, 3)
+    started.loop.run(started.engine.load_weights(files, 1))
+    prompt = make_prompt("1+2=")
+    [group] = started.sample(prompt)
+    assert_one_span(group, 1)
+    assert_agrees(new, prompt, group)
+    with pytest.raises(RunFailed, match="missing"):
+        started.loop.run(started.engine.load_weights(files[:2], 2))
+    with pytest.raises(RunFailed, match="in more than one file"):
+        started.loop.run(started.engine.load_weights([*files, files[0]], 2))
+    assert started.engine.version == 1
 
 
 def test_a_torn_file_is_refused(started: Started, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -41,6 +41,7 @@ from tests.support.byte_model import (
     STOP_ID,
     VOCABULARY,
     assert_agrees,
+    in_parts,
     make_prompt,
     make_run,
     random_model,
@@ -89,11 +90,11 @@ class Served:
 
     def load(self, model: PreTrainedModel) -> None:
         """Give the engine a new version."""
-        self.loop.run(self.engine.load_weights(self.file(model), self.version))
+        self.loop.run(self.engine.load_weights([self.file(model)], self.version))
 
     async def put(self, model: PreTrainedModel) -> int:
         """Give the engine a new version while the loop runs, and return its number."""
-        await self.engine.load_weights(self.file(model), self.version)
+        await self.engine.load_weights([self.file(model)], self.version)
         return self.version
 
     def sample(self, *prompts: Prompt) -> list[Group]:
@@ -156,7 +157,7 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     async def body() -> tuple[list[Group], Group]:
         tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
         await asyncio.sleep(0.3)
-        await served.engine.load_weights(file, served.version)
+        await served.engine.load_weights([file], served.version)
         return await asyncio.gather(*tasks), await served.engine.sample(fresh)
 
     groups, group = served.loop.run(body())
@@ -186,7 +187,7 @@ def test_completions_under_way_may_end_before_new_weights_come(
     async def body() -> tuple[list[Group], Group]:
         tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
         await asyncio.sleep(0.3)
-        loading = asyncio.create_task(served.engine.load_weights(file, served.version))
+        loading = asyncio.create_task(served.engine.load_weights([file], served.version))
         await asyncio.sleep(0.05)  # the pause has been asked for
         behind = asyncio.create_task(served.engine.sample(later))
         await loading
@@ -229,7 +230,7 @@ def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_othe
             model = random_model(seed=seed)
             file = served.file(model)
             models[served.version] = model
-            await served.engine.load_weights(file, served.version)
+            await served.engine.load_weights([file], served.version)
             await asyncio.sleep(0.1)
         return await asyncio.gather(*tasks)
 
@@ -252,9 +253,9 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
     weights["model.norm.weight"] = torch.zeros(63)
     save_file(weights, tmp_path / "bad.safetensors")
     with pytest.raises(RunFailed, match=r"model\.norm\.weight has shape"):
-        served.loop.run(served.engine.load_weights(tmp_path / "bad.safetensors", served.version + 1))
+        served.loop.run(served.engine.load_weights([tmp_path / "bad.safetensors"], served.version + 1))
     with pytest.raises(FileNotFoundError):
-        served.loop.run(served.engine.load_weights(tmp_path / "gone.safetensors", served.version + 1))
+        served.loop.run(served.engine.load_weights([tmp_path / "gone.safetensors"], served.version + 1))
     assert served.engine.version == served.version
     prompt = make_prompt("1+2=")
     [group] = served.sample(prompt)
@@ -262,17 +263,20 @@ def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tm
 
 
 @pytest.mark.timeout(300)
-def test_a_file_that_vanishes_behind_the_check_is_loaded_all_the_same(
+def test_files_that_vanish_behind_the_check_are_loaded_all_the_same(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.load(random_model(seed=6))
     newer = random_model(seed=7)
-    file = save_weights(newer, tmp_path / "model.safetensors")
-    monkeypatch.setattr(
-        hf_model, "check_weights", lambda _skeleton, file: file.unlink()
-    )  # retention was faster
+    files = in_parts(save_weights(newer, tmp_path / "model.safetensors"), tmp_path, 3)
+
+    def check(_skeleton: object, found: Sequence[Path]) -> None:
+        for file in found:  # retention was faster
+            file.unlink()
+
+    monkeypatch.setattr(hf_model, "check_weights", check)
     served.version += 1
-    served.loop.run(served.engine.load_weights(file, served.version))
+    served.loop.run(served.engine.load_weights(files, served.version))
     prompt = make_prompt("1+2=")
     [group] = served.sample(prompt)
     assert_agrees({served.version: newer}, prompt, group)
@@ -335,7 +339,7 @@ def test_new_weights_find_completions_under_way_as_the_run_says(
     async def body() -> None:
         engine = VllmEngine(make_run(tiny_model, config), config)
         engine._parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)  # type: ignore[assignment]
-        await engine.load_weights(file, 3)
+        await engine.load_weights([file], 3)
         assert engine.version == 3
 
     monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, _file: None)
@@ -383,7 +387,7 @@ def test_a_file_that_vanishes_between_two_workers_does_not_end_the_engine(
         engine = VllmEngine(make_run(tiny_model, config), config)
         parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)
         engine._parts = parts  # type: ignore[assignment]
-        await engine.load_weights(file, 3)
+        await engine.load_weights([file], 3)
         assert engine.version == 3
         assert not parts.line.is_cut
 

@@ -69,11 +69,11 @@ def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_blo
         engine = VllmEngine(make_run(tiny_model, CONFIG, max_tokens=MAX_TOKENS, context=300), CONFIG)
         await engine.start()
         try:
-            await engine.load_weights(files[0], 0)
+            await engine.load_weights([files[0]], 0)
             tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in prompts]  # 32, of which 16 wait
             for version in (1, 2, 3):
                 await asyncio.sleep(0.3)
-                await engine.load_weights(files[version], version)
+                await engine.load_weights([files[version]], version)
             return await asyncio.gather(*tasks), await engine.sample(prompts[0])
         finally:
             await engine.close()

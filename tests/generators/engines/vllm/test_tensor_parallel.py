@@ -63,7 +63,7 @@ class Lives:
             patch.setattr(
                 hf_model, "check_weights", lambda _skeleton, file: file.unlink() if removes else None
             )
-            await engine.load_weights(file, version)
+            await engine.load_weights([file], version)
 
 
 @pytest.mark.timeout(600)
@@ -73,7 +73,7 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
     lives = Lives(tiny_model, tmp_path, monkeypatch)
 
     async def first(engine: VllmEngine) -> None:
-        await engine.load_weights(lives.files[1], 1)
+        await engine.load_weights([lives.files[1]], 1)
         assert_agrees(lives.models, FRESH, await engine.sample(FRESH))
         in_flight = [make_prompt("1+2=", seed=seed, max_tokens=MAX_TOKENS) for seed in range(4)]
         tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in in_flight]
@@ -92,7 +92,7 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
         await asyncio.sleep(0.5)
         [worker] = [pid for pid, name in descendants(os.getpid()).items() if "Worker_TP1" in name]
         os.kill(worker, signal.SIGKILL)
-        for late in (asyncio.wait_for(sampling, 60), engine.load_weights(lives.files[3], 3)):
+        for late in (asyncio.wait_for(sampling, 60), engine.load_weights([lives.files[3]], 3)):
             with pytest.raises(EngineDied):
                 await late
         assert engine.version == 2
@@ -100,7 +100,7 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
     async def second(engine: VllmEngine) -> None:
         with pytest.raises(RuntimeError, match="load_weights"):
             await engine.sample(FRESH)  # what a new process holds was never anybody's weights
-        await engine.load_weights(lives.files[3], 3)
+        await engine.load_weights([lives.files[3]], 3)
         group = await engine.sample(FRESH)
         assert_agrees(lives.models, FRESH, group)
         assert group[0].policy_spans == (Span(version=3, first=0, count=len(group[0].token_ids)),)

@@ -56,7 +56,7 @@ def receive(weights: dict[str, Tensor], folder: Path, *, is_tied: bool, load_for
     engine.model = model
     engine.model_config = SimpleNamespace(hf_config=config, dtype=torch.float32)
     engine.vllm_config = SimpleNamespace(load_config=SimpleNamespace(load_format=load_format))
-    engine.receive_weights(FileUpdate(path=str(file)))
+    engine.receive_weights(FileUpdate(paths=[str(file)]))
     return model
 
 
