@@ -38,7 +38,7 @@ class Size:
     bytes_per_s: float
 
 
-FULL = Size(case=Case(is_large=True, groups=8, threads=2), steps=6, turns=6, bytes_per_s=100e6)
+FULL = Size(case=Case(is_large=True, groups=16, threads=2), steps=6, turns=6, bytes_per_s=100e6)
 SMOKE = Size(case=Case(groups=1), steps=2, turns=1, bytes_per_s=1e9)
 
 
