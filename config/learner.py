@@ -350,6 +350,41 @@ BackendConfig = Annotated[
 ]
 
 
+class DirectSection(Section):
+    """Weights straight from the learner's process to generators', beside the announced files. Off unless it is set."""
+
+    timeout_s: float = Field(60.0, gt=0)
+    """Seconds for all generators to connect, and for each version to arrive; afterwards the files are read."""
+    bucket_mb: int = Field(64, ge=1, le=2048)
+    """MiB that travel at a time, of a version of any size. Each end has a buffer of it."""
+    address: str | None = None
+    """Address of this machine at which the learner listens for generators; unset: the one that Redis is reached
+    from."""
+    port: int = Field(0, ge=0, le=65535)
+    """Port there, for a firewall; 0: any that is free."""
+
+
+class NcclDirectConfig(DirectSection):
+    """By NCCL, between GPUs of one machine or of several. Each end needs a GPU that it shares with no other end."""
+
+    type: Literal["nccl"]
+
+
+class IpcDirectConfig(DirectSection):
+    """By a buffer of GPU memory that processes of one machine share; without a GPU, by memory of the host."""
+
+    type: Literal["ipc"]
+
+
+class GlooDirectConfig(DirectSection):
+    """By gloo, over TCP. It needs no GPU."""
+
+    type: Literal["gloo"]
+
+
+DirectConfig = Annotated[NcclDirectConfig | IpcDirectConfig | GlooDirectConfig, Field(discriminator="type")]
+
+
 class WeightsSection(Section):
     """How often new weights are published, whatever moves them."""
 
@@ -370,6 +405,8 @@ class FilesystemTransportConfig(WeightsSection):
     anchor_every: int = Field(16, ge=1)
     """Versions behind, up to which such a generator is given deltas, where they take fewer bytes; beyond, full
     weights."""
+    direct: DirectConfig | None = None
+    """A faster way of an announced version to generators that reach the learner; unset: there is none."""
 
 
 class RelayTransportConfig(WeightsSection):
@@ -382,6 +419,8 @@ class RelayTransportConfig(WeightsSection):
     """Bytes of parts that lie in Redis, or in `directory`, at one time. Weights of any size pass through."""
     anchor_every: int = Field(16, ge=1)
     """Versions behind, up to which a generator is given deltas; beyond, full weights."""
+    direct: DirectConfig | None = None
+    """A faster way of an announced version to generators that reach the learner; unset: there is none."""
 
 
 NO_RECEIVER = (
