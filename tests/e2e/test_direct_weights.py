@@ -1,0 +1,41 @@
+"""A whole run whose weights arrive directly, by gloo, as `learner.weights.direct` says; a generator is killed in it."""
+
+from __future__ import annotations
+
+import re
+
+from broker.direct_weights.board import Board
+from broker.direct_weights.records import State
+from tests.e2e.conftest import Roles
+
+STEPS = 30
+
+
+def test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_clean(roles: Roles) -> None:
+    learner = roles.learner(
+        f"learner.steps={STEPS}",
+        "evaluation.every=0",
+        "learner.checkpoint.every=0",
+        "learner.weights.direct={type: gloo, address: 127.0.0.1, bucket_mb: 1, timeout_s: 60}",
+    )
+    first, second = roles.generator(), roles.generator()
+    roles.until(lambda: is_open(roles, members=2), "an epoch of both generators")
+    roles.scorers()
+    roles.until(lambda: roles.version() >= 5, "five steps")
+    second.kill()
+    assert roles.wait(learner) == 0, roles.all_logs()
+    assert roles.wait(first) == 0
+    said = roles.log_of(learner)
+    sent = re.findall(r"weights_sent version=(\d+) bytes=(\d+)", roles.log_of(learner))
+    assert {size for _, size in sent} == {str(weights_bytes(roles))}, said
+    assert "direct_fallback" in roles.log_of(first)  # while there was no epoch
+    assert roles.audit().is_clean
+
+
+def is_open(roles: Roles, *, members: int) -> bool:
+    epoch = Board(roles.redis, roles.keys).read_epoch()
+    return epoch is not None and epoch.state is State.OPEN and len(epoch.members) == members
+
+
+def weights_bytes(roles: Roles) -> int:
+    return next((roles.folder / "weights").glob("v*/model.safetensors")).stat().st_size
