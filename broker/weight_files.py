@@ -65,6 +65,16 @@ class WeightStream:
         """Return how many bytes all files have."""
         return self._ends[-1]
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Return the open files', in order."""
+        return tuple(stream.fileno() for stream in self._streams)
+
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]:
+        """Return how many bytes each file has, in order."""
+        return tuple(end - begin for begin, end in zip([0, *self._ends], self._ends, strict=False))
+
     def read(self, size: int, at: int) -> bytes:
         """Return at most `size` bytes from byte `at` on; fewer only at the end."""
         data = bytearray(max(0, min(size, self.size_bytes - at)))

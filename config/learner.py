@@ -7,8 +7,9 @@ takes a class of your own and needs no change here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -438,6 +439,16 @@ class CustomTransportConfig(CustomSection, WeightsSection):
 
     receiver: CustomReceiverConfig | None = None
     """The generators' side of this transport. A run without it is refused at its start."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_way_of_its_own(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("direct") is not None:
+            raise ValueError(
+                "direct goes with the types filesystem and relay alone: your classes are the way here"
+            )
+        return given
+
     redis_max_bytes: int = Field(0, ge=0)
     """Bytes of weights that your classes keep in Redis at one time, if they use Redis. 0: none."""
 
@@ -616,6 +627,16 @@ class LearnerConfig(Section):
         if self.gpus and self.ranks > len(self.gpus):
             raise ValueError(
                 f"ranks={self.ranks} is more than gpus={list(self.gpus)} has: each rank trains on a GPU of its own"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _direct_weights_are_whole(self) -> Self:
+        is_direct = not isinstance(self.weights, CustomTransportConfig) and self.weights.direct is not None
+        if is_direct and self.lora is not None and self.lora.publish == "adapter":
+            raise ValueError(
+                "weights.direct does not go with lora.publish=adapter: an adapter is small, and its way is short. "
+                "Leave one of the two out"
             )
         return self
 

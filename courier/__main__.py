@@ -5,8 +5,9 @@ In, on standard input, a JSON object a line: first the settings (`courier.rendez
   {"round": 3, "sizes": [...]}                    to a receiver: take part, and stage files of these sizes
   {"void": 3}                                     to the sender: end that round early
   {"taken": 3}                                    to a receiver: its parent has the staged files open
-Out, on standard output, an event a line: `listening` (the sender's, with its port), `open`, `progress`, `sent`, `void`,
-`staged` (with descriptors of files in memory), `spoiled`, and `failed` with a reason, after which the process ends.
+Out, on standard output, an event a line: `listening` (the sender's, with its port), `connected`, `open`, `progress`,
+`sent`, `void`, `staged` (with descriptors of files in memory), `spoiled`, and `failed` with a reason, after which the
+process ends.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def meet_as_sender(settings: Settings, emit: Emit) -> TCPStore:
     return store
 
 
-def meet_as_receiver(settings: Settings) -> TCPStore:
+def meet_as_receiver(settings: Settings, emit: Emit) -> TCPStore:
     """Come to the sender's store, and wait until all have.
 
     Raises:
@@ -79,5 +79,6 @@ def meet_as_receiver(settings: Settings) -> TCPStore:
     if (found := store.get("epoch").decode()) != settings.epoch:
         raise RuntimeError(f"{settings.host}:{settings.port} is of the epoch {found}")
     store.set(f"here/{settings.rank}", "")
+    emit("connected")
     store.wait(["go"], settings.timeout)
     return store

@@ -61,7 +61,7 @@ def receive(settings: Settings, commands: Commands, emit: Emit) -> None:
     Raises:
         RuntimeError: the sender does not answer in time, or a peer has gone.
     """
-    store = meet_as_receiver(settings)
+    store = meet_as_receiver(settings, emit)
     receiver = _Receiver(settings, connect(store, settings), emit)
     emit("open")
     while True:

@@ -32,8 +32,7 @@ class Round:
     number: int  # of its epoch, from 1
     version: int
     checksum: str  # as announced
-    names: tuple[str, ...]  # of the version's files, in the order in which their bytes travel
-    sizes_bytes: tuple[int, ...]  # of these
+    sizes_bytes: tuple[int, ...]  # of the version's files, in the order in which they travel
     is_over: bool = False  # sent, or void: it brings nothing that is not here
 
     @property
@@ -128,15 +127,13 @@ def _tree(text: str | bytes) -> Mapping[str, Any]:
 
 
 def _round(found: Mapping[str, Any]) -> Round:
-    names = tuple(str(name) for name in found["names"])
     sizes_bytes = tuple(_positive(size) for size in found["sizes_bytes"])
-    if len(names) != len(sizes_bytes) or not names:
-        raise ValueError("a size for each file")
+    if not sizes_bytes:
+        raise ValueError("no files")
     return Round(
         number=_positive(found["number"]),
         version=int(found["version"]),
         checksum=str(found["checksum"]),
-        names=names,
         sizes_bytes=sizes_bytes,
         is_over=bool(found["is_over"]),
     )

@@ -67,7 +67,7 @@ class DirectReceiver:
         staged = self._member.take(checksums, above=held, wait_s=0.0 if reason else QUIET_S)
         if staged is not None and self._is_as_announced(staged):
             self._staged = staged
-            self._given = Received(version=staged.version, file=staged.files[0])
+            self._given = Received(version=staged.version, files=staged.files)
             return self._given
         if reason or (reason := self._why_not(time.monotonic())):
             return self._fall_back(announced, held, reason)
@@ -104,7 +104,7 @@ class DirectReceiver:
 
     def _is_as_announced(self, staged: Staged) -> bool:
         """Compare the checksum of all that has arrived; other weights are let go."""
-        found = weights_checksum(staged.files[0], like=staged.checksum)
+        found = weights_checksum(staged.files, like=staged.checksum)
         if found == staged.checksum:
             return True
         log.warning(

@@ -75,7 +75,7 @@ class DirectMember:
         self._deadline = 0.0  # of what the courier is at
         self._round: Round | None = None  # that the courier takes part in
         self._last_round = 0  # number of the last one that it was told of
-        self._is_open = False
+        self._is_connected = self._is_open = False  # the courier: to the learner's; all are
         self._given_up: str = ""  # id of the epoch that has failed here
         self._failures = 0
         self._news = threading.Condition()  # of all below, which other threads read
@@ -158,7 +158,12 @@ class DirectMember:
         found = self._board.read_epoch()
         is_mine = found is not None and found.state is not State.ENDED and self._generator in found.members
         if self._epoch is not None and (not is_mine or found is None or found.id != self._epoch.id):
-            self._leave(found.reason if found and found.reason else "the epoch has ended")
+            reason = found.reason if found and found.reason else "the epoch has ended"
+            had_s = self._epoch.timeout_s - (self._deadline - time.monotonic())
+            if not self._is_connected and had_s > self._epoch.timeout_s / 2:
+                self._give_up(f"the courier did not connect: {reason}", is_own=True)
+            else:
+                self._leave(reason)
         if is_mine and found is not None and found.id != self._given_up:
             self._follow(found)
 
@@ -191,12 +196,15 @@ class DirectMember:
             self._take_in(event)
         elif (self._round or not self._is_open) and time.monotonic() > self._deadline:
             what = f"version {self._round.version}" if self._round else "the others to connect"
-            self._give_up(f"waited for {what} until the deadline", is_own=True)
+            is_own = bool(self._round) or not self._is_connected
+            self._give_up(f"waited for {what} until the deadline", is_own=is_own)
 
     def _take_in(self, event: Event) -> None:
         match event["event"]:
+            case "connected":
+                self._is_connected = True
             case "open":
-                self._is_open, self._failures = True, 0
+                self._is_open = True
                 with self._news:
                     self._open_since, self._reason = time.monotonic(), "no round is under way"
                 log.info("direct_joined members=%d", len(self._epoch.members) if self._epoch else 0)
@@ -210,7 +218,7 @@ class DirectMember:
                     log.warning("direct_spoiled reason=%s: it is not loaded", event["reason"])
                 self._round_over(str(event["reason"]))
             case "failed" | "exited":
-                self._give_up(str(event["reason"]), is_own=not self._is_open)
+                self._give_up(str(event["reason"]), is_own=not self._is_connected)
 
     def _stage(self, descriptors: Sequence[int]) -> None:
         """Open what the courier has in memory, and let others take it."""
@@ -223,6 +231,7 @@ class DirectMember:
         ]
         courier.tell({"taken": this.number})
         staged = Staged(version=this.version, checksum=this.checksum, descriptors=tuple(opened))
+        self._failures = 0
         with self._news:
             before, self._staged = self._staged, staged
             self._arrived_bytes += this.size_bytes
@@ -254,7 +263,7 @@ class DirectMember:
         if self._courier is not None:
             self._courier.kill()
         self._courier = self._epoch = None
-        self._is_open = False
+        self._is_connected = self._is_open = False
         with self._news:
             self._open_since = None
         self._round_over(reason)

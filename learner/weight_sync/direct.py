@@ -32,7 +32,6 @@ from broker.keys import Keys
 from broker.messages import Announcement
 from config.learner import DirectConfig
 from learner.weight_sync.delta_chain import OpenVersion
-from learner.weight_sync.version_folder import FILE
 
 log = logging.getLogger(__name__)
 
@@ -203,12 +202,11 @@ class DirectSender:
             number=last + 1,
             version=version.version,
             checksum=version.checksum,
-            names=(FILE,),
-            sizes_bytes=(version.size_bytes,),
+            sizes_bytes=version.stream.sizes_bytes,
         )
         self._write(replace(epoch, round=this))
-        path = f"/proc/{os.getpid()}/fd/{version.descriptor}"  # the folder may go meanwhile
-        self._tell({"round": this.number, "paths": [path], "sizes": list(this.sizes_bytes)})
+        paths = [f"/proc/{os.getpid()}/fd/{file}" for file in version.stream.descriptors]  # the folder may go
+        self._tell({"round": this.number, "paths": paths, "sizes": list(this.sizes_bytes)})
         what = f"{len(epoch.members)} generators to take version {version.version}"
         event = self._await({"sent", "void"}, started + epoch.timeout_s, what, sending=this.number)
         self._write(replace(epoch, round=replace(this, is_over=True)))

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from broker.direct_weights.board import Board
 from broker.direct_weights.records import State
 from tests.e2e.conftest import Roles
 
 STEPS = 30
+VLLM = "generators.engine={type: vllm, kv_cache_mb: 256, enforce_eager: true}"
 
 
-def test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_clean(roles: Roles) -> None:
+@pytest.mark.parametrize("engine", ["generators.engine.type=hf", VLLM], ids=["hf", "vllm"])
+def test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_clean(
+    roles: Roles, engine: str
+) -> None:
     learner = roles.learner(
+        engine,
         f"learner.steps={STEPS}",
         "evaluation.every=0",
         "learner.checkpoint.every=0",
         "learner.weights.direct={type: gloo, address: 127.0.0.1, bucket_mb: 1, timeout_s: 60}",
     )
     first, second = roles.generator(), roles.generator()
-    roles.until(lambda: is_open(roles, members=2), "an epoch of both generators")
+    roles.until(lambda: is_open(roles, members=2), "an epoch of both generators", timeout_s=180)
     roles.scorers()
     roles.until(lambda: roles.version() >= 5, "five steps")
     second.kill()
@@ -28,7 +35,7 @@ def test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_cle
     said = roles.log_of(learner)
     sent = re.findall(r"weights_sent version=(\d+) bytes=(\d+)", roles.log_of(learner))
     assert {size for _, size in sent} == {str(weights_bytes(roles))}, said
-    assert "direct_fallback" in roles.log_of(first)  # while there was no epoch
+    assert "file=/proc/" in roles.log_of(first)
     assert roles.audit().is_clean
 
 

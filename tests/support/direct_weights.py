@@ -18,16 +18,19 @@ from broker.direct_weights.records import Epoch, State
 from broker.keys import Keys
 from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
+from broker.weight_files import part_name, weight_files
 from config.learner import GlooDirectConfig, IpcDirectConfig
 from generators.weight_sync.direct import DirectReceiver
 from generators.weight_sync.direct_member import DirectMember
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.receiver import NotHere, Received
 from learner.weight_sync.direct import DirectSender
-from learner.weight_sync.version_folder import FILE
 from tests.support.waiting import wait_until
 
-FAKE = (sys.executable, "-m", "tests.support.fake_courier")  # and what it is to do
+
+def fake(what: str) -> tuple[str, ...]:
+    """Return the command of a courier that moves nothing, see `tests.support.fake_courier`."""
+    return (sys.executable, "-m", "tests.support.fake_courier", what)
 
 
 class SendingLearner:
@@ -57,15 +60,18 @@ class SendingLearner:
         self.announced: list[Announcement] = []  # the newest first
         self.sender.start()
 
-    def publish(self, version: int, size: int = 3_000_000) -> Announcement:
-        """Write a version, announce it, and offer it."""
+    def publish(self, version: int, size: int = 3_000_000, *, parts: int = 1) -> Announcement:
+        """Write a version in so many files, announce it, and offer it."""
         place = self.folder / f"v{version:06d}"
         place.mkdir()
-        (place / FILE).write_bytes(content_of(version, size))
+        content = content_of(version, size)
+        for part in range(parts):
+            begin, end = part * size // parts, (part + 1) * size // parts
+            (place / part_name(part, parts)).write_bytes(content[begin:end])
         announcement = Announcement(
             version=version,
             path=str(place),
-            checksum=weights_checksum(place / FILE),
+            checksum=weights_checksum(weight_files(place)),
             size_bytes=size,
             announced_at=0.0,
         )
@@ -104,8 +110,8 @@ class DirectGenerator:
     def take(self, announced: Sequence[Announcement], *, within_s: float = 60.0) -> tuple[bytes, bool]:
         """Follow the newest version; return its bytes, and whether they came directly."""
         received = self.receive(announced, within_s=within_s)
-        is_direct = received.file.parts[1] == "proc"
-        content = received.file.read_bytes()
+        is_direct = received.files[0].parts[1] == "proc"
+        content = b"".join(file.read_bytes() for file in received.files)
         self.receiver.loaded(received)
         self.held = received.version
         return content, is_direct

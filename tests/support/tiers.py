@@ -30,6 +30,7 @@ PLACES = {
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",
     "tests/tools/export/": "model",
+    "tests/courier/": "model",
     "tests/generators/test_chat.py": "model",
     "tests/generators/test_decoding.py": "model",
     "tests/learner/test_seams.py": "model",
@@ -108,6 +109,16 @@ PLACES = {
 
 # What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
 PROOFS = {
+    "tests/e2e/test_direct_weights.py::"
+    "test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_clean": "prove-suite",
+    "tests/generators/weight_sync/test_direct.py::"
+    "test_two_generators_are_sent_each_version_bit_for_bit[ipc]": "prove-suite",
+    "tests/generators/weight_sync/test_direct.py::"
+    "test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_round": "prove-suite",
+    "tests/generators/weight_sync/test_direct.py::"
+    "test_members_of_a_learner_that_is_killed_in_a_bucket_read_the_file": "prove-suite",
+    "tests/generators/weight_sync/test_direct.py::"
+    "test_a_newer_version_makes_a_round_void_and_the_epoch_stays": "prove-suite",
     "tests/compatibility/test_92978da.py::test_every_step_is_trained_again_offline": "prove-suite",
     "tests/compatibility/test_92978da.py::test_a_version_that_only_its_journal_has_is_exported": "prove-suite",
     "tests/learner/training/test_attention.py::test_a_row_over_two_ranks_trains_so_too": "prove-suite",

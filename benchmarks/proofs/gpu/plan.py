@@ -89,6 +89,13 @@ STEPS: tuple[Step, ...] = (
         cpu_s=60,
     ),
     Step(
+        name="direct",
+        what="weights from one process to another: NCCL over two cards, CUDA IPC on one",
+        function="benchmarks.proofs.gpu.direct_weights:arrives_bit_for_bit",
+        cuda_s=60,
+        cpu_s=60,
+    ),
+    Step(
         name="engine-eager",
         what="vLLM against the learner, weights loaded in flight",
         function="benchmarks.proofs.gpu.engine:agrees_in_flight",
@@ -109,14 +116,14 @@ STEPS: tuple[Step, ...] = (
         name="demo",
         what="the demo in bfloat16, vLLM and learner on one card, its generator killed in the middle",
         function="benchmarks.proofs.gpu.shared_card:survives_a_kill",
-        cuda_s=390,
+        cuda_s=350,
         cpu_s=480,
     ),
     Step(
         name="rates",
         what="the learner's tokens/s, MFU, and peak memory beside doctor's estimate",
         function="benchmarks.proofs.gpu.rates:measures_the_learner",
-        cuda_s=230,
+        cuda_s=210,
         cpu_s=120,
     ),
     Step(
