@@ -72,7 +72,7 @@ def test_what_lies_on_the_board_expires_and_foreign_fields_are_no_wishes(link: R
     assert (board.read_epoch(), board.wishes()) == (EPOCH, {"a": wish})
     assert read_wish_text(wish_text(wish)) == wish
     for key in (keys.weights_direct, keys.weights_direct_wanted):
-        assert 0 < int(link.client.ttl(key)) <= EXPIRY_S  # type: ignore[arg-type]
+        assert 0 < int(link.client.ttl(key)) <= EXPIRY_S
     board.withdraw("a")
     board.clear()
     assert (board.read_epoch(), board.wishes()) == (None, {})
