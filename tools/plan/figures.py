@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from broker.protocol.run_reader import MEMORY_SHARE
-from config.generators import VllmEngineConfig
+from config.generators import ScriptedEngineConfig, VllmEngineConfig
 from config.learner import FilesystemTransportConfig
 from config.run import Run
 from tools.doctor.findings import readable
@@ -118,7 +118,8 @@ def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
             numbers={"parameters": trained},
             rests_on=plan.shape_marks,
         )
-    yield _cache(plan, shape)
+    if not isinstance(plan.run.generators.engine, ScriptedEngineConfig):  # that one has no model
+        yield _cache(plan, shape)
 
 
 def _rank(plan: Plan, shape: Shape) -> Figure:

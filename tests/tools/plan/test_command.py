@@ -132,6 +132,12 @@ def test_what_makes_no_sense_is_said_with_what_to_set(
     assert do in found["do"]
 
 
+def test_an_engine_without_a_model_has_no_kv_cache(plan_of: PlanOf) -> None:
+    names = {figure["name"] for figure in plan_of("generators.engine={type: fake}")["figures"]}
+    assert {"learner's rank", "sampled"} <= names
+    assert not {"KV cache", "vLLM generator"} & names
+
+
 def test_a_plain_plan_has_nothing_to_say_against_it(plan_of: PlanOf) -> None:
     assert {one["level"] for one in plan_of()["findings"]} == {"ok"}
 
