@@ -37,6 +37,11 @@ VERBS: Mapping[str, Verb] = {
         "look for what is in the way of a run here, and say what to do about it",
         "millrace doctor config/recipes/demo_cpu.yaml",
     ),
+    "plan": Verb(
+        "tools.plan.command",
+        "say what a run needs of memory, Redis and rates, before any hardware is touched",
+        "millrace plan config/recipes/math_qwen2.5-7b_8gpu.yaml --gpu H100",
+    ),
     "chaos": Verb(
         "tools.chaos.command",
         "run a configuration while its processes and its Redis are killed, and audit it",
@@ -141,6 +146,8 @@ MEANT: Mapping[str, str] = {
     "status": "top",
     "watch": "top",
     "check": "doctor",
+    "estimate": "plan",
+    "size": "plan",
     "delete": "rm",
     "remove": "rm",
     "eval": "score",

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.proofs.gpu import __main__ as command
-from benchmarks.proofs.gpu.cards import peak_of, step_operations
 from benchmarks.proofs.gpu.made_up import QWEN_0_5B, Shape
 from benchmarks.proofs.gpu.outcomes import Found, Missed, Outcome, Place, Skipped, Verdict, read_outcome
 from benchmarks.proofs.gpu.plan import BY_NAME, MINUTES, STEPS, Step
@@ -23,6 +22,7 @@ from benchmarks.proofs.gpu.step import outcome_of
 from benchmarks.rigs.groups import demo_run
 from tests.support.paths import ROOT
 from tests.support.reference_attention import use_on_cpu
+from tools.estimates.operations import peak_of, step_operations
 
 HERE = "tests.support.gpu_steps"
 MACHINE = Outcome(

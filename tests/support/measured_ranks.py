@@ -17,13 +17,21 @@ from typing import TYPE_CHECKING
 
 from config.run import Run
 from tests.tools.conftest import MakeRun
-from tools.doctor.rank_memory import BUCKET, Shape
+from tools.estimates.rank_memory import BUCKET, Shape
 
 if TYPE_CHECKING:
     from learner.training.deepspeed import DeepSpeedBackend
 
 SHAPE = Shape(
-    parameters=31_009_792, hidden=512, layers=6, intermediate=2048, vocabulary=16_000, source="made here"
+    parameters=31_009_792,
+    hidden=512,
+    layers=6,
+    intermediate=2048,
+    vocabulary=16_000,
+    heads=8,
+    key_value_heads=4,
+    head_width=64,
+    source="made here",
 )
 
 

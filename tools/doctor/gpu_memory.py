@@ -3,7 +3,7 @@
 In: a run that names GPUs or finds some, the size of its model, and what the driver says of the GPUs of this machine.
 Out: findings: the learner's rank term by term, a generator's share, and for each GPU the sum of those that are on it.
 Where the sum is more than the GPU has, the finding says which one setting would make it fit. All of it is estimated
-(`tools.doctor.rank_memory`, `generators.engines.vllm.memory`), also where no GPU is here.
+(`tools.estimates.rank_memory`, `generators.engines.vllm.memory`), also where no GPU is here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.run import Run
-from generators.engines.vllm.memory import Share, share_of
+from generators.engines.vllm.memory import Share
 from tools.doctor.findings import Check, Finding
-from tools.doctor.needs import BYTES_OF, Size
-from tools.doctor.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
+from tools.estimates.needs import Size
+from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
+from tools.estimates.sampling import generator_share
 from tools.up.role_commands import gpus_of_generator
 
 AREA = "machine"
@@ -70,16 +71,6 @@ def table(run: Run, shape: Shape, rank: RankMemory, card_bytes: int | None) -> s
                 f"{figure / GIB:>{len(name)}.1f}" for name, figure in zip(COLUMNS, figures, strict=True)
             ),
         )
-    )
-
-
-def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
-    """Returns what a vLLM generator takes of each of its GPUs; None for other engines, or a share of an unknown GPU."""
-    engine = run.generators.engine
-    if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
-        return None
-    return share_of(
-        engine, weights_bytes=shape.parameters * BYTES_OF[run.model.dtype], card_bytes=card_bytes or 0
     )
 
 
@@ -139,8 +130,7 @@ def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
     """Returns the first setting that frees what is too much, or that none does alone."""
     before = rank_memory(run, shape, card_bytes=card_bytes).total
     tried = []
-    for words, learner in _savings(run):
-        changed = run.model_copy(update={"learner": run.learner.model_copy(update=learner)})
+    for words, changed in savings(run):
         saved = before - rank_memory(changed, shape, card_bytes=card_bytes).total
         if saved >= excess:
             return f"{words}, which frees {saved / GIB:.1f} GiB of a rank"
@@ -153,8 +143,13 @@ def remedy(run: Run, shape: Shape, *, card_bytes: int, excess: float) -> str:
     return f"{several}larger GPUs, or more ranks under learner.zero.stage=3"
 
 
+def savings(run: Run) -> Iterator[tuple[str, Run]]:
+    """Yields the learner's settings that save memory, the cheapest in time first, each with the run that has it."""
+    for words, learner in _savings(run):
+        yield words, run.model_copy(update={"learner": run.learner.model_copy(update=learner)})
+
+
 def _savings(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the learner's settings that save memory, the cheapest in time first."""
     learner = run.learner
     for stage in (2, 3) if learner.ranks > 1 else ():
         if stage > learner.zero.stage:

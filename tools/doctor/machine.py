@@ -1,7 +1,7 @@
 """The doctor's look at this machine: disk, memory, GPUs' memory, open files, compilers, against what a run will need.
 
-In: the run, if one is given. Out: findings. `tools.doctor.needs` estimates what a run needs, and each finding says from
-what. The system says what the machine has; tests may say it instead.
+In: the run, if one is given. Out: findings. `tools.estimates.needs` estimates what a run needs, and each finding says
+from what. The system says what the machine has; tests may say it instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from config.run import Run
 from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.doctor.needs import (
+from tools.doctor.run import endpoints_of
+from tools.estimates.needs import (
     Size,
     checkpoints_bytes,
     journal_bytes,
@@ -31,7 +32,6 @@ from tools.doctor.needs import (
     training_bytes,
     weights_bytes,
 )
-from tools.doctor.run import endpoints_of
 
 AREA = "machine"
 DISK, MEMORY, SHARED, FILES = (

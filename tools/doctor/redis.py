@@ -30,7 +30,7 @@ from broker.redis_client import TlsRefused, redis_client
 from config.run import Run
 from learner.status import OLDEST_REDIS
 from tools.doctor.findings import Check, Finding, readable
-from tools.doctor.needs import bytes_in_flight
+from tools.estimates.needs import bytes_in_flight
 
 AREA = "redis"
 ADDRESS, VERSION, PERSISTENCE, ROLE = (

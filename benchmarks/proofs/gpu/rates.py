@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.proofs.gpu.cards import TERA, peak_of, step_operations
 from benchmarks.proofs.gpu.made_up import (
     QWEN_0_5B,
     QWEN_1_5B,
@@ -34,7 +33,8 @@ from config.run import Run
 from learner.training.batch import Batch
 from learner.training.deepspeed import DeepSpeedBackend
 from learner.training.head.chunks import LARGE_CHUNK, SMALL_CHUNK
-from tools.doctor.needs import size_of, training_bytes
+from tools.estimates.needs import size_of, training_bytes
+from tools.estimates.operations import TERA, peak_of, step_operations
 
 STEPS = 3  # that count; one before them does not
 CHUNKS = (SMALL_CHUNK, LARGE_CHUNK)  # entries of a chunk of logits, the larger one takes 1 GiB

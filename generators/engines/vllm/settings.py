@@ -88,5 +88,12 @@ def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_si
         max_num_seqs: completions that vLLM samples side by side at most.
         group_size: completions of a group.
     """
-    side_by_side = min(max_num_seqs, max(1, cache_tokens // sequence_tokens))
-    return -(-HELPINGS * side_by_side // group_size)
+    sampled = side_by_side(
+        cache_tokens=cache_tokens, sequence_tokens=sequence_tokens, max_num_seqs=max_num_seqs
+    )
+    return -(-HELPINGS * sampled // group_size)
+
+
+def side_by_side(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int) -> int:
+    """Return how many completions vLLM samples side by side when all are at their full length; as in `room`."""
+    return min(max_num_seqs, max(1, cache_tokens // sequence_tokens))

@@ -17,8 +17,8 @@ from tests.support.paths import RECIPES
 from tests.tools.conftest import MakeRun
 from tools.doctor.findings import Finding, Level
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.doctor.needs import Size, size_of
-from tools.doctor.rank_memory import GIB, rank_memory, shape_of
+from tools.estimates.needs import Size, size_of
+from tools.estimates.rank_memory import GIB, rank_memory, shape_of
 
 VLLM = {"type": "vllm", "gpu_memory_utilization": 0.35}
 HALF_A_BILLION = Size(494_000_000, "by a test")

@@ -17,8 +17,8 @@ from config.learner import LearnerConfig
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.tools.conftest import MakeRun
 from tools.doctor import machine
-from tools.doctor import needs as doctor_needs
 from tools.doctor.findings import Level
+from tools.estimates import needs as doctor_needs
 
 GIB = 1 << 30
 

@@ -2,7 +2,7 @@
 
 In: a run, and how many parameters its model has. Out: bytes. Every answer is taken to have `sampling.max_tokens`
 tokens, which most answers will not reach: sums over tokens are upper bounds. Used by the doctor
-(`tools.doctor.machine`, `tools.doctor.redis`), which says that they are estimates.
+(`tools.doctor.machine`, `tools.doctor.redis`) and by `millrace plan`, which say that they are estimates.
 """
 
 from __future__ import annotations
@@ -43,6 +43,14 @@ def bytes_in_flight(run: Run) -> float:
     """Returns what a full budget of groups takes in Redis, at most."""
     answers = run.sampling.group_size * run.sampling.max_tokens
     return run.budget * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
+
+
+def evaluation_bytes(run: Run) -> float:
+    """Returns what a round of held-out groups takes in Redis beside them, at most; 0 where there is no round."""
+    if not run.evaluation.every:
+        return 0.0
+    answers = run.evaluation.samples * run.sampling.max_tokens
+    return run.evaluation.prompts * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
 
 
 def journal_bytes(run: Run) -> float:

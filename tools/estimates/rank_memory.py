@@ -3,7 +3,7 @@
 In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes. What DeepSpeed and autograd hold
 does not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
 (`tests/tools/doctor/test_rank_memory.py` measures again), by counting tensors. What CUDA takes besides is a guess. None
-of it has been measured on a GPU. Used by `tools.doctor.gpu_memory`.
+of it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
 """
 
 # P parameters, of which P' train; N ranks; T tokens of a micro-batch; L layers; D hidden size; I intermediate size.
@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from config.run import ModelConfig, Run
 from learner.training.head.chunks import LARGE_CHUNK, logits_at_once
-from tools.doctor.needs import BYTES_OF, Size, cached, reference_bytes, trained_parameters
+from tools.estimates.needs import BYTES_OF, Size, cached, reference_bytes, trained_parameters
 
 GIB = 1 << 30
 BUCKET = (
@@ -48,7 +48,17 @@ class Shape:
     layers: int
     intermediate: int
     vocabulary: int
+    heads: int  # of queries
+    key_value_heads: int  # of keys and values, which groups of queries share
+    head_width: int  # numbers of one head
+    positions: int = 0  # the longest sequence that the model is made for; 0: not known
     source: str  # how they are known
+
+    @property
+    def layer_parameters(self) -> int:
+        """Weights of the matrices of all layers."""
+        attention = self.hidden * self.head_width * 2 * (self.heads + self.key_value_heads)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
     @property
     def head(self) -> int:
@@ -64,16 +74,19 @@ KNOWN = tuple(
         layers=layers,
         intermediate=intermediate,
         vocabulary=vocabulary,
+        heads=heads,
+        key_value_heads=key_value_heads,
+        head_width=head_width,
         source=f"taken for Qwen2.5-{name}",
     )
-    for name, parameters, hidden, layers, intermediate, vocabulary in (
-        ("0.5B", 494_032_768, 896, 24, 4_864, 151_936),
-        ("1.5B", 1_543_714_304, 1_536, 28, 8_960, 151_936),
-        ("3B", 3_085_938_688, 2_048, 36, 11_008, 151_936),
-        ("7B", 7_615_616_512, 3_584, 28, 18_944, 152_064),
-        ("14B", 14_770_033_664, 5_120, 48, 13_824, 152_064),
-        ("32B", 32_763_876_352, 5_120, 64, 27_648, 152_064),
-        ("72B", 72_706_203_648, 8_192, 80, 29_568, 152_064),
+    for name, parameters, hidden, layers, intermediate, vocabulary, heads, key_value_heads, head_width in (
+        ("0.5B", 494_032_768, 896, 24, 4_864, 151_936, 14, 2, 64),
+        ("1.5B", 1_543_714_304, 1_536, 28, 8_960, 151_936, 12, 2, 128),
+        ("3B", 3_085_938_688, 2_048, 36, 11_008, 151_936, 16, 2, 128),
+        ("7B", 7_615_616_512, 3_584, 28, 18_944, 152_064, 28, 4, 128),
+        ("14B", 14_770_033_664, 5_120, 48, 13_824, 152_064, 40, 8, 128),
+        ("32B", 32_763_876_352, 5_120, 64, 27_648, 152_064, 40, 8, 128),
+        ("72B", 72_706_203_648, 8_192, 80, 29_568, 152_064, 64, 8, 128),
     )
 )
 NEAR = 1.33  # by such a factor a name may round: R1-Distill-Qwen-1.5B has 1.78 billion
@@ -197,21 +210,14 @@ def shape_of(model: ModelConfig, size: Size) -> Shape:
 
     Args:
         model: the section.
-        size: its number of parameters, as `tools.doctor.needs.size_of` finds it.
+        size: its number of parameters, as `tools.estimates.needs.size_of` finds it.
     """
     for folder in (Path(model.path), *cached(model.path)):
         if (found := _read(folder / "config.json", size)) is not None:
             return found
     nearest = min(KNOWN, key=lambda shape: abs(math.log(shape.parameters / size.parameters)))
     is_near = 1 / NEAR < size.parameters / nearest.parameters < NEAR
-    return Shape(
-        parameters=nearest.parameters if is_near else size.parameters,
-        hidden=nearest.hidden,
-        layers=nearest.layers,
-        intermediate=nearest.intermediate,
-        vocabulary=nearest.vocabulary,
-        source=nearest.source,
-    )
+    return nearest if is_near else replace(nearest, parameters=size.parameters)
 
 
 def _read(file: Path, size: Size) -> Shape | None:
@@ -219,12 +225,17 @@ def _read(file: Path, size: Size) -> Shape | None:
     try:
         described: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         text = described.get("text_config") or described
+        hidden, heads = int(text["hidden_size"]), int(text["num_attention_heads"])
         return Shape(
             parameters=size.parameters,
-            hidden=int(text["hidden_size"]),
+            hidden=hidden,
             layers=int(text["num_hidden_layers"]),
             intermediate=int(text["intermediate_size"]),
             vocabulary=int(text["vocab_size"]),
+            heads=heads,
+            key_value_heads=int(text.get("num_key_value_heads") or heads),
+            head_width=int(text.get("head_dim") or hidden // heads),
+            positions=int(text.get("max_position_embeddings") or 0),
             source=f"as {file} has it",
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

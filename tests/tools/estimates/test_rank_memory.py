@@ -11,11 +11,21 @@ import pytest
 from config.run import ModelConfig, Run
 from tests.support.measured_ranks import MEASURED, SHAPE, Measured, run_of, without_bucket
 from tests.tools.conftest import MakeRun
-from tools.doctor.needs import Size
-from tools.doctor.rank_memory import GIB, KNOWN, RUNTIME_BYTES, Shape, rank_memory, shape_of
+from tools.estimates.needs import Size
+from tools.estimates.rank_memory import GIB, KNOWN, RUNTIME_BYTES, Shape, rank_memory, shape_of
 
 SMALL_CARD, LARGE_CARD = 24 * GIB, 80 * GIB
-MILLION = Shape(parameters=1_000_000, hidden=10, layers=4, intermediate=30, vocabulary=1000, source="made up")
+MILLION = Shape(
+    parameters=1_000_000,
+    hidden=10,
+    layers=4,
+    intermediate=30,
+    vocabulary=1000,
+    heads=2,
+    key_value_heads=1,
+    head_width=5,
+    source="made up",
+)
 
 
 def run_with(make_run: MakeRun, learner: dict[str, Any], dtype: str = "bfloat16") -> Run:
@@ -119,19 +129,15 @@ def test_a_rank_takes_what_was_measured_within_7_percent(make_run: MakeRun, meas
 
 
 @pytest.mark.parametrize(
-    ("index", "heads", "is_tied"), [(0, (14, 2), True), (1, (12, 2), True), (3, (28, 4), False)]
+    ("index", "is_tied"), [(0, True), (1, True), (2, True), (3, False), (4, False), (5, False), (6, False)]
 )
-def test_the_known_shapes_have_the_parameters_that_their_sizes_make(
-    index: int, heads: tuple[int, int], *, is_tied: bool
-) -> None:
+def test_the_known_shapes_have_the_parameters_that_their_sizes_make(index: int, *, is_tied: bool) -> None:
     shape = KNOWN[index]
-    key_value = shape.hidden // heads[0] * heads[1]
-    attention = (
-        2 * shape.hidden * (shape.hidden + key_value) + shape.hidden + 2 * key_value
-    )  # with three biases
-    layer = attention + 3 * shape.hidden * shape.intermediate + 2 * shape.hidden
+    assert shape.heads * shape.head_width == shape.hidden
+    biases = shape.hidden + 2 * shape.key_value_heads * shape.head_width
+    beside = shape.layers * (biases + 2 * shape.hidden) + shape.hidden  # and the norms
     embeddings = shape.head * (1 if is_tied else 2)
-    assert shape.parameters == embeddings + shape.layers * layer + shape.hidden
+    assert shape.parameters == embeddings + shape.layer_parameters + beside
 
 
 def test_a_shape_is_read_from_the_models_file_else_taken_from_the_nearest_that_is_known(
@@ -141,11 +147,23 @@ def test_a_shape_is_read_from_the_models_file_else_taken_from_the_nearest_that_i
     taken = shape_of(ModelConfig(path="me/Some-7B"), size)
     assert (taken.parameters, taken.hidden, taken.source) == (7_615_616_512, 3584, "taken for Qwen2.5-7B")
     assert shape_of(ModelConfig(path="me/Some-200B"), Size(200_000_000_000, "")).parameters == 200_000_000_000
-    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 16, "vocab_size": 100}
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "intermediate_size": 16,
+        "vocab_size": 100,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     for described in (sizes, {"text_config": sizes}):
         (tmp_path / "config.json").write_text(json.dumps(described))
         read = shape_of(ModelConfig(path=str(tmp_path)), size)
         assert (read.hidden, read.layers, read.intermediate, read.vocabulary) == (8, 2, 16, 100)
         assert (read.parameters, read.head) == (size.parameters, 800)
+        assert (read.heads, read.key_value_heads, read.head_width, read.positions) == (4, 2, 2, 0)
+    more = {"num_key_value_heads": None, "head_dim": 16, "max_position_embeddings": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(sizes | more))
+    read = shape_of(ModelConfig(path=str(tmp_path)), size)
+    assert (read.key_value_heads, read.head_width, read.positions) == (4, 16, 4096)
     (tmp_path / "config.json").write_text("{}")
     assert shape_of(ModelConfig(path=str(tmp_path)), size).hidden == 3584

@@ -1,15 +1,14 @@
 """What a card can compute, and what a step of training costs: the two sides of the MFU.
 
 In: a card's name as torch has it; a model's shape and the lengths of its sequences. Out: floating-point operations a
-second, and of a step. Used by the step `rates` of `make prove-gpu`. A card that is not in the table has no MFU.
+second, and of a step. Used by the step `rates` of `make prove-gpu`, and by `millrace plan`. A card that is not in the
+table has no MFU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-from benchmarks.proofs.gpu.made_up import Shape
+from typing import NamedTuple, Protocol
 
 TERA = 1e12
 
@@ -20,6 +19,34 @@ class Peak(NamedTuple):
     name: str  # part of the card's name; the first row that fits counts
     tera: float  # 10^12 operations a second, without sparsity
     source: str
+
+
+class Decoder(Protocol):
+    """The sizes of a decoder that its operations follow from."""
+
+    @property
+    def hidden(self) -> int:
+        """Numbers of a token's state."""
+
+    @property
+    def layers(self) -> int:
+        """Layers of the model."""
+
+    @property
+    def heads(self) -> int:
+        """Heads of queries."""
+
+    @property
+    def head_width(self) -> int:
+        """Numbers of one head."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that there are."""
+
+    @property
+    def layer_parameters(self) -> int:
+        """Weights of the matrices of all layers."""
 
 
 # The data sheets' numbers "with sparsity" are halved.
@@ -50,7 +77,7 @@ def peak_of(card: str) -> Peak | None:
     return next((peak for peak in PEAKS if f" {peak.name} " in words), None)
 
 
-def step_operations(shape: Shape, lengths: Sequence[int], trained_tokens: int) -> float:
+def step_operations(shape: Decoder, lengths: Sequence[int], trained_tokens: int) -> float:
     """Return the floating-point operations that a step has to make, forward and backward.
 
     6 for each weight of the layers' matrices and token, 6 for each weight of the head and trained token, and in each

@@ -1,0 +1,110 @@
+"""Estimates of what the generators hold: KV cache, completions side by side, groups, and the lag that follows.
+
+In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes, tokens, groups, versions. Every
+completion is taken to have its full length, which most will not reach: what is held is then a lower bound. Used by
+`tools.plan`; vLLM's own share of a card is `generators.engines.vllm.memory`'s, and what a generator takes at once
+`generators.worker`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from config.generators import HfEngineConfig, VllmEngineConfig
+from config.run import Run
+from generators.engines.vllm.memory import Share, share_of
+from generators.engines.vllm.settings import longest_sequence, room, side_by_side
+from generators.worker import groups_at_once
+from tools.estimates.needs import BYTES_OF
+from tools.estimates.rank_memory import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one generator holds at once."""
+
+    cache_bytes: int  # of the KV cache on each of its GPUs, or in the host's memory; 0: not known
+    cache_tokens: int  # that all its GPUs have room for; 0: not known
+    completions: int  # sampled side by side, each at its full length
+    groups: int  # leased at once, those that wait in the engine included
+
+
+def token_bytes(run: Run, shape: Shape, *, width: int = 1) -> int:
+    """Returns a token's keys and values on one GPU: 2 x layers x heads of keys x width of a head x bytes of a number.
+
+    Args:
+        width: GPUs over which the heads are split; where there are fewer heads than GPUs, each GPU has one.
+    """
+    heads = max(1, shape.key_value_heads // width)
+    return 2 * shape.layers * heads * shape.head_width * BYTES_OF[run.model.dtype]
+
+
+def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share | None:
+    """Returns what a vLLM generator takes of each of its GPUs; None for other engines, or a share of an unknown GPU."""
+    engine = run.generators.engine
+    if not isinstance(engine, VllmEngineConfig) or (card_bytes is None and engine.kv_cache_mb is None):
+        return None
+    return share_of(
+        engine, weights_bytes=shape.parameters * BYTES_OF[run.model.dtype], card_bytes=card_bytes or 0
+    )
+
+
+def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:
+    """Returns what one generator holds. Without a shape or a card, vLLM is taken to have room for `max_num_seqs`."""
+    engine, size = run.generators.engine, run.sampling.group_size
+    if isinstance(engine, HfEngineConfig):
+        sequence = run.data.max_prompt_tokens + run.sampling.max_tokens
+        tokens = engine.batch_groups * size * sequence
+        return Held(
+            cache_bytes=0 if shape is None else tokens * token_bytes(run, shape),
+            cache_tokens=tokens,
+            completions=engine.batch_groups * size,
+            groups=groups_at_once(run, engine.batch_groups),
+        )
+    if not isinstance(engine, VllmEngineConfig):
+        return Held(cache_bytes=0, cache_tokens=0, completions=size, groups=groups_at_once(run, 1))
+    share = None if shape is None else generator_share(run, shape, card_bytes=card_bytes)
+    sequence = longest_sequence(run, engine)
+    if shape is None or share is None:
+        cache_bytes = cache_tokens = 0
+        assumed = engine.max_num_seqs * sequence
+    else:
+        cache_bytes = share.kv_cache
+        assumed = cache_tokens = cache_bytes // token_bytes(run, shape, width=engine.tensor_parallel)
+    return Held(
+        cache_bytes=cache_bytes,
+        cache_tokens=cache_tokens,
+        completions=side_by_side(
+            cache_tokens=assumed, sequence_tokens=sequence, max_num_seqs=engine.max_num_seqs
+        ),
+        groups=groups_at_once(
+            run,
+            room(
+                cache_tokens=assumed,
+                sequence_tokens=sequence,
+                max_num_seqs=engine.max_num_seqs,
+                group_size=size,
+            ),
+        ),
+    )
+
+
+def sampled_groups(run: Run, one: Held) -> float:
+    """Returns the groups that all generators sample side by side: what they have room for, and the budget lets in."""
+    return min(run.budget, run.generators.count * one.completions / run.sampling.group_size)
+
+
+def expected_lag(run: Run, one: Held) -> tuple[float, float]:
+    """Returns the mean lag of a trained token, in versions, where all wait for the generators, and for the learner.
+
+    By Little's law G groups that are sampled side by side take G / S steps of S groups. Where weights are loaded in
+    flight, a token is sampled half of that before its group ends, on average. Where they are loaded between two
+    batches, the groups of a batch train over G / S steps, of which the first has no lag. Where all wait for the
+    learner, the budget of B groups is full of scored groups, and a group that is issued then trains B / S - 1 versions
+    later.
+    """
+    steps = sampled_groups(run, one) / run.learner.groups_per_step
+    most = run.budget / run.learner.groups_per_step - 1
+    in_flight = isinstance(run.generators.engine, VllmEngineConfig)
+    least = steps / 2 if in_flight else max(0.0, steps - 1) / 2
+    return min(least, most), most

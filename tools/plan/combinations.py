@@ -1,0 +1,267 @@
+"""Combinations of settings that make no sense together, each allowed by itself.
+
+In: a plan. Out: findings: a problem where the run would fail or train on nothing, a note where hardware would idle or a
+setting has no effect; each says what to set. What a configuration's own checks refuse never comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from broker.protocol.run_reader import MEMORY_SHARE
+from config.generators import HfEngineConfig, VllmEngineConfig
+from config.learner import DrGrpoConfig, ReinforceConfig
+from generators.engines.vllm.settings import longest_sequence
+from tools.doctor.findings import Check, Finding
+from tools.doctor.gpu_memory import places
+from tools.estimates.needs import bytes_in_flight, evaluation_bytes
+from tools.estimates.rank_memory import rank_memory
+from tools.plan.figures import Plan
+
+AREA = "combinations"
+GROUPS, LAG, ENGINE, LEARNER, GPUS, SCHEDULE, REDIS = (
+    Check(AREA, name) for name in ("groups", "lag", "engine", "learner", "GPUs", "schedule", "redis")
+)
+FAST = 200.0  # tokens/s of one completion: few servers sample a stream faster
+MUCH = 0.5  # of the training tokens, that held-out rounds are much
+
+
+def findings(plan: Plan) -> Iterator[Finding]:
+    """Yields everything that makes no sense, and for each kind of card whether what is on it fits."""
+    yield from _fits(plan)
+    yield from _groups(plan)
+    yield from _lag(plan)
+    yield from _engine(plan)
+    yield from _heads(plan)
+    yield from _learner(plan)
+    yield from _gpus(plan)
+    yield from _schedule(plan)
+    yield from _redis(plan)
+
+
+def _fits(plan: Plan) -> Iterator[Finding]:
+    """Yields the doctor's sums on the cards that are planned for."""
+    if plan.shape is None or not plan.is_on_gpus:
+        return
+    rank = rank_memory(plan.run, plan.shape, card_bytes=plan.cards.bytes)
+    for found in places(plan.run, plan.shape, rank, plan.cards.of(plan.run)):
+        yield replace(found, area=AREA)
+
+
+def _groups(plan: Plan) -> Iterator[Finding]:
+    run = plan.run
+    sampling, learner = run.sampling, run.learner
+    if sampling.group_size == 1 and learner.advantage.scale != "batch_std":
+        yield GROUPS.problem(
+            "sampling.group_size=1: a completion alone is its own baseline, so every advantage is 0",
+            do="sampling.group_size=8",
+        )
+    completions = learner.groups_per_step * sampling.group_size
+    rows = learner.ranks // learner.sequence_ranks
+    if completions < rows * learner.mini_batches:
+        yield GROUPS.problem(
+            f"a step has {completions} completions for {rows} ranks in {learner.mini_batches} mini-batches: some have "
+            "none",
+            do="a larger learner.groups_per_step, or fewer learner.ranks",
+        )
+    one = plan.one
+    room = run.generators.count * one.completions / sampling.group_size
+    if room >= 1.25 * run.budget:
+        yield GROUPS.note(
+            f"the generators could sample {room:.4g} groups side by side, and the budget has {run.budget}: the rest of "
+            "them idles",
+            do="fewer generators, a larger learner.max_lag or learner.groups_per_step",
+        )
+    needed = sampling.max_tokens / learner.group_deadline_s
+    if needed > FAST:
+        yield GROUPS.note(
+            f"an answer of {sampling.max_tokens} tokens within learner.group_deadline_s="
+            f"{learner.group_deadline_s:g} is {needed:.0f} tokens/s of one completion: long answers would die",
+            do=f"learner.group_deadline_s={sampling.max_tokens / 10:.0f} or more",
+        )
+
+
+def _lag(plan: Plan) -> Iterator[Finding]:
+    run = plan.run
+    learner, objective = run.learner, run.learner.objective
+    apart = bool(learner.gpus) and not set(learner.gpus) & set(run.generators.gpus)
+    if learner.max_lag == 0 and apart:
+        yield LAG.note(
+            "learner.max_lag=0 with GPUs of their own: learner and generators take turns, and one of them always idles",
+            do="learner.max_lag=1 or more, or one set of GPUs for both",
+        )
+    if run.budget == learner.groups_per_step < (learner.max_lag + 1) * learner.groups_per_step:
+        yield LAG.note(
+            f"learner.groups_in_flight={learner.groups_in_flight} is one step's groups: learner.max_lag="
+            f"{learner.max_lag} has no effect, and learner and generators take turns",
+            do=f"learner.groups_in_flight={2 * learner.groups_per_step} or more",
+        )
+    if isinstance(objective, ReinforceConfig) and objective.max_weight is None and learner.max_lag:
+        yield LAG.note(
+            f"reinforce without a weight (max_weight: null) with learner.max_lag={learner.max_lag}: old samples count "
+            "as if the newest weights had made them",
+            do="learner.objective.max_weight=2, or learner.max_lag=0",
+        )
+    if isinstance(objective, DrGrpoConfig) and learner.advantage.scale != "none":
+        yield LAG.note(
+            f"dr_grpo with learner.advantage.scale={learner.advantage.scale}: what the paper leaves out of GRPO is in",
+            do="learner.advantage.scale=none",
+        )
+
+
+def _engine(plan: Plan) -> Iterator[Finding]:
+    run, engine, one = plan.run, plan.run.generators.engine, plan.one
+    longest = run.data.max_prompt_tokens + run.sampling.max_tokens
+    if isinstance(engine, HfEngineConfig) and plan.is_on_gpus and run.generators.gpus:
+        yield ENGINE.note(
+            "the engine hf on GPUs samples far slower than vllm", do="generators.engine.type=vllm"
+        )
+    if isinstance(engine, VllmEngineConfig):
+        sequence = longest_sequence(run, engine)
+        if sequence < longest:
+            yield ENGINE.problem(
+                f"generators.engine.max_model_len={sequence} is less than the longest prompt and answer, "
+                f"{longest} tokens",
+                do=f"generators.engine.max_model_len={longest}, or leave it unset",
+            )
+        if 0 < one.cache_tokens < sequence:
+            yield ENGINE.problem(
+                f"the KV cache has room for {one.cache_tokens:,} tokens, and the longest sequence has {sequence:,}: "
+                "vLLM won't start",
+                do="a larger generators.engine.kv_cache_mb, gpu_memory_utilization or tensor_parallel",
+            )
+        elif one.cache_tokens and one.completions < engine.max_num_seqs / 2:
+            yield ENGINE.note(
+                f"generators.engine.max_num_seqs={engine.max_num_seqs}, and the KV cache has room for "
+                f"{one.completions} at full length: long ones are preempted and computed again",
+                do=f"generators.engine.max_num_seqs={one.completions}, if answers are that long",
+            )
+    if plan.shape is not None and 0 < plan.shape.positions < longest:
+        yield ENGINE.problem(
+            f"the model is made for {plan.shape.positions:,} positions, and the longest prompt and answer have "
+            f"{longest:,}",
+            do=f"sampling.max_tokens={max(1, plan.shape.positions - run.data.max_prompt_tokens)}",
+        )
+
+
+def _heads(plan: Plan) -> Iterator[Finding]:
+    """Yields splits that the model's heads do not allow."""
+    shape, engine = plan.shape, plan.run.generators.engine
+    if shape is None:
+        return
+    width = engine.tensor_parallel if isinstance(engine, VllmEngineConfig) else 1
+    if shape.heads % width:
+        yield ENGINE.problem(
+            f"generators.engine.tensor_parallel={width} does not divide the model's {shape.heads} heads",
+            do="generators.engine.tensor_parallel=1, or a divisor",
+        )
+    size = plan.run.learner.sequence_ranks
+    if shape.heads % size or shape.key_value_heads % size:
+        yield LEARNER.problem(
+            f"learner.sequence_ranks={size} does not divide the model's {shape.heads} heads of queries and "
+            f"{shape.key_value_heads} of keys",
+            do="learner.sequence_ranks=1, or a divisor of both",
+        )
+
+
+def _learner(plan: Plan) -> Iterator[Finding]:
+    run = plan.run
+    learner, zero = run.learner, run.learner.zero
+    if zero.offload_weights and zero.stage != 3:
+        yield LEARNER.problem(
+            f"learner.zero.offload_weights needs learner.zero.stage=3, not {zero.stage}",
+            do="learner.zero.stage=3",
+        )
+    if zero.offload_optimizer and zero.stage == 0:
+        yield LEARNER.problem(
+            "learner.zero.offload_optimizer needs learner.zero.stage of at least 1", do="learner.zero.stage=1"
+        )
+    if zero.stage == 0 and run.model.dtype != "float32":
+        yield LEARNER.problem(
+            f"model.dtype={run.model.dtype} with learner.zero.stage=0: gradients would be added up in 16 bits",
+            do="learner.zero.stage=1",
+        )
+    if zero.stage >= 2 and learner.ranks == 1 and not zero.offload_weights:
+        yield LEARNER.note(
+            f"learner.zero.stage={zero.stage} with one rank: there is nobody to split with, and its buffers "
+            "take memory",
+            do="learner.zero.stage=1",
+        )
+    longest = run.data.max_prompt_tokens + run.sampling.max_tokens
+    if learner.tokens_per_micro_batch < longest:
+        yield LEARNER.note(
+            f"learner.tokens_per_micro_batch={learner.tokens_per_micro_batch} is less than the longest sequence, "
+            f"{longest} tokens, which has a micro-batch to itself: memory is that of the longest",
+            do=f"learner.tokens_per_micro_batch={longest}, which takes no more",
+        )
+    if learner.attention in {"flash", "varlen"} and run.model.dtype == "float32":
+        yield LEARNER.problem(
+            f"learner.attention={learner.attention} has no kernels for model.dtype=float32",
+            do="learner.attention=auto, or model.dtype=bfloat16",
+        )
+
+
+def _gpus(plan: Plan) -> Iterator[Finding]:
+    run, engine = plan.run, plan.run.generators.engine
+    learner, generators = run.learner, run.generators
+    width = engine.tensor_parallel if isinstance(engine, VllmEngineConfig) else 1
+    used = generators.count * width
+    if len(generators.gpus) > used:
+        yield GPUS.note(
+            f"generators.gpus names {len(generators.gpus)}, and {generators.count} generators use {used}: "
+            "the others idle",
+            do=f"generators.count={len(generators.gpus) // width}",
+        )
+    if 0 < len(generators.gpus) < used:
+        yield GPUS.note(
+            f"{generators.count} generators of {width} GPUs go round {len(generators.gpus)} GPUs: they share cards",
+            do=f"generators.count={max(1, len(generators.gpus) // width)}",
+        )
+    if len(learner.gpus) > learner.ranks:
+        yield GPUS.note(
+            f"learner.gpus names {len(learner.gpus)}, and there are {learner.ranks} ranks: the others idle",
+            do=f"learner.ranks={len(learner.gpus)}",
+        )
+    shared = sorted(set(learner.gpus) & set(generators.gpus))
+    if shared and isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
+        yield GPUS.problem(
+            f"learner and generators share GPU {', '.join(map(str, shared))}, and generators.engine.kv_cache_mb is "
+            "unset: a generator that restarts measures less memory than the first did",
+            do="generators.engine.kv_cache_mb=4096, say",
+        )
+
+
+def _schedule(plan: Plan) -> Iterator[Finding]:
+    run = plan.run
+    learner, evaluation = run.learner, run.evaluation
+    warmup, steps = learner.optimizer.warmup_steps, learner.steps
+    if learner.optimizer.warmup_share is None and warmup >= steps and not learner.steps_follow_epochs:
+        yield SCHEDULE.note(
+            f"learner.optimizer.warmup_steps={warmup} of learner.steps={steps}: the rate never gets to lr",
+            do=f"learner.optimizer.warmup_steps={steps // 10}",
+        )
+    if not evaluation.every:
+        return
+    trained = evaluation.every * learner.groups_per_step * run.sampling.group_size
+    held_out = evaluation.prompts * evaluation.samples
+    if held_out > MUCH * trained:
+        yield SCHEDULE.note(
+            f"a held-out round is {held_out} completions, each {evaluation.every} steps of {trained} trained ones: "
+            f"{held_out / (held_out + trained):.0%} of what the generators sample",
+            do=f"evaluation.every={-(-held_out * evaluation.every // max(1, int(MUCH * trained)))}",
+        )
+
+
+def _redis(plan: Plan) -> Iterator[Finding]:
+    run = plan.run
+    limit = run.broker.maxmemory_mb << 20
+    needed = (
+        bytes_in_flight(run) + evaluation_bytes(run) + run.learner.weights.redis_max_bytes
+    ) / MEMORY_SHARE
+    if 0 < limit < needed:
+        yield REDIS.note(
+            f"broker.maxmemory_mb={run.broker.maxmemory_mb} is less than a full budget may take: the learner "
+            "waits where it is short",
+            do=f"broker.maxmemory_mb={int(needed / 2**20) + 1}, or a smaller learner.groups_in_flight",
+        )

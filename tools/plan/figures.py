@@ -1,0 +1,354 @@
+"""The figures of a plan: what each role takes, how many groups are under way, and how fast each role has to be.
+
+In: a run, the size and shape of its model, the cards that it is planned for, and what a user assumes of answers and
+steps. Out: `Figure`s, each with its text for people, its numbers for programs, and the assumptions that it rests on
+(`tools.plan.assumptions`). Arithmetic alone: nothing is started, and no GPU, Redis or network is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from broker.protocol.run_reader import MEMORY_SHARE
+from config.generators import ScriptedEngineConfig, VllmEngineConfig
+from config.learner import FilesystemTransportConfig
+from config.run import Run
+from tools.doctor.findings import readable
+from tools.doctor.gpu_memory import wants_gpus
+from tools.estimates.needs import (
+    BYTES_OF,
+    Size,
+    bytes_in_flight,
+    checkpoints_bytes,
+    evaluation_bytes,
+    journal_bytes,
+    reference_bytes,
+    sampling_bytes,
+    trained_parameters,
+    training_bytes,
+    weights_bytes,
+)
+from tools.estimates.operations import TERA, peak_of, step_operations
+from tools.estimates.rank_memory import GIB, Shape, rank_memory
+from tools.estimates.sampling import Held, expected_lag, generator_share, held, sampled_groups, token_bytes
+from tools.plan.assumptions import ANSWERS, BUDGET, CARD, LAG, OPERATIONS, RANK, REDIS, SHAPE, STEP, VLLM
+from tools.plan.cards import Planned
+
+MEMORY, FLOW, RATES, STORES = "memory", "groups and lag", "rates", "Redis and disk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A line of the plan."""
+
+    section: str
+    name: str
+    text: str  # for people
+    numbers: Mapping[str, float] = field(default_factory=dict)  # for programs, with their units in the names
+    rests_on: tuple[str, ...] = ()  # letters of `tools.plan.assumptions`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run, and what its figures are made from."""
+
+    run: Run
+    size: Size | None  # None: the model is not seen, and its name does not say
+    shape: Shape | None  # None where `size` is
+    cards: Planned
+    answer_tokens: int  # mean of an answer
+    step_s: float  # seconds of a step that the rates are asked for
+
+    @property
+    def one(self) -> Held:
+        """What one generator holds."""
+        return held(self.run, self.shape, card_bytes=self.cards.bytes)
+
+    @property
+    def engine_marks(self) -> tuple[str, ...]:
+        """What a figure of the KV cache rests on."""
+        return (VLLM,) if isinstance(self.run.generators.engine, VllmEngineConfig) else ()
+
+    @property
+    def shape_marks(self) -> tuple[str, ...]:
+        """What a figure of the model's size rests on: nothing where its files say it."""
+        is_read = self.shape is not None and self.shape.source.startswith("as ")
+        return () if is_read else (SHAPE,)
+
+    @property
+    def is_on_gpus(self) -> bool:
+        """Whether learner and generators are planned for GPUs."""
+        return wants_gpus(self.run, self.cards.of(self.run))
+
+
+def figures(plan: Plan) -> Iterator[Figure]:
+    """Yields all figures, section by section."""
+    if plan.size is not None and plan.shape is not None:
+        yield from memory(plan, plan.size, plan.shape)
+    yield from flow(plan)
+    yield from rates(plan)
+    yield from stores(plan)
+
+
+def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
+    """Yields what a rank and a generator take, of their GPUs or of the host."""
+    if plan.is_on_gpus:
+        yield _rank(plan, shape)
+        if (generator := _generator(plan, shape)) is not None:
+            yield generator
+    else:
+        yield _host(plan, size)
+    kl = plan.run.learner.objective.kl
+    if reference := reference_bytes(plan.run, size.parameters):
+        where = "in the host's memory" if kl.offload else "counted in the learner's weights"
+        yield Figure(
+            section=MEMORY,
+            name="reference model",
+            text=f"{reference / GIB:.1f} GiB on all ranks together, {where}",
+            numbers={"bytes": reference},
+            rests_on=plan.shape_marks,
+        )
+    if plan.run.learner.lora is not None:
+        trained = trained_parameters(plan.run, size)
+        yield Figure(
+            section=MEMORY,
+            name="adapters",
+            text=f"{trained / 1e6:.1f} million parameters train, {trained / size.parameters:.2%} of the model's",
+            numbers={"parameters": trained},
+            rests_on=plan.shape_marks,
+        )
+    if not isinstance(plan.run.generators.engine, ScriptedEngineConfig):  # that one has no model
+        yield _cache(plan, shape)
+
+
+def _rank(plan: Plan, shape: Shape) -> Figure:
+    learner = plan.run.learner
+    rank = rank_memory(plan.run, shape, card_bytes=plan.cards.bytes)
+    terms = {
+        "weights": rank.weights,
+        "gradients": rank.gradients,
+        "optimizer": rank.optimizer,
+        "activations": rank.activations,
+        "head": rank.head,
+        "CUDA": rank.runtime,
+    }
+    parts = ", ".join(f"{name} {count / GIB:.1f}" for name, count in terms.items())
+    numbers = {f"{name}_bytes": count for name, count in terms.items()} | {
+        "total_bytes": rank.total,
+        "ranks": learner.ranks,
+    }
+    return Figure(
+        section=MEMORY,
+        name="learner's rank",
+        text=f"{learner.ranks} x {rank.total / GIB:.1f} GiB: {parts}",
+        numbers=numbers,
+        rests_on=(RANK, *plan.shape_marks, *((CARD,) if plan.cards.bytes is not None else ())),
+    )
+
+
+def _generator(plan: Plan, shape: Shape) -> Figure | None:
+    share = generator_share(plan.run, shape, card_bytes=plan.cards.bytes)
+    if share is None:
+        return None
+    taken = max(share.total, share.asked)
+    return Figure(
+        section=MEMORY,
+        name="vLLM generator",
+        text=(
+            f"{plan.run.generators.count} x {taken / GIB:.1f} GiB of each of its GPUs: weights "
+            f"{share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, vLLM itself {share.runtime / GIB:.1f}"
+        ),
+        numbers={
+            "total_bytes": taken,
+            "weights_bytes": share.weights,
+            "cache_bytes": share.kv_cache,
+            "runtime_bytes": share.runtime,
+            "generators": plan.run.generators.count,
+        },
+        rests_on=(VLLM, CARD, *plan.shape_marks),
+    )
+
+
+def _host(plan: Plan, size: Size) -> Figure:
+    training = training_bytes(plan.run, size)
+    sampling = sampling_bytes(plan.run, size.parameters)
+    return Figure(
+        section=MEMORY,
+        name="host",
+        text=(
+            f"training {readable(training)}, activations not counted; weights of "
+            f"{plan.run.generators.count} x generator {readable(sampling)}"
+        ),
+        numbers={"training_bytes": training, "sampling_bytes": sampling},
+        rests_on=plan.shape_marks,
+    )
+
+
+def _cache(plan: Plan, shape: Shape) -> Figure:
+    one = plan.one
+    place = "each GPU" if plan.engine_marks else "the device's memory"
+    text = f"{one.completions} completions of a generator side by side at full length"
+    if one.cache_tokens:
+        text += f": {one.cache_tokens:,} tokens, {readable(one.cache_bytes)} of {place}"
+    else:
+        text += ", if the KV cache has room: --gpu-memory GB says of which card"
+    return Figure(
+        section=MEMORY,
+        name="KV cache",
+        text=text,
+        numbers={
+            "completions": one.completions,
+            "cache_tokens": one.cache_tokens,
+            "cache_bytes": one.cache_bytes,
+            "token_bytes": token_bytes(plan.run, shape),
+        },
+        rests_on=(*plan.engine_marks, *plan.shape_marks),
+    )
+
+
+def flow(plan: Plan) -> Iterator[Figure]:
+    """Yields how many groups are under way, where, and the lag that follows."""
+    run, one = plan.run, plan.one
+    learner, sampled = run.learner, sampled_groups(run, one)
+    yield Figure(
+        section=FLOW,
+        name="in flight",
+        text=(
+            f"{run.budget} groups, {run.budget / learner.groups_per_step:g} steps' worth: "
+            f"{run.budget * run.sampling.group_size:,} completions"
+        ),
+        numbers={"groups": run.budget, "groups_per_step": learner.groups_per_step},
+    )
+    yield Figure(
+        section=FLOW,
+        name="sampled",
+        text=(
+            f"{sampled:g} groups side by side by {run.generators.count} "
+            f"generator{'s' * (run.generators.count > 1)}, which hold at most {one.groups} each"
+        ),
+        numbers={"groups": sampled, "held_groups": one.groups, "generators": run.generators.count},
+        rests_on=(ANSWERS,),
+    )
+    least, most = expected_lag(run, one)
+    yield Figure(
+        section=FLOW,
+        name="expected lag",
+        text=(
+            f"{least:.2g} versions, a trained token's mean, where the generators are waited for; {most:g} where the "
+            f"learner is; the bound is {learner.max_lag}"
+            f"{'' if learner.late_groups != 'train' else ', and late groups train beyond it'}"
+        ),
+        numbers={"least_versions": least, "most_versions": most, "bound_versions": learner.max_lag},
+        rests_on=(LAG,),
+    )
+
+
+def rates(plan: Plan) -> Iterator[Figure]:
+    """Yields how fast each role has to be for a step each `step_s` seconds, and for no group to die."""
+    run, one = plan.run, plan.one
+    completions = run.learner.groups_per_step * run.sampling.group_size
+    answers = completions * plan.answer_tokens
+    each = answers / plan.step_s / run.generators.count
+    side_by_side = sampled_groups(run, one) * run.sampling.group_size / run.generators.count
+    yield Figure(
+        section=RATES,
+        name="generator",
+        text=(
+            f"{each:,.0f} tokens/s each, {each / side_by_side:.3g} of a completion: {answers:,} tokens a step in "
+            f"{plan.step_s:g} s"
+        ),
+        numbers={"tokens_per_s": each, "completion_tokens_per_s": each / side_by_side},
+        rests_on=(ANSWERS, STEP),
+    )
+    yield _deadline(run, one)
+    yield from _learner(plan, completions)
+    worker_s = run.scorers.workers * plan.step_s / completions
+    yield Figure(
+        section=RATES,
+        name="scorers",
+        text=(
+            f"{completions / plan.step_s:,.3g} completions/s; each of {run.scorers.workers} workers may take "
+            f"{worker_s:.3g} s for one, and no longer"
+        ),
+        numbers={"completions_per_s": completions / plan.step_s, "worker_s": worker_s},
+        rests_on=(STEP,),
+    )
+
+
+def _deadline(run: Run, one: Held) -> Figure:
+    """Returns the rates below which groups die of `learner.group_deadline_s`."""
+    deadline_s = run.learner.group_deadline_s
+    tokens = run.budget * run.sampling.group_size * run.sampling.max_tokens
+    least = tokens / deadline_s / run.generators.count
+    longest = run.sampling.max_tokens / deadline_s
+    return Figure(
+        section=RATES,
+        name="deadline",
+        text=(
+            f"each generator needs {least:,.0f} tokens/s, and a completion {longest:.3g}, or a full budget does not "
+            f"end within learner.group_deadline_s={deadline_s:g}"
+        ),
+        numbers={"tokens_per_s": least, "completion_tokens_per_s": longest, "held_groups": one.groups},
+        rests_on=(BUDGET,),
+    )
+
+
+def _learner(plan: Plan, completions: int) -> Iterator[Figure]:
+    run, shape = plan.run, plan.shape
+    length = run.data.max_prompt_tokens + plan.answer_tokens
+    each = completions * length / plan.step_s / run.learner.ranks
+    text, numbers = f"{each:,.0f} tokens/s each", {"tokens_per_s": each}
+    if shape is not None:
+        operations = step_operations(shape, [length] * completions, completions * plan.answer_tokens)
+        needed = operations / plan.step_s / run.learner.ranks / TERA
+        numbers |= {"operations": operations, "tera_per_s": needed}
+        text += f", {needed:,.3g} x 10^12 operations/s"
+        if (peak := peak_of(plan.cards.name)) is not None:
+            numbers["mfu"] = needed / peak.tera
+            text += f": {needed / peak.tera:.1%} of the {peak.name}'s peak"
+    yield Figure(
+        section=RATES, name="learner's rank", text=text, numbers=numbers, rests_on=(ANSWERS, STEP, OPERATIONS)
+    )
+    if plan.size is None:
+        return
+    version = plan.size.parameters * BYTES_OF[run.model.dtype]
+    rate = version / (plan.step_s * run.learner.weights.every)
+    yield Figure(
+        section=RATES,
+        name="weights",
+        text=f"{readable(version)} a version: {readable(rate)}/s are written, and read by each generator",
+        numbers={"version_bytes": version, "bytes_per_s": rate},
+        rests_on=(STEP,),
+    )
+
+
+def stores(plan: Plan) -> Iterator[Figure]:
+    """Yields what Redis and the disks have to hold."""
+    run = plan.run
+    groups, rounds, parcels = bytes_in_flight(run), evaluation_bytes(run), run.learner.weights.redis_max_bytes
+    limit = (groups + rounds + parcels) / MEMORY_SHARE
+    beside = f", a held-out round {readable(rounds)}" if rounds else ""
+    if parcels:
+        only = isinstance(run.learner.weights, FilesystemTransportConfig)
+        beside += f", weights {readable(parcels)}{' if a generator lacks the folder' if only else ''}"
+    yield Figure(
+        section=STORES,
+        name="Redis",
+        text=f"groups {readable(groups)}{beside}; maxmemory of {readable(limit)} or more, or none",
+        numbers={
+            "groups_bytes": groups,
+            "evaluation_bytes": rounds,
+            "weights_bytes": parcels,
+            "maxmemory_bytes": limit,
+        },
+        rests_on=(BUDGET, REDIS),
+    )
+    numbers = {"journal_bytes": journal_bytes(run)}
+    text = f"journal {readable(numbers['journal_bytes'])}"
+    if plan.size is not None:
+        numbers["weights_bytes"] = weights_bytes(run, plan.size.parameters)
+        numbers["checkpoints_bytes"] = checkpoints_bytes(run, plan.size)
+        text += f", versions of the weights {readable(numbers['weights_bytes'])}"
+        text += f", checkpoints and the model {readable(numbers['checkpoints_bytes'])}"
+    yield Figure(section=STORES, name="disk", text=text, numbers=numbers, rests_on=(BUDGET,))
