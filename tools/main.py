@@ -32,6 +32,11 @@ VERBS: Mapping[str, Verb] = {
         "run a configuration on this machine, start to end",
         "millrace up config/recipes/demo_cpu.yaml learner.steps=20",
     ),
+    "import": Verb(
+        "tools.imports.command",
+        "write a run of verl, II-VERL, TinyV or Reasoning360 as a run here, and account for every key",
+        "millrace import train.sh trainer.total_epochs=1 -o run.yaml",
+    ),
     "doctor": Verb(
         "tools.doctor.command",
         "look for what is in the way of a run here, and say what to do about it",

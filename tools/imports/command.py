@@ -1,0 +1,113 @@
+"""`millrace import FILE... [key=value ...] -o run.yaml`: a run of verl, written as a run here.
+
+In: a YAML file, a script with the call, an `.env`, or the words of the call itself. Out: the run's YAML, and a list of
+every key with what became of it. A key that nobody knows, a value that is refused and a run that could not start are
+errors with file and line, all at once, and nothing is written. Nothing of what is read is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from config.aliases import settings_of
+from config.explanations import ConfigError
+from tools.arguments import UsageError, add_json
+from tools.imports.reading import read, variables
+from tools.imports.rows_at_hand import found_tasks
+from tools.imports.run_file import as_json, as_yaml, checked, leaves, report, write
+from tools.imports.theirs import Theirs
+from tools.imports.translation import Setting, Translation, translate
+
+EPILOG = (
+    "FILE is YAML, a shell script that calls verl (its own arguments may follow), or an .env; the words of a call may "
+    "stand as they are typed for verl. docs/coming_from_verl.md has every key."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the verb's arguments; those of verl's own call are taken as they are typed."""
+    parser.add_argument(
+        "words", nargs="*", metavar="FILE | key=value", help="files, then keys over them, as Hydra takes them"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="where the run is written (standard output)"
+    )
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    add_json(parser, "the list of keys as one JSON object on standard output; needs -o")
+    parser.add_argument(
+        "--config_path", "--config-path", metavar="FILE", help="the file, as II-VERL's call has it"
+    )
+    parser.add_argument(
+        "--config-name", "--config_name", metavar="NAME", help="the file, as Hydra's call has it"
+    )
+    parser.add_argument(
+        "--backend", metavar="NAME", help="as II-VERL's call has it; the learner is DeepSpeed's"
+    )
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="as the call has it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Reads, translates, checks, and then writes."""
+    if options.json and options.out is None:
+        raise UsageError("--json needs -o FILE: the run would stand on standard output too")
+    if options.out is not None and options.out.exists() and not options.force:
+        raise UsageError(f"{options.out} is there: --force writes over it")
+    theirs = read(options.words, config=_config(options))
+    translation = _with_variables(translate(theirs, found_tasks(theirs)), theirs)
+    checked(translation)
+    text = as_yaml(translation, _sources(theirs))
+    listed = [*report(translation), *_environment(theirs)]
+    if options.out is None:
+        sys.stdout.write(text)
+        sys.stderr.write("\n".join(listed) + "\n")
+        return 0
+    try:
+        write(options.out, text)
+    except OSError as error:
+        raise ConfigError(f"{options.out} can't be written: {error.strerror}") from None
+    if options.json:
+        sys.stdout.write(json.dumps(as_json(translation), default=str) + "\n")
+    else:
+        sys.stdout.write(
+            "\n".join([*listed, f"wrote {options.out}: `millrace doctor {options.out}` looks at it"]) + "\n"
+        )
+    return 0
+
+
+def _config(options: argparse.Namespace) -> str | None:
+    """Return the file that the options of a call name."""
+    folder, name = options.config_path, options.config_name
+    if name is None:
+        return folder if folder is None else str(folder)
+    named = name if name.endswith(".yaml") else f"{name}.yaml"
+    path = Path(folder) / named if folder else Path(named)
+    if not path.is_file():
+        raise ConfigError(f"{path} is not there")
+    return str(path)
+
+
+def _with_variables(translation: Translation, theirs: Theirs) -> Translation:
+    """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
+    found = settings_of(variables(theirs), leaves(translation))
+    more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]
+    return Translation(
+        settings=(*translation.settings, *more), accounts=translation.accounts, defaults=translation.defaults
+    )
+
+
+def _sources(theirs: Theirs) -> list[str]:
+    return list(dict.fromkeys(one.where.rpartition(":")[0] or one.where for one in theirs.said.values()))
+
+
+def _environment(theirs: Theirs) -> list[str]:
+    """List what was exported: it stays in the environment, where secrets belong."""
+    if not theirs.environment:
+        return []
+    names = [f"  {name} ({one.where})" for name, one in theirs.environment.items()]
+    return [
+        f"variables of the environment, to be exported again where they are wanted ({len(names)})",
+        *names,
+    ]

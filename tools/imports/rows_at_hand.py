@@ -1,0 +1,90 @@
+"""Which scorers the rows of a run need: from the files where they are here, else from their names.
+
+In: the files that verl's configuration names. Out: names of tasks. Of parquet only the columns that decide are read,
+and of JSON lines the first thousand. Reasoning360's files are called as their `data_source` is. Called by
+`tools.imports.command`; a file that can't be read tells nothing, and the run says so when it starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from broker.errors import BadMessage
+from tasks.kinds import DATA_SOURCES, TASK_OF_TYPE
+from tasks.values import to_object
+from tools.imports.theirs import Theirs, WrongValue, texts
+
+_FILES: Final = ("data.train_files", "data.val_files")
+_MOST_LINES: Final = 1000
+_COLUMNS: Final = ("data_source", "verification_info")
+
+
+def found_tasks(theirs: Theirs) -> set[str]:
+    """Return the tasks of the rows that training and held-out files have."""
+    tasks: set[str] = set()
+    for key in _FILES:
+        try:
+            files = texts(theirs.get(key)) if theirs.has(key) else []
+        except WrongValue:
+            continue  # the key's rule says what is wrong with it
+        for name in files:
+            path = Path(name).expanduser()
+            tasks |= set(_in_file(path)) if path.is_file() else set(_of_source(path.name))
+    return tasks
+
+
+def _in_file(path: Path) -> Iterator[str]:
+    for record in _records(path):
+        source, info = record.get("data_source"), record.get("verification_info")
+        if info is not None:
+            try:
+                row_type = to_object(info, "verification_info").get("type")
+            except BadMessage:
+                continue  # the learner says which row it is
+            if isinstance(row_type, str) and row_type in TASK_OF_TYPE:
+                yield TASK_OF_TYPE[row_type]
+        elif isinstance(source, str):
+            yield from _of_source(source)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield what decides on a row's task, once where the column of sources alone does."""
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            file = pq.ParquetFile(path)
+            columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=columns):
+                yield from ({"data_source": one} for one in _distinct(batch, "data_source", columns))
+                if "verification_info" in columns:
+                    yield from (
+                        {"verification_info": one} for one in batch.column("verification_info").to_pylist()
+                    )
+        except (pa.ArrowException, OSError):
+            return
+    else:
+        try:
+            with path.open(encoding="utf-8") as file_of_lines:
+                for line in islice(file_of_lines, _MOST_LINES):
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        yield found
+        except (OSError, ValueError):
+            return
+
+
+def _distinct(batch: Any, name: str, columns: list[str]) -> list[Any]:
+    return batch.column(name).unique().to_pylist() if columns == [name] else []
+
+
+def _of_source(name: str) -> Iterator[str]:
+    row_type = next((row_type for pattern, row_type in DATA_SOURCES if fnmatchcase(name, pattern)), None)
+    if row_type is not None:
+        yield TASK_OF_TYPE[row_type]

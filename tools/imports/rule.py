@@ -1,0 +1,166 @@
+"""A rule says what becomes of one key of verl's; the tables of rules are `tools.imports.tables`.
+
+In: the key's value, and all others. Out: an `Outcome`: settings here with words for people, or the reason why there are
+none. A rule whose key ends in `*` holds for all keys below. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from tools.imports.theirs import Theirs, WrongValue, flag, number, text, whole
+
+ANY: Final = "*"
+UNSET: Final = object()  # verl's default does not matter: leaving the key out means the same here
+
+
+class Verdict(StrEnum):
+    """What became of a key."""
+
+    TAKEN = "taken as"
+    MAPPED = "mapped to"
+    NOTHING = "without meaning here"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one key with its value."""
+
+    verdict: Verdict
+    settings: Mapping[str, Any] = field(default_factory=dict)  # our keys, with dots
+    words: str = ""  # what was changed, or why there is nothing
+
+
+Convert = Callable[[Any, Theirs], Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What becomes of one key of verl's."""
+
+    key: str
+    verdict: Verdict  # of the table on the page; a value may be refused all the same
+    ours: str = ""  # keys here, for the table
+    about: str  # how the value is converted, or why there is none
+    convert: Convert
+    default: Any = UNSET  # verl's, where leaving the key out would mean something else here
+    lead: str = ""  # the key whose rule reads this one's value too; "": its own rule sets all
+
+    def fits(self, key: str) -> bool:
+        """Return whether the rule is one for this key."""
+        below = self.key.removesuffix(ANY)
+        return key == self.key or (below != self.key and (key.startswith(below) or key == below.rstrip(".")))
+
+
+def settings(words: str = "", **ours: Any) -> Outcome:
+    """Map to our keys, `__` for their dots."""
+    return Outcome(
+        verdict=Verdict.MAPPED,
+        settings={key.replace("__", "."): value for key, value in ours.items()},
+        words=words,
+    )
+
+
+def nothing_here(words: str) -> Outcome:
+    """Find no meaning for a key here."""
+    return Outcome(verdict=Verdict.NOTHING, words=words)
+
+
+def refused(words: str) -> Outcome:
+    """Refuse a value."""
+    return Outcome(verdict=Verdict.REFUSED, words=words)
+
+
+def taken(
+    key: str, ours: str, read: Callable[[Any], Any] = text, about: str = "as it is", *, default: Any = UNSET
+) -> Rule:
+    """Take a value as it is; null leaves ours unset."""
+
+    def convert(value: Any, _theirs: Theirs) -> Outcome:
+        if value is None:
+            return nothing_here("null: unset here, too")
+        return Outcome(verdict=Verdict.TAKEN, settings={ours: read(value)})
+
+    return Rule(key=key, verdict=Verdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
+
+
+def mapped(key: str, ours: str, about: str, convert: Convert, *, default: Any = UNSET) -> Rule:
+    """Convert a value."""
+    return Rule(key=key, verdict=Verdict.MAPPED, ours=ours, about=about, convert=convert, default=default)
+
+
+def part_of(
+    key: str, lead: str, ours: str, about: str, *, default: Any = UNSET, is_switch: bool = False
+) -> Rule:
+    """Leave a value to the rule of another key, which reads it too; where that is a switch, only while it is on."""
+
+    def convert(_value: Any, theirs: Theirs) -> Outcome:
+        is_read = not is_switch or theirs.flag(lead)
+        return settings(f"with {lead}") if is_read else nothing_here(f"{lead} is off")
+
+    return Rule(
+        key=key, verdict=Verdict.MAPPED, ours=ours, about=about, convert=convert, default=default, lead=lead
+    )
+
+
+def nothing(key: str, why: str) -> Rule:
+    """Find no meaning for a key here, whatever its value."""
+    return Rule(
+        key=key, verdict=Verdict.NOTHING, about=why, convert=lambda _value, _theirs: nothing_here(why)
+    )
+
+
+def only(key: str, why: str, *values: Any, else_: str) -> Rule:
+    """Find no meaning for some values, and refuse every other one with what to do instead."""
+
+    def convert(value: Any, _theirs: Theirs) -> Outcome:
+        same = [
+            one
+            for one in (None, *values)
+            if value == one and isinstance(value, bool) == isinstance(one, bool)
+        ]
+        return nothing_here(why) if same or _is_same(value, values) else refused(else_)
+
+    return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
+
+
+def _is_same(value: Any, values: tuple[Any, ...]) -> bool:
+    """Compare a value with what it may be, in any spelling of true, false and numbers."""
+    for one in values:
+        try:
+            if isinstance(one, bool):
+                same = flag(value) == one
+            elif isinstance(one, int | float):
+                same = number(value) == one
+            else:
+                same = value == one or text(value) == str(one)
+        except WrongValue:
+            continue
+        if same:
+            return True
+    return False
+
+
+__all__ = [
+    "ANY",
+    "UNSET",
+    "Outcome",
+    "Rule",
+    "Verdict",
+    "flag",
+    "mapped",
+    "nothing",
+    "nothing_here",
+    "number",
+    "only",
+    "part_of",
+    "refused",
+    "settings",
+    "taken",
+    "text",
+    "whole",
+]

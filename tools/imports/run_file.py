@@ -1,0 +1,153 @@
+"""This module writes a translation as the YAML of a run, each line with the reason why it stands there.
+
+In: settings, and the account of every key. Out: the text of `run.yaml`, and the list for people. The run is checked by
+the configuration's own rules before anything is written, and the file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from config.layers import Leaf, Tree, put
+from config.loading import build_run
+from config.run import Run
+from tools.imports.rule import Outcome, Verdict
+from tools.imports.translation import DEFAULT, Account, Setting, Translation
+
+ORDER: Final = tuple(Run.model_fields)
+WIDTH: Final = 60  # columns up to a comment
+_UNION: Final = "type"  # comes first in its section
+
+
+class _Noted:
+    """A value with the reason why it stands there."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.value, self.why = setting.value, setting.why
+
+
+def checked(translation: Translation) -> Run:
+    """Build the run that the translation describes. Raises ConfigError that names our key and theirs."""
+    layers: list[tuple[str, Tree]] = []
+    for setting in sorted(translation.settings, key=lambda one: not one.path.endswith(f".{_UNION}")):
+        tree: Tree = {}
+        put(tree, tuple(setting.path.split(".")), setting.value)
+        layers.append((setting.why, tree))
+    return build_run(layers)
+
+
+def leaves(translation: Translation) -> list[Leaf]:
+    """Return the translation's settings as leaves of a configuration."""
+    return [Leaf(tuple(one.path.split(".")), one.value, one.why) for one in translation.settings]
+
+
+def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
+    """Write the run as YAML, and what has no meaning here as comments behind it."""
+    tree: Tree = {}
+    for setting in sorted(translation.settings, key=_place):
+        put(tree, tuple(setting.path.split(".")), _Noted(setting))
+    lines = [f"# Made by `millrace import` of {', '.join(sources)}. Behind each line: where it comes from."]
+    for section in sorted(tree, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)):
+        lines += _lines(section, tree[section], 0)
+    left = [one for one in translation.accounts if one.outcome.verdict is Verdict.NOTHING]
+    if left:
+        lines += ["", "# Without meaning here:"]
+        lines += [f"#   {one.said.key}={_short(one.said.value)}: {one.outcome.words}" for one in left]
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole, or not at all. Raises OSError."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def report(translation: Translation) -> list[str]:
+    """List every key that somebody wrote, by what became of it, and verl's defaults that were made explicit."""
+    lines: list[str] = []
+    for verdict in Verdict:
+        found = [one for one in translation.accounts if one.outcome.verdict is verdict]
+        if found:
+            lines.append(f"{verdict} ({len(found)})")
+            lines += [f"  {_told(one)}" for one in found]
+    said = [one for one in translation.settings if one.why.startswith(DEFAULT)]
+    if said:
+        lines.append(f"verl's defaults, which nobody wrote ({len(said)})")
+        lines += [f"  {one.path}={_short(one.value)}  {one.why}" for one in said]
+    return lines
+
+
+def as_json(translation: Translation) -> dict[str, Any]:
+    """Return the same for programs."""
+    return {
+        "keys": [
+            {
+                "key": one.said.key,
+                "value": one.said.value,
+                "where": one.said.where,
+                "verdict": str(one.outcome.verdict),
+                "here": dict(one.outcome.settings),
+                "why": one.outcome.words,
+            }
+            for one in translation.accounts
+        ],
+        "settings": [{"key": one.path, "value": one.value, "why": one.why} for one in translation.settings],
+    }
+
+
+def _told(account: Account) -> str:
+    said, outcome = account.said, account.outcome
+    here = _here(outcome)
+    return f"{said.key}={_short(said.value)} ({said.where}){' -> ' if here else ''}{here}"
+
+
+def _here(outcome: Outcome) -> str:
+    ours = ", ".join(f"{path}={_short(value)}" for path, value in outcome.settings.items())
+    return f"{ours}{': ' if ours and outcome.words else ''}{outcome.words}"
+
+
+def _place(setting: Setting) -> tuple[str, bool, str]:
+    section, _, leaf = setting.path.rpartition(".")
+    return (section, leaf != _UNION, "") if section else ("", False, leaf)
+
+
+def _lines(key: str, value: Any, depth: int) -> Iterable[str]:
+    indent = "  " * depth
+    if isinstance(value, dict):
+        yield f"{indent}{key}:"
+        for inner, one in value.items():
+            yield from _lines(inner, one, depth + 1)
+        return
+    noted = value if isinstance(value, _Noted) else None
+    bare = noted.value if noted else value
+    why = f"# {noted.why}" if noted else ""
+    if isinstance(bare, dict):
+        yield f"{indent}{key}:".ljust(WIDTH if why else 0) + why
+        for inner, one in bare.items():
+            yield from _lines(inner, one, depth + 1)
+        return
+    line = f"{indent}{key}: {_short(bare)}"
+    yield f"{line.ljust(WIDTH)}{'  ' if len(line) >= WIDTH else ''}{why}".rstrip()
+
+
+def _short(value: Any) -> str:
+    """Write a value in one line of YAML."""
+    if isinstance(value, str) and "\x00" in value:
+        return f"({value.partition(chr(0))[2]})"
+    written: str = yaml.safe_dump(
+        value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True
+    )
+    return written.strip().removesuffix("\n...").strip()

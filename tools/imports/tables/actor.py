@@ -1,0 +1,573 @@
+"""Rules of verl's sections `actor_rollout_ref.model`, `.actor` and `.ref`, of `critic` and `algorithm`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from config.learner import VERL_ESTIMATORS
+from tools.imports.hardware import split
+from tools.imports.rule import (
+    Outcome,
+    Rule,
+    flag,
+    mapped,
+    nothing,
+    nothing_here,
+    number,
+    only,
+    part_of,
+    refused,
+    settings,
+    taken,
+    whole,
+)
+from tools.imports.theirs import Theirs, texts
+
+MODEL, ACTOR, REF = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.ref"
+ESTIMATOR, MODE = "algorithm.adv_estimator", f"{ACTOR}.policy_loss.loss_mode"
+N, BATCH, MINI = "actor_rollout_ref.rollout.n", "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size"
+KL_LOSS, KL_REWARD = f"{ACTOR}.use_kl_loss", "algorithm.use_kl_in_reward"
+NO_CRITIC: Final = "no objective here has a value model (docs/decisions/0018)"
+DYNAMIC, TOKENS = f"{ACTOR}.use_dynamic_bsz", f"{ACTOR}.ppo_max_token_len_per_gpu"
+ROWS: Final = (f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ACTOR}.ppo_micro_batch_size")
+BY_TOKENS: Final = "micro-batches are cut by tokens: learner.tokens_per_micro_batch"
+DEEPSPEED: Final = "the learner is DeepSpeed's: learner.zero"
+
+# verl's advantage estimator -> ours, and what changes.
+_ADVANTAGES: Final[dict[str, tuple[dict[str, str], str]]] = {
+    "grpo": ({"baseline": "mean"}, ""),
+    "gae": (
+        {"baseline": "mean"},
+        f"{NO_CRITIC}: GAE with a critic becomes GRPO, whose baseline is the group's mean",
+    ),
+    "rloo": ({"baseline": "leave_one_out", "scale": "none"}, ""),
+    "reinforce_plus_plus_baseline": ({"baseline": "mean", "scale": "batch_std"}, ""),
+}
+_AGGREGATES: Final[dict[str, dict[str, Any]]] = {
+    "token-mean": {"aggregate": "token"},
+    "seq-mean-token-mean": {"aggregate": "sequence"},
+    "seq-mean-token-sum": {"aggregate": "constant", "constant_length": 1},
+}
+
+
+def group_size(theirs: Theirs) -> int:
+    """Return the completions of a prompt: theirs, or 8 where GAE had one, which gives a group no baseline."""
+    size = theirs.whole(N)
+    return 8 if size < 2 and theirs.text(ESTIMATOR) == "gae" else size
+
+
+def groups_per_step(theirs: Theirs) -> int:
+    """Return the prompts of a step: theirs, or as many as keep the number of completions."""
+    return max(1, theirs.whole(BATCH) * theirs.whole(N) // group_size(theirs))
+
+
+def _estimator(value: Any, theirs: Theirs) -> Outcome:
+    if value not in _ADVANTAGES:
+        return refused(f"{value!r} is none of {', '.join(_ADVANTAGES)}, which are here")
+    ours, words = _ADVANTAGES[value]
+    scale = "std" if theirs.flag("algorithm.norm_adv_by_std_in_grpo") else "none"
+    return Outcome(
+        verdict=settings().verdict,
+        settings={f"learner.advantage.{key}": one for key, one in {"scale": scale, **ours}.items()},
+        words=words,
+    )
+
+
+def _loss_mode(value: Any, theirs: Theirs) -> Outcome:
+    low, high, dual = _clips(theirs)
+    match value:
+        case "vanilla":
+            clips = {"clip_low": low, "clip_high": high, "dual_clip": dual}
+            return _objective({"type": "grpo", **clips}, theirs)
+        case "gspo":
+            return _objective({"type": "gspo", "clip_low": low, "clip_high": high}, theirs)
+        case "cispo":
+            return _objective({"type": "cispo", "clip_low": low, "clip_high": high}, theirs)
+    return refused(f"{value!r} is none of vanilla, gspo and cispo, which are here: docs/objectives.md")
+
+
+def _clips(theirs: Theirs) -> tuple[float, float, float]:
+    both = f"{ACTOR}.clip_ratio"
+    low, high = (
+        theirs.number(f"{both}_{side}" if theirs.has(f"{both}_{side}") else both) for side in ("low", "high")
+    )
+    return low, high, theirs.number(f"{both}_c")
+
+
+def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
+    mode = theirs.text(f"{ACTOR}.loss_agg_mode")
+    length = theirs.whole("data.max_response_length")
+    aggregates = {
+        **_AGGREGATES,
+        "seq-mean-token-sum-norm": {"aggregate": "constant", "constant_length": length},
+    }
+    if mode not in aggregates:
+        return refused(f"{ACTOR}.loss_agg_mode {mode!r} is none of {', '.join(aggregates)}")
+    ours |= aggregates[mode]
+    return Outcome(
+        verdict=settings().verdict,
+        settings={f"learner.objective.{key}": value for key, value in ours.items()},
+    )
+
+
+def _group(value: Any, theirs: Theirs) -> Outcome:
+    size, groups = group_size(theirs), groups_per_step(theirs)
+    steps, left = divmod(theirs.whole(BATCH), max(1, theirs.whole(MINI)))
+    words = ""
+    if size != whole(value):
+        words = f"a group of one has no baseline: {groups} groups of {size} in place of {theirs.whole(BATCH)} answers"
+    if left:
+        words += f"{words and '; '}{theirs.whole(MINI)} does not divide {theirs.whole(BATCH)}: rounded"
+    return settings(
+        words,
+        sampling__group_size=size,
+        learner__groups_per_step=groups,
+        learner__mini_batches=min(groups, max(1, steps)),
+    )
+
+
+def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
+    if not flag(value):
+        return nothing_here("no term in the loss")
+    if theirs.flag(KL_REWARD):
+        return refused(f"{KL_REWARD} is on too, and the term has one place here: choose one")
+    return _kl(theirs, theirs.number(f"{ACTOR}.kl_loss_coef"), theirs.text(f"{ACTOR}.kl_loss_type"), "loss")
+
+
+def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
+    if not flag(value):
+        return nothing_here("no term in the reward")
+    kind = theirs.text("algorithm.kl_ctrl.type")
+    outcome = _kl(
+        theirs, theirs.number("algorithm.kl_ctrl.kl_coef"), theirs.text("algorithm.kl_penalty"), "reward"
+    )
+    if kind == "adaptive" and outcome.settings.get("learner.objective.kl.coef"):
+        adaptive = {
+            "learner.objective.kl.target": theirs.number("algorithm.kl_ctrl.target_kl"),
+            "learner.objective.kl.horizon": theirs.whole("algorithm.kl_ctrl.horizon"),
+        }
+        return Outcome(verdict=outcome.verdict, settings={**outcome.settings, **adaptive})
+    return outcome
+
+
+def _kl(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
+    estimator = estimator.removesuffix("+")
+    if estimator not in {*VERL_ESTIMATORS, *VERL_ESTIMATORS.values(), "abs"}:
+        return refused(f"the estimator {estimator!r} is none of {', '.join(VERL_ESTIMATORS)} and abs")
+    if not coef:
+        return nothing_here("its coefficient is 0: there is no term, and no reference model")
+    ours = {"coef": coef, "estimator": VERL_ESTIMATORS.get(estimator, estimator), "place": place}
+    if any(theirs.flag(key) for key in REF_OFFLOAD):
+        ours["offload"] = True
+    return Outcome(
+        verdict=settings().verdict,
+        settings={f"learner.objective.kl.{key}": value for key, value in ours.items()},
+    )
+
+
+REF_OFFLOAD: Final = (
+    f"{REF}.fsdp_config.param_offload",
+    f"{REF}.param_offload",
+    f"{REF}.megatron.param_offload",
+)
+
+
+def _ref_offload(value: Any, theirs: Theirs) -> Outcome:
+    if not flag(value):
+        return nothing_here("off here, too")
+    has_kl = theirs.flag(KL_LOSS) or theirs.flag(KL_REWARD)
+    return (
+        settings("the term of the KL divergence has it")
+        if has_kl
+        else nothing_here("there is no reference model")
+    )
+
+
+def _tokens(value: Any, theirs: Theirs) -> Outcome:
+    if theirs.flag(DYNAMIC):
+        return settings(learner__tokens_per_micro_batch=whole(value))
+    if (rows := next((theirs.whole(key) for key in ROWS if theirs.get(key) is not None), 0)) > 0:
+        longest = theirs.whole("data.max_prompt_length") + theirs.whole("data.max_response_length")
+        per_gpu = (
+            rows
+            if theirs.get(ROWS[0]) is not None
+            else max(1, rows // max(1, theirs.whole("trainer.n_gpus_per_node")))
+        )
+        return settings(
+            f"{per_gpu} rows of at most {longest} tokens",
+            learner__tokens_per_micro_batch=min(per_gpu * longest, 65_536),
+        )
+    return settings(learner__tokens_per_micro_batch=whole(value))
+
+
+def _offload(name: str, ours: str) -> Any:
+    def convert(value: Any, _theirs: Theirs) -> Outcome:
+        if not flag(value):
+            return nothing_here("off here, too")
+        stage = {"learner.zero.stage": 3} if name == "param" else {}
+        return Outcome(verdict=settings().verdict, settings={f"learner.zero.{ours}": True, **stage})
+
+    return convert
+
+
+def _strategy(_value: Any, theirs: Theirs) -> Outcome:
+    stage = 3 if theirs.flag(f"{ACTOR}.fsdp_config.param_offload") or split(theirs).ranks > 1 else 1
+    return settings(
+        "all is partitioned, as FSDP does it" if stage == 3 else "one rank", learner__zero__stage=stage
+    )
+
+
+def _lora(value: Any, theirs: Theirs) -> Outcome:
+    if not whole(value or 0):
+        return nothing_here("0: all weights train")
+    targets = theirs.get(f"{MODEL}.target_modules")
+    return settings(
+        learner__lora={
+            "rank": whole(value),
+            "alpha": theirs.whole(f"{MODEL}.lora_alpha"),
+            "targets": "all-linear" if targets in (None, "all-linear") else texts(targets),
+        }
+    )
+
+
+def _warmup(value: Any, theirs: Theirs) -> Outcome:
+    if value is not None and whole(value) >= 0:
+        return settings(learner__optimizer__warmup_steps=whole(value))
+    share = theirs.number(f"{ACTOR}.optim.lr_warmup_steps_ratio")
+    return (
+        settings(learner__optimizer__warmup_share=share)
+        if share
+        else settings(learner__optimizer__warmup_steps=0)
+    )
+
+
+def _schedule(value: Any, theirs: Theirs) -> Outcome:
+    if value not in (None, "constant", "cosine", "linear"):
+        return refused(f"{value!r} is none of constant, linear and cosine")
+    ratio = theirs.get(f"{ACTOR}.optim.min_lr_ratio")
+    ours: dict[str, Any] = {"learner.optimizer.schedule": value or "constant"}
+    if value == "cosine" and ratio is not None:
+        ours["learner.optimizer.final_share"] = number(ratio)
+    return Outcome(verdict=settings().verdict, settings=ours)
+
+
+def _attention(value: Any, _theirs: Theirs) -> Outcome:
+    names = {"flash_attention_2": "flash", "flash_attention_3": "flash", "sdpa": "sdpa", "eager": "sdpa"}
+    if value not in names:
+        return refused(f"{value!r} is none of {', '.join(names)}")
+    return settings(learner__attention=names[value])
+
+
+def _betas(value: Any, _theirs: Theirs) -> Outcome:
+    if not isinstance(value, list) or len(value) != 2:
+        return refused("two numbers are expected")
+    return settings(learner__optimizer__betas=[number(one) for one in value])
+
+
+def _filter_groups(value: Any, _theirs: Theirs) -> Outcome:
+    return settings(learner__filters__zero_variance="replace" if flag(value) else "keep")
+
+
+def _most_batches(value: Any, theirs: Theirs) -> Outcome:
+    if not theirs.flag("algorithm.filter_groups.enable") or value is None or whole(value) <= 0:
+        return nothing_here("nothing is filtered, or without a bound")
+    return settings(
+        f"{whole(value)} batches of {groups_per_step(theirs)} groups",
+        learner__filters__max_replaced=whole(value) * groups_per_step(theirs),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    taken(f"{MODEL}.path", "model.path", default="~/models/deepseek-llm-7b-chat"),
+    taken(f"{MODEL}.enable_gradient_checkpointing", "learner.gradient_checkpointing", flag, default=True),
+    taken(f"{MODEL}.enable_activation_offload", "learner.offload_activations", flag),
+    taken(f"{MODEL}.trust_remote_code", "model.trust_remote_code", flag),
+    nothing(f"{MODEL}.use_remove_padding", "rows are packed without padding wherever the attention can"),
+    mapped(f"{MODEL}.lora_rank", "learner.lora.rank", "0: no section", _lora),
+    part_of(f"{MODEL}.lora_alpha", f"{MODEL}.lora_rank", "learner.lora.alpha", "as it is", default=16),
+    part_of(f"{MODEL}.target_modules", f"{MODEL}.lora_rank", "learner.lora.targets", "as it is"),
+    only(f"{MODEL}.exclude_modules", "null", else_="name the layers that have adapters in target_modules"),
+    only(f"{MODEL}.lora_adapter_path", "null", else_="set learner.lora.adapter"),
+    mapped(
+        f"{MODEL}.override_config.attn_implementation",
+        "learner.attention",
+        "flash_attention_2 is flash",
+        _attention,
+    ),
+    nothing(f"{MODEL}.override_config.*", "no dropout while it trains; the model's config is its folder's"),
+    only(
+        f"{MODEL}.external_lib",
+        "null",
+        else_="a model that needs a library of its own: set trust_remote_code",
+    ),
+    only(
+        f"{MODEL}.custom_chat_template",
+        "null: the model's own",
+        else_="put the template into the model's folder",
+    ),
+    only(
+        f"{MODEL}.tokenizer_path", "null: the model's own", else_="put the tokenizer into the model's folder"
+    ),
+    only(f"{MODEL}.hf_config_path", "null: the model's own", else_="put config.json into the model's folder"),
+    nothing(f"{MODEL}.use_shm", "a model is read from where it lies"),
+    nothing(
+        f"{MODEL}.use_liger", "the learner has its own kernels: learner.attention, learner.torch_compile"
+    ),
+    nothing(
+        f"{MODEL}.use_fused_*", "the learner has its own kernels: learner.attention, learner.torch_compile"
+    ),
+    nothing(f"{MODEL}.fused_kernel_options.*", "the learner has its own kernels"),
+    nothing(f"{MODEL}.return_last_hidden_state", "no value model reads it"),
+    nothing(f"{MODEL}._target_", "a class of verl's"),
+    nothing("actor_rollout_ref.hybrid_engine", "generators and learner have GPUs of their own"),
+    nothing("actor_rollout_ref.nccl_timeout", "ranks that lose each other end with the reason"),
+    nothing("actor_rollout_ref.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
+    mapped(
+        f"{ACTOR}.strategy",
+        "learner.zero.stage",
+        "ZeRO 3 for FSDP's full partition; 1 on one rank",
+        _strategy,
+        default="fsdp",
+    ),
+    part_of(MINI, N, "learner.mini_batches", "train_batch_size divided by it", default=256),
+    nothing(DYNAMIC, "micro-batches are always cut by tokens"),
+    mapped(
+        TOKENS,
+        "learner.tokens_per_micro_batch",
+        "as it is; without use_dynamic_bsz rows x longest row",
+        _tokens,
+        default=16384,
+    ),
+    *(part_of(key, TOKENS, "learner.tokens_per_micro_batch", "rows x the longest row") for key in ROWS),
+    taken(f"{ACTOR}.ulysses_sequence_parallel_size", "learner.sequence_ranks", whole),
+    mapped(KL_LOSS, "learner.objective.kl", "place: loss", _kl_loss, default=False),
+    part_of(
+        f"{ACTOR}.kl_loss_coef",
+        KL_LOSS,
+        "learner.objective.kl.coef",
+        "where use_kl_loss is on",
+        default=0.001,
+        is_switch=True,
+    ),
+    part_of(
+        f"{ACTOR}.kl_loss_type",
+        KL_LOSS,
+        "learner.objective.kl.estimator",
+        "kl, mse and low_var_kl are k1, k2 and k3",
+        default="low_var_kl",
+        is_switch=True,
+    ),
+    mapped(
+        MODE,
+        "learner.objective.type",
+        "vanilla is grpo; gspo and cispo as they are",
+        _loss_mode,
+        default="vanilla",
+    ),
+    nothing(f"{ACTOR}.policy_loss.*", "of losses that are not here"),
+    part_of(f"{ACTOR}.clip_ratio", MODE, "learner.objective.clip_low, clip_high", "both bounds", default=0.2),
+    part_of(f"{ACTOR}.clip_ratio_low", MODE, "learner.objective.clip_low", "as it is"),
+    part_of(f"{ACTOR}.clip_ratio_high", MODE, "learner.objective.clip_high", "as it is"),
+    part_of(f"{ACTOR}.clip_ratio_c", MODE, "learner.objective.dual_clip", "as it is", default=3.0),
+    part_of(
+        f"{ACTOR}.loss_agg_mode",
+        MODE,
+        "learner.objective.aggregate",
+        "token-mean is token, seq-mean-token-mean sequence, seq-mean-token-sum constant with a length of 1, and "
+        "seq-mean-token-sum-norm constant with the longest answer",
+        default="token-mean",
+    ),
+    taken(f"{ACTOR}.entropy_coeff", "learner.objective.entropy_coef", number, default=0.0),
+    nothing(
+        f"{ACTOR}.tis_imp_ratio_cap",
+        "every loss here takes its ratio to the sampler already: docs/objectives.md",
+    ),
+    only(
+        f"{ACTOR}.ppo_epochs",
+        "each group trains once",
+        1,
+        else_="each group trains once; learner.mini_batches makes several steps of one batch",
+    ),
+    nothing(f"{ACTOR}.shuffle", "the groups of a batch are in the order of their coming"),
+    nothing(
+        f"{ACTOR}.use_torch_compile", "verl compiles its entropy; learner.torch_compile the model's layers"
+    ),
+    nothing(f"{ACTOR}.use_remove_padding", "rows are packed without padding wherever the attention can"),
+    nothing(f"{ACTOR}.use_fused_kernels", "the learner has its own kernels"),
+    nothing(f"{ACTOR}.entropy_*", "logits are taken in chunks in any case"),
+    nothing(f"{ACTOR}.calculate_entropy", "each step's entropy is a metric"),
+    nothing(f"{ACTOR}.freeze_vision_tower", "models of text are trained here"),
+    nothing(f"{ACTOR}.loss_scale_factor", "the length of `constant` is learner.objective.constant_length"),
+    taken(f"{ACTOR}.grad_clip", "learner.optimizer.grad_clip", number, default=1.0),
+    taken(f"{ACTOR}.optim.lr", "learner.optimizer.lr", number, default=1e-6),
+    taken(f"{ACTOR}.optim.weight_decay", "learner.optimizer.weight_decay", number, default=0.01),
+    mapped(f"{ACTOR}.optim.betas", "learner.optimizer.betas", "as it is", _betas, default=[0.9, 0.999]),
+    mapped(
+        f"{ACTOR}.optim.lr_warmup_steps",
+        "learner.optimizer.warmup_steps",
+        "below 0: the share",
+        _warmup,
+        default=-1,
+    ),
+    part_of(
+        f"{ACTOR}.optim.lr_warmup_steps_ratio",
+        f"{ACTOR}.optim.lr_warmup_steps",
+        "learner.optimizer.warmup_share",
+        "where lr_warmup_steps is below 0",
+        default=0.0,
+    ),
+    mapped(f"{ACTOR}.optim.warmup_style", "learner.optimizer.schedule", "as it is", _schedule),
+    mapped(f"{ACTOR}.optim.lr_scheduler_type", "learner.optimizer.schedule", "as it is", _schedule),
+    part_of(f"{ACTOR}.optim.min_lr_ratio", "the schedule", "learner.optimizer.final_share", "for cosine"),
+    only(f"{ACTOR}.optim.num_cycles", "half a wave", 0.5, else_="cosine falls once here"),
+    nothing(f"{ACTOR}.optim.clip_grad", "grad_clip of the actor says it"),
+    nothing(f"{ACTOR}.optim.total_training_steps", "the schedule ends at learner.steps"),
+    only(
+        f"{ACTOR}.optim.optimizer*",
+        "AdamW",
+        "AdamW",
+        "adamw",
+        "torch.optim",
+        else_="the optimizer is AdamW here",
+    ),
+    only(
+        f"{ACTOR}.optim.override_optimizer_config",
+        "empty",
+        {},
+        else_="the optimizer is AdamW here, with betas and eps",
+    ),
+    nothing(f"{ACTOR}.optim._target_", "a class of verl's"),
+    mapped(
+        f"{ACTOR}.fsdp_config.param_offload",
+        "learner.zero.offload_weights",
+        "with ZeRO 3",
+        _offload("param", "offload_weights"),
+    ),
+    mapped(
+        f"{ACTOR}.fsdp_config.optimizer_offload",
+        "learner.zero.offload_optimizer",
+        "as it is",
+        _offload("optimizer", "offload_optimizer"),
+    ),
+    nothing(f"{ACTOR}.fsdp_config.grad_offload", "gradients are partitioned, and never all on one GPU"),
+    nothing(f"{ACTOR}.fsdp_config.*", DEEPSPEED),
+    nothing(f"{ACTOR}.fsdp2_config.*", DEEPSPEED),
+    mapped(
+        f"{ACTOR}.megatron.param_offload",
+        "learner.zero.offload_weights",
+        "with ZeRO 3",
+        _offload("param", "offload_weights"),
+    ),
+    mapped(
+        f"{ACTOR}.megatron.optimizer_offload",
+        "learner.zero.offload_optimizer",
+        "as it is",
+        _offload("optimizer", "offload_optimizer"),
+    ),
+    nothing(f"{ACTOR}.megatron.*", DEEPSPEED),
+    part_of(
+        f"{ACTOR}.checkpoint.contents", "trainer.save_freq", "learner.checkpoint.export", "true with hf_model"
+    ),
+    part_of(
+        f"{ACTOR}.checkpoint.save_contents",
+        "trainer.save_freq",
+        "learner.checkpoint.export",
+        "true with hf_model",
+    ),
+    nothing(f"{ACTOR}.checkpoint.*", "a checkpoint is DeepSpeed's whole state"),
+    nothing(f"{ACTOR}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
+    nothing(f"{ACTOR}._target_", "a class of verl's"),
+    *(
+        mapped(key, "learner.objective.kl.offload", "where there is a KL term", _ref_offload)
+        for key in REF_OFFLOAD
+    ),
+    only(f"{REF}.model", "null: the model as it began", else_="set learner.objective.kl.reference"),
+    nothing(f"{REF}.log_prob_*", BY_TOKENS),
+    nothing(f"{REF}.fsdp_config.*", DEEPSPEED),
+    nothing(f"{REF}.megatron.*", DEEPSPEED),
+    nothing(f"{REF}.*", "the reference is passed as the policy is"),
+    nothing("critic.*", NO_CRITIC),
+    mapped(
+        ESTIMATOR,
+        "learner.advantage",
+        "grpo and gae: the group's mean; rloo: leave_one_out; reinforce_plus_plus_baseline: batch_std",
+        _estimator,
+        default="gae",
+    ),
+    part_of(
+        "algorithm.norm_adv_by_std_in_grpo",
+        ESTIMATOR,
+        "learner.advantage.scale",
+        "std, or none",
+        default=True,
+    ),
+    mapped(KL_REWARD, "learner.objective.kl", "place: reward", _kl_reward, default=False),
+    part_of(
+        "algorithm.kl_penalty",
+        KL_REWARD,
+        "learner.objective.kl.estimator",
+        "where use_kl_in_reward is on",
+        default="kl",
+        is_switch=True,
+    ),
+    part_of(
+        "algorithm.kl_ctrl.type",
+        KL_REWARD,
+        "learner.objective.kl.target",
+        "adaptive has one",
+        default="fixed",
+        is_switch=True,
+    ),
+    part_of(
+        "algorithm.kl_ctrl.kl_coef",
+        KL_REWARD,
+        "learner.objective.kl.coef",
+        "where use_kl_in_reward is on",
+        default=0.001,
+        is_switch=True,
+    ),
+    part_of(
+        "algorithm.kl_ctrl.horizon",
+        KL_REWARD,
+        "learner.objective.kl.horizon",
+        "for adaptive",
+        default=10000,
+        is_switch=True,
+    ),
+    part_of(
+        "algorithm.kl_ctrl.target_kl",
+        KL_REWARD,
+        "learner.objective.kl.target",
+        "for adaptive",
+        default=0.1,
+        is_switch=True,
+    ),
+    nothing("algorithm.gamma", "a reward belongs to a whole answer, and no objective here discounts"),
+    nothing("algorithm.lam", NO_CRITIC),
+    mapped(
+        "algorithm.filter_groups.enable",
+        "learner.filters.zero_variance",
+        "true: replace; false: keep",
+        _filter_groups,
+        default=False,
+    ),
+    nothing("algorithm.filter_groups.metric", "a group is judged by its rewards"),
+    mapped(
+        "algorithm.filter_groups.max_num_gen_batches",
+        "learner.filters.max_replaced",
+        "batches x groups of a step",
+        _most_batches,
+    ),
+    nothing("algorithm.filter_groups.*", "stray keys of Reasoning360's file, which verl does not read there"),
+    nothing(
+        "algorithm.rollout_correction.*",
+        "every loss here takes its ratio to the sampler already: docs/objectives.md",
+    ),
+    nothing(
+        "algorithm.rollout_is*", "every loss here takes its ratio to the sampler already: docs/objectives.md"
+    ),
+    only("algorithm.use_pf_ppo", "off", False, else_="prompts are not weighed by their rewards here"),
+    nothing("algorithm.pf_ppo.*", "of use_pf_ppo, which is not here"),
+    nothing("algorithm._target_", "a class of verl's"),
+    nothing("algorithm.kl_ctrl._target_", "a class of verl's"),
+)

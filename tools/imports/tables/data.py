@@ -1,0 +1,169 @@
+"""Rules of verl's section `data`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tools.imports.rule import (
+    Outcome,
+    Rule,
+    flag,
+    mapped,
+    nothing,
+    nothing_here,
+    only,
+    part_of,
+    refused,
+    settings,
+    taken,
+    whole,
+)
+from tools.imports.theirs import Theirs, texts
+
+TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
+COLUMN: Final = "reward_api.verification_info_column"
+
+
+def source(theirs: Theirs, path: str, split_key: str, split: str) -> dict[str, Any]:
+    """Return a section of ours for one of their files: a hub name or a folder has the split that II-VERL names."""
+    is_file = path.endswith((".parquet", ".jsonl", ".json"))
+    section = {
+        "type": "dataset",
+        "path": path,
+        "split": "train" if is_file else theirs.text(split_key) or split,
+        "prompt_column": theirs.text("data.prompt_key") or "prompt",
+    }
+    if theirs.has(COLUMN):
+        section["verification_column"] = theirs.text(COLUMN)
+    return section
+
+
+def _train(value: Any, theirs: Theirs) -> Outcome:
+    files = texts(value)
+    if not files:
+        return refused("no file: name one")
+    if len(files) > 1:
+        return refused(SEVERAL.format(count=len(files)))
+    return settings(data__train=source(theirs, files[0], "data.train_split", "train"))
+
+
+def _held_out(value: Any, theirs: Theirs) -> Outcome:
+    if value is None:
+        return nothing_here("null: nothing is held out")
+    if theirs.whole(EVERY) <= 0:
+        return nothing_here(f"{EVERY} is {theirs.whole(EVERY)}: there is no evaluation that would read it")
+    files = texts(value)
+    if len(files) > 1:
+        return refused(SEVERAL.format(count=len(files)))
+    return settings(data__held_out=source(theirs, files[0], "data.val_split", "test"))
+
+
+# The one place to widen once `data.train` and `data.held_out` are lists here.
+SEVERAL: Final = "{count} files: one is read here; put their rows into one file"
+
+
+def _filter(value: Any, _theirs: Theirs) -> Outcome:
+    if flag(value):
+        return nothing_here("longer prompts are always left out, and counted")
+    return settings("longer prompts are left out and counted here; verl stops at the first, or cuts it")
+
+
+def _generated(value: Any, theirs: Theirs) -> Outcome:
+    if value is None or whole(value) == theirs.whole("data.train_batch_size"):
+        return nothing_here(
+            "generators sample on while the learner trains; learner.groups_in_flight bounds them"
+        )
+    return settings(
+        "groups on their way at once, not a batch that is waited for",
+        learner__groups_in_flight=max(whole(value), theirs.whole("data.train_batch_size")),
+    )
+
+
+def _seed(value: Any, _theirs: Theirs) -> Outcome:
+    return nothing_here("null: the seed is 0") if value is None else settings(seed=whole(value))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    mapped(
+        TRAIN, "data.train", "a file, folder or hub name", _train, default="~/data/rlhf/gsm8k/train.parquet"
+    ),
+    mapped(HELD_OUT, "data.held_out", "the same, where trainer.test_freq is above 0", _held_out),
+    part_of("data.train_split", TRAIN, "data.train.split", "II-VERL's; a single file has any name"),
+    part_of("data.val_split", HELD_OUT, "data.held_out.split", "II-VERL's; a single file has any name"),
+    part_of("data.prompt_key", TRAIN, "data.train.prompt_column", "as it is", default="prompt"),
+    taken("data.max_prompt_length", "data.max_prompt_tokens", whole, default=512),
+    taken("data.max_response_length", "sampling.max_tokens", whole, default=512),
+    part_of(
+        "data.train_batch_size",
+        "actor_rollout_ref.rollout.n",
+        "learner.groups_per_step",
+        "prompts of a step, both here and there",
+        default=1024,
+    ),
+    mapped(
+        "data.gen_batch_size",
+        "learner.groups_in_flight",
+        "where it differs from train_batch_size",
+        _generated,
+    ),
+    nothing(
+        "data.val_batch_size",
+        "a round asks for all its prompts at once, and the generators take them as they can",
+    ),
+    mapped("data.filter_overlong_prompts", "", "longer prompts are left out and counted, on or off", _filter),
+    nothing("data.filter_overlong_prompts_workers", "prompts are counted as the learner reads them"),
+    nothing("data.truncation", "a prompt is never cut: a longer one is left out and counted"),
+    taken("data.shuffle", "data.shuffle", flag),
+    mapped("data.seed", "seed", "as it is", _seed),
+    only(
+        "data.reward_fn_key",
+        "the column `data_source` says how a row is scored",
+        "data_source",
+        else_="rename the column to data_source",
+    ),
+    only(
+        "data.tokenizer",
+        "null: the model's own",
+        else_="the tokenizer is the one in the model's folder: put it there",
+    ),
+    nothing("data.image_key", "prompts are text; a row's images are not read"),
+    nothing("data.video_key", "prompts are text; a row's videos are not read"),
+    nothing("data.image_patch_size", "prompts are text"),
+    nothing("data.return_*", "what a scorer needs of a row always travels with it"),
+    nothing("data.dataloader_num_workers", "the learner reads the rows itself"),
+    nothing("data.validation_shuffle", "a round's prompts follow from the run's seed"),
+    nothing("data.use_shm", "data are read once, at the start"),
+    nothing("data.trust_remote_code", "data come without code"),
+    nothing("data._target_", "a class of verl's"),
+    only(
+        "data.custom_cls.*",
+        "null: no class of one's own",
+        {},
+        else_="write the rows into a file: no class reads them here",
+    ),
+    only(
+        "data.sampler.*", "null: the order is the seed's", {}, else_="the order of prompts is the seed's here"
+    ),
+    only(
+        "data.datagen.*",
+        "null: no rows are made",
+        {},
+        else_="rows are not made while a run goes on: write them into a file",
+    ),
+    only(
+        "data.apply_chat_template_kwargs",
+        "empty: the template as it is",
+        {},
+        else_="set the template in the model's folder: no arguments are handed to it here",
+    ),
+    only(
+        "data.apply_chat_template_kwargs.*",
+        "empty: the template as it is",
+        else_="set the template in the model's folder: no arguments are handed to it here",
+    ),
+    only(
+        "data.tool_config_path",
+        "null: an answer is one turn",
+        else_="an answer is one turn here, without tools",
+    ),
+)

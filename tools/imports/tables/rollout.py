@@ -1,0 +1,241 @@
+"""Rules of verl's section `actor_rollout_ref.rollout`: how groups, and rounds of evaluation, are sampled."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tools.imports.hardware import WIDTH, split
+from tools.imports.rule import (
+    Outcome,
+    Rule,
+    flag,
+    mapped,
+    nothing,
+    nothing_here,
+    number,
+    only,
+    part_of,
+    settings,
+    taken,
+    whole,
+)
+from tools.imports.tables.actor import BY_TOKENS, N, _group
+from tools.imports.theirs import Theirs
+
+ROLLOUT: Final = "actor_rollout_ref.rollout"
+VAL: Final = f"{ROLLOUT}.val_kwargs"
+GREEDY: Final = 0.01  # the temperature of a held-out answer that was greedy
+
+
+def _engine(value: Any, _theirs: Theirs) -> Outcome:
+    if value == "hf":
+        return settings(generators__engine__type="hf")
+    words = "" if value == "vllm" else f"{value!r} is not here: vLLM samples"
+    return settings(words, generators__engine__type="vllm")
+
+
+def is_vllm(theirs: Theirs) -> bool:
+    """Return whether the engine has vLLM's keys."""
+    return theirs.text(f"{ROLLOUT}.name") != "hf"
+
+
+def of_vllm(key: str, ours: str, read: Any, about: str = "as it is") -> Rule:
+    """Take a key that only vLLM has."""
+
+    def convert(value: Any, theirs: Theirs) -> Outcome:
+        if value is None or not is_vllm(theirs):
+            return nothing_here(
+                "null: unset here, too" if value is None else "the engine is hf, which has none"
+            )
+        return Outcome(verdict=taken("", "").verdict, settings={f"generators.engine.{ours}": read(value)})
+
+    return Rule(
+        key=f"{ROLLOUT}.{key}",
+        verdict=taken("", "").verdict,
+        ours=f"generators.engine.{ours}",
+        about=about,
+        convert=convert,
+    )
+
+
+def _width(_value: Any, theirs: Theirs) -> Outcome:
+    if not is_vllm(theirs):
+        return nothing_here("the engine is hf, which has none")
+    return settings(generators__engine__tensor_parallel=split(theirs).tensor_parallel)
+
+
+def _memory(value: Any, theirs: Theirs) -> Outcome:
+    if not is_vllm(theirs):
+        return nothing_here("the engine is hf, which has none")
+    if split(theirs).learner_gpus == (0,):
+        return settings(
+            "one GPU for both: a cache of a fixed size beside the learner",
+            generators__engine__kv_cache_mb=4096,
+            generators__engine__gpu_memory_utilization=0.25,
+        )
+    return settings(
+        "the learner has other GPUs: 0.9 would do", generators__engine__gpu_memory_utilization=number(value)
+    )
+
+
+def _held_out_temperature(value: Any, theirs: Theirs) -> Outcome:
+    if not theirs.flag(f"{VAL}.do_sample") or not number(value):
+        return settings(f"greedy there; {GREEDY} is the nearest here", evaluation__temperature=GREEDY)
+    return settings(evaluation__temperature=number(value))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    mapped(
+        f"{ROLLOUT}.name",
+        "generators.engine.type",
+        "vllm and hf; sglang becomes vllm",
+        _engine,
+        default="vllm",
+    ),
+    taken(f"{ROLLOUT}.temperature", "sampling.temperature", number, default=1.0),
+    only(
+        f"{ROLLOUT}.top_p",
+        "1: the whole distribution",
+        1,
+        else_="a truncated distribution makes importance ratios wrong: set it to 1",
+    ),
+    only(
+        f"{ROLLOUT}.top_k",
+        "all: the whole distribution",
+        -1,
+        0,
+        else_="a truncated distribution makes importance ratios wrong: set it to -1",
+    ),
+    only(
+        f"{ROLLOUT}.do_sample",
+        "on: groups are sampled",
+        True,
+        else_="greedy groups have no variance to learn from",
+    ),
+    mapped(N, "sampling.group_size", "with train_batch_size and ppo_mini_batch_size", _group, default=1),
+    mapped(
+        WIDTH,
+        "generators.engine.tensor_parallel",
+        "as it is, where the generators' GPUs allow it",
+        _width,
+        default=2,
+    ),
+    only(
+        f"{ROLLOUT}.pipeline_model_parallel_size",
+        "1",
+        1,
+        else_="a generator spreads its model by tensor_parallel alone",
+    ),
+    only(
+        f"{ROLLOUT}.data_parallel_size",
+        "1: generators.count has more",
+        1,
+        else_="generators.count starts more generators",
+    ),
+    only(
+        f"{ROLLOUT}.expert_parallel_size",
+        "1",
+        1,
+        else_="a generator spreads its model by tensor_parallel alone",
+    ),
+    mapped(
+        f"{ROLLOUT}.gpu_memory_utilization",
+        "generators.engine.gpu_memory_utilization",
+        "as it is; on one GPU for both kv_cache_mb beside it",
+        _memory,
+        default=0.5,
+    ),
+    of_vllm("enforce_eager", "enforce_eager", flag),
+    of_vllm("max_num_batched_tokens", "max_num_batched_tokens", whole),
+    of_vllm("max_model_len", "max_model_len", whole),
+    of_vllm("max_num_seqs", "max_num_seqs", whole),
+    taken(f"{ROLLOUT}.dtype", "model.dtype", about="of the learner's weights too", default="bfloat16"),
+    only(
+        f"{ROLLOUT}.ignore_eos",
+        "off: an answer ends where the model ends it",
+        False,
+        else_="an answer ends where the model ends it",
+    ),
+    nothing(f"{ROLLOUT}.prompt_length", "data.max_prompt_length says it"),
+    nothing(f"{ROLLOUT}.response_length", "data.max_response_length says it"),
+    nothing(f"{ROLLOUT}.free_cache_engine", "generators and learner have GPUs of their own"),
+    nothing(f"{ROLLOUT}.load_format", "generators are given the learner's weights before they sample"),
+    nothing(
+        f"{ROLLOUT}.mode", "generators are always processes of their own, and sample while the learner trains"
+    ),
+    nothing(f"{ROLLOUT}.enable_chunked_prefill", "vLLM decides"),
+    nothing(f"{ROLLOUT}.enable_prefix_caching", "generators.engine.new_weights decides"),
+    nothing(f"{ROLLOUT}.calculate_log_probs", "every token carries the sampler's log-probability"),
+    nothing(f"{ROLLOUT}.log_prob_*", BY_TOKENS),
+    nothing(f"{ROLLOUT}.disable_log_stats", "`millrace top` has vLLM's numbers"),
+    only(
+        f"{ROLLOUT}.multi_turn.enable",
+        "off: an answer is one turn",
+        False,
+        else_="an answer is one turn here",
+    ),
+    nothing(f"{ROLLOUT}.multi_turn.*", "an answer is one turn"),
+    only(
+        f"{ROLLOUT}.agent.agent_loop_config_path",
+        "null: an answer is one turn",
+        else_="an answer is one turn here",
+    ),
+    nothing(f"{ROLLOUT}.agent.*", "an answer is one turn"),
+    only(f"{ROLLOUT}.chat_scheduler", "null", else_="an answer is one turn here"),
+    only(
+        f"{ROLLOUT}.use_fire_sampling", "off", False, else_="the log-probabilities would not be the policy's"
+    ),
+    only(
+        f"{ROLLOUT}.over_sample_rate",
+        "0",
+        0,
+        else_="every answer of a group is waited for: an early one would favour short ones",
+    ),
+    only(
+        f"{ROLLOUT}.skip_rollout",
+        "off",
+        False,
+        else_="answers are always sampled here; `millrace replay` trains on stored ones",
+    ),
+    nothing(f"{ROLLOUT}.engine_kwargs.*", "options of engines that verl starts"),
+    nothing(f"{ROLLOUT}.cudagraph_capture_sizes", "vLLM decides"),
+    nothing(f"{ROLLOUT}.layered_summon", "how verl moves weights: here learner.weights"),
+    nothing(f"{ROLLOUT}.update_weights_bucket_megabytes", "how verl moves weights: here learner.weights"),
+    nothing(f"{ROLLOUT}.multi_stage_wake_up", "generators and learner have GPUs of their own"),
+    nothing(f"{ROLLOUT}.skip_dump_dir", "of skip_rollout"),
+    nothing(f"{ROLLOUT}.skip_tokenizer_init", "the chat template is applied by the learner"),
+    nothing(f"{ROLLOUT}.limit_images", "prompts are text"),
+    nothing(f"{ROLLOUT}.micro_batch_size*", "of verl's engine hf"),
+    nothing(f"{ROLLOUT}.trace.*", "`millrace trace` follows a group"),
+    nothing(f"{ROLLOUT}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
+    nothing(f"{ROLLOUT}._target_", "a class of verl's"),
+    mapped(
+        f"{VAL}.temperature",
+        "evaluation.temperature",
+        f"greedy is {GREEDY}",
+        _held_out_temperature,
+        default=0,
+    ),
+    part_of(
+        f"{VAL}.do_sample",
+        f"{VAL}.temperature",
+        "evaluation.temperature",
+        f"false: greedy, {GREEDY}",
+        default=False,
+    ),
+    taken(f"{VAL}.n", "evaluation.samples", whole, default=1),
+    only(
+        f"{VAL}.top_p",
+        "1: the whole distribution",
+        1,
+        else_="held-out answers are of the whole distribution here: set it to 1",
+    ),
+    only(
+        f"{VAL}.top_k",
+        "all: the whole distribution",
+        -1,
+        0,
+        else_="held-out answers are of the whole distribution here: set it to -1",
+    ),
+    nothing(f"{VAL}._target_", "a class of verl's"),
+)

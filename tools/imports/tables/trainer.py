@@ -1,0 +1,193 @@
+"""Rules of verl's section `trainer`, and of those that have no counterpart: how long, how often, where to."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tools.imports.hardware import GPUS, split
+from tools.imports.rule import (
+    Outcome,
+    Rule,
+    mapped,
+    nothing,
+    nothing_here,
+    only,
+    part_of,
+    refused,
+    settings,
+    taken,
+    whole,
+)
+from tools.imports.tables.actor import ACTOR
+from tools.imports.tables.data import EVERY, HELD_OUT
+from tools.imports.theirs import UNKNOWN, Theirs, texts
+
+RESUME: Final = "trainer.resume_mode"
+NAME: Final = "trainer.experiment_name"
+MOST_PROMPTS: Final = 100_000  # of a round: all that there are
+WITH_FILES: Final = ("console", "file", "tensorboard")
+
+
+def run_name(written: str) -> str:
+    """Return a name that a run may have here."""
+    known = written.partition(UNKNOWN)[0]
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", known).strip("-_")[:100] or "imported"
+
+
+def _name(value: Any, _theirs: Theirs) -> Outcome:
+    name = run_name(str(value))
+    return settings("" if name == value else "letters, digits, `_` and `-`", name=name)
+
+
+def _gpus(_value: Any, theirs: Theirs) -> Outcome:
+    found = split(theirs)
+    ours: dict[str, Any] = {"generators.count": found.generators, "learner.ranks": found.ranks}
+    if found.generator_gpus:
+        ours |= {"generators.gpus": list(found.generator_gpus), "learner.gpus": list(found.learner_gpus)}
+    return Outcome(verdict=settings().verdict, settings=ours, words=found.words)
+
+
+def _save(value: Any, theirs: Theirs) -> Outcome:
+    contents = (
+        theirs.get(f"{ACTOR}.checkpoint.save_contents") or theirs.get(f"{ACTOR}.checkpoint.contents") or []
+    )
+    ours: dict[str, Any] = {"learner.checkpoint.every": max(0, whole(value))}
+    if "hf_model" in texts(contents):
+        ours["learner.checkpoint.export"] = True
+    return Outcome(
+        verdict=settings().verdict, settings=ours, words="" if whole(value) > 0 else "only the last one"
+    )
+
+
+def _test(value: Any, theirs: Theirs) -> Outcome:
+    if whole(value) <= 0:
+        return nothing_here("no evaluation")
+    if theirs.get(HELD_OUT) is None:
+        return refused(f"there is no {HELD_OUT} to evaluate")
+    return settings(
+        "of all rows that are held out", evaluation__every=whole(value), evaluation__prompts=MOST_PROMPTS
+    )
+
+
+def _resume(value: Any, theirs: Theirs) -> Outcome:
+    if value == "resume_path":
+        return refused(
+            "verl's checkpoints can't be read: export the model, and name its folder as the model's path"
+        )
+    del theirs
+    return settings(learner__resume="never" if value == "disable" else "auto")
+
+
+def _loggers(value: Any, theirs: Theirs) -> Outcome:
+    names = texts(value)
+    ours: list[dict[str, Any]] = [{"type": "metrics_file"}, {"type": "tensorboard"}]
+    offline = (
+        str(theirs.environment["WANDB_MODE"].value) == "offline"
+        if "WANDB_MODE" in theirs.environment
+        else False
+    )
+    off = any(
+        name in theirs.environment and str(theirs.environment[name].value).lower() in {"true", "disabled"}
+        for name in ("WANDB_DISABLED", "WANDB_MODE")
+    )
+    if "wandb" in names and not off:
+        project = theirs.text("trainer.project_name") or "verl"
+        ours.append({"type": "wandb", "project": project, **({"mode": "offline"} if offline else {})})
+    if "trackio" in names:
+        ours.append({"type": "trackio", "project": theirs.text("trainer.project_name") or "verl"})
+    others = sorted(set(names) - {*WITH_FILES, "wandb", "trackio"})
+    words = (
+        f"{', '.join(others)} is not here: a logger of type custom could send the numbers there"
+        if others
+        else ""
+    )
+    if "wandb" in names and off:
+        words = "wandb is switched off in the environment"
+    return settings(words, learner__loggers=ours)
+
+
+def _project(_value: Any, theirs: Theirs) -> Outcome:
+    if "wandb" in texts(theirs.get("trainer.logger")):
+        return settings("with trainer.logger")
+    return nothing_here("no logger has projects")
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    mapped(NAME, "name", "other characters become `-`", _name, default="imported"),
+    mapped("trainer.project_name", "learner.loggers.project", "of Weights & Biases and trackio", _project),
+    mapped(
+        "trainer.logger",
+        "learner.loggers",
+        "console is metrics_file and tensorboard; wandb, trackio",
+        _loggers,
+        default=["console"],
+    ),
+    taken("trainer.total_epochs", "learner.epochs", whole, default=30),
+    taken("trainer.total_training_steps", "learner.steps", whole),
+    mapped(
+        GPUS,
+        "learner.ranks, learner.gpus, generators.count, generators.gpus",
+        "one half generates, the other trains",
+        _gpus,
+        default=8,
+    ),
+    part_of("trainer.nnodes", GPUS, "learner.ranks", "more than one: docs/fleet.md", default=1),
+    mapped(
+        "trainer.save_freq", "learner.checkpoint.every", "0 and below: only the last one", _save, default=-1
+    ),
+    mapped(EVERY, "evaluation.every", "0 and below: none", _test, default=-1),
+    nothing("trainer.val_before_train", "version 0 is evaluated wherever there is an evaluation"),
+    only(
+        "trainer.val_only", "off", False, else_="`millrace score` scores stored answers; a run always trains"
+    ),
+    taken("trainer.max_actor_ckpt_to_keep", "learner.checkpoint.keep", whole),
+    mapped(RESUME, "learner.resume", "auto as it is; disable: never", _resume),
+    only(
+        "trainer.resume_from_path",
+        "null",
+        False,
+        else_="verl's checkpoints can't be read: export the model, and name its folder as the model's path",
+    ),
+    taken(
+        "trainer.default_local_dir", "runs_dir", about="the run's folder, named like the run, is made in it"
+    ),
+    nothing(
+        "trainer.rollout_data_dir",
+        "each step's answers stay in the journal: `millrace journal export` writes them as JSON lines",
+    ),
+    nothing(
+        "trainer.validation_data_dir",
+        "held-out rounds stay in the journal: `millrace journal export --outcome evaluated`",
+    ),
+    only(
+        "trainer.default_hdfs_dir",
+        "null",
+        else_="checkpoints are written to runs_dir: a folder that is mounted",
+    ),
+    nothing("trainer.critic_warmup", "no objective here has a value model"),
+    nothing("trainer.max_critic_ckpt_to_keep", "no objective here has a value model"),
+    nothing("trainer.balance_batch", "micro-batches are balanced by tokens over the ranks"),
+    nothing(
+        "trainer.log_val_generations",
+        "samples are printed and kept: learner.samples_every, `millrace report`",
+    ),
+    nothing(
+        "trainer.val_generations_to_log_to_wandb",
+        "samples are printed and kept: learner.samples_every, `millrace report`",
+    ),
+    nothing("trainer.del_local_ckpt_after_load", "learner.checkpoint.keep says what stays"),
+    nothing("trainer.remove_previous_ckpt_in_save", "learner.checkpoint.keep says what stays"),
+    nothing("trainer.esi_redundant_time", "`millrace drain` checkpoints and ends"),
+    nothing("trainer.ray_wait_register_center_timeout", "nothing here is Ray's"),
+    nothing("trainer.use_legacy_worker_impl", "a class of verl's"),
+    nothing("trainer.device", "learner.device: CUDA where there is one"),
+    nothing("trainer.profile_steps", "`millrace top` and `millrace trace` say where time goes"),
+    nothing("trainer.npu_profile.*", "`millrace top` and `millrace trace` say where time goes"),
+    nothing("trainer._target_", "a class of verl's"),
+    nothing("global_profiler.*", "`millrace top` and `millrace trace` say where time goes"),
+    nothing("ray_init.*", "nothing here is Ray's"),
+    nothing("ray_kwargs.*", "nothing here is Ray's"),
+    nothing("transfer_queue.*", "groups travel through Redis: broker"),
+    nothing("hydra.*", "how Hydra writes its own files"),
+)

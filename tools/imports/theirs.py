@@ -1,0 +1,138 @@
+"""What somebody wrote for verl: keys with their values and places, and verl's defaults behind them.
+
+In: `Said` values of files, a call and the command line. Out: `Theirs`, of which the rules of the import ask values by
+their type; a value that is none of that type raises `WrongValue` with its place. Pure; used by `tools.imports.rules`
+and its tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
+
+
+class WrongValue(Exception):
+    """A key has a value that it can't have; the message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One key of verl's, as somebody wrote it."""
+
+    key: str  # with dots
+    value: Any
+    where: str  # `config.yaml:12`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theirs:
+    """All that was said, and what holds where nothing was said."""
+
+    said: Mapping[str, Said]
+    defaults: Mapping[str, Any]
+    # Beside the keys: what a script or an `.env` exports, and models that a script serves, by their port.
+    environment: Mapping[str, Said] = field(default_factory=dict)
+    served: Mapping[int, Said] = field(default_factory=dict)
+
+    def has(self, key: str) -> bool:
+        """Return whether somebody wrote the key."""
+        return key in self.said
+
+    def get(self, key: str) -> Any:
+        """Return a key's value, or verl's default; None where neither is there."""
+        return self.said[key].value if key in self.said else self.defaults.get(key)
+
+    def number(self, key: str) -> float:
+        """Return a key's value as a number. Raises WrongValue."""
+        return number(self.get(key))
+
+    def whole(self, key: str) -> int:
+        """Return a key's value as a whole number. Raises WrongValue."""
+        return whole(self.get(key))
+
+    def flag(self, key: str) -> bool:
+        """Return whether a key is on; None is off. Raises WrongValue."""
+        value = self.get(key)
+        return value is not None and flag(value)
+
+    def text(self, key: str) -> str:
+        """Return a key's value as text, "" for None. Raises WrongValue."""
+        value = self.get(key)
+        return "" if value is None else text(value)
+
+
+def overlaid(layers: Iterable[Iterable[Said]]) -> dict[str, Said]:
+    """Lay later layers over earlier ones. A section takes the place of a value, and a value that of a section."""
+    merged: dict[str, Said] = {}
+    for one in (one for layer in layers for one in layer):
+        above = [".".join(one.key.split(".")[:end]) for end in range(1, one.key.count(".") + 1)]
+        for key in [*above, *(key for key in merged if key.startswith(f"{one.key}."))]:
+            merged.pop(key, None)
+        merged.pop(one.key, None)
+        merged[one.key] = one
+    return merged
+
+
+def number(value: Any) -> float:
+    """Read a number; YAML takes `1e-6` for text, and OmegaConf does not. Raises WrongValue."""
+    try:
+        return float("no number" if isinstance(_known(value), bool) else value)
+    except (TypeError, ValueError):
+        raise WrongValue(f"a number is expected, got {value!r}") from None
+
+
+def whole(value: Any) -> int:
+    """Read a whole number. Raises WrongValue."""
+    found = number(value)
+    if found != int(found):
+        raise WrongValue(f"a whole number is expected, got {value!r}")
+    return int(found)
+
+
+def flag(value: Any) -> bool:
+    """Read true or false, in Hydra's spellings too. Raises WrongValue."""
+    if isinstance(_known(value), bool):
+        return bool(value)
+    known = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+    if str(value).strip().lower() not in known:
+        raise WrongValue(f"true or false is expected, got {value!r}")
+    return known[str(value).strip().lower()]
+
+
+def text(value: Any) -> str:
+    """Read a text. Raises WrongValue for a list or a section."""
+    if isinstance(_known(value), list | dict):
+        raise WrongValue(f"one value is expected, got {value!r}")
+    return str(value)
+
+
+def texts(value: Any) -> list[str]:
+    """Read one text or a list of them, also a list that was written as one text. Raises WrongValue."""
+    if isinstance(_known(value), str) and value.strip().startswith("["):
+        value = hydra_value(value)
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    return [text(item) for item in items]
+
+
+def hydra_value(written: str) -> Any:
+    """Read the value of `key=value` as Hydra does: by YAML, and as text where that is none."""
+    if UNKNOWN in written:
+        return written
+    try:
+        found = yaml.safe_load(written) if written.strip() else None
+    except yaml.YAMLError:
+        return written
+    return written if isinstance(found, dict) and not written.strip().startswith("{") else found
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, str) and UNKNOWN in value:
+        raise WrongValue(f"its value is not known before the script runs: {value.partition(UNKNOWN)[2]}")
+    if isinstance(value, str) and "${" in value:
+        raise WrongValue(f"{value} refers to nothing that is written here")
+    return value

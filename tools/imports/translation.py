@@ -1,0 +1,200 @@
+"""This module translates all that was said for verl into settings of a run here, and accounts for every key.
+
+In: `Theirs`, and tasks that the data at hand have. Out: a `Translation`. A key that no rule knows, a value that is
+refused, and one that is of the wrong type are errors with their places, all in one ConfigError. Pure; called by
+`tools.imports.command`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from config.explanations import ConfigError
+from tools.imports.rule import ANY, UNSET, Outcome, Rule, Verdict
+from tools.imports.tables import actor, data, rewards, rollout, trainer
+from tools.imports.theirs import Said, Theirs, WrongValue
+
+RULES: Final[tuple[Rule, ...]] = (*data.RULES, *actor.RULES, *rollout.RULES, *rewards.RULES, *trainer.RULES)
+_EXACT: Final[Mapping[str, Rule]] = {rule.key: rule for rule in RULES if not rule.key.endswith(ANY)}
+_BELOW: Final[tuple[Rule, ...]] = tuple(rule for rule in RULES if rule.key.endswith(ANY))
+# Ours where verl has no key, with the reason.
+BESIDE: Final[Mapping[str, tuple[Any, str]]] = {
+    "learner.max_lag": (
+        1,
+        "verl alternates, which is 0 here; with 1 generators sample on while the learner trains",
+    ),
+    "learner.filters.truncated": ("keep", "verl trains on answers that were cut"),
+    "learner.group_deadline_s": (1800.0, "a long answer takes minutes"),
+}
+EVALUATION: Final = ("evaluation.deadline_s", 1800.0, "a whole held-out set takes minutes")
+DEFAULT: Final = "verl's default of "
+_II_VERL: Final = ("reward_api.", "data.train_split", "data.val_split")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key here with its value, and why it has it."""
+
+    path: str
+    value: Any
+    why: str  # the key of verl's, or words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What became of one key that somebody wrote."""
+
+    said: Said
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """A run, and an account of every key that it was made of."""
+
+    settings: tuple[Setting, ...]
+    accounts: tuple[Account, ...]
+    defaults: tuple[
+        str, ...
+    ]  # keys of verl's that nobody wrote, and that mean something else here unless they are set
+
+
+def defaults_of(said: Collection[str], *, uses_kl_loss: bool) -> dict[str, Any]:
+    """Return verl's defaults, or II-VERL's where keys of its own were said.
+
+    II-VERL's base is older: it has a bonus for entropy, and takes the divergence from the reward where the loss has no
+    term of it.
+    """
+    found = {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
+    if any(key.startswith(_II_VERL) for key in said):
+        found |= {
+            "actor_rollout_ref.actor.entropy_coeff": 0.001,
+            "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+            "algorithm.use_kl_in_reward": not uses_kl_loss,
+        }
+    return found
+
+
+def rule_for(key: str) -> Rule | None:
+    """Return the rule of a key: its own, else the first that holds for all below a section."""
+    return _EXACT.get(key) or next((rule for rule in _BELOW if rule.fits(key)), None)
+
+
+def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
+    """Translate all keys. Raises ConfigError that names every key that can't be, and nothing is left half done."""
+    problems: list[str] = []
+    accounts: list[Account] = []
+    ours: dict[str, Setting] = {}
+    for said in theirs.said.values():
+        outcome = _outcome(said, theirs, problems)
+        if outcome is not None:
+            accounts.append(Account(said=said, outcome=outcome))
+            ours |= {
+                path: Setting(path=path, value=value, why=said.key)
+                for path, value in outcome.settings.items()
+            }
+    used: list[str] = []
+    if not problems:
+        for key in (key for key in theirs.defaults if key not in theirs.said):
+            outcome = _outcome(
+                Said(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
+            )
+            for path, value in (outcome.settings if outcome else {}).items():
+                if path not in ours or ours[path].why.startswith(DEFAULT):
+                    words = f": {outcome.words}" if outcome and outcome.words else ""
+                    ours[path] = Setting(path=path, value=value, why=f"{DEFAULT}{key}{words}")
+                    used.append(key)
+    if not problems:
+        try:
+            _add_ours(theirs, found_tasks, ours)
+        except WrongValue as error:
+            problems.append(f"the scorers: {error}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Translation(
+        settings=tuple(_by_part(one, theirs) for one in ours.values()),
+        accounts=tuple(accounts),
+        defaults=tuple(sorted(set(used))),
+    )
+
+
+def _by_part(setting: Setting, theirs: Theirs) -> Setting:
+    """Name the key whose value it is, where the rule of another key has read it."""
+    read_by = setting.why.removeprefix(DEFAULT).partition(": ")[0]
+    for rule in RULES:
+        if (
+            rule.lead
+            and rule.lead == read_by
+            and setting.path in rule.ours.split(", ")
+            and theirs.has(rule.key)
+        ):
+            return replace(setting, why=rule.key)
+    return setting
+
+
+def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
+    """Return what becomes of a key; add to the problems and return None where it can't be."""
+    rule = rule_for(said.key)
+    if rule is None:
+        problems.append(f"{said.where}: unknown key {said.key}{_near(said.key)}")
+        return None
+    try:
+        outcome = rule.convert(said.value, theirs)
+    except WrongValue as error:
+        problems.append(f"{said.where}: {said.key}: {error}")
+        return None
+    if outcome.verdict is Verdict.REFUSED:
+        problems.append(f"{said.where}: {said.key}={said.value!r} is refused: {outcome.words}")
+        return None
+    return outcome
+
+
+def _near(key: str) -> str:
+    """Say which known key may be meant; "" where none is near."""
+    leaf = key.rpartition(".")[2]
+    same = [known for known in _EXACT if known.rpartition(".")[2] == leaf]
+    near = same or difflib.get_close_matches(key, _EXACT, n=1, cutoff=0.7)
+    best = max(near, key=lambda known: difflib.SequenceMatcher(None, known, key).ratio(), default="")
+    hint = f"; did you mean {best}?" if best else ""
+    return f"{hint} `~{key}` after the file leaves it out"
+
+
+def _add_ours(theirs: Theirs, found_tasks: Collection[str], ours: dict[str, Setting]) -> None:
+    for name, task in rewards.tasks_of(theirs, found_tasks).items():
+        path = f"scorers.tasks.{name}"
+        ours[path] = Setting(path=path, value=task, why=_why_task(theirs, name))
+    for path, (value, why) in BESIDE.items():
+        ours.setdefault(path, Setting(path=path, value=value, why=why))
+    if "evaluation.every" in ours:
+        path, value, why = EVALUATION
+        ours.setdefault(path, Setting(path=path, value=value, why=why))
+    else:
+        for path in [path for path in ours if path.startswith("evaluation.")]:
+            del ours[path]
+    if "learner.steps" in ours and ours["learner.epochs"].why.startswith(DEFAULT):
+        del ours["learner.epochs"]
+
+
+def _why_task(theirs: Theirs, name: str) -> str:
+    if rewards.has_function(theirs):
+        return rewards.FUNCTION
+    if rewards.asks_server(theirs):
+        return rewards.API
+    return (
+        f"{rewards.MODEL}.tinyv_setup"
+        if name == "rubric" and rewards.has_rubric(theirs)
+        else "rows of the data"
+    )
+
+
+def as_table() -> list[str]:
+    """Return every rule as a line of Markdown, for docs/coming_from_verl.md."""
+    lines = ["| verl | becomes | here | how, or why not |", "|---|---|---|---|"]
+    for rule in RULES:
+        ours = ", ".join(f"`{key}`" for key in rule.ours.split(", ")) if rule.ours else "-"
+        default = f" (verl's default: `{rule.default}`)" if rule.default is not UNSET else ""
+        lines.append(f"| `{rule.key}` | {rule.verdict} | {ours} | {rule.about}{default} |")
+    return lines
