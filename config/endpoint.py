@@ -29,10 +29,13 @@ def _address(url: str) -> str:
     return url
 
 
+ServerAddress = Annotated[str, AfterValidator(_address)]
+
+
 class EndpointConfig(Section):
     """An endpoint with OpenAI's API: vLLM, or whatever else answers `POST /v1/chat/completions`."""
 
-    urls: tuple[Annotated[str, AfterValidator(_address)], ...] = ()
+    urls: tuple[ServerAddress, ...] = ()
     """`http://HOST:PORT`, with or without `/v1`, of one server or several with the same model. The least busy one is
     asked, and another one where that fails."""
     model: str | None = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from config.custom import ImportPath
-from config.endpoint import EndpointConfig
+from config.endpoint import EndpointConfig, ServerAddress
 from config.rewards import ShapeConfig
 from config.section import Section
 
@@ -32,6 +32,10 @@ class ScorerSection(Section):
     """Class of cost: which workers take this scorer's groups."""
     # The kinds whose rows it can judge beside those of its own; None: all kinds.
     reads: ClassVar[frozenset[str] | None] = frozenset()
+    # Whether it takes its rows as they are: what their answers hold is its own affair.
+    takes_rows_as_they_are: ClassVar[bool] = False
+    # Whether rows that name no other task of the run are its.
+    takes_other_rows: ClassVar[bool] = False
 
 
 class MathConfig(ScorerSection):
@@ -239,11 +243,62 @@ class CustomConfig(ScorerSection):
 
     type: Literal["custom"] = "custom"
     reads: ClassVar[frozenset[str] | None] = None
+    takes_rows_as_they_are: ClassVar[bool] = True
     import_path: ImportPath
     """`package.module:Class` of a `scorers.scorer.Scorer`, or `package.module:function`, importable where the scorers
     run."""
     options: dict[str, Any] = {}
     """Keyword arguments of the class or the function."""
+
+
+class VerlFunctionConfig(ScorerSection):
+    """A reward file as verl takes it, its function called in a child process: docs/coming_from_verl.md."""
+
+    type: Literal["verl_function"] = "verl_function"
+    reads: ClassVar[frozenset[str] | None] = None
+    takes_rows_as_they_are: ClassVar[bool] = True
+    takes_other_rows: ClassVar[bool] = True
+    path: str
+    """The Python file, where the scorers run. It is trusted as this program is: it runs as the scorers' user."""
+    function: str = "compute_score"
+    """Its function `(data_source, solution_str, ground_truth, extra_info)`."""
+    options: dict[str, Any] = {}
+    """Further keyword arguments; verl's `reward_kwargs`."""
+    takes_lists: bool = False
+    """Whether it takes lists (`data_sources`, `solution_strs`, ...) and returns one, as verl's manager `batch` does."""
+    value_range: tuple[float, float] = (0.0, 1.0)
+    """Least and greatest value of the function; they become 0 and 1."""
+    deadline_s: float = Field(10.0, gt=0)
+    """Seconds that one completion may cost: half for the first try, half for the second one alone in a fresh child.
+    Both used up is a zero: the answer itself did that."""
+    load_s: float = Field(120.0, gt=0)
+    """Seconds that importing the file may take."""
+    memory_mb: int = Field(8192, ge=64)
+    """Address space of the child beyond what it inherits."""
+
+    @field_validator("value_range")
+    @classmethod
+    def _is_range(cls, bounds: tuple[float, float]) -> tuple[float, float]:
+        if bounds[0] >= bounds[1]:
+            raise ValueError(f"[least, greatest] value, got [{bounds[0]:g}, {bounds[1]:g}]")
+        return bounds
+
+
+class RewardApiConfig(ScorerSection):
+    """An old reward server, II-Thought's or one of its kind, that goes on scoring while one moves."""
+
+    type: Literal["reward_api"] = "reward_api"
+    reads: ClassVar[frozenset[str] | None] = None
+    takes_rows_as_they_are: ClassVar[bool] = True
+    takes_other_rows: ClassVar[bool] = True
+    queue: QueueName = "judge"
+    urls: tuple[ServerAddress, ...] = Field(min_length=1)
+    """`http://HOST:PORT` of one server or several, without `/reward`. The least busy one is asked, and another one
+    where that fails."""
+    timeout_s: float = Field(30.0, gt=0)
+    """Seconds for one reply; and for a server at which nobody answers to come back."""
+    workers: int = Field(10, ge=1)
+    """Calls at once, of each scorer process."""
 
 
 ScorerConfig = Annotated[
@@ -263,7 +318,9 @@ ScorerConfig = Annotated[
     | LivebenchConfig
     | GradeConfig
     | FormatTaskConfig
-    | CustomConfig,
+    | CustomConfig
+    | VerlFunctionConfig
+    | RewardApiConfig,
     Field(discriminator="type"),
 ]
 SECTIONS: Final[Mapping[str, type[ScorerSection]]] = {

@@ -305,6 +305,16 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         rows=(RowType(name="tinyv", answer_of=importers.judged),),
     ),
     TaskKind(
+        section=sections.VerlFunctionConfig,
+        scorer="scorers.verl_function.scorer:VerlFunction",
+        about="a reward file of verl's, its function called in a child process",
+    ),
+    TaskKind(
+        section=sections.RewardApiConfig,
+        scorer="scorers.reward_api.scorer:RewardApi",
+        about="an old reward server, which goes on scoring",
+    ),
+    TaskKind(
         section=sections.CustomConfig,
         scorer="scorers.custom:load_scorer",
         about="your own scorer, by its import path",

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from config.scorer_kinds import reads
+from config.scorer_kinds import SECTIONS, reads
 from config.scorers import TaskConfig
 from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs
 from tasks.values import UnknownType, hint, listed, shown, to_object
-from tasks.verl import of_verl
+from tasks.verl import of_verl, taker_of_others
 
 KNOWN_SHAPES: Final = (
     '{"verification_info": {"type": ..., "answer": {...}}}, or '
@@ -39,7 +39,8 @@ def route(
         record: one row; keys other than those above are not looked at. Only the chat in `messages` or `prompt` is:
             a judge or a rubric model is told its question.
         tasks: the run's `scorers.tasks`. A type or a data source that is the name of a task belongs to that task, and
-            one that a custom scorer judges keeps its answer as it is. None: the types of this version alone.
+            one that a custom scorer judges keeps its answer as it is. Where one of them is a `verl_function` or a
+            `reward_api`, rows that name no other task are its. None: the types of this version alone.
     Raises:
         BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
     """
@@ -53,7 +54,7 @@ def route(
     task = _task(record.get("task") if record.get("verification_info") is not None else None, row_type, tasks)
     kind = TASK_OF_TYPE.get(row_type)
     judge, *others = [kind] if tasks is None else _judges(tasks[task])
-    if judge == "custom":
+    if judge is not None and SECTIONS[judge].takes_rows_as_they_are:
         return task, info
     if judge is None or kind is None or not reads(judge, kind):
         fitting = [
@@ -94,6 +95,8 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
     if given is not None and not isinstance(given, str):
         raise BadMessage(f"task must be a name, got {shown(given)}")
     task = given or (row_type if row_type in (tasks or {}) else TASK_OF_TYPE.get(row_type))
+    if not given and task not in (tasks or {}):
+        task = taker_of_others(tasks or {}) or task
     if task is None:
         known = dict.fromkeys([*TASK_OF_TYPE, *(tasks or {})])
         raise UnknownType(
@@ -116,8 +119,8 @@ def _of(value: Any, tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
     row_type = info.get("type")
     if row_type == "format":
         raise BadMessage("a row of type 'format' can't be `of` another one")
-    is_custom = isinstance(row_type, str) and row_type in tasks and tasks[row_type].scorer.type == "custom"
-    return info if is_custom else route({"verification_info": info})[1]
+    is_own = isinstance(row_type, str) and row_type in tasks and tasks[row_type].scorer.takes_rows_as_they_are
+    return info if is_own else route({"verification_info": info})[1]
 
 
 def _answer(answer: Any, row_type: str) -> dict[str, Any]:

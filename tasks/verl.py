@@ -15,8 +15,10 @@ import numpy as np
 
 from broker.errors import BadMessage
 from config.scorers import TaskConfig
-from tasks.kinds import DATA_SOURCES, ROW_TYPES
+from tasks.kinds import DATA_SOURCES, ROW_TYPES, TASK_OF_TYPE
 from tasks.values import UnknownType, hint, listed, shown, to_object
+
+FUNCTION: Final = "verl_function"  # the scorer that gets what verl's own functions get
 
 # `extra_info.reward_metric` of Reasoning360's math rows: only the judge has a type of its own.
 _JUDGED: Final = "math_llm_judge"
@@ -42,9 +44,11 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     model = _reward_model(record)
     extra = {} if record.get("extra_info") is None else to_object(record["extra_info"], "extra_info")
     truth = model.get("ground_truth")
+    if (taker := _taker(source, tasks)) is not None and tasks[taker].scorer.type == FUNCTION:
+        return {"type": taker, "answer": {"value": truth}, "data_source": source, "extra_info": extra}
     if truth is None:
         raise BadMessage(f"no answer: reward_model has no ground_truth, only {listed(model) or 'nothing'}")
-    if source in tasks and tasks[source].scorer.type == "custom":
+    if source in tasks and tasks[source].scorer.takes_rows_as_they_are:
         return {"type": source, "answer": {"value": truth}, "extra_info": extra}
     extra = {"prompt": _prompt(record), **extra, "criteria": extra.get("criteria") or record.get("criteria")}
     row_type = _type_of_source(source, extra)
@@ -54,6 +58,20 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     answer_of = ROW_TYPES[row_type].answer_of
     answer = answer_of(truth, extra) if answer_of else {"value": truth}
     return {"type": row_type, "answer": answer}
+
+
+def taker_of_others(tasks: Mapping[str, TaskConfig]) -> str | None:
+    """Return the task whose scorer takes every row that names no other task of the run; None: there is none."""
+    return next((name for name, task in tasks.items() if task.scorer.takes_other_rows), None)
+
+
+def _taker(source: str, tasks: Mapping[str, TaskConfig]) -> str | None:
+    """Return the task of a data source: the one of its name, else of its type, else the one that takes the others."""
+    if source in tasks:
+        return source
+    row_type = next((row_type for pattern, row_type in DATA_SOURCES if fnmatchcase(source, pattern)), None)
+    own = None if row_type is None else TASK_OF_TYPE[row_type]
+    return own if own in tasks else taker_of_others(tasks)
 
 
 def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:

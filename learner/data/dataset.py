@@ -236,7 +236,9 @@ def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
     """Return a row of a column map as `route` reads it; `name` is a task's, or that of a type of rows."""
     task = run.scorers.tasks.get(name)
     row_type = (
-        name if task is None or task.scorer.type == "custom" or name in TASK_OF_TYPE else task.scorer.type
+        name
+        if task is None or task.scorer.takes_rows_as_they_are or name in TASK_OF_TYPE
+        else task.scorer.type
     )
     return {
         "task": None if task is None else name,

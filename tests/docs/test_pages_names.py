@@ -73,7 +73,8 @@ def test_every_key_of_the_configuration_on_a_page_is_one(page: Any) -> None:
         ("generators.engine.kv_cache_mb", True),
         ("scorers.tasks.math.scorer.require_box", True),
         ("scorers.tasks.*.scorer.endpoint.urls", True),
-        ("scorers.tasks.*.scorer.urls", False),
+        ("scorers.tasks.*.scorer.urls", True),
+        ("scorers.tasks.*.scorer.addresses", False),
         ("sampling.*", True),
     ],
 )

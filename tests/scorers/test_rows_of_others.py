@@ -21,7 +21,7 @@ from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 KINDS = sorted(
     kind
     for section in get_args(get_args(ScorerConfig)[0])
-    if (kind := section.model_fields["type"].default) != "custom"
+    if not section.takes_rows_as_they_are and (kind := section.model_fields["type"].default)
 )
 MATH = {"value": "4"}
 ASKED = {"value": "4", "question": "2 + 2?"}
@@ -111,12 +111,14 @@ def test_beside_a_scorer_of_ones_own_stand_such_that_read_all_rows() -> None:
     for part in ({"type": "format"}, {"type": "custom", "import_path": "my:Other"}):
         TaskConfig.model_validate({"scorer": own, "extra_scorers": {"part": {"scorer": part}}})
         TaskConfig.model_validate({"extra_scorers": {"part": {"scorer": part}}})
-    with pytest.raises(ValidationError, match="beside it can stand custom, format "):
+    with pytest.raises(
+        ValidationError, match="beside it can stand custom, format, reward_api, verl_function"
+    ):
         TaskConfig.model_validate({"scorer": own, "extra_scorers": {"part": {"scorer": {"type": "math"}}}})
 
 
 def test_the_message_names_what_can_stand_there() -> None:
-    with pytest.raises(ValidationError, match="beside it can stand math, judge, tinyv, custom, format "):
+    with pytest.raises(ValidationError, match="beside it can stand math, judge, tinyv, custom, format, "):
         TaskConfig.model_validate({"extra_scorers": {"part": {"scorer": {"type": "code"}}}})
 
 

@@ -178,7 +178,7 @@ def _routed(
 
     A row of a type that the one task does not take becomes one of the task's own type, with the same answer.
     """
-    if only is None or tasks[only].scorer.type == "custom":
+    if only is None or tasks[only].scorer.takes_rows_as_they_are:
         task, info = route(row if only is None else {**row, "task": only}, tasks)
         return info["type"], task, info
     _, info = route(row)

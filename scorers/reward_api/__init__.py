@@ -1,0 +1,1 @@
+"""Old reward servers, which go on scoring while one moves: `POST /reward`."""

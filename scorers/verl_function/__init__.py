@@ -1,0 +1,1 @@
+"""Reward files of verl's: their function is called in a child process."""

@@ -1,0 +1,211 @@
+"""Reward files of verl's as scorers: what their function gives is the score, and what it does costs one answer alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.errors import BadMessage, Permanent, Retryable
+from broker.messages import Score, ScoreStatus
+from config.scorer_kinds import VerlFunctionConfig
+from config.scorers import TaskConfig
+from scorers.scorer import OVER_LIMIT
+from scorers.verl_function.scorer import VerlFunction
+from tasks.route import route
+
+FILE = """
+import asyncio, os, time
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0):
+    if solution_str == "hang":
+        while True:
+            pass
+    if solution_str == "wait":
+        time.sleep(60)
+    if solution_str == "crash":
+        os.abort()
+    if solution_str == "service":
+        raise ConnectionRefusedError("judge at :9000")
+    if solution_str == "bug":
+        return float("no number")
+    if solution_str == "memory":
+        return len(bytearray(1 << 40))
+    return float(solution_str == ground_truth) * (1 - bonus) + bonus
+
+def as_dict(solution_str, ground_truth, **_):
+    return {"score": 0.25, "acc": solution_str == ground_truth, "pred": solution_str, "over_limit": 3}
+
+def as_pair(data_source, solution_str, ground_truth, extra_info):
+    return (extra_info["weight"], data_source)
+
+def signed(data_source, solution_str, ground_truth, extra_info):
+    return 1.0 if solution_str == ground_truth else -1.0
+
+def of_lists(data_sources, solution_strs, ground_truths, extra_infos):
+    return [float(one == truth) for one, truth in zip(solution_strs, ground_truths, strict=True)]
+
+async def waits(data_source, solution_str, ground_truth, extra_info):
+    await asyncio.sleep(0)
+    return 1.0
+
+def nothing(**_):
+    return None
+
+def infinite(**_):
+    return float("inf")
+"""
+ROW = {"type": "reward", "answer": {"value": "42"}, "data_source": "mine", "extra_info": {"weight": 0.5}}
+Make = Callable[..., VerlFunction]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    path = tmp_path / "my_reward.py"
+    path.write_text(FILE, encoding="utf-8")
+    made: list[VerlFunction] = []
+
+    def build(function: str = "compute_score", **settings: Any) -> VerlFunction:
+        settings = {"path": str(path), "function": function, "deadline_s": 2.0, **settings}
+        made.append(VerlFunction(VerlFunctionConfig(**settings)))
+        return made[-1]
+
+    yield build
+    for scorer in made:
+        scorer.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "text", "value"),
+    [
+        ("compute_score", {}, "42", 1.0),
+        ("compute_score", {}, "41", 0.0),
+        ("compute_score", {"options": {"bonus": 0.5}}, "41", 0.5),
+        ("as_dict", {}, "42", 0.25),
+        ("as_pair", {}, "42", 0.5),
+        ("signed", {"value_range": (-1, 1)}, "42", 1.0),
+        ("signed", {"value_range": (-1, 1)}, "41", 0.0),
+        ("signed", {"value_range": (-3, 1)}, "41", 0.5),
+        ("of_lists", {"takes_lists": True}, "42", 1.0),
+        ("waits", {}, "", 1.0),
+    ],
+)
+def test_the_functions_value_is_the_score(
+    make: Make, function: str, settings: dict[str, Any], text: str, value: float
+) -> None:
+    assert make(function, **settings).score(text, ROW).value == value
+
+
+def test_the_other_numbers_of_a_dict_are_components_but_for_those_that_mean_something_here(
+    make: Make,
+) -> None:
+    assert make("as_dict").score("42", ROW).components == {"acc": 1.0}
+
+
+def test_a_function_that_gives_nothing_leaves_the_answer_unscorable(make: Make) -> None:
+    found = make("nothing").score("42", ROW)
+    assert (found.status, found.value) == (ScoreStatus.UNSCORABLE, None)
+
+
+@pytest.mark.parametrize("text", ["hang", "crash", "memory"])
+def test_an_answer_that_exceeds_a_limit_is_wrong_and_costs_no_other(make: Make, text: str) -> None:
+    scorer = make(memory_mb=512)
+    found: Score = scorer.score(text, ROW)
+    assert (found.value, found.components) == (0.0, {OVER_LIMIT: 1.0})
+    assert scorer.score("42", ROW).value == 1.0
+
+
+def test_a_service_that_is_away_is_tried_again(make: Make) -> None:
+    with pytest.raises(Retryable, match="judge at :9000"):
+        make().score("service", ROW)
+
+
+def test_a_function_that_waits_past_its_deadline_is_tried_again(make: Make) -> None:
+    with pytest.raises(Retryable, match="processor time"):
+        make().score("wait", ROW)
+
+
+def test_a_child_that_is_killed_from_outside_is_tried_again(make: Make) -> None:
+    scorer = make(deadline_s=20.0)
+    scorer.self_test()
+    pid = scorer.child_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(Retryable):
+        scorer.score("42", ROW)
+    assert scorer.score("42", ROW).value == 1.0
+
+
+def test_a_bug_of_the_function_surfaces_with_its_traceback(make: Make) -> None:
+    with pytest.raises(RuntimeError, match=r"my_reward\.py(.|\n)*no number"):
+        make().score("bug", ROW)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("signed", r"gave -1, .* value_range: \[LEAST, GREATEST\]"),
+        ("infinite", "a number is expected, got inf"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_by_its_number(make: Make, function: str, words: str) -> None:
+    with pytest.raises(Permanent, match=words):
+        make(function).score("41", ROW)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [("import nobody_has_this", "nobody_has_this"), ("x = 1", "compute_score"), ("def (", "SyntaxError")],
+)
+def test_a_file_that_can_not_be_imported_is_named_by_the_self_test(
+    tmp_path: Path, written: str, words: str
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(written, encoding="utf-8")
+    scorer = VerlFunction(VerlFunctionConfig(path=str(path)))
+    try:
+        with pytest.raises(Permanent, match=words):
+            scorer.self_test()
+    finally:
+        scorer.close()
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(Permanent, match=r"no_such_file\.py"):
+        VerlFunction(VerlFunctionConfig(path="no_such_file.py"))
+
+
+def test_the_version_changes_with_the_file_and_with_what_it_is_told(make: Make, tmp_path: Path) -> None:
+    versions = [make().version, make("signed").version, make(options={"bonus": 0.5}).version]
+    (tmp_path / "my_reward.py").write_text(FILE + "# changed\n", encoding="utf-8")
+    assert len({*versions, make().version}) == 4
+
+
+def test_rows_of_any_data_source_go_to_the_function_as_verl_has_them() -> None:
+    task = TaskConfig.model_validate({"scorer": {"type": "verl_function", "path": "my_reward.py"}})
+    row = {
+        "data_source": "nobody/knows-this",
+        "reward_model": {"ground_truth": {"a": [1, 2]}},
+        "extra_info": {"index": 3},
+    }
+    info = {
+        "type": "reward",
+        "answer": {"value": {"a": [1, 2]}},
+        "data_source": row["data_source"],
+        "extra_info": {"index": 3},
+    }
+    assert route(row, {"reward": task}) == ("reward", info)
+    gsm8k = {"data_source": "openai/gsm8k", "reward_model": {"ground_truth": "4"}}
+    assert route(gsm8k, {"reward": task})[0] == "reward"
+    assert route(gsm8k, {"reward": task, "math": TaskConfig()})[0] == "math", "a task of its own comes first"
+    with pytest.raises(BadMessage):
+        route(row, {"math": TaskConfig()})
+
+
+def test_a_range_needs_two_different_ends() -> None:
+    with pytest.raises(ValueError, match="least, greatest"):
+        VerlFunctionConfig(path="x.py", value_range=(1, 1))
