@@ -4,48 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from benchmarks.pages.pages import CODE, FENCE, PAGES
 from broker import keys
 from broker.keys import Keys
-from config.run import Run
 from tests.conftest import ROOT
+from tests.support.config_keys import is_key
 from tools.metrics.table import METRICS
 
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
 KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
-OTHER_KEYS = frozenset(
-    {"top.md"}
-)  # whose `scorers.queue` is a key of --json: tests/tools/top/test_command.py
+# Whose keys are of something else: of --json (tests/tools/top/test_command.py), and of verl (tests/tools/imports).
+OTHER_KEYS = frozenset({"top.md", "coming_from_verl.md"})
 PACKAGES = ("broker", "config", "generators", "learner", "scorers", "tools")
 SERVED = {metric.name for metric in METRICS}
-
-
-def sections(kind: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections that a field of this type may hold, those of a mapping too."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    elif get_origin(kind) in {Annotated, Union, UnionType, dict}:
-        for inner in get_args(kind):
-            yield from sections(inner)
-
-
-def is_key(path: Sequence[str], of: type[BaseModel] = Run) -> bool:
-    """Return whether a configuration has such a key. `*` is any name, and at the end all that is there."""
-    first, *rest = path
-    if first == "*" and not rest:
-        return True
-    if (field := of.model_fields.get(first)) is None:
-        return False
-    if rest and get_origin(field.annotation) is dict:  # tasks by their names
-        rest = rest[1:]
-    return not rest or any(is_key(rest, section) for section in sections(field.annotation))
 
 
 def is_module(name: str) -> bool:

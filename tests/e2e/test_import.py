@@ -1,47 +1,191 @@
-"""Runs of verl, imported as they are, train two steps with the tiny model in place of theirs."""
+"""Runs of verl, imported as they are, train two steps with the tiny model in place of theirs.
+
+The made files have the shapes of the documents' own; the documents' own are imported and trained too, where they lie
+beside the checkout.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
+
+from tests.support.endpoint_server import Call, scripted_endpoint
+from tests.support.old_reward_server import old_reward_server
+from tests.support.verl_files import (
+    GRPO_YAML,
+    GURU_SH,
+    II_VERL_YAML,
+    MAIN_PPO_SH,
+    RUBRIC_SH,
+    SEEDS,
+    block_with,
+    write,
+)
 from tests.support.verl_runs import millrace, two_steps, verl_rows, write_parquet
 
-GRPO = """\
-algorithm:
-  adv_estimator: grpo
-  kl_ctrl: {kl_coef: 0.001}
-data:
-  train_files: data/gsm8k/train.parquet
-  val_files: data/gsm8k/test.parquet
-  train_batch_size: 64
-  max_prompt_length: 64
-  max_response_length: 128
-actor_rollout_ref:
-  model: {path: Qwen/Qwen2-7B-Instruct, use_remove_padding: true, enable_gradient_checkpointing: true}
-  actor:
-    optim: {lr: 1e-6}
-    ppo_mini_batch_size: 16
-    ppo_micro_batch_size_per_gpu: 4
-    use_kl_loss: true
-    kl_loss_coef: 0.001
-    kl_loss_type: low_var_kl
-  rollout: {name: vllm, n: 5, tensor_model_parallel_size: 2, gpu_memory_utilization: 0.6}
-trainer:
-  project_name: gsm8k
-  experiment_name: grpo one
-  n_gpus_per_node: 8
-  nnodes: 1
-  save_freq: -1
-  test_freq: 5
-  total_epochs: 15
-"""
+needs_seeds = pytest.mark.skipif(
+    not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout"
+)
+CRITERIA = "1. Adds one (10 points)"
+
+
+def imported(folder: Path, *words: str) -> dict[str, Any]:
+    """Import what lies in a folder into its run.yaml, and return that."""
+    done = millrace("import", *words, "-o", "run.yaml", folder=folder, HOME=str(folder))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def rows_at(
+    folder: Path, train: str, held_out: str, rows: list[dict[str, Any]], *, column: str = "prompt"
+) -> tuple[str, ...]:
+    """Write rows, and return the settings that name them in place of theirs."""
+    write_parquet(folder / train, rows)
+    write_parquet(folder / held_out, rows[:4])
+    return tuple(
+        f"data.{which}={{type: dataset, path: {file}, prompt_column: {column}}}"
+        for which, file in (("train", train), ("held_out", held_out))
+    )
+
+
+def ii_thought_rows() -> list[dict[str, Any]]:
+    """Return rows with verification_info, as II-Thought has them."""
+    return [
+        {
+            "id": f"math-{number}",
+            "data_source": "made",
+            "messages": [{"role": "user", "content": f"{number} + 1?"}],
+            "verification_info": json.dumps(
+                {"type": "math_verifiable", "answer": {"value": str(number + 1)}}
+            ),
+        }
+        for number in range(24)
+    ]
+
+
+def graded_rows() -> list[dict[str, Any]]:
+    """Return rows with criteria, as RRM has them."""
+    return verl_rows("made_tinyv", criteria=CRITERIA)
+
+
+def graded(call: Call) -> str:
+    """Grade as the self-test wants it: 2 + 2 = 4 is all right, 2 + 2 = 5 is all wrong, and every other answer 7."""
+    points = {"2 + 2 = 4": 10, "2 + 2 = 5": 0}
+    return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
 
 
 def test_a_configuration_of_grpo_trains_two_steps(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "data/gsm8k/train.parquet", verl_rows())
-    write_parquet(tmp_path / "data/gsm8k/test.parquet", verl_rows(count=4))
-    (tmp_path / "grpo.yaml").write_text(GRPO, encoding="utf-8")
-    done = millrace("import", "grpo.yaml", "-o", "run.yaml", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    write(tmp_path, "grpo.yaml", GRPO_YAML)
+    rows_at(tmp_path, "data/gsm8k/train.parquet", "data/gsm8k/test.parquet", verl_rows())
+    imported(tmp_path, "grpo.yaml")
     steps = two_steps(tmp_path / "run.yaml", name="grpo")
     assert [step["step"] for step in steps] == [1, 2]
+
+
+def of_ii_verl(folder: Path, text: str) -> None:
+    """Import II-VERL's YAML, and train it at an old reward server's."""
+    write(folder, "config.yaml", text)
+    settings = rows_at(folder, "train.parquet", "test.parquet", ii_thought_rows(), column="messages")
+    found = imported(folder, "config.yaml")
+    assert found["scorers"]["tasks"]["reward"]["scorer"]["type"] == "reward_api"
+    with old_reward_server() as server:
+        server.script = lambda body: (200, {"score": float(len(body["llm_output"]) % 2)})
+        steps = two_steps(
+            folder / "run.yaml", *settings, f"scorers.tasks.reward.scorer.urls=[{server.url}]", name="thought"
+        )
+        assert len(steps) == 2
+        assert len(server.asked) > 8
+        assert {json.loads(body["verification_info"])["type"] for body in server.asked} == {"math_verifiable"}
+
+
+def test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server(tmp_path: Path) -> None:
+    of_ii_verl(tmp_path, II_VERL_YAML)
+
+
+@needs_seeds
+def test_the_documents_configuration_of_ii_verl_trains_two_steps(tmp_path: Path) -> None:
+    of_ii_verl(tmp_path, block_with("000", "adv_estimator", "data:"))
+
+
+def of_main_ppo(folder: Path, text: str, *words: str) -> None:
+    """Import a call of main_ppo, with overrides of its own, and train it."""
+    write(folder, "run_grpo.sh", text)
+    settings = rows_at(folder, "data/gsm8k/train.parquet", "data/gsm8k/test.parquet", verl_rows())
+    found = imported(folder, "run_grpo.sh", "trainer.logger=[console]", *words)
+    assert found["learner"]["advantage"] == {"scale": "std", "baseline": "mean"}
+    assert len(two_steps(folder / "run.yaml", *settings, name="ppo")) == 2
+
+
+def test_a_published_script_of_gsm8k_trains_two_steps(tmp_path: Path) -> None:
+    of_main_ppo(tmp_path, MAIN_PPO_SH)
+
+
+@needs_seeds
+def test_the_documents_call_of_main_ppo_trains_two_steps(tmp_path: Path) -> None:
+    of_main_ppo(tmp_path, block_with("001", "main_ppo"))
+
+
+@needs_seeds
+def test_the_documents_yaml_by_its_command_line_trains_two_steps(tmp_path: Path) -> None:
+    call = block_with("001", "train-ppo", "--config_path").split()
+    write(tmp_path, call[call.index("--config_path") + 1], block_with("001", "algorithm:", "rollout:"))
+    settings = rows_at(tmp_path, "data/gsm8k/train.parquet", "data/gsm8k/test.parquet", verl_rows())
+    imported(tmp_path, *call, "trainer.total_epochs=1")
+    assert len(two_steps(tmp_path / "run.yaml", *settings, name="words")) == 2
+
+
+def of_rubric(folder: Path, text: str) -> None:
+    """Import RRM's script, and train it at a served rubric model's."""
+    write(folder, "run_rubric.sh", text)
+    settings = rows_at(folder, "train.parquet", "test.parquet", graded_rows())
+    found = imported(folder, "run_rubric.sh", "made/policy", "trainer.logger=[console]")
+    rubric = found["scorers"]["tasks"]["rubric"]["scorer"]
+    assert (rubric["type"], rubric["mode"], rubric["weight"]) == ("rubric", "tinyv_only", 1.0)
+    assert (found["model"]["path"], found["learner"]["groups_per_step"]) == ("made/policy", 512)
+    with scripted_endpoint() as server:
+        server.script = graded
+        endpoint = f"scorers.tasks.rubric.scorer.endpoint={{urls: [{server.url}], model: judge}}"
+        steps = two_steps(folder / "run.yaml", *settings, endpoint, name="rubric")
+    assert [step["reward_mean"] for step in steps] == [pytest.approx(0.7)] * 2
+
+
+def test_a_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
+    of_rubric(tmp_path, RUBRIC_SH)
+
+
+@needs_seeds
+def test_the_documents_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
+    of_rubric(tmp_path, block_with("004", "main_ppo"))
+
+
+def test_a_slurm_script_of_reasoning360_trains_two_steps(tmp_path: Path) -> None:
+    write(tmp_path, "train.sh", GURU_SH)
+    train, held_out = "data/train/math__combined_54.4k.parquet", "data/online_eval/math__math_500.parquet"
+    rows_at(tmp_path, train, held_out, verl_rows("math__made"))
+    found = imported(tmp_path, "train.sh", "trainer.logger=[console]")
+    assert found["data"]["train"]["path"] == f"./{train}"
+    shorter = "scorers.tasks.math.penalties.overlong={buffer_tokens: 4, max_tokens: 8}"
+    assert len(two_steps(tmp_path / "run.yaml", shorter, name="guru")) == 2
+
+
+def test_a_reward_file_of_ones_own_trains_two_steps(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "my_reward.py",
+        "def compute_score(data_source, solution_str, ground_truth, extra_info=None, scale=1):\n"
+        "    assert data_source == 'nobody/knows'\n"
+        "    return {'score': scale * (len(solution_str) % 2), 'length': len(solution_str)}\n",
+    )
+    write(tmp_path, "grpo.yaml", GRPO_YAML)
+    rows_at(tmp_path, "data/gsm8k/train.parquet", "data/gsm8k/test.parquet", verl_rows("nobody/knows"))
+    words = ("custom_reward_function.path=my_reward.py", "+custom_reward_function.reward_kwargs.scale=0.5")
+    found = imported(tmp_path, "grpo.yaml", *words)
+    assert found["scorers"]["tasks"]["reward"]["scorer"]["options"] == {"scale": 0.5}
+    steps = two_steps(tmp_path / "run.yaml", name="own")
+    assert all(0 <= step["reward_mean"] <= 0.5 for step in steps)
+    assert len(steps) == 2

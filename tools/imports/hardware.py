@@ -32,8 +32,8 @@ class Split:
 def split(theirs: Theirs) -> Split:
     """Share the GPUs out. Raises WrongValue."""
     wanted = max(1, theirs.whole(WIDTH))
-    count = theirs.get(GPUS)
-    if isinstance(count, str) and UNKNOWN in count:
+    counts = (theirs.get(GPUS), theirs.get(NODES))
+    if any(count is None or (isinstance(count, str) and UNKNOWN in count) for count in counts):
         return Split(
             generator_gpus=(),
             learner_gpus=(),

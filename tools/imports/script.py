@@ -93,7 +93,7 @@ def call_of(command: Command, name: str) -> Call | None:
                 and "=" not in rest[0][0]
             ):
                 rest.pop(0)  # its value: `--backend fsdp`
-        elif word:
+        elif word.strip():
             kept.append((word, line))
     file = config
     if name_of_config is not None:

@@ -7,17 +7,26 @@ and its tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
+T = TypeVar("T")
 UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
 
 
 class WrongValue(Exception):
-    """A key has a value that it can't have; the message says what was expected."""
+    """A key has a value that it can't have; the message says what was expected.
+
+    Attributes:
+        key: whose value it is; "": of the key whose rule has asked.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +58,25 @@ class Theirs:
 
     def number(self, key: str) -> float:
         """Return a key's value as a number. Raises WrongValue."""
-        return number(self.get(key))
+        return self._read(key, number)
 
     def whole(self, key: str) -> int:
         """Return a key's value as a whole number. Raises WrongValue."""
-        return whole(self.get(key))
+        return self._read(key, whole)
 
     def flag(self, key: str) -> bool:
         """Return whether a key is on; None is off. Raises WrongValue."""
-        value = self.get(key)
-        return value is not None and flag(value)
+        return self.get(key) is not None and self._read(key, flag)
 
     def text(self, key: str) -> str:
         """Return a key's value as text, "" for None. Raises WrongValue."""
-        value = self.get(key)
-        return "" if value is None else text(value)
+        return "" if self.get(key) is None else self._read(key, text)
+
+    def _read(self, key: str, read: Callable[[Any], T]) -> T:
+        try:
+            return read(self.get(key))
+        except WrongValue as error:
+            raise WrongValue(str(error), error.key or key) from None
 
 
 def overlaid(layers: Iterable[Iterable[Said]]) -> dict[str, Said]:

@@ -130,6 +130,7 @@ def _by_part(setting: Setting, theirs: Theirs) -> Setting:
             and rule.lead == read_by
             and setting.path in rule.ours.split(", ")
             and theirs.has(rule.key)
+            and theirs.get(rule.key) is not None
         ):
             return replace(setting, why=rule.key)
     return setting
@@ -144,7 +145,9 @@ def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
     try:
         outcome = rule.convert(said.value, theirs)
     except WrongValue as error:
-        problems.append(f"{said.where}: {said.key}: {error}")
+        whose = theirs.said.get(error.key, said)
+        problem = f"{whose.where}: {error.key or said.key}: {error}"
+        problems += [problem] * (problem not in problems)
         return None
     if outcome.verdict is Verdict.REFUSED:
         problems.append(f"{said.where}: {said.key}={said.value!r} is refused: {outcome.words}")

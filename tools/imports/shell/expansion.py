@@ -154,6 +154,8 @@ def _braced(inside: str, variables: Variables, *, is_quoted: bool) -> str:
             number = int(place) if place.lstrip("-").isdecimal() else len(value)
             return value[number] if -len(value) <= number < len(value) else ""
         return str(len(value)) if length else _SPLIT.join(value)
+    if isinstance(value, list) and (tail := re.fullmatch(r":(\d+)", operation)):  # `${@:2}`
+        value, operation = _SPLIT.join(value[max(0, int(tail[1]) - 1) :]), ""
     plain = value if isinstance(value, str) else " ".join(value)
     if UNKNOWN in plain:
         return plain

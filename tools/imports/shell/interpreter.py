@@ -69,7 +69,7 @@ def run_through(
     script: str, name: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Ran:
     """Go through a script that is started with these arguments. Raises ConfigError: it can't be read."""
-    found = dict(os.environ if environment is None else environment)
+    found = {**_asked_of_slurm(script), **(os.environ if environment is None else environment)}
     try:
         passage = _Passage(tokens_of(script), found, list(arguments), name)
         passage.statements(())
@@ -276,6 +276,22 @@ class _Passage:
                     self._at = self._end_of_block(self._at, _OPENS[token.text])
                     continue
             self._at += 1
+
+
+def _asked_of_slurm(script: str) -> dict[str, str]:
+    """Return the variables that Slurm would set for what the script asks of it in `#SBATCH` lines."""
+    asked = dict(re.findall(r"^#SBATCH\s+--?([\w-]+)[ =](\S+)", script, re.MULTILINE))
+    names = {
+        "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+        "N": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+        "job-name": ("SLURM_JOB_NAME",),
+        "J": ("SLURM_JOB_NAME",),
+        "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+        "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
+    }
+    return {
+        name: asked[option] for option, variables in names.items() if option in asked for name in variables
+    }
 
 
 def _compared(values: Sequence[str], *, is_pattern: bool) -> bool | None:

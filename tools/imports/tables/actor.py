@@ -21,7 +21,7 @@ from tools.imports.rule import (
     taken,
     whole,
 )
-from tools.imports.theirs import Theirs, texts
+from tools.imports.theirs import Theirs, WrongValue, texts
 
 MODEL, ACTOR, REF = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.ref"
 ESTIMATOR, MODE = "algorithm.adv_estimator", f"{ACTOR}.policy_loss.loss_mode"
@@ -102,7 +102,7 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
         "seq-mean-token-sum-norm": {"aggregate": "constant", "constant_length": length},
     }
     if mode not in aggregates:
-        return refused(f"{ACTOR}.loss_agg_mode {mode!r} is none of {', '.join(aggregates)}")
+        raise WrongValue(f"{mode!r} is none of {', '.join(aggregates)}", f"{ACTOR}.loss_agg_mode")
     ours |= aggregates[mode]
     return Outcome(
         verdict=settings().verdict,
@@ -200,6 +200,14 @@ def _tokens(value: Any, theirs: Theirs) -> Outcome:
     return settings(learner__tokens_per_micro_batch=whole(value))
 
 
+def _sequence(value: Any, theirs: Theirs) -> Outcome:
+    ranks, wanted = split(theirs).ranks, max(1, whole(value))
+    width = next(size for size in range(min(wanted, ranks), 0, -1) if ranks % size == 0)
+    return settings(
+        "" if width == wanted else f"{wanted} does not divide {ranks} ranks", learner__sequence_ranks=width
+    )
+
+
 def _offload(name: str, ours: str) -> Any:
     def convert(value: Any, _theirs: Theirs) -> Outcome:
         if not flag(value):
@@ -224,7 +232,9 @@ def _lora(value: Any, theirs: Theirs) -> Outcome:
     return settings(
         learner__lora={
             "rank": whole(value),
-            "alpha": theirs.whole(f"{MODEL}.lora_alpha"),
+            "alpha": theirs.whole(
+                f"{MODEL}.lora.alpha" if theirs.has(f"{MODEL}.lora.alpha") else f"{MODEL}.lora_alpha"
+            ),
             "targets": "all-linear" if targets in (None, "all-linear") else texts(targets),
         }
     )
@@ -309,6 +319,17 @@ RULES: Final[tuple[Rule, ...]] = (
         f"{MODEL}.tokenizer_path", "null: the model's own", else_="put the tokenizer into the model's folder"
     ),
     only(f"{MODEL}.hf_config_path", "null: the model's own", else_="put config.json into the model's folder"),
+    mapped(f"{MODEL}.lora.rank", "learner.lora.rank", "Megatron's; 0: no section", _lora),
+    part_of(f"{MODEL}.lora.alpha", f"{MODEL}.lora.rank", "learner.lora.alpha", "as it is"),
+    nothing(f"{MODEL}.lora.*", "adapters begin as LoRA's paper has them"),
+    nothing(f"{MODEL}.tiled_mlp.*", "micro-batches are cut by tokens: learner.tokens_per_micro_batch"),
+    only(
+        f"{MODEL}.mtp.enable",
+        "off: one token at a time",
+        False,
+        else_="heads for several tokens are not trained",
+    ),
+    nothing(f"{MODEL}.mtp.*", "of mtp.enable"),
     nothing(f"{MODEL}.use_shm", "a model is read from where it lies"),
     nothing(
         f"{MODEL}.use_liger", "the learner has its own kernels: learner.attention, learner.torch_compile"
@@ -339,7 +360,12 @@ RULES: Final[tuple[Rule, ...]] = (
         default=16384,
     ),
     *(part_of(key, TOKENS, "learner.tokens_per_micro_batch", "rows x the longest row") for key in ROWS),
-    taken(f"{ACTOR}.ulysses_sequence_parallel_size", "learner.sequence_ranks", whole),
+    mapped(
+        f"{ACTOR}.ulysses_sequence_parallel_size",
+        "learner.sequence_ranks",
+        "as it is, where it divides the learner's ranks",
+        _sequence,
+    ),
     mapped(KL_LOSS, "learner.objective.kl", "place: loss", _kl_loss, default=False),
     part_of(
         f"{ACTOR}.kl_loss_coef",
@@ -396,6 +422,14 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ACTOR}.use_fused_kernels", "the learner has its own kernels"),
     nothing(f"{ACTOR}.entropy_*", "logits are taken in chunks in any case"),
     nothing(f"{ACTOR}.calculate_entropy", "each step's entropy is a metric"),
+    nothing(f"{ACTOR}.rollout_n", "actor_rollout_ref.rollout.n says it"),
+    nothing(f"{ACTOR}.tau_*", "of a loss that is not here"),
+    nothing(f"{ACTOR}.use_prefix_grouper", "the learner has its own packing"),
+    nothing(f"{ACTOR}.data_loader_seed", "the groups of a batch are in the order of their coming"),
+    nothing(f"{ACTOR}.calculate_sum_pi_squared", "of an advantage that is not here"),
+    nothing(f"{ACTOR}.sum_pi_squared_*", "of an advantage that is not here"),
+    only(f"{ACTOR}.router_replay.mode", "off", "disabled", else_="experts are not replayed in the learner"),
+    nothing(f"{ACTOR}.router_replay.*", "of router_replay.mode"),
     nothing(f"{ACTOR}.freeze_vision_tower", "models of text are trained here"),
     nothing(f"{ACTOR}.loss_scale_factor", "the length of `constant` is learner.objective.constant_length"),
     taken(f"{ACTOR}.grad_clip", "learner.optimizer.grad_clip", number, default=1.0),
@@ -417,6 +451,10 @@ RULES: Final[tuple[Rule, ...]] = (
         default=0.0,
     ),
     mapped(f"{ACTOR}.optim.warmup_style", "learner.optimizer.schedule", "as it is", _schedule),
+    mapped(f"{ACTOR}.optim.lr_decay_style", "learner.optimizer.schedule", "as it is", _schedule),
+    nothing(f"{ACTOR}.optim.lr_decay_*", "the schedule ends at learner.steps"),
+    nothing(f"{ACTOR}.optim.lr_warmup_init", "the rate rises from 0"),
+    nothing(f"{ACTOR}.optim.min_lr", "the rate ends at learner.optimizer.final_share"),
     mapped(f"{ACTOR}.optim.lr_scheduler_type", "learner.optimizer.schedule", "as it is", _schedule),
     part_of(f"{ACTOR}.optim.min_lr_ratio", "the schedule", "learner.optimizer.final_share", "for cosine"),
     only(f"{ACTOR}.optim.num_cycles", "half a wave", 0.5, else_="cosine falls once here"),
@@ -430,6 +468,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "torch.optim",
         else_="the optimizer is AdamW here",
     ),
+    mapped(
+        f"{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload",
+        "learner.zero.offload_optimizer",
+        "Megatron's, as it is",
+        _offload("optimizer", "offload_optimizer"),
+    ),
+    nothing(f"{ACTOR}.optim.override_optimizer_config.*", "of Megatron's optimizer"),
     only(
         f"{ACTOR}.optim.override_optimizer_config",
         "empty",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, Final
 
+from config.data import DataConfig
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -11,6 +14,7 @@ from tools.imports.rule import (
     mapped,
     nothing,
     nothing_here,
+    number,
     only,
     part_of,
     refused,
@@ -22,29 +26,43 @@ from tools.imports.theirs import Theirs, texts
 
 TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
 COLUMN: Final = "reward_api.verification_info_column"
+VAL: Final = "actor_rollout_ref.rollout.val_kwargs"
+# Whether `data.train` and `data.held_out` may be lists in this version: of sources, and of named sets with sampling of
+# their own, where 0 is greedy.
+LISTS: Final = "tuple[" in str(DataConfig.model_fields["train"].annotation)
+SEVERAL: Final = "{count} files: one is read here; put their rows into one file"
 
 
-def source(theirs: Theirs, path: str, split_key: str, split: str) -> dict[str, Any]:
+def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
     """Return a section of ours for one of their files: a hub name or a folder has the split that II-VERL names."""
     is_file = path.endswith((".parquet", ".jsonl", ".json"))
-    section = {
+    section: dict[str, Any] = {
         "type": "dataset",
         "path": path,
-        "split": "train" if is_file else theirs.text(split_key) or split,
+        "split": "train" if is_file else theirs.text(f"data.{which}_split") or split,
         "prompt_column": theirs.text("data.prompt_key") or "prompt",
     }
     if theirs.has(COLUMN):
         section["verification_column"] = theirs.text(COLUMN)
+    most = theirs.get(f"data.{which}_max_samples")
+    if most is not None and whole(most) > 0:
+        section["limit"] = whole(most)
     return section
+
+
+def is_greedy(theirs: Theirs) -> bool:
+    """Return whether held-out answers are greedy."""
+    return not theirs.flag(f"{VAL}.do_sample") or not theirs.number(f"{VAL}.temperature")
 
 
 def _train(value: Any, theirs: Theirs) -> Outcome:
     files = texts(value)
     if not files:
         return refused("no file: name one")
-    if len(files) > 1:
+    if len(files) > 1 and not LISTS:
         return refused(SEVERAL.format(count=len(files)))
-    return settings(data__train=source(theirs, files[0], "data.train_split", "train"))
+    sources = [source(theirs, file, "train", "train") for file in files]
+    return settings(data__train=sources if len(files) > 1 else sources[0])
 
 
 def _held_out(value: Any, theirs: Theirs) -> Outcome:
@@ -53,13 +71,28 @@ def _held_out(value: Any, theirs: Theirs) -> Outcome:
     if theirs.whole(EVERY) <= 0:
         return nothing_here(f"{EVERY} is {theirs.whole(EVERY)}: there is no evaluation that would read it")
     files = texts(value)
-    if len(files) > 1:
+    if len(files) > 1 and not LISTS:
         return refused(SEVERAL.format(count=len(files)))
-    return settings(data__held_out=source(theirs, files[0], "data.val_split", "test"))
+    top_p = theirs.get(f"{VAL}.top_p")
+    own: dict[str, Any] = {"temperature": 0} if is_greedy(theirs) else {}
+    if top_p is not None and number(top_p) != 1:
+        own["top_p"] = number(top_p)
+    sources = [source(theirs, file, "val", "test") for file in files]
+    if not LISTS or (len(files) == 1 and not own):
+        return settings(data__held_out=sources[0])
+    names = _names(files)
+    return settings(
+        data__held_out=[{**one, "name": name, **own} for one, name in zip(sources, names, strict=True)]
+    )
 
 
-# The one place to widen once `data.train` and `data.held_out` are lists here.
-SEVERAL: Final = "{count} files: one is read here; put their rows into one file"
+def _names(files: list[str]) -> list[str]:
+    """Return a name for each held-out set: its file's, with a number where two have the same."""
+    names: list[str] = []
+    for file in files:
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(file).stem).strip("-_.")[:50] or "held-out"
+        names.append(name if name not in names else f"{name}-{len(names)}")
+    return names
 
 
 def _filter(value: Any, _theirs: Theirs) -> Outcome:
@@ -88,6 +121,8 @@ RULES: Final[tuple[Rule, ...]] = (
         TRAIN, "data.train", "a file, folder or hub name", _train, default="~/data/rlhf/gsm8k/train.parquet"
     ),
     mapped(HELD_OUT, "data.held_out", "the same, where trainer.test_freq is above 0", _held_out),
+    part_of("data.train_max_samples", TRAIN, "data.train.limit", "below 0: all"),
+    part_of("data.val_max_samples", HELD_OUT, "data.held_out.limit", "below 0: all"),
     part_of("data.train_split", TRAIN, "data.train.split", "II-VERL's; a single file has any name"),
     part_of("data.val_split", HELD_OUT, "data.held_out.split", "II-VERL's; a single file has any name"),
     part_of("data.prompt_key", TRAIN, "data.train.prompt_column", "as it is", default="prompt"),
@@ -135,6 +170,7 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing("data.use_shm", "data are read once, at the start"),
     nothing("data.trust_remote_code", "data come without code"),
     nothing("data._target_", "a class of verl's"),
+    nothing("data.custom_cls.name", "of custom_cls.path"),
     only(
         "data.custom_cls.*",
         "null: no class of one's own",

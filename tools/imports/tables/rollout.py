@@ -15,15 +15,16 @@ from tools.imports.rule import (
     number,
     only,
     part_of,
+    refused,
     settings,
     taken,
     whole,
 )
 from tools.imports.tables.actor import BY_TOKENS, N, _group
+from tools.imports.tables.data import LISTS, VAL, is_greedy
 from tools.imports.theirs import Theirs
 
 ROLLOUT: Final = "actor_rollout_ref.rollout"
-VAL: Final = f"{ROLLOUT}.val_kwargs"
 GREEDY: Final = 0.01  # the temperature of a held-out answer that was greedy
 
 
@@ -73,15 +74,25 @@ def _memory(value: Any, theirs: Theirs) -> Outcome:
             generators__engine__kv_cache_mb=4096,
             generators__engine__gpu_memory_utilization=0.25,
         )
+    if not theirs.has(f"{ROLLOUT}.gpu_memory_utilization"):
+        return nothing_here("the learner has other GPUs: the default here")
     return settings(
         "the learner has other GPUs: 0.9 would do", generators__engine__gpu_memory_utilization=number(value)
     )
 
 
 def _held_out_temperature(value: Any, theirs: Theirs) -> Outcome:
-    if not theirs.flag(f"{VAL}.do_sample") or not number(value):
-        return settings(f"greedy there; {GREEDY} is the nearest here", evaluation__temperature=GREEDY)
-    return settings(evaluation__temperature=number(value))
+    if not is_greedy(theirs):
+        return settings(evaluation__temperature=number(value))
+    if LISTS:
+        return settings("0, greedy, of each held-out set")
+    return settings(f"greedy there; {GREEDY} is the nearest here", evaluation__temperature=GREEDY)
+
+
+def _held_out_top_p(value: Any, _theirs: Theirs) -> Outcome:
+    if value is None or number(value) == 1:
+        return nothing_here("1: the whole distribution")
+    return settings("of each held-out set") if LISTS else refused("here 1 is the only one: set it to 1")
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -206,6 +217,19 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ROLLOUT}.skip_tokenizer_init", "the chat template is applied by the learner"),
     nothing(f"{ROLLOUT}.limit_images", "prompts are text"),
     nothing(f"{ROLLOUT}.micro_batch_size*", "of verl's engine hf"),
+    only(f"{ROLLOUT}.quantization", "null: none", else_="generators load the learner's own weights"),
+    nothing(f"{ROLLOUT}.quantization_config_file", "of quantization"),
+    only(
+        f"{ROLLOUT}.enable_rollout_routing_replay",
+        "off",
+        False,
+        else_="experts are not replayed in the learner",
+    ),
+    nothing(f"{ROLLOUT}.logprobs_mode", "every token carries the sampler's log-probability"),
+    nothing(f"{ROLLOUT}.scheduling_policy", "vLLM decides"),
+    nothing(f"{ROLLOUT}.checkpoint_engine.*", "how verl moves weights: here learner.weights"),
+    nothing(f"{ROLLOUT}.prometheus.*", "`millrace metrics` serves a run's numbers"),
+    nothing(f"{ROLLOUT}.mtp*", "of model.mtp"),
     nothing(f"{ROLLOUT}.trace.*", "`millrace trace` follows a group"),
     nothing(f"{ROLLOUT}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
     nothing(f"{ROLLOUT}._target_", "a class of verl's"),
@@ -216,20 +240,9 @@ RULES: Final[tuple[Rule, ...]] = (
         _held_out_temperature,
         default=0,
     ),
-    part_of(
-        f"{VAL}.do_sample",
-        f"{VAL}.temperature",
-        "evaluation.temperature",
-        f"false: greedy, {GREEDY}",
-        default=False,
-    ),
+    part_of(f"{VAL}.do_sample", f"{VAL}.temperature", "", f"false: greedy, {GREEDY}", default=False),
     taken(f"{VAL}.n", "evaluation.samples", whole, default=1),
-    only(
-        f"{VAL}.top_p",
-        "1: the whole distribution",
-        1,
-        else_="held-out answers are of the whole distribution here: set it to 1",
-    ),
+    mapped(f"{VAL}.top_p", "data.held_out", "of each held-out set, where it is not 1", _held_out_top_p),
     only(
         f"{VAL}.top_k",
         "all: the whole distribution",

@@ -115,7 +115,7 @@ def _project(_value: Any, theirs: Theirs) -> Outcome:
 
 RULES: Final[tuple[Rule, ...]] = (
     mapped(NAME, "name", "other characters become `-`", _name, default="imported"),
-    mapped("trainer.project_name", "learner.loggers.project", "of Weights & Biases and trackio", _project),
+    mapped("trainer.project_name", "learner.loggers", "of Weights & Biases and trackio", _project),
     mapped(
         "trainer.logger",
         "learner.loggers",
@@ -132,7 +132,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _gpus,
         default=8,
     ),
-    part_of("trainer.nnodes", GPUS, "learner.ranks", "more than one: docs/fleet.md", default=1),
+    part_of("trainer.nnodes", GPUS, "", "the ranks of all machines; more than one: docs/fleet.md", default=1),
     mapped(
         "trainer.save_freq", "learner.checkpoint.every", "0 and below: only the last one", _save, default=-1
     ),
@@ -143,12 +143,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     taken("trainer.max_actor_ckpt_to_keep", "learner.checkpoint.keep", whole),
     mapped(RESUME, "learner.resume", "auto as it is; disable: never", _resume),
-    only(
-        "trainer.resume_from_path",
-        "null",
-        False,
-        else_="verl's checkpoints can't be read: export the model, and name its folder as the model's path",
-    ),
+    part_of("trainer.resume_from_path", RESUME, "", "read for resume_mode resume_path, which is refused"),
     taken(
         "trainer.default_local_dir", "runs_dir", about="the run's folder, named like the run, is made in it"
     ),
@@ -158,13 +153,11 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     nothing(
         "trainer.validation_data_dir",
-        "held-out rounds stay in the journal: `millrace journal export --outcome evaluated`",
+        "held-out rounds stay in the journal: `millrace journal export RUN --out FILE --outcome evaluated`",
     ),
-    only(
-        "trainer.default_hdfs_dir",
-        "null",
-        else_="checkpoints are written to runs_dir: a folder that is mounted",
-    ),
+    nothing("trainer.default_hdfs_dir", "checkpoints are written to runs_dir, which may be mounted"),
+    nothing("trainer.controller_nsight_options.*", "`millrace top` and `millrace trace` say where time goes"),
+    nothing("trainer.worker_nsight_options.*", "`millrace top` and `millrace trace` say where time goes"),
     nothing("trainer.critic_warmup", "no objective here has a value model"),
     nothing("trainer.max_critic_ckpt_to_keep", "no objective here has a value model"),
     nothing("trainer.balance_batch", "micro-batches are balanced by tokens over the ranks"),

@@ -1,0 +1,284 @@
+"""`millrace import`: what it writes, what it says, and that it writes nothing where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.pages.pages import lines
+from config.explanations import ConfigError
+from config.loading import load_run
+from tests.support.verbs import call
+from tests.support.verl_files import (
+    GRPO_YAML,
+    GURU_SH,
+    II_VERL_ENV,
+    II_VERL_YAML,
+    MAIN_PPO_SH,
+    RUBRIC_SH,
+    SEEDS,
+    block_with,
+    write,
+)
+from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
+from tools.arguments import UsageError
+from tools.imports.reading import read
+
+MADE = {
+    "config.yaml": II_VERL_YAML,
+    "grpo.yaml": GRPO_YAML,
+    "run_grpo.sh": MAIN_PPO_SH,
+    "run_rubric.sh": RUBRIC_SH,
+    "train.sh": GURU_SH,
+    ".env": II_VERL_ENV,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with all made files, without services in the environment."""
+    for name, text in MADE.items():
+        write(tmp_path, name, text)
+    monkeypatch.chdir(tmp_path)
+    for name in ("FUSION_SANDBOX_URL", "SANDBOX_FUSION_SERVERS", "USE_FORMAT_VERIFIER", "STEM_LLM_JUDGE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def imported(*words: str) -> dict[str, Any]:
+    """Import into run.yaml and return what it says; it is a run."""
+    assert call("import", *words, "-o", "run.yaml", "--force") == 0
+    load_run(["--config", "run.yaml"])
+    found: dict[str, Any] = yaml.safe_load(Path("run.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("line", [one for one in lines() if one.words[:2] == ["millrace", "import"]], ids=str)
+def test_every_command_of_the_page_writes_a_run(line: Any, folder: Path) -> None:
+    write(folder, "my_reward.py", "def compute_score(**_): return 1.0\n")
+    words = line.words[2:]
+    assert call("import", *words) == 0
+    load_run(["--config", words[words.index("-o") + 1]])
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if name != ".env"])
+def test_every_key_has_an_account(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del folder
+    capsys.readouterr()
+    assert call("import", name, "-o", "run.yaml", "--json") == 0
+    keys = json.loads(capsys.readouterr().out)["keys"]
+    assert {one["key"] for one in keys} == set(read([name]).said)
+    assert all(re.fullmatch(rf"{re.escape(name)}:\d+", one["where"]) for one in keys)
+    assert all(one["here"] or one["why"] for one in keys)
+    assert {one["verdict"] for one in keys} == {"taken as", "mapped to", "without meaning here"}
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Return the documents' own configurations and calls, with names that tell what they are."""
+    if not SEEDS.is_dir():
+        return []
+    return [
+        ("000.yaml", block_with("000", "adv_estimator", "data:")),
+        ("001.yaml", block_with("001", "algorithm:", "rollout:")),
+        ("001.sh", block_with("001", "main_ppo")),
+        ("004.sh", block_with("004", "main_ppo")),
+    ]
+
+
+@pytest.mark.skipif(not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout")
+@pytest.mark.parametrize(("name", "text"), blocks(), ids=[name for name, _ in blocks()])
+def test_the_documents_own_are_imported_without_a_hands_touch_and_no_key_is_left(
+    name: str, text: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, name, text)
+    assert call("import", name, "-o", "run.yaml", "--json") == 0
+    keys = {one["key"] for one in json.loads(capsys.readouterr().out)["keys"]}
+    load_run(["--config", "run.yaml"])
+    last_parts = set(re.findall(r"(?:^|[.\s+])([a-z_]+)(?:=|: )", text, re.MULTILINE))
+    told = {key.rpartition(".")[2] for key in keys}
+    assert len(keys) > 20
+    assert told <= last_parts
+
+
+@pytest.mark.skipif(not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout")
+def test_the_documents_variables_are_read(folder: Path) -> None:
+    write(folder, "their.env", block_with("000", "FUSION_SANDBOX_URL="))
+    assert imported("config.yaml", "their.env")["scorers"]["sandbox_urls"] == ["http://localhost:8080"]
+
+
+def test_an_unknown_key_is_named_with_file_and_line_and_nothing_is_written(folder: Path) -> None:
+    broken = GRPO_YAML.replace("total_epochs: 15", "total_epoch: 15")
+    number = broken.splitlines().index("  total_epoch: 15") + 1
+    write(folder, "grpo.yaml", broken)
+    with pytest.raises(
+        ConfigError, match=rf"grpo\.yaml:{number}: unknown key trainer\.total_epoch; did you mean"
+    ):
+        call("import", "grpo.yaml", "-o", "run.yaml")
+    assert sorted(path.name for path in folder.iterdir()) == sorted(MADE)
+    assert call("import", "grpo.yaml", "~trainer.total_epoch", "-o", "run.yaml") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.yaml", "trainer: [1", "not YAML"),
+        ("a.yaml", "- 1\n", "expected keys and values"),
+        ("a.yaml", "trainer:\n  nnodes: 1\n  nnodes: 2\n", r"a\.yaml:3: 'nnodes' is written twice"),
+        ("a.yaml", "defaults: [a]\ntrainer: {nnodes: 1}\n", "lead back"),
+        ("a.sh", "echo hello\n", "no call of verl in it"),
+        ("a.sh", "python -m verl.trainer.main_ppo 'open\n", "never closed"),
+        ("a.sh", "python -m verl.trainer.main_ppo trainer.nnodes\n", "is not there"),
+        ("a.env", "NOT A VARIABLE\n", r"a\.env:1"),
+        (
+            "a.sh",
+            "python -m verl.trainer.main_ppo data.train_files=$(ls x)\n",
+            r"a\.sh:1: data\.train_files: its value is not",
+        ),
+    ],
+)
+def test_what_can_not_be_read_is_named_and_nothing_is_written(
+    folder: Path, name: str, text: str, words: str
+) -> None:
+    write(folder, name, text)
+    with pytest.raises(ConfigError, match=words):
+        call("import", name, "-o", "run.yaml")
+    assert not (folder / "run.yaml").exists()
+
+
+def test_a_file_that_is_there_is_written_over_by_force_alone(folder: Path) -> None:
+    write(folder, "run.yaml", "mine")
+    with pytest.raises(UsageError, match="--force"):
+        call("import", "grpo.yaml", "-o", "run.yaml")
+    assert (folder / "run.yaml").read_text() == "mine"
+    imported("grpo.yaml")
+
+
+def test_overrides_win_over_the_file_and_references_follow_them(folder: Path) -> None:
+    write(
+        folder,
+        "a.yaml",
+        GRPO_YAML.replace(
+            "n_gpus_per_node: 8",
+            "n_gpus_per_node: ${oc.env:NO_SUCH,4}\n  default_local_dir: out/${trainer.experiment_name}",
+        ),
+    )
+    found = imported("a.yaml", "trainer.experiment_name=two", "+data.seed=5", "actor_rollout_ref.rollout.n=2")
+    assert (found["name"], found["runs_dir"], found["seed"]) == ("two", "out/two", 5)
+    assert (found["sampling"]["group_size"], found["learner"]["ranks"]) == (2, 2)
+
+
+def test_what_defaults_names_beside_the_file_is_read_first(folder: Path) -> None:
+    write(folder, "base.yaml", GRPO_YAML)
+    write(folder, "mine.yaml", "defaults: [base, _self_]\ntrainer: {total_epochs: 3}\n")
+    assert imported("mine.yaml")["learner"]["epochs"] == 3
+
+
+def test_a_scripts_own_arguments_follow_it(folder: Path) -> None:
+    del folder
+    found = imported("run_rubric.sh", "us/policy", "3", "hard_tinyv", "False", "us/rubric", "addon", "0.5")
+    assert found["name"] == "policy-hard_tinyv-addon-marked"
+    assert (found["model"]["path"], found["learner"]["epochs"]) == ("us/policy", 3)
+    assert found["learner"]["objective"]["kl"] == {"coef": 0.001, "estimator": "k3", "place": "loss"}
+    assert found["scorers"]["tasks"]["rubric"]["scorer"] == {
+        "type": "rubric",
+        "endpoint": {"urls": ["http://localhost:8000"], "model": "us/rubric"},
+        "mode": "addon",
+        "weight": 0.5,
+    }
+    assert found["learner"]["loggers"][-1] == {"type": "wandb", "project": "rubric", "mode": "offline"}
+
+
+def test_gae_with_a_critic_becomes_grpo_and_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del folder
+    imported("run_rubric.sh")
+    assert "GAE with a critic becomes GRPO" in capsys.readouterr().out
+    assert "GAE with a critic becomes GRPO" in Path("run.yaml").read_text(encoding="utf-8")
+
+
+def test_variables_name_services_and_no_secret_is_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del folder
+    found = imported("grpo.yaml", ".env")
+    assert found["scorers"]["sandbox_urls"] == ["http://localhost:8080"]
+    assert "EMPTY" not in Path("run.yaml").read_text(encoding="utf-8") + capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "tasks"),
+    [
+        (
+            [*verl_rows("openai/gsm8k", count=2), *verl_rows("codecontests", count=2)],
+            "rows.parquet",
+            {"math", "code"},
+        ),
+        ([*verl_rows("searchR1_nq", count=2)], "rows.jsonl", {"search"}),
+        ([{"messages": [], "verification_info": '{"type": "llm_judge"}'}], "rows.parquet", {"judge"}),
+        (None, "codegen__leetcode2k_1.3k.parquet", {"code"}),
+        (None, "anything.parquet", {"math"}),
+    ],
+)
+def test_the_tasks_are_those_of_the_rows(folder: Path, rows: Any, name: str, tasks: set[str]) -> None:
+    if rows is not None:
+        (write_parquet if name.endswith("parquet") else write_jsonl)(folder / name, rows)
+    words = (f"data.train_files={name}", "trainer.test_freq=-1", "~data.val_files")
+    assert set(imported("grpo.yaml", *words)["scorers"]["tasks"]) == tasks
+
+
+def test_a_reward_file_and_a_reward_server_become_the_one_task(folder: Path) -> None:
+    write(folder, "my_reward.py", "def f(**_): return 1.0\n")
+    words = (
+        "custom_reward_function.path=my_reward.py",
+        "custom_reward_function.name=f",
+        "reward_model.reward_manager=batch",
+    )
+    assert imported("grpo.yaml", *words)["scorers"]["tasks"] == {
+        "reward": {
+            "scorer": {
+                "type": "verl_function",
+                "path": str(folder / "my_reward.py"),
+                "function": "f",
+                "takes_lists": True,
+            }
+        }
+    }
+    server = imported("config.yaml")["scorers"]["tasks"]["reward"]["scorer"]
+    assert server == {
+        "type": "reward_api",
+        "urls": ["http://localhost:8000"],
+        "timeout_s": 60.0,
+        "workers": 20,
+    }
+    assert set(imported("config.yaml", "reward_api.enable=false")["scorers"]["tasks"]) == {"math"}
+
+
+def test_the_words_of_a_call_may_stand_as_they_are_typed(folder: Path) -> None:
+    del folder
+    found = imported(
+        "verl", "train-ppo", "--config_path", "grpo.yaml", "--backend", "fsdp", "trainer.total_epochs=2"
+    )
+    assert found["learner"]["epochs"] == 2
+    call_words = (
+        "python3",
+        "-m",
+        "verl.trainer.main_ppo",
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.rollout.n=4",
+    )
+    assert imported(*call_words)["sampling"]["group_size"] == 4
+
+
+def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.iterdir())
+    assert call("import", "grpo.yaml") == 0
+    said = capsys.readouterr()
+    assert yaml.safe_load(said.out)["name"] == "grpo-one"
+    assert "without meaning here (" in said.err
+    assert sorted(folder.iterdir()) == before
