@@ -23,6 +23,7 @@ from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
+from config.other_names import foreign_names
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, found, shipped
 from config.run import Run
@@ -199,7 +200,8 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     try:
         return Run.model_validate(merged, context={"reserved": may_be_reserved})
     except ValidationError as error:
-        raise ConfigError("\n".join(explain(dict(item), merged, origin) for item in error.errors())) from None
+        said = [explain(dict(item), merged, origin) for item in error.errors()]
+        raise ConfigError("\n".join([*said, *foreign_names.whole_file(merged)])) from None
 
 
 def _renamed(leaf: Leaf) -> Leaf:

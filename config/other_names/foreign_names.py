@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+VERLS_SECTION: Final = (
+    "actor_rollout_ref"  # a section that every configuration of verl's has, and no other one
+)
 # Their name -> our key. A name with a dot is looked for before its last part alone.
 OURS: Final[Mapping[str, str]] = {
     # verl
@@ -172,6 +175,13 @@ def answer(path: tuple[str, ...], section: object) -> str:
     if whole := _one(path, path[-1]):
         return whole
     return "".join(_one((*path, *inner), ".".join(inner[-2:])) for inner in _leaves(section))
+
+
+def whole_file(tree: Mapping[str, Any]) -> list[str]:
+    """Say what to do with a whole configuration of another system; [] where it is none."""
+    if VERLS_SECTION not in tree:
+        return []
+    return ["this is a configuration of verl: `millrace import FILE -o run.yaml` writes it as a run here"]
 
 
 def _one(path: tuple[str, ...], name: str) -> str:

@@ -7,6 +7,7 @@ beside the checkout.
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 
 from tests.support.endpoint_server import Call, scripted_endpoint
 from tests.support.old_reward_server import old_reward_server
+from tests.support.paths import ROOT
 from tests.support.verl_files import (
     GRPO_YAML,
     GURU_SH,
@@ -27,6 +29,10 @@ from tests.support.verl_files import (
 )
 from tests.support.verl_runs import millrace, two_steps, verl_rows, write_parquet
 
+GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
+needs_gsm8k = pytest.mark.skipif(
+    not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout"
+)
 needs_seeds = pytest.mark.skipif(
     not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout"
 )
@@ -74,8 +80,8 @@ def graded_rows() -> list[dict[str, Any]]:
 
 
 def graded(call: Call) -> str:
-    """Grade as the self-test wants it: 2 + 2 = 4 is all right, 2 + 2 = 5 is all wrong, and every other answer 7."""
-    points = {"2 + 2 = 4": 10, "2 + 2 = 5": 0}
+    """Grade the self-test's answers, four and five for two and two, as it wants them, and every other one 7."""
+    points = {"the sum is \\boxed{four}": 10, "the sum is \\boxed{five}": 0}
     return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
 
 
@@ -161,6 +167,30 @@ def test_a_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
 @needs_seeds
 def test_the_documents_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
     of_rubric(tmp_path, block_with("004", "main_ppo"))
+
+
+@needs_gsm8k
+def test_a_verl_users_afternoon_from_script_and_parquet_to_two_steps(tmp_path: Path) -> None:
+    """GSM8K itself, in the rows that verl's own script makes of it, where that script puts them."""
+    rows = []
+    for index, line in enumerate(islice(GSM8K.open(encoding="utf-8"), 300)):
+        row = json.loads(line)
+        question = f'{row["question"]} Think step by step, and put the answer behind "####".'
+        found = verl_rows(count=1, question=question, answer=row["answer"])[0]
+        truth = row["answer"].rpartition("#### ")[2].replace(",", "")
+        found |= {
+            "prompt": [{"role": "user", "content": question}],
+            "reward_model": {"style": "rule", "ground_truth": truth},
+        }
+        found["extra_info"] |= {"index": index}
+        rows.append(found)
+    for name in ("train", "test"):
+        write_parquet(tmp_path / f"data/gsm8k/{name}.parquet", rows[:280] if name == "train" else rows[280:])
+    write(tmp_path, "run_grpo.sh", MAIN_PPO_SH)
+    found_run = imported(tmp_path, "run_grpo.sh", "trainer.logger=[console]")
+    assert found_run["data"]["train"]["path"] == str(tmp_path / "data/gsm8k/train.parquet")
+    assert found_run["scorers"]["tasks"].keys() == {"math"}
+    assert len(two_steps(tmp_path / "run.yaml", name="afternoon")) == 2
 
 
 def test_a_slurm_script_of_reasoning360_trains_two_steps(tmp_path: Path) -> None:

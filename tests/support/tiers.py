@@ -146,6 +146,16 @@ PROOFS = {
     "tests/e2e/test_own_reward.py::"
     "test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
+    "tests/e2e/test_import.py::test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server": "prove-suite",
+    "tests/e2e/test_import.py::test_the_documents_configuration_of_ii_verl_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_a_published_script_of_gsm8k_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_the_documents_call_of_main_ppo_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_the_documents_yaml_by_its_command_line_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_a_script_of_the_rubric_model_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_the_documents_script_of_the_rubric_model_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_a_verl_users_afternoon_from_script_and_parquet_to_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_a_slurm_script_of_reasoning360_trains_two_steps": "prove-suite",
+    "tests/e2e/test_import.py::test_a_reward_file_of_ones_own_trains_two_steps": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
     "tests/e2e/test_objectives.py::test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit": "prove-suite",
     "tests/e2e/test_outages.py::"

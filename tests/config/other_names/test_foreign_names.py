@@ -53,7 +53,10 @@ def test_each_of_their_names_gets_its_answer_alone(said: object, theirs: str) ->
 @pytest.mark.parametrize(
     ("word", "answers"),
     [
-        ("actor_rollout_ref.rollout.n=8", ["here rollout.n is sampling.group_size"]),
+        (
+            "actor_rollout_ref.rollout.n=8",
+            ["here rollout.n is sampling.group_size", "`millrace import FILE -o run.yaml`"],
+        ),
         ("algorithm.kl_ctrl.kl_coef=0.001", ["here kl_ctrl.kl_coef is learner.objective.kl.coef"]),
         ("data.train_batch_size=128", ["here that is learner.groups_per_step"]),
         ("learner.kl_coef=0.1", ["here that is learner.objective.kl.coef"]),
