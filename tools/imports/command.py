@@ -93,9 +93,7 @@ def _with_variables(translation: Translation, theirs: Theirs) -> Translation:
     """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
     found = settings_of(variables(theirs), leaves(translation))
     more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]
-    return Translation(
-        settings=(*translation.settings, *more), accounts=translation.accounts, defaults=translation.defaults
-    )
+    return Translation(settings=(*translation.settings, *more), accounts=translation.accounts)
 
 
 def _sources(theirs: Theirs) -> list[str]:

@@ -132,7 +132,9 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
         if file.is_file():
             _read_yaml(file, found, ())
         elif not call.is_verls_own:
-            raise ConfigError(f"{call.where}: the call's configuration {call.config} is not there")
+            raise ConfigError(
+                f"{call.where}: the call's configuration {call.config} is not there, and is none of verl's own"
+            )
     found.layers.append(words_said(call.words, call.places, found.left_out))
 
 

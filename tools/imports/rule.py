@@ -118,12 +118,7 @@ def only(key: str, why: str, *values: Any, else_: str) -> Rule:
     """Find no meaning for some values, and refuse every other one with what to do instead."""
 
     def convert(value: Any, _theirs: Theirs) -> Outcome:
-        same = [
-            one
-            for one in (None, *values)
-            if value == one and isinstance(value, bool) == isinstance(one, bool)
-        ]
-        return nothing_here(why) if same or _is_same(value, values) else refused(else_)
+        return nothing_here(why) if value is None or _is_same(value, values) else refused(else_)
 
     return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
 

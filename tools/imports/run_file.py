@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from config.layers import Leaf, Tree, put
+from config.layers import Leaf, Tree, leaves_of, put
 from config.loading import build_run
 from config.run import Run
 from tools.imports.rule import Outcome, Verdict
@@ -32,6 +32,22 @@ class _Noted:
         self.value, self.why = setting.value, setting.why
 
 
+def flat(translation: Translation) -> list[Setting]:
+    """Return one setting for each value; of a section that was made at once, the first has the reason."""
+    found: list[Setting] = []
+    for setting in sorted(translation.settings, key=_place):
+        for place, leaf in enumerate(leaves_of(setting.why, setting.value, tuple(setting.path.split(".")))):
+            found.append(
+                Setting(path=".".join(leaf.path), value=leaf.value, why="" if place else setting.why)
+            )
+    return found
+
+
+def leaves(translation: Translation) -> list[Leaf]:
+    """Return the translation's settings as leaves of a configuration."""
+    return [Leaf(tuple(one.path.split(".")), one.value, one.why) for one in flat(translation)]
+
+
 def checked(translation: Translation) -> Run:
     """Build the run that the translation describes. Raises ConfigError that names our key and theirs."""
     layers: list[tuple[str, Tree]] = []
@@ -42,15 +58,10 @@ def checked(translation: Translation) -> Run:
     return build_run(layers)
 
 
-def leaves(translation: Translation) -> list[Leaf]:
-    """Return the translation's settings as leaves of a configuration."""
-    return [Leaf(tuple(one.path.split(".")), one.value, one.why) for one in translation.settings]
-
-
 def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
     """Write the run as YAML, and what has no meaning here as comments behind it."""
     tree: Tree = {}
-    for setting in sorted(translation.settings, key=_place):
+    for setting in flat(translation):
         put(tree, tuple(setting.path.split(".")), _Noted(setting))
     lines = [f"# Made by `millrace import` of {', '.join(sources)}. Behind each line: where it comes from."]
     for section in sorted(tree, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)):
@@ -125,21 +136,15 @@ def _place(setting: Setting) -> tuple[str, bool, str]:
 
 
 def _lines(key: str, value: Any, depth: int) -> Iterable[str]:
+    """Yield the lines of a section, or of a value with its reason."""
     indent = "  " * depth
     if isinstance(value, dict):
         yield f"{indent}{key}:"
         for inner, one in value.items():
             yield from _lines(inner, one, depth + 1)
         return
-    noted = value if isinstance(value, _Noted) else None
-    bare = noted.value if noted else value
-    why = f"# {noted.why}" if noted else ""
-    if isinstance(bare, dict):
-        yield f"{indent}{key}:".ljust(WIDTH if why else 0) + why
-        for inner, one in bare.items():
-            yield from _lines(inner, one, depth + 1)
-        return
-    line = f"{indent}{key}: {_short(bare)}"
+    line = f"{indent}{key}: {_short(value.value)}"
+    why = f"# {value.why}" if value.why else ""
     yield f"{line.ljust(WIDTH)}{'  ' if len(line) >= WIDTH else ''}{why}".rstrip()
 
 

@@ -20,6 +20,8 @@ from tools.imports.theirs import Said
 
 _MAIN: Final = re.compile(r"(?:[\w.]+\.)?main_\w+")
 _PORT: Final = 8000  # vLLM's own
+# Configurations that lie in verl's package and its recipes; their values are verl's defaults, or a script sets them.
+VERLS_OWN: Final = re.compile(r"(?:ppo|dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?")
 _CONFIG: Final = re.compile(r"--(?:config[-_]path|config[-_]name|config|cp|cn)(?:=(.*))?", re.DOTALL)
 
 
@@ -106,7 +108,7 @@ def call_of(command: Command, name: str) -> Call | None:
         words=tuple(word for word, _ in kept),
         places=tuple(f"{name}:{line}" for _, line in kept),
         config=file,
-        is_verls_own=name_of_config is not None,
+        is_verls_own=VERLS_OWN.fullmatch(name_of_config or "") is not None,
     )
 
 

@@ -57,9 +57,6 @@ class Translation:
 
     settings: tuple[Setting, ...]
     accounts: tuple[Account, ...]
-    defaults: tuple[
-        str, ...
-    ]  # keys of verl's that nobody wrote, and that mean something else here unless they are set
 
 
 def defaults_of(said: Collection[str], *, uses_kl_loss: bool) -> dict[str, Any]:
@@ -96,7 +93,6 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
                 path: Setting(path=path, value=value, why=said.key)
                 for path, value in outcome.settings.items()
             }
-    used: list[str] = []
     if not problems:
         for key in (key for key in theirs.defaults if key not in theirs.said):
             outcome = _outcome(
@@ -106,7 +102,6 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
                 if path not in ours or ours[path].why.startswith(DEFAULT):
                     words = f": {outcome.words}" if outcome and outcome.words else ""
                     ours[path] = Setting(path=path, value=value, why=f"{DEFAULT}{key}{words}")
-                    used.append(key)
     if not problems:
         try:
             _add_ours(theirs, found_tasks, ours)
@@ -115,9 +110,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     if problems:
         raise ConfigError("\n".join(problems))
     return Translation(
-        settings=tuple(_by_part(one, theirs) for one in ours.values()),
-        accounts=tuple(accounts),
-        defaults=tuple(sorted(set(used))),
+        settings=tuple(_by_part(one, theirs) for one in ours.values()), accounts=tuple(accounts)
     )
 
 

@@ -209,6 +209,28 @@ def test_variables_name_services_and_no_secret_is_written(
     assert "EMPTY" not in Path("run.yaml").read_text(encoding="utf-8") + capsys.readouterr().out
 
 
+def test_variables_set_the_judge_and_the_formats_share_of_the_tasks_that_there_are(folder: Path) -> None:
+    write(folder, ".env", II_VERL_ENV.replace("VERIFIER=false", "VERIFIER=true"))
+    row = {"messages": [], "verification_info": '{"type": "llm_judge"}'}
+    write_parquet(folder / "rows.parquet", [row])
+    words = ("data.train_files=rows.parquet", "trainer.test_freq=-1", "~data.val_files")
+    task = imported("grpo.yaml", ".env", *words)["scorers"]["tasks"]["judge"]
+    assert task["scorer"]["endpoint"] == {
+        "urls": ["http://localhost:8002/v1"],
+        "model": "Qwen/Qwen2.5-32B-Instruct",
+    }
+    assert task["format"] == {"mode": "mix"}
+
+
+def test_a_configuration_that_a_call_names_and_that_is_not_there_is_no_default(folder: Path) -> None:
+    script = "python -m verl.trainer.main_ppo --config-name {} data.train_files=a.parquet model=1\n"
+    write(folder, "a.sh", script.format("mine").replace(" model=1", ""))
+    with pytest.raises(ConfigError, match=r"a\.sh:1: .*mine\.yaml is not there"):
+        call("import", "a.sh", "-o", "run.yaml")
+    write(folder, "mine.yaml", GRPO_YAML)
+    assert imported("a.sh")["data"]["train"]["path"] == "a.parquet"
+
+
 @pytest.mark.parametrize(
     ("rows", "name", "tasks"),
     [
