@@ -274,7 +274,7 @@ def test_a_reward_file_and_a_reward_server_become_the_one_task(folder: Path) -> 
         "type": "reward_api",
         "urls": ["http://localhost:8000"],
         "timeout_s": 60.0,
-        "workers": 20,
+        "workers": 10,
     }
     assert set(imported("config.yaml", "reward_api.enable=false")["scorers"]["tasks"]) == {"math"}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from config.scorer_kinds import VerifierMode
+from config.scorers import ScorersConfig
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -112,11 +113,12 @@ def _function(theirs: Theirs) -> dict[str, Any]:
 
 
 def _server(theirs: Theirs) -> dict[str, Any]:
+    calls = theirs.whole(f"{API}.max_workers") if theirs.has(f"{API}.max_workers") else 10
     return {
         "type": "reward_api",
         "urls": texts(theirs.get(f"{API}.api_url")),
         "timeout_s": theirs.number(f"{API}.timeout") if theirs.has(f"{API}.timeout") else 30.0,
-        "workers": theirs.whole(f"{API}.max_workers") if theirs.has(f"{API}.max_workers") else 10,
+        "workers": max(1, calls // ScorersConfig().workers),
     }
 
 
@@ -208,7 +210,12 @@ RULES: Final[tuple[Rule, ...]] = (
     mapped(f"{API}.enable", "scorers.tasks", "a scorer of type reward_api", _enable),
     mapped(f"{API}.api_url", "scorers.tasks.*.scorer.urls", "one, or a list", _of_api("urls")),
     mapped(f"{API}.timeout", "scorers.tasks.*.scorer.timeout_s", "seconds", _of_api("timeout_s")),
-    mapped(f"{API}.max_workers", "scorers.tasks.*.scorer.workers", "calls at once", _of_api("workers")),
+    mapped(
+        f"{API}.max_workers",
+        "scorers.tasks.*.scorer.workers",
+        "calls at once, shared out among scorers.workers",
+        _of_api("workers"),
+    ),
     part_of(
         f"{API}.verification_info_column", "data.train_files", "data.train.verification_column", "as it is"
     ),
