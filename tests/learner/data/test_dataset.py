@@ -18,10 +18,12 @@ from config.data import DatasetSource
 from config.run import Run
 from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
-from learner.data.dataset import Row, RowError, load_rows
 from learner.data.prompts import open_source
+from learner.data.row import Row
+from learner.data.row_error import RowError
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.ingested import load_rows
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 TASKS = {
@@ -37,6 +39,7 @@ TASKS = {
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
