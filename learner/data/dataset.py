@@ -27,6 +27,8 @@ from tasks.values import as_object, plain
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
 RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
+PROGRAMS = ("code", "code_verifiable")  # types of rows that have tests
+SOLUTIONS = ("reference", "gold_standard_solution", "canonical_solution")  # columns, or keys of extra_info
 FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template
 
 # Columns in which rows of a question and an answer are known to have them.
@@ -123,7 +125,7 @@ def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> s
 
 def _columns(source: DatasetSource, present: Collection[str], travelling: Collection[str]) -> list[str]:
     """Return the names of the columns that are read, whether or not the data has them."""
-    optional = {"data_source", *RAW, *(name.partition(".")[0] for name in travelling)}
+    optional = {"data_source", *RAW, *SOLUTIONS, *(name.partition(".")[0] for name in travelling)}
     columns = optional & set(present)
     columns |= (
         set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
@@ -172,7 +174,17 @@ def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str)
             where = f"{where}, column {column}"
     row = _chat_row(run, turns, given, where=where, data_source=_data_source(record))
     columns = _travelling(run.data.columns, record, where)
-    return replace(row, raw_prompt=raw, columns=columns) if raw or columns else row
+    solution = _solution(record) if row.verification_info.get("type") in PROGRAMS else ""
+    if not (raw or columns or solution):
+        return row
+    return replace(row, raw_prompt=raw, columns=columns, solution=solution)
+
+
+def _solution(record: Mapping[str, Any]) -> str:
+    """Return the program that a row of tests has beside them; "" where it has none."""
+    extra = as_object(record.get("extra_info"))
+    found = (record.get(name) or extra.get(name) for name in SOLUTIONS)
+    return next((text for text in found if isinstance(text, str) and text.strip()), "")
 
 
 def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: str) -> Any:

@@ -25,6 +25,7 @@ from broker.group_ids import ordinal_of
 from broker.messages import Prompt, Split
 from config.data import SourceConfig
 from config.run import Run
+from learner.data.gold import gold_test
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import Share, order_of
@@ -232,7 +233,7 @@ def open_sources(
     first = 0
     for source in sources:
         found = ingest(run, source)
-        kept = within_limit(run, source, found, tokenizer, limit)
+        kept = _without_wrong(run, source, found, within_limit(run, source, found, tokenizer, limit))
         parts.append(
             Part(
                 rows=found.rows,
@@ -242,7 +243,7 @@ def open_sources(
                 epochs=getattr(source, "epochs", None),
             )
         )
-        digests.append(_fingerprint(found, kept, limit))
+        digests.append(_fingerprint(found, kept, limit, by_number=run.data.gold_test))
         first += found.count
     shares = [[part.weight, part.epochs] for part in parts]
     has_shares = any(value is not None for share in shares for value in share)
@@ -284,9 +285,35 @@ def within_limit(
     return kept
 
 
-def _fingerprint(found: Ingested, kept: NDArray[np.int64], limit: int) -> str:
-    """Return the fingerprint of what one source gives; where nothing was refused, by the count of what is kept."""
-    if len(found.rows) == found.count:
+def _without_wrong(
+    run: Run, source: SourceConfig, found: Ingested, kept: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the places of the rows that pass the gold test, where `data.gold_test` asks for one, and say how many do.
+
+    Raises:
+        RowError: no row is left.
+    """
+    if not run.data.gold_test:
+        return kept
+    tested = gold_test(run, found.rows)
+    right = np.setdiff1d(kept, np.fromiter(tested.left_out, dtype=np.int64, count=len(tested.left_out)))
+    log.log(
+        logging.WARNING if tested.left_out else logging.INFO,
+        "gold_test source=%s left_out=%d untested=%d of=%d: `millrace data check` lists them",
+        source_name(source),
+        len(tested.left_out),
+        sum(map(len, tested.untested.values())),
+        len(found.rows),
+    )
+    if not len(right):
+        reason = next(iter(tested.left_out.values()))[1]
+        raise RowError(f"{source_name(source)}: no row passes the gold test; the first: {reason}")
+    return right
+
+
+def _fingerprint(found: Ingested, kept: NDArray[np.int64], limit: int, *, by_number: bool) -> str:
+    """Return the fingerprint of what one source gives; where only length decides, by the count of what is kept."""
+    if len(found.rows) == found.count and not by_number:
         return _digest([found.fingerprint, limit, len(kept)])
     numbers = hashlib.blake2b(found.rows.numbers[kept].tobytes(), digest_size=8).hexdigest()
     return _digest([found.fingerprint, limit, len(kept), numbers])

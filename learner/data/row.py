@@ -16,4 +16,5 @@ class Row:
     verification_info: Mapping[str, Any]
     data_source: str = ""  # the row's own column of that name; "": it has none
     raw_prompt: str = ""  # the prompt's text in place of the chat template's; "": the template makes it
+    solution: str = ""  # a program that the row has beside its tests, for the gold test alone
     columns: Mapping[str, Any] = field(default_factory=dict)  # those of `data.columns` that the row has

@@ -18,7 +18,7 @@ class RowError(Permanent):
         more = len(lines) - SHOWN
         said = [
             *lines[:SHOWN],
-            *([f"and {more} more bad rows: `millrace doctor CONFIG` lists all"] * (more > 0)),
+            *([f"and {more} more bad rows: `millrace data check CONFIG` lists all"] * (more > 0)),
         ]
         super().__init__("\n".join(said))
         self.rows = lines if of_rows else ()

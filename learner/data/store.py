@@ -178,6 +178,7 @@ def _record(row: Row) -> bytes:
             row.data_source,
             row.raw_prompt,
             json.dumps(row.columns) if row.columns else "",
+            row.solution,
         ]
     )
     if len(packed) < _PACKED_FROM_BYTES:
@@ -187,7 +188,7 @@ def _record(row: Row) -> bytes:
 
 def _row(record: bytes) -> Row:
     body = zlib.decompress(record[1:]) if record[:1] == _PACKED else record[1:]
-    turns, task, info, data_source, raw_prompt, columns = msgpack.unpackb(body)
+    turns, task, info, data_source, raw_prompt, columns, solution = msgpack.unpackb(body)
     return Row(
         messages=tuple({"role": role, "content": content} for role, content in turns),
         task=task,
@@ -195,4 +196,5 @@ def _row(record: bytes) -> Row:
         data_source=data_source,
         raw_prompt=raw_prompt,
         columns=json.loads(columns) if columns else {},
+        solution=solution,
     )

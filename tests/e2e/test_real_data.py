@@ -84,9 +84,7 @@ def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Rol
     assert found.dropped_by_reason["zero_variance"] >= 24
 
 
-def test_rows_of_ii_thoughts_shape_in_two_files_train_beside_garbage_in_every_stream(
-    roles: Roles, tmp_path: Path
-) -> None:
+def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: Roles, tmp_path: Path) -> None:
     lines, table = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
     info = [{"type": "math_verifiable", "answer": {"value": str(n)}} for n in range(1, 60)]
     rows = [
