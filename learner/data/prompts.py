@@ -153,6 +153,7 @@ class PromptSource:
             token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
             verification_info=row.verification_info,
             data_source=row.data_source,
+            columns=row.columns,
         )
 
 

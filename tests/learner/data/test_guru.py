@@ -14,13 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from broker.codec import decode_prompt, encode_prompt
 from config.data import DatasetSource
 from config.run import Run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.data.ingest import Ingested, ingest
 from learner.data.lengths import tokenize
+from learner.data.prompts import open_sources
 from learner.data.row_error import RowError
 from tests.support.chain import make_run
+from tests.support.character_tokenizer import OneTokenACharacter
 
 # Data source: the task that scores its rows, a ground truth as published, and keys of extra_info of its own.
 GRID = [[1, 0], [0, 1]]
@@ -213,6 +216,25 @@ def test_a_data_source_that_nobody_knows_is_refused_by_name_unless_the_run_gives
     assert (known.task, known.verification_info["type"]) == ("math", "prime_math")
     with pytest.raises(RowError, match=r"data\.unknown_source=prim_math is no type of rows; did you mean"):
         read(with_data(run, unknown_source="prim_math"), tmp_path / "rows.parquet")
+
+
+def test_columns_of_ones_choice_travel_with_the_prompt_and_over_the_wire(run: Run, tmp_path: Path) -> None:
+    row = guru_row("math__deepscaler_preview", 5)
+    write(tmp_path / "rows/plain.parquet", [row])
+    write(tmp_path / "rows/packed.parquet", [packed(row)])
+    names = ("ability", "qwen3_30b_pass_rate", "extra_info.index", "extra_info.nothing", "nothing.at.all")
+    run = with_data(run, columns=names)
+    tokenizer: Any = OneTokenACharacter()
+    source = DatasetSource(path=str(tmp_path / "rows"))
+    prompts = open_sources(run, [source], tokenizer, shuffle=False)
+    for ordinal in ("0", "1"):
+        prompt = prompts.training_prompt(ordinal, first_row=0)
+        assert prompt.columns == {"ability": "math", "qwen3_30b_pass_rate": 0.9375, "extra_info.index": 5}
+        fields = {
+            name.encode(): value if isinstance(value, bytes) else value.encode()
+            for name, value in encode_prompt(prompt).items()
+        } | {b"floor": b"0"}
+        assert decode_prompt(fields).columns == prompt.columns
 
 
 @pytest.mark.parametrize("text", ["H4sIAAAA", "H4sI no base64 at all", "H4sIAAAAAAAAAw=="])
