@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from config.section import Section
 
@@ -103,13 +103,25 @@ class _HeldOut(Section):
     samples: int | None = Field(None, ge=1)
     """Completions of each."""
     temperature: float | None = Field(None, ge=0)
-    """Softmax temperature; 0: greedy."""
+    """Softmax temperature. 0, which is greedy, is refused until the generators sample so."""
     top_p: float | None = Field(None, gt=0, le=1)
-    """Nucleus to sample from: nothing trains on these."""
+    """Nucleus to sample from. Less than 1 is refused until the generators sample so."""
     max_tokens: int | None = Field(None, ge=1)
     """Tokens that a completion may have."""
     max_prompt_tokens: int | None = Field(None, ge=1)
     """A longer prompt of this set is counted and left out."""
+
+    @field_validator("temperature", "top_p")
+    @classmethod
+    def _can_be_sampled(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """Refuse what no generator does yet: it would be sampled otherwise without a word."""
+        if (info.field_name == "temperature" and value == 0) or (
+            info.field_name == "top_p" and value not in (None, 1)
+        ):
+            raise ValueError(
+                "the generators of this version sample held-out sets from the whole distribution alone"
+            )
+        return value
 
 
 class HeldOutDataset(DatasetSource, _HeldOut):

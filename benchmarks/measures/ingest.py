@@ -80,7 +80,12 @@ def _beside(what: str, unit: str, ours: float, limit: float) -> Comparison:
 
 def _started(folder: Path, rows: Path) -> dict[str, Any]:
     """Return what one start said of itself. Raises CalledProcessError where it failed."""
-    words = [sys.executable, "-m", "benchmarks.rigs.ingested", rows, folder / "model", folder / "cache"]
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.rigs.ingested",
+        *map(str, (rows, folder / "model", folder / "cache")),
+    ]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, timeout=START_S, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -115,7 +115,6 @@ def _open(
         n=(own and own.samples) or evaluation.samples,
         temperature=evaluation.temperature if own is None or own.temperature is None else own.temperature,
         max_tokens=(own and own.max_tokens) or run.sampling.max_tokens,
-        top_p=(own and own.top_p) or 1.0,
     )
     return HeldOutSet(
         name="" if own is None else own.name,

@@ -70,7 +70,6 @@ class Sampling:
     n: int
     temperature: float
     max_tokens: int
-    top_p: float = 1.0
 
 
 class PromptSource:
@@ -200,13 +199,6 @@ def check_reference(run: Run, tokenizer: PreTrainedTokenizerBase) -> None:
             f"{key}: {len(differing)} of its tokens are not the policy's (as {word!r}: {others.get(word)}, and in "
             f"{model.path} {own.get(word)}): the divergence would be between other texts"
         )
-
-
-def open_source(
-    run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase, *, shuffle: bool
-) -> PromptSource:
-    """Read one source, see `open_sources`."""
-    return open_sources(run, (source,), tokenizer, shuffle=shuffle)
 
 
 def open_sources(

@@ -18,7 +18,7 @@ from config.data import DatasetSource
 from config.run import Run
 from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
-from learner.data.prompts import open_source
+from learner.data.prompts import open_sources
 from learner.data.row import Row
 from learner.data.row_error import RowError
 from tests.support.chain import make_run
@@ -112,7 +112,7 @@ def test_a_prompt_says_where_its_row_comes_from_whatever_the_rows_shape(run: Run
     assert ours.task == "math"
     tokenizer: Any = OneTokenACharacter()
     read(run, tmp_path, given | {"data_source": "numina"})
-    source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
+    source = open_sources(run, [DatasetSource(path=str(tmp_path / "rows.parquet"))], tokenizer, shuffle=False)
     assert encode_prompt(source.training_prompt("0", first_row=0))["source"] == "numina"
 
 
@@ -125,7 +125,7 @@ def test_nested_columns_reach_the_wire_and_come_back(run: Run, tmp_path: Path) -
     }
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "rows.parquet")
     tokenizer: Any = OneTokenACharacter()
-    source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
+    source = open_sources(run, [DatasetSource(path=str(tmp_path / "rows.parquet"))], tokenizer, shuffle=False)
     fields = encode_prompt(source.training_prompt("0", first_row=0)) | {"floor": "0"}
     sent = decode_prompt(
         {

@@ -32,14 +32,14 @@ def run(tmp_path: Path) -> Run:
             for number in range(count)
         ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    greedy = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0, "top_p": 0.7, "max_tokens": 33}
+    own = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0.5, "top_p": 1, "max_tokens": 33}
     run = make_run(tmp_path)
     data = DataConfig.model_validate(
         {
             "train": {"type": "procedural"},
             "held_out": [
                 {"type": "dataset", "path": str(tmp_path / "a.jsonl"), "name": "first"},
-                {"type": "dataset", "path": str(tmp_path / "b.jsonl"), "name": "second"} | greedy,
+                {"type": "dataset", "path": str(tmp_path / "b.jsonl"), "name": "second"} | own,
             ],
             "cache_dir": str(tmp_path / "cache"),
         }
@@ -74,7 +74,7 @@ def test_each_set_is_sampled_in_its_own_way(run: Run) -> None:
         run.evaluation.temperature,
         run.sampling.max_tokens,
     )
-    assert (theirs.n, theirs.temperature, theirs.max_tokens) == (1, 0.0, 33)
+    assert (theirs.n, theirs.temperature, theirs.max_tokens) == (1, 0.5, 33)
 
 
 def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:
@@ -97,5 +97,5 @@ def test_the_rounds_of_every_sets_period_were_asked_for(run: Run) -> None:
     ledger.steps.extend({"step": step, "fence": 1} for step in range(6))
     assert asked_for(ledger, run) == {0, 2, 4}
     rarely = run.model_copy(update={"evaluation": run.evaluation.model_copy(update={"every": 0})})
-    ledger.incarnations[0]["config"] = to_yaml(rarely)
+    ledger.incarnations[0] = {"fence": 1, "config": to_yaml(rarely)}
     assert asked_for(ledger, rarely) == {0, 4}, "only the second set has a period of its own"

@@ -20,7 +20,7 @@ from broker.messages import Split
 from config.data import SourceConfig
 from config.learner import LearnerConfig
 from config.run import Run
-from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_source
+from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_sources
 from learner.data.row import Row
 from learner.data.row_error import RowError
 from tests.conftest import ROOT, SHARED
@@ -62,7 +62,7 @@ def open_rows(
     run: Run, rows: Sequence[Mapping[str, Any]], folder: Path, *, shuffle: bool = True
 ) -> PromptSource:
     tokenizer: Any = OneTokenACharacter()
-    return open_source(run, source(jsonl(folder, *rows)), tokenizer, shuffle=shuffle)
+    return open_sources(run, [source(jsonl(folder, *rows))], tokenizer, shuffle=shuffle)
 
 
 def numbered(count: int) -> list[dict[str, Any]]:
@@ -391,7 +391,7 @@ def test_an_evaluation_prompt_is_sampled_as_its_set_says(run: Run, tmp_path: Pat
 def test_a_real_tokenizer_ends_where_the_models_turn_begins(run: Run, tmp_path: Path) -> None:
     model = run.model.model_copy(update={"path": str(ROOT / "config/recipes/demo_model")})
     tokenizer = load_tokenizer(run.model_copy(update={"model": model}))
-    prompts = open_source(run, source(jsonl(tmp_path, GOOD)), tokenizer, shuffle=False)
+    prompts = open_sources(run, [source(jsonl(tmp_path, GOOD))], tokenizer, shuffle=False)
     text = tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids)
     assert "2 + 3?" in str(text).replace("<unk>", "")
     assert str(text).rstrip().endswith("assistant")
