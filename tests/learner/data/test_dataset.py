@@ -322,4 +322,4 @@ def test_every_bad_row_is_listed_and_the_reason_names_the_first_few(run: Run, tm
     said = str(refused.value)
     assert said.startswith(lines[0])
     assert (lines[2] in said, lines[3] in said) == (True, False)
-    assert said.endswith("and 3 more bad rows: `millrace doctor CONFIG` lists all")
+    assert said.endswith("and 3 more bad rows: `millrace data check CONFIG` lists all")

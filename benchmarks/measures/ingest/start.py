@@ -1,4 +1,4 @@
-"""`python -m benchmarks.rigs.ingested ROWS MODEL CACHE`: one start of a learner's data, with its time and its memory.
+"""`python -m benchmarks.measures.ingest.start ROWS MODEL CACHE`: one start on data, with its time and its memory.
 
 In: a parquet file of rows, a folder with a tokenizer, a folder for what is kept. Out: one JSON object on standard
 output: seconds, rows, mean tokens, and MiB of PSS after the imports, with the tokenizer loaded, and at the peak. A

@@ -3,7 +3,7 @@
 In: rows of about 200 tokens in a parquet file, and a byte-level BPE tokenizer of 150,000 tokens, both made here. Out:
 seconds of a first start, memory above the process's imports, what ten times the rows add to the memory, and seconds of
 a second start, which finds rows and lengths on the disk. The limits are the project's own. Each start is a process
-(`benchmarks.rigs.ingested`), and its file was written before, so that it is in the system's cache.
+(`benchmarks.measures.ingest.start`), and its file was written before, so that it is in the system's cache.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _started(folder: Path, rows: Path) -> dict[str, Any]:
     words = [
         sys.executable,
         "-m",
-        "benchmarks.rigs.ingested",
+        "benchmarks.measures.ingest.start",
         *map(str, (rows, folder / "model", folder / "cache")),
     ]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, timeout=START_S, check=True)
