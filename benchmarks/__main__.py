@@ -29,6 +29,7 @@ TITLES = {
     "sandbox": "A Python program in the sandbox",
     "hanging": "The price of an answer that hangs",
     "beside_hanging": "Honest programs beside hanging ones",
+    "ingest": "Rows read and tokenized, and read again",
     "weight_delta": "Deltas of weights, and their way to a generator",
     "hf_engine": "The demo's engine",
     "logprob_memory": "The memory of a large vocabulary",
@@ -41,6 +42,7 @@ TITLES = {
     "vllm_head": "The type of the head: vLLM beside the learner",
 }
 LONG = {
+    "ingest",
     "weight_delta",
     "hanging",
     "beside_hanging",

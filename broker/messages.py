@@ -77,6 +77,7 @@ class Prompt:
     token_ids: NDArray[np.int32]  # [P], chat template applied; nobody tokenizes it again
     verification_info: Mapping[str, Any]  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
     data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
+    columns: Mapping[str, Any] = field(default_factory=dict)  # those of `data.columns` that the row has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -55,7 +55,7 @@ def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
         "messages": [dict(turn) for turn in prompt.messages],
         "token_ids": put(prompt.token_ids, IDS),
         "verification_info": json.dumps(prompt.verification_info),
-        **_said(data_source=prompt.data_source),
+        **_said(data_source=prompt.data_source, columns=json.dumps(prompt.columns) if prompt.columns else ""),
     }
 
 
@@ -78,6 +78,7 @@ def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
         token_ids=_token_ids(tree["token_ids"], at_least=1),
         verification_info=_is(json.loads(tree["verification_info"]), dict),
         data_source=_is(tree.get("data_source", ""), str),
+        columns=_is(json.loads(tree.get("columns", "{}")), dict),
     )
 
 

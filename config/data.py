@@ -1,20 +1,32 @@
-"""These sections say where prompts come from: datasets by name or file, or problems made on the spot."""
+"""These sections say where prompts come from: datasets by name or file, or problems made on the spot.
+
+`data.train` and `data.held_out` are one source, or a list of them. In a list, a source to train on may say its share
+of the prompts, and a held-out set has a name and may say how it is sampled.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from config.section import Section
 
+# Tags of one source and of a list: parts of an error's place that no key has, see `config.explanations`.
+ONE: Final = "(one source)"
+SEVERAL: Final = "(a list of sources)"
+
 
 class DatasetSource(Section):
-    """A `datasets` name, a JSONL or parquet file, or a saved folder."""
+    """A `datasets` name, a saved folder, or JSONL and parquet: a file, a folder of them, or a pattern."""
 
     type: Literal["dataset"] = "dataset"
     path: str
-    """Hub name, file or folder."""
+    """Hub name, file, folder, or a pattern such as `data/*.parquet` (`**` stands for any folders). The files of a
+    folder or a pattern may have unlike columns; they are read in the order of their names."""
     split: str = "train"
     """Split of it; that of a single file may have any name."""
     config_name: str | None = None
@@ -58,17 +70,149 @@ class ProceduralSource(Section):
 SourceConfig = Annotated[DatasetSource | ProceduralSource, Field(discriminator="type")]
 
 
+class _Share(Section):
+    """What a source of `data.train` says of its place among the others."""
+
+    weight: float | None = Field(None, gt=0)
+    """Its share of the prompts, in proportion to the other sources' weights. Unset: its rows, times its `epochs`."""
+    epochs: int | None = Field(None, ge=1)
+    """Passes over it, after which the others go on without it; unset: it lasts as long as the run. Where every source
+    has some, the run's prompts end with the last of them."""
+
+
+class TrainDataset(DatasetSource, _Share):
+    """A dataset among several."""
+
+
+class TrainProcedural(ProceduralSource, _Share):
+    """The demo's problems among other sources."""
+
+
+TrainSource = Annotated[TrainDataset | TrainProcedural, Field(discriminator="type")]
+
+
+class _HeldOut(Section):
+    """What a held-out set says of its rounds; what it leaves unset, `evaluation` and `sampling` say for all sets."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
+    """Name of the set in metrics and reports."""
+    every: int | None = Field(None, ge=0)
+    """Optimizer steps between two rounds of this set; 0: none."""
+    prompts: int | None = Field(None, ge=1)
+    """Prompts a round."""
+    samples: int | None = Field(None, ge=1)
+    """Completions of each."""
+    temperature: float | None = Field(None, ge=0)
+    """Softmax temperature. 0, which is greedy, is refused until the generators sample so."""
+    top_p: float | None = Field(None, gt=0, le=1)
+    """Nucleus to sample from. Less than 1 is refused until the generators sample so."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Tokens that a completion may have."""
+    max_prompt_tokens: int | None = Field(None, ge=1)
+    """A longer prompt of this set is counted and left out."""
+
+    @field_validator("temperature", "top_p")
+    @classmethod
+    def _can_be_sampled(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """Refuse what no generator does yet: it would be sampled otherwise without a word."""
+        if (info.field_name == "temperature" and value == 0) or (
+            info.field_name == "top_p" and value not in (None, 1)
+        ):
+            raise ValueError(
+                "the generators of this version sample held-out sets from the whole distribution alone"
+            )
+        return value
+
+
+class HeldOutDataset(DatasetSource, _HeldOut):
+    """A held-out dataset with a name."""
+
+
+class HeldOutProcedural(ProceduralSource, _HeldOut):
+    """The demo's problems as a held-out set with a name."""
+
+
+HeldOutSet = Annotated[HeldOutDataset | HeldOutProcedural, Field(discriminator="type")]
+
+
+def _one_or_several(value: Any) -> str:
+    return SEVERAL if isinstance(value, list | tuple) else ONE
+
+
 class DataConfig(Section):
     """Training and held-out prompts."""
 
-    train: SourceConfig
-    """What the learner trains on, shuffled by the run's seed, epoch after epoch."""
-    held_out: SourceConfig | None = None
-    """What `evaluation` samples; unset: no evaluation."""
+    train: Annotated[
+        Annotated[SourceConfig, Tag(ONE)] | Annotated[tuple[TrainSource, ...], Tag(SEVERAL)],
+        Discriminator(_one_or_several),
+    ]
+    """What the learner trains on, shuffled by the run's seed, epoch after epoch: a source, or a list of sources.
+    Without `weight` and `epochs`, the rows of a list are one pool."""
+    held_out: (
+        Annotated[
+            Annotated[SourceConfig, Tag(ONE)] | Annotated[tuple[HeldOutSet, ...], Tag(SEVERAL)],
+            Discriminator(_one_or_several),
+        ]
+        | None
+    ) = None
+    """What `evaluation` samples: a source, or a list of named sets; unset: no evaluation."""
     max_prompt_tokens: int = Field(1024, ge=1)
     """A longer prompt is counted and left out, never cut."""
     shuffle: bool = True
     """A new order each epoch, from the run's seed."""
+    unknown_source: str | None = None
+    """Type of the rows of verl whose `data_source` nobody knows, such as `prime_math`, which verl takes for all of
+    them. Unset: such a row is refused by name."""
+    columns: tuple[str, ...] = ()
+    """Columns that travel with a row's group into samples, journal, report and trace, such as `ability` or
+    `extra_info.difficulty`. A row without one goes without it."""
+    bad_rows: Literal["refuse", "quarantine"] = "refuse"
+    """What a row that can't be used does: end the start, naming it, or lie in a file of quarantined rows."""
+    gold_test: bool = False
+    """Score each row's own reference when the data are read, and quarantine a row whose reference does not score 1."""
+    cache_dir: Path | None = None
+    """Folder in which read rows and their lengths are kept; unset: `$XDG_CACHE_HOME/millrace/data`."""
+
+    @field_validator("train", "held_out")
+    @classmethod
+    def _not_empty(cls, sources: Any) -> Any:
+        """Refuse a list without a source."""
+        if isinstance(sources, Sequence) and not sources:
+            raise ValueError("a list of sources needs one")
+        return sources
+
+    @field_validator("held_out")
+    @classmethod
+    def _names_differ(cls, held_out: Any) -> Any:
+        """Refuse two sets of one name."""
+        if isinstance(held_out, Sequence):
+            twice = [name for name, count in Counter(each.name for each in held_out).items() if count > 1]
+            if twice:
+                raise ValueError(f"two sets are named {twice[0]!r}")
+        return held_out
+
+    @property
+    def train_sources(self) -> tuple[DatasetSource | ProceduralSource, ...]:
+        """The sources to train on, whether there is one or a list."""
+        return tuple(self.train) if isinstance(self.train, Sequence) else (self.train,)
+
+    @property
+    def held_out_sources(self) -> tuple[DatasetSource | ProceduralSource, ...]:
+        """The held-out sets, whether there is none, one or a list."""
+        if self.held_out is None:
+            return ()
+        return tuple(self.held_out) if isinstance(self.held_out, Sequence) else (self.held_out,)
+
+    def keyed_sources(self) -> dict[str, DatasetSource | ProceduralSource]:
+        """Return every source by its key below `data`: `train`, or `train.0` in a list."""
+        found: dict[str, DatasetSource | ProceduralSource] = {}
+        for name, one, several in (
+            ("train", self.train, self.train_sources),
+            ("held_out", self.held_out, self.held_out_sources),
+        ):
+            is_list = isinstance(one, Sequence)
+            found |= {f"{name}.{i}" if is_list else name: source for i, source in enumerate(several)}
+        return found
 
 
 class EvaluationConfig(Section):

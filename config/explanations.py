@@ -13,6 +13,7 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
+from config.data import ONE, SEVERAL
 from config.logs import MASK
 from config.other_names import foreign_names
 from config.run import Run
@@ -102,22 +103,33 @@ def _real_path(loc: Sequence[Any], merged: Any) -> Path:
     tree = merged
     for index, part in enumerate(loc):
         is_last = index == len(loc) - 1
-        if isinstance(tree, dict) and not is_last and tree.get("type") == part:
+        if part in (ONE, SEVERAL) or (isinstance(tree, dict) and not is_last and tree.get("type") == part):
             continue
         path.append(str(part))
-        tree = tree.get(part) if isinstance(tree, dict) else None
+        tree = _below(tree, str(part))
     return tuple(path)
 
 
 def _at(tree: Any, path: Path) -> Any:
     for key in path:
-        tree = tree.get(key) if isinstance(tree, dict) else None
+        tree = _below(tree, key)
     return tree
 
 
+def _below(tree: Any, key: str) -> Any:
+    """Return what is under a key of a section, or under a number of a list; None where nothing is."""
+    if isinstance(tree, list) and key.isdecimal() and int(key) < len(tree):
+        return tree[int(key)]
+    return tree.get(key) if isinstance(tree, dict) else None
+
+
 def _types(path: Path) -> str:
-    sections = [section for key, section in _all_keys(Run, path) if key == (*path, "type")]
-    return ", ".join(str(section.model_fields["type"].default) for section in sections)
+    wanted = (
+        *(key for key in path if not key.isdecimal()),
+        "type",
+    )  # an element of a list has its list's keys
+    sections = [section for key, section in _all_keys(Run, path) if key == wanted]
+    return ", ".join(dict.fromkeys(str(section.model_fields["type"].default) for section in sections))
 
 
 def _all_keys(

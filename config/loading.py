@@ -25,7 +25,7 @@ from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
 from config.other_names import foreign_names
 from config.other_names.renamed_keys import current_path
-from config.places import KEYS, found, shipped
+from config.places import KEYS, LISTS, found, shipped
 from config.run import Run
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,14 @@ REWARD_VARIABLE = "MILLRACE_REWARD_TOKEN"  # what clients of the reward server s
 
 
 class Environment(BaseSettings):
-    """These variables belong to this process and to no file: its secrets, and its user's folder for state."""
+    """These variables belong to this process and to no file: its secrets, and its user's folders."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, case_sensitive=True)
 
     redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
     hf_token: SecretStr | None = Field(None, validation_alias="HF_TOKEN")
     state_home: Path | None = Field(None, validation_alias="XDG_STATE_HOME")
+    cache_home: Path | None = Field(None, validation_alias="XDG_CACHE_HOME")
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -108,9 +109,18 @@ def file_of(name: str) -> Path:
 
 def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
     """Return the leaf with the place that it names, so that it holds from any folder of the start."""
+    if leaf.path in LISTS and isinstance(leaf.value, list):
+        return leaf._replace(value=[_placed_source(source, beside) for source in leaf.value])
     if leaf.path not in KEYS or not isinstance(leaf.value, str):
         return leaf
     return leaf._replace(value=found(leaf.value, beside))
+
+
+def _placed_source(source: Any, beside: Path | None) -> Any:
+    """Return a source of a list with the place that its path names."""
+    if not isinstance(source, dict) or not isinstance(source.get("path"), str):
+        return source
+    return {**source, "path": found(source["path"], beside)}
 
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
@@ -167,6 +177,11 @@ def judge_endpoint(variant: str = "default", url: str | None = None) -> Endpoint
 def state_folder() -> Path:
     """Return the folder in which this user's programs keep state: `$XDG_STATE_HOME/millrace`."""
     return (Environment().state_home or Path.home() / ".local" / "state") / "millrace"
+
+
+def cache_folder() -> Path:
+    """Return the folder in which this user's programs keep what they can make again: `$XDG_CACHE_HOME/millrace`."""
+    return (Environment().cache_home or Path.home() / ".cache") / "millrace"
 
 
 def _mapping(text: str | bytes, where: str) -> Tree:

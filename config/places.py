@@ -7,6 +7,7 @@ A name on the hub is OWNER/NAME, or NAME. It only looks at the disk; called by `
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,9 @@ KEYS: Final = frozenset(
         ("learner", "lora", "adapter"),
     }
 )
+# Keys that may hold a list of sources, each with a path.
+LISTS: Final = frozenset({("data", "train"), ("data", "held_out")})
+_PATTERN: Final = re.compile(r"[*?\[]")  # what makes a path a pattern
 
 
 def is_path(text: str) -> bool:
@@ -48,9 +52,23 @@ def found(text: str, beside: Path | None = None) -> str:
     place = Path(text)
     if not text or place.is_absolute() or place.exists():
         return text
+    if is_pattern(text):
+        return _found_pattern(text, beside)
     if beside is not None and (beside / place).exists():
         return os.path.relpath(beside / place) if _is_below(beside) else str((beside / place).resolve())
     return str(shipped(place) or text)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether `text` is a pattern of files, such as `data/*.parquet`."""
+    return _PATTERN.search(text) is not None
+
+
+def _found_pattern(text: str, beside: Path | None) -> str:
+    """Return the pattern from the folder of the start; beside the file where only the file's folder has such files."""
+    if beside is None or any(Path().glob(text)) or not any(beside.glob(text)):
+        return text
+    return os.path.relpath(beside / text) if _is_below(beside) else str(beside.resolve() / text)
 
 
 def shipped(place: Path) -> Path | None:

@@ -84,7 +84,7 @@ class Run(Section):
 
     @model_validator(mode="after")
     def _sections_fit(self) -> Run:
-        if self.evaluation.every and self.data.held_out is None:
+        if self.evaluation.every and not self.data.held_out_sources:
             raise ValueError("evaluation.every is set, but data.held_out names no prompts")
         objective = self.learner.objective
         if objective.aggregate == "constant" and objective.constant_length is None:

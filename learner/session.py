@@ -26,7 +26,8 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import GO_ON, PAUSE, ask_unless_asked
 from config.loading import to_yaml
 from config.run import Run
-from learner.data.prompts import PromptSource, open_source
+from learner.data.held_out import HeldOut, open_held_out
+from learner.data.prompts import PromptSource, open_sources
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
 from learner.groups.feeder import Feeder
@@ -236,26 +237,24 @@ class Session:
         )
         log.info("run=%s ended status=%s version=%d", self.run.name, how, trainer.version)
 
-    def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, PromptSource | None]:
+    def _sources(self, tokenizer: PreTrainedTokenizerBase) -> tuple[PromptSource, HeldOut | None]:
         data = self.run.data
-        train = open_source(self.run, data.train, tokenizer, shuffle=data.shuffle)
-        held_out = None
-        if data.held_out is not None and self.run.evaluation.every:
-            held_out = open_source(self.run, data.held_out, tokenizer, shuffle=False)
+        train = open_sources(self.run, data.train_sources, tokenizer, shuffle=data.shuffle)
+        held_out = open_held_out(self.run, tokenizer)
         log.info(
             "data train=%d held_out=%d fingerprint=%s", len(train), len(held_out or ()), train.fingerprint
         )
-        self._count_steps(len(train))
+        self._count_steps(train)
         log.info("lag %s", lag_outlook(self.run))
         return train, held_out
 
-    def _count_steps(self, num_rows: int) -> None:
+    def _count_steps(self, train: PromptSource) -> None:
         """Set the steps of a run that is to last a number of epochs: so many as they make where nothing is dropped."""
         learner = self.run.learner
         if learner.epochs is None or not learner.steps_follow_epochs:
             return
-        steps = self._begins_at() + math.ceil(learner.epochs * num_rows / learner.groups_per_step)
-        log.info("epochs=%d rows=%d steps=%d", learner.epochs, num_rows, steps)
+        steps = self._begins_at() + math.ceil(train.draws(learner.epochs) / learner.groups_per_step)
+        log.info("epochs=%d rows=%d steps=%d", learner.epochs, len(train), steps)
         self.run = self.run.model_copy(update={"learner": learner.model_copy(update={"steps": steps})})
         self.status.run = self.run
 
@@ -362,7 +361,7 @@ class Session:
         self,
         policy: TrainingBackend,
         journal: Journal,
-        sources: tuple[PromptSource, PromptSource | None],
+        sources: tuple[PromptSource, HeldOut | None],
         start: Progress,
         *,
         metrics: Metrics,

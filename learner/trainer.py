@@ -292,7 +292,7 @@ class TrainingLoop:
 
     def _evaluate(self, *, wait: bool) -> None:
         """Ask for a round of the current version, unless the ledger has it."""
-        if not self.run.evaluation.every or self.evaluation.is_recorded(self.version):
+        if not self.evaluation.has_rounds or self.evaluation.is_recorded(self.version):
             return
         if self.version not in self.evaluation.rounds.open:
             self.evaluation.request(self.version)

@@ -31,7 +31,10 @@ _BY_PATH: Final = ("code_context", "oracle_new_content", "oracle_patches", "file
 
 
 def route(
-    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig] | None = None
+    record: Mapping[str, Any],
+    tasks: Mapping[str, TaskConfig] | None = None,
+    *,
+    unknown_source: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the task that scores `record`, and its canonical verification_info.
 
@@ -41,10 +44,11 @@ def route(
         tasks: the run's `scorers.tasks`. A type or a data source that is the name of a task belongs to that task, and
             one that a custom scorer judges keeps its answer as it is. Where one of them is a `verl_function` or a
             `reward_api`, rows that name no other task are its. None: the types of this version alone.
+        unknown_source: type of the rows whose data source nobody knows; None: they are refused.
     Raises:
         BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
     """
-    info = _info(record, tasks or {})
+    info = _info(record, tasks or {}, unknown_source)
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(
@@ -75,12 +79,14 @@ def _judges(task: TaskConfig) -> list[str | None]:
     return [task.scorer.type, *(part.scorer.type for part in task.extra_scorers.values())]
 
 
-def _info(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
+def _info(
+    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig], unknown_source: str | None
+) -> dict[str, Any]:
     """Return the row's verification_info, of JSON's types, whatever its shape."""
     if record.get("verification_info") is not None:
         return to_object(record["verification_info"], "verification_info")
     if record.get("data_source") is not None or record.get("reward_model") is not None:
-        return of_verl(record, tasks)
+        return of_verl(record, tasks, unknown_source=unknown_source)
     if "verification_info" in record:
         raise BadMessage(
             "verification_info is missing or null; it is an object with the row's type and answer"

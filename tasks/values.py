@@ -6,10 +6,14 @@ In: what a file, a column of parquet or a caller holds. Out: the same as objects
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import difflib
+import gzip
+import io
 import json
 import math
+import zlib
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -17,6 +21,8 @@ import numpy as np
 
 from broker.errors import BadMessage
 
+_PACKED: Final = "H4sI"  # the first bytes of gzip, in base64
+_UNPACKED_BYTES: Final = 1 << 30
 _MAX_DEPTH: Final = 100  # of lists and objects in one another: what travels has to be unpacked
 _MAX_BITS: Final = 14_284  # of an integer: Python writes 4,300 digits, and no more
 _SHOWN_CHARS: Final = 120  # of a value in a message
@@ -29,27 +35,59 @@ class UnknownType(BadMessage):
 
 
 def to_object(value: Any, name: str) -> dict[str, Any]:
-    """Return a mapping, or the JSON text of one, as a dict of JSON's types."""
+    """Return a mapping, or the JSON text of one, as a dict of JSON's types; the text may be packed, see `unpacked`."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json.loads(unpacked(value, name))
         except (ValueError, RecursionError) as error:
             raise BadMessage(f"{name} is not JSON: {error}: {shown(value)}") from None
     if not isinstance(value, Mapping):
         raise BadMessage(f"{name} must be an object, got {type(value).__name__}")
-    return {_text(key, name): _plain(item, name) for key, item in value.items()}
+    return {_text(key, name): plain(item, name) for key, item in value.items()}
 
 
-def _plain(value: Any, name: str, depth: int = 1) -> Any:
-    """Return `value` in JSON's types: what parquet gives as arrays and tuples become lists."""
+def unpacked(text: str, name: str) -> str:
+    """Return a text that was compressed with gzip and written in base64; any other text as it is.
+
+    Raises:
+        BadMessage: the text begins as a packed one and is none, or has more than 1 GiB.
+    """
+    if not text.startswith(_PACKED):
+        return text
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(text, validate=True))) as packed:
+            found = packed.read(_UNPACKED_BYTES + 1)
+        if len(found) > _UNPACKED_BYTES:
+            raise BadMessage(f"{name} is a packed text of more than {_UNPACKED_BYTES >> 30} GiB")
+        return found.decode()
+    except (ValueError, EOFError, OSError, zlib.error) as error:
+        raise BadMessage(f"{name} begins as text packed with gzip and base64, and is none: {error}") from None
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, or what the JSON text of one says, packed or not; {} for any other value."""
+    if isinstance(value, Mapping):
+        return value
+    try:
+        return to_object(value, "")
+    except BadMessage:
+        return {}
+
+
+def plain(value: Any, name: str, depth: int = 1) -> Any:
+    """Return `value` in JSON's types: what parquet gives as arrays and tuples become lists.
+
+    Raises:
+        BadMessage: naming what can't be written.
+    """
     if depth > _MAX_DEPTH:
         raise BadMessage(f"{name} is nested more than {_MAX_DEPTH} deep")
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {_text(key, name): _plain(item, name, depth + 1) for key, item in value.items()}
+        return {_text(key, name): plain(item, name, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, name, depth + 1) for item in value]
+        return [plain(item, name, depth + 1) for item in value]
     if isinstance(value, str):
         return _text(value, name)
     if isinstance(value, dt.date):  # parquet's; Reasoning360 has the date of a question

@@ -29,12 +29,15 @@ _GRADED, _VERIFIED = "rubric", "tinyv"
 _SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their settings, as a scorer's here
 
 
-def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[str, Any]:
+def of_verl(
+    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig], *, unknown_source: str | None = None
+) -> dict[str, Any]:
     """Return the verification_info of a row of verl.
 
     Args:
         record: the row.
         tasks: the run's; a data source that is the name of a custom scorer's task keeps its ground truth as it is.
+        unknown_source: type of the rows whose data source nobody knows; None: they are refused.
     Raises:
         BadMessage: naming what the row lacks, or the data source that has no scorer.
     """
@@ -51,7 +54,7 @@ def of_verl(record: Mapping[str, Any], tasks: Mapping[str, TaskConfig]) -> dict[
     if source in tasks and tasks[source].scorer.takes_rows_as_they_are:
         return {"type": source, "answer": {"value": truth}, "extra_info": extra}
     extra = {"prompt": _prompt(record), **extra, "criteria": extra.get("criteria") or record.get("criteria")}
-    row_type = _type_of_source(source, extra)
+    row_type = _type_of_source(source, extra, unknown_source)
     if row_type == _GRADED:
         row_type = _verifier(source, extra, tasks)
         _check_setup(model, row_type, tasks)
@@ -91,15 +94,23 @@ def _prompt(record: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _type_of_source(source: str, extra: Mapping[str, Any]) -> str:
+def _type_of_source(source: str, extra: Mapping[str, Any], unknown_source: str | None) -> str:
     row_type = next((row_type for pattern, row_type in DATA_SOURCES if fnmatchcase(source, pattern)), "")
     if row_type is None:
         raise BadMessage(f"rows of data_source {source!r} are not scored by this version")
+    if not row_type and unknown_source is not None:
+        if unknown_source not in ROW_TYPES:
+            raise UnknownType(
+                f"data.unknown_source={unknown_source} is no type of rows{hint(unknown_source, ROW_TYPES)}; known are "
+                f"{listed(ROW_TYPES)}"
+            )
+        return unknown_source
     if not row_type:
         known = [pattern for pattern, row_type in DATA_SOURCES if row_type]
         raise UnknownType(
             f"unknown data_source {source!r}{hint(source, known)}; known are {listed(known)}. With "
-            "`verification_info` in its rows, data of any name can be scored"
+            "`verification_info` in its rows, data of any name can be scored; `data.unknown_source` gives unknown "
+            "names a type"
         )
     if source.startswith("math__"):
         metric = extra.get("reward_metric")

@@ -47,6 +47,11 @@ VERBS: Mapping[str, Verb] = {
         "say what a run needs of memory, Redis and rates, before any hardware is touched",
         "millrace plan config/recipes/math_qwen2.5-7b_8gpu.yaml --gpu H100",
     ),
+    "data": Verb(
+        "tools.data.command",
+        "read, route, tokenize and test every row of a run's data, before it is started",
+        "millrace data check config/recipes/demo_cpu.yaml",
+    ),
     "chaos": Verb(
         "tools.chaos.command",
         "run a configuration while its processes and its Redis are killed, and audit it",

@@ -42,9 +42,9 @@ def demo_run(folder: Path, **sections: Mapping[str, Any]) -> Run:
 
 def demo_prompts(run: Run, count: int) -> list[Prompt]:
     """Read the first training prompts of the run's order."""
-    from learner.data.prompts import load_tokenizer, open_source
+    from learner.data.prompts import load_tokenizer, open_sources
 
-    source = open_source(run, run.data.train, load_tokenizer(run), shuffle=True)
+    source = open_sources(run, run.data.train_sources, load_tokenizer(run), shuffle=True)
     return [source.training_prompt(str(ordinal), first_row=0) for ordinal in range(count)]
 
 

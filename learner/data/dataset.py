@@ -1,139 +1,110 @@
-"""This module makes rows of a file, a `datasets` name or generated problems: a chat, and what checks its answer.
+"""This module makes rows of a table's records, or of generated problems: a chat, and what checks its answer.
 
 II-Thought's rows (`messages`, `verification_info` as text or object) and verl's (`prompt`, `data_source`,
 `reward_model`, `extra_info`) are read as they are: `tasks.route` says which task they belong to. Others are read by a
 column map: `prompt_template` for the question, `answer_column` with `answer_pattern` for the answer. All rows are
 looked at when the data are read. What is wrong with a row is said then, by file, row and column, and not after an hour
-of training.
+of training. Called by `learner.data.ingest`.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from broker.errors import BadMessage, Permanent
-from config.data import DatasetSource, ProceduralSource, SourceConfig
+from broker.errors import BadMessage
+from config.data import DatasetSource, ProceduralSource
 from config.run import Run
+from learner.data.row import Row
+from learner.data.row_error import RowError
+from learner.data.tables import Table
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
+from tasks.values import as_object, plain
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
+RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
+PROGRAMS = ("code", "code_verifiable")  # types of rows that have tests
+SOLUTIONS = ("reference", "gold_standard_solution", "canonical_solution")  # columns, or keys of extra_info
 FIELD = re.compile(r"\{(\w+)\}")  # of a prompt_template
-
 
 # Columns in which rows of a question and an answer are known to have them.
 QUESTIONS = ("question", "problem", "prompt", "instruction", "query")
 ANSWERS = ("answer", "final_answer", "ground_truth", "solution", "target", "response", "output")
-SHOWN = 3  # bad rows that a message names; the doctor lists all
 
 
-class RowError(Permanent):
-    """A row, or a whole source, that can't be used.
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that can't be used."""
 
-    Attributes:
-        rows: a line for each bad row; empty where it is the source that can't be used.
+    index: int  # in its table
+    reason: str  # with the file, the row and the column
+    data_source: str  # as the row says; "": it does not
+
+
+class RowReader:
+    """Makes the rows of one table, whose columns it checks first.
+
+    Args:
+        run: has the tasks, and what `data` says for all sources.
+        source: says in which columns what is.
+        table: of that source.
+    Raises:
+        RowError: a column that is needed is not there.
     """
 
-    def __init__(self, *lines: str, of_rows: bool = False) -> None:
-        more = len(lines) - SHOWN
-        said = [
-            *lines[:SHOWN],
-            *([f"and {more} more bad rows: `millrace doctor CONFIG` lists all"] * (more > 0)),
-        ]
-        super().__init__("\n".join(said))
-        self.rows = lines if of_rows else ()
+    def __init__(self, run: Run, source: DatasetSource, table: Table) -> None:
+        _check_pattern(source)
+        self._run = run
+        self._source = source
+        self._table = table
+        self._present = set(table.columns())
+        self._wanted = _columns(source, self._present, run.data.columns)
+        self._check(sorted(self._present, key=list(table.columns()).index))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One problem, with its chat and what checks its answer."""
-
-    messages: tuple[Mapping[str, str], ...]
-    task: str
-    verification_info: Mapping[str, Any]
-    data_source: str = ""  # the row's own column of that name; "": it has none
-
-
-def load_rows(run: Run, source: SourceConfig) -> tuple[list[Row], str]:
-    """Return every row of `source`, checked, and the data's fingerprint."""
-    match source:
-        case ProceduralSource():
-            from learner.data.digits import digit_problems, fingerprint
-
+    def rows(self) -> Iterator[Row | BadRow]:
+        """Yield each row in its order, or what is wrong with it. Raises RowError where the table can't be read."""
+        name = self._table.name
+        for index, record in enumerate(self._table.records(self._wanted)):
+            if not self._present.issuperset(record.values):  # a file of lines, and a key that its head lacks
+                self._present.update(record.values)
+                self._wanted = _columns(self._source, self._present, self._run.data.columns)
+            values = {column: record.values.get(column) for column in self._wanted}
+            line = f", line {record.line}" if record.line else ""
             try:
-                problems = digit_problems(source.split, source.size)
-            except ValueError as error:
-                raise RowError(str(error)) from None
-            return (
-                [
-                    _chat_row(run, problem["messages"], problem, where=f"problem {index}")
-                    for index, problem in enumerate(problems)
-                ],
-                fingerprint(source.split, source.size),
-            )
-        case DatasetSource():
-            return _dataset_rows(run, source)
+                yield _row(self._run, self._source, values, f"{name} row {index}{line}")
+            except RowError as error:
+                yield BadRow(index, str(error), _data_source(values))
+
+    def _check(self, present: Sequence[str]) -> None:
+        for column in self._wanted:
+            if column not in present:
+                near = difflib.get_close_matches(column, present, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                hint = f"{hint}{_how_to_read(self._source, self._table, present)}"
+                raise RowError(f"{self._table.name}: no column {column!r} among {', '.join(present)}{hint}")
 
 
-def _dataset_rows(run: Run, source: DatasetSource) -> tuple[list[Row], str]:
-    _check_pattern(source)
-    table = _open(run, source)
-    if source.limit is not None:
-        table = table.select(range(min(source.limit, len(table))))
-    wanted = _columns(source, table.column_names)
-    for column in wanted:
-        if column not in table.column_names:
-            near = difflib.get_close_matches(column, table.column_names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            hint = f"{hint}{_how_to_read(source, table)}"
-            raise RowError(f"{source.path}: no column {column!r} among {', '.join(table.column_names)}{hint}")
-    rows, bad = [], []
-    lines: list[int] = []  # of the rows, once one of them is bad
-    for index, record in enumerate(table.select_columns(wanted)):
-        where = f"{source.path} row {index}"
-        try:
-            rows.append(_row(run, source, record, where))
-        except RowError as error:
-            lines = lines or _lines_of(Path(source.path))
-            line = f", line {lines[index]}" if index < len(lines) else ""
-            bad.append(str(error).replace(where, f"{where}{line}", 1))
-    if bad:
-        raise RowError(*bad, of_rows=True)
-    return rows, str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
+def procedural_rows(run: Run, source: ProceduralSource) -> tuple[list[Row], str]:
+    """Return the problems of `source` and their fingerprint. Raises RowError for a size that there is not."""
+    from learner.data.digits import digit_problems, fingerprint
+
+    try:
+        problems = digit_problems(source.split, source.size)
+    except ValueError as error:
+        raise RowError(str(error)) from None
+    rows = [
+        _chat_row(run, problem["messages"], problem, where=f"problem {index}")
+        for index, problem in enumerate(problems)
+    ]
+    return rows, fingerprint(source.split, source.size)
 
 
-def _lines_of(path: Path) -> list[int]:
-    """List the lines of a file of JSON lines that have a row, counted from 1; [] for every other source."""
-    if path.suffix != ".jsonl" or not path.is_file():
-        return []
-    with path.open("rb") as file:
-        return [number for number, line in enumerate(file, 1) if line.strip()]
-
-
-def _bad_line(path: Path) -> str:
-    """Say which line of a file of JSON lines is none, and why; "" where every line is, and for every other source."""
-    if path.suffix != ".jsonl" or not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                is_object = not line.strip() or isinstance(json.loads(line), dict)
-            except ValueError as error:
-                return f"line {number} is no JSON: {error}"
-            if not is_object:
-                return f"line {number} is no object of JSON"
-    return ""
-
-
-def _how_to_read(source: DatasetSource, table: Any) -> str:
+def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> str:
     """Say with which keys rows of a question and an answer are read; "" where the data are no such rows."""
-    names = table.column_names
     asked = next((name for name in QUESTIONS if name in names), None)
     given = next((name for name in ANSWERS if name in names and name != asked), None)
     if (
@@ -143,7 +114,8 @@ def _how_to_read(source: DatasetSource, table: Any) -> str:
         or source.answer_column is not None
     ):
         return ""
-    is_gsm8k = len(table) > 0 and "#### " in str(table[0][given])
+    first = next(iter(table.records([given])), None)
+    is_gsm8k = first is not None and "#### " in str(first.values.get(given))
     pattern = " answer_pattern='#### (.+)'" if is_gsm8k else ""
     return (
         f"; rows of a question and an answer are read with prompt_template='{{{asked}}}' answer_column={given}"
@@ -151,31 +123,10 @@ def _how_to_read(source: DatasetSource, table: Any) -> str:
     )
 
 
-def _open(run: Run, source: DatasetSource) -> Any:
-    import datasets
-
-    datasets.disable_progress_bars()
-    token = run.model.hf_token.get_secret_value() if run.model.hf_token else None
-    path = Path(source.path)
-    kind = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}.get(path.suffix)
-    try:
-        if path.is_file() and kind:
-            return datasets.load_dataset(kind, data_files={source.split: str(path)}, split=source.split)
-        if path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
-            saved = datasets.load_from_disk(str(path))
-            return saved[source.split] if isinstance(saved, datasets.DatasetDict) else saved
-        return datasets.load_dataset(
-            source.path, source.config_name, split=source.split, revision=source.revision, token=token
-        )
-    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
-        raise RowError(
-            f"{source.path} (split {source.split}) can't be read: {_bad_line(path) or error}"
-        ) from error
-
-
-def _columns(source: DatasetSource, present: Collection[str]) -> list[str]:
+def _columns(source: DatasetSource, present: Collection[str], travelling: Collection[str]) -> list[str]:
     """Return the names of the columns that are read, whether or not the data has them."""
-    columns = {"data_source"} & set(present)
+    optional = {"data_source", *RAW, *SOLUTIONS, *(name.partition(".")[0] for name in travelling)}
+    columns = optional & set(present)
     columns |= (
         set(_fields(source.prompt_template)) if source.prompt_template else {_prompt_column(source, present)}
     )
@@ -210,26 +161,75 @@ def _fields(template: str) -> list[str]:
 
 
 def _row(run: Run, source: DatasetSource, record: Mapping[str, Any], where: str) -> Row:
+    raw = _raw_prompt(record, where)
+    turns = _turns(source, record, raw, where)
+    if source.answer_column is not None:
+        answer = _answer(source, record[source.answer_column], where)
+        given = _of_answer(run, source.task, answer)
+    else:
+        column = source.verification_column
+        given = {name: record.get(name) for name in VERL} if _is_verl(record) else {}
+        given |= {"verification_info": record.get(column), "task": record.get(source.task_column or "")}
+        if column != "verification_info":
+            where = f"{where}, column {column}"
+    row = _chat_row(run, turns, given, where=where, data_source=_data_source(record))
+    columns = _travelling(run.data.columns, record, where)
+    solution = _solution(record) if row.verification_info.get("type") in PROGRAMS else ""
+    if not (raw or columns or solution):
+        return row
+    return replace(row, raw_prompt=raw, columns=columns, solution=solution)
+
+
+def _solution(record: Mapping[str, Any]) -> str:
+    """Return the program that a row of tests has beside them; "" where it has none."""
+    extra = as_object(record.get("extra_info"))
+    found = (record.get(name) or extra.get(name) for name in SOLUTIONS)
+    return next((text for text in found if isinstance(text, str) and text.strip()), "")
+
+
+def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: str) -> Any:
+    """Return the chat as far as the row has one; whether it is a chat is yet to be checked."""
     prompt: Any = record.get(_prompt_column(source, record))
     if source.prompt_template is not None:
         empty = [column for column in _fields(source.prompt_template) if record[column] is None]
         if empty:
             raise RowError(f"{where}: prompt_template needs {empty[0]}, and it is empty")
         prompt = FIELD.sub(lambda found: str(record[found.group(1)]), source.prompt_template)
+    if raw and not prompt:
+        prompt = raw  # scorers that ask for the question find it in the chat
     if isinstance(prompt, str) and prompt.strip():
         prompt = [{"role": "user", "content": prompt}]
-    if source.system_prompt and isinstance(prompt, list):
+    if source.system_prompt and isinstance(prompt, list) and not raw:
         prompt = [{"role": "system", "content": source.system_prompt}, *prompt]
-    if source.answer_column is not None:
-        answer = _answer(source, record[source.answer_column], where)
-        given = _of_answer(run, source.task, answer)
-        return _chat_row(run, prompt, given, where=where, data_source=_data_source(record))
-    column = source.verification_column
-    given = {name: record.get(name) for name in VERL} if _is_verl(record) else {}
-    given |= {"verification_info": record.get(column), "task": record.get(source.task_column or "")}
-    if column != "verification_info":
-        where = f"{where}, column {column}"
-    return _chat_row(run, prompt, given, where=where, data_source=_data_source(record))
+    return prompt
+
+
+def _raw_prompt(record: Mapping[str, Any], where: str) -> str:
+    """Return the text that is a row's prompt as it is; "" where the chat template makes the prompt."""
+    applies = record.get(RAW[0])
+    if applies is None or applies is True:
+        return ""
+    if applies is not False:
+        raise RowError(f"{where}: apply_chat_template must be true or false, got {applies!r}")
+    raw = record.get(RAW[1])
+    if not isinstance(raw, str) or not raw.strip():
+        raise RowError(f"{where}: apply_chat_template is false, and raw_prompt has no text: got {raw!r:.80}")
+    return raw
+
+
+def _travelling(names: Collection[str], record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the values of the columns that travel; a dot leads into an object, or into the JSON text of one."""
+    found = {}
+    for name in names:
+        value: Any = record
+        for key in name.split("."):
+            value = as_object(value).get(key)
+        if value is not None:
+            try:
+                found[name] = plain(value, name)
+            except BadMessage as error:
+                raise RowError(f"{where}: {error}") from None
+    return found
 
 
 def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
@@ -294,7 +294,9 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, da
             f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}"
         )
     try:
-        task, info = route({**record, "prompt": turns}, run.scorers.tasks)
+        task, info = route(
+            {**record, "prompt": turns}, run.scorers.tasks, unknown_source=run.data.unknown_source
+        )
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
     return Row(

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,13 @@ from broker.group_ids import ordinal_of
 from broker.messages import Prompt, Split
 from config.data import SourceConfig
 from config.run import Run
-from learner.data.dataset import Row, RowError, load_rows
+from learner.data.gold import gold_test
+from learner.data.ingest import Ingested, ingest, source_name
+from learner.data.lengths import prompt_lengths, tokenize
+from learner.data.order import Share, order_of
+from learner.data.row import Row
+from learner.data.row_error import RowError
+from learner.data.store import RowList, RowStore
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,22 +43,47 @@ log = logging.getLogger(__name__)
 class Place:
     """The place of a draw: which row it is."""
 
-    epoch: int  # passes over the data before this one
-    row: int  # index in the source, rows left out counted
+    epoch: int  # passes over the data, or over that row's source, before this one
+    row: int  # index in the source, rows left out counted; of several sources, as if they were one after the other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The rows of one source, and which of them become prompts."""
+
+    rows: RowStore | RowList
+    kept: NDArray[np.int64]  # places in `rows`
+    first: int = 0  # what the source's row 0 is among those of all sources
+    weight: float | None = None
+    epochs: int | None = None
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row]) -> Part:
+        """Return a part of rows that are in memory, all of which become prompts."""
+        return cls(rows=RowList(rows), kept=np.arange(len(rows)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the groups of some prompts are sampled."""
+
+    n: int
+    temperature: float
+    max_tokens: int
 
 
 class PromptSource:
-    """The prompts of one source.
+    """The prompts of one source, or of several that take turns.
 
     Args:
-        rows: (index in the source, row), those left out missing.
+        parts: the rows of each source.
         fingerprint: of the data and of what was left out.
     """
 
     def __init__(
         self,
         run: Run,
-        rows: list[tuple[int, Row]],
+        parts: Sequence[Part],
         fingerprint: str,
         tokenizer: PreTrainedTokenizerBase,
         *,
@@ -59,23 +91,24 @@ class PromptSource:
     ) -> None:
         self.run = run
         self.fingerprint = fingerprint
-        self._rows = rows
+        self._parts = parts
         self._tokenizer = tokenizer
-        self._shuffle = shuffle
-        self._order: tuple[int, NDArray[np.int64]] = (-1, np.arange(0))
+        shares = [Share(size=len(part.kept), weight=part.weight, epochs=part.epochs) for part in parts]
+        self._order = order_of(shares, seed=run.seed, shuffle=shuffle)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(len(part.kept) for part in self._parts)
 
-    def place(self, draw: int) -> tuple[Place, Row]:
-        """Return the place and the row of the `draw`-th draw in the run's order."""
-        epoch, offset = divmod(draw, len(self._rows))
-        if self._order[0] != epoch:
-            size = len(self._rows)
-            random = np.random.default_rng([self.run.seed, epoch])
-            self._order = (epoch, random.permutation(size) if self._shuffle else np.arange(size))
-        index, row = self._rows[int(self._order[1][offset])]
-        return Place(epoch, index), row
+    def draws(self, epochs: int | None) -> float:
+        """Return how many draws so many epochs of a run are, None: as many as there are; it may be infinite."""
+        return min(self._order.draws, math.inf if epochs is None else epochs * len(self))
+
+    def place(self, number: int) -> tuple[Place, Row]:
+        """Return the place and the row of a draw in the run's order."""
+        draw = self._order.draw(number)
+        part = self._parts[draw.source]
+        place = int(part.kept[draw.row])
+        return Place(draw.epoch, part.first + int(part.rows.numbers[place])), part.rows[place]
 
     def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
         """Return a training group's prompt, the draw that its ordinal names. The floor is set when the group is issued.
@@ -86,25 +119,19 @@ class PromptSource:
         place, content = self.place(first_row + ordinal_of(group_id))
         sampling = self.run.sampling
         return self._prompt(
-            group_id, Split.TRAIN, place, content, n=sampling.group_size, temperature=sampling.temperature
-        )
-
-    def evaluation_prompt(self, version: int, index: int) -> Prompt:
-        """Return held-out prompt `index` of the round for `version`."""
-        place, row = self.place(index)
-        evaluation = self.run.evaluation
-        return self._prompt(
-            f"eval-{version}-{index}",
-            Split.EVAL,
+            group_id,
+            Split.TRAIN,
             place,
-            row,
-            n=evaluation.samples,
-            temperature=evaluation.temperature,
+            content,
+            Sampling(n=sampling.group_size, temperature=sampling.temperature, max_tokens=sampling.max_tokens),
         )
 
-    def _prompt(
-        self, group_id: str, split: Split, place: Place, row: Row, *, n: int, temperature: float
-    ) -> Prompt:
+    def evaluation_prompt(self, group_id: str, index: int, sampling: Sampling) -> Prompt:
+        """Return held-out prompt `index` under the id of its group."""
+        place, row = self.place(index)
+        return self._prompt(group_id, Split.EVAL, place, row, sampling)
+
+    def _prompt(self, group_id: str, split: Split, place: Place, row: Row, sampling: Sampling) -> Prompt:
         seed = int.from_bytes(
             hashlib.blake2b(f"{self.run.seed} {group_id}".encode(), digest_size=4).digest(), "little"
         )
@@ -112,19 +139,20 @@ class PromptSource:
             group_id=group_id,
             split=split,
             task=row.task,
-            n=n,
+            n=sampling.n,
             floor=0,
             issued_at=time.time(),
             epoch=place.epoch,
             row=place.row,
             fingerprint=self.fingerprint,
             seed=seed,
-            temperature=temperature,
-            max_tokens=self.run.sampling.max_tokens,
+            temperature=sampling.temperature,
+            max_tokens=sampling.max_tokens,
             messages=row.messages,
-            token_ids=np.asarray(tokenize(self._tokenizer, row.messages), dtype=np.int32),
+            token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
             verification_info=row.verification_info,
             data_source=row.data_source,
+            columns=row.columns,
         )
 
 
@@ -173,49 +201,116 @@ def check_reference(run: Run, tokenizer: PreTrainedTokenizerBase) -> None:
         )
 
 
-def tokenize(tokenizer: PreTrainedTokenizerBase, messages: tuple[Mapping[str, str], ...]) -> list[int]:
-    """Return the chat's token ids, up to where the model's turn begins."""
-    ids: Any = tokenizer.apply_chat_template(
-        [dict(turn) for turn in messages], add_generation_prompt=True, tokenize=True, return_dict=False
-    )
-    return list(ids)
-
-
-def open_source(
-    run: Run, source: SourceConfig, tokenizer: PreTrainedTokenizerBase, *, shuffle: bool
+def open_sources(
+    run: Run,
+    sources: Sequence[SourceConfig],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    shuffle: bool,
+    limit: int | None = None,
 ) -> PromptSource:
-    """Read `source`, leave out what is too long, and say how much that was.
+    """Read `sources`, leave out what is too long, and say how much that was.
 
+    Args:
+        run: has the scorers, and what `data` says for all sources.
+        sources: of the order one after the other, unless they say their shares.
+        tokenizer: the policy's.
+        shuffle: whether each epoch has an order of its own.
+        limit: the most tokens of a prompt; None: `data.max_prompt_tokens`.
     Raises:
         RowError: a row without an answer, of an unknown task, or without a prompt; no row left.
     """
-    rows, fingerprint = load_rows(run, source)
-    limit = run.data.max_prompt_tokens
-    kept: list[tuple[int, Row]] = []
-    longest = 0
-    for index, row in enumerate(rows):
-        length = len(tokenize(tokenizer, row.messages))
-        longest = max(longest, length)
-        if length <= limit:
-            kept.append((index, row))
-    left_out = len(rows) - len(kept)
-    if left_out:
+    limit = run.data.max_prompt_tokens if limit is None else limit
+    parts: list[Part] = []
+    digests = []
+    first = 0
+    for source in sources:
+        found = ingest(run, source)
+        kept = _without_wrong(run, source, found, within_limit(run, source, found, tokenizer, limit))
+        parts.append(
+            Part(
+                rows=found.rows,
+                kept=kept,
+                first=first,
+                weight=getattr(source, "weight", None),
+                epochs=getattr(source, "epochs", None),
+            )
+        )
+        digests.append(_fingerprint(found, kept, limit, by_number=run.data.gold_test))
+        first += found.count
+    shares = [[part.weight, part.epochs] for part in parts]
+    has_shares = any(value is not None for share in shares for value in share)
+    digest = digests[0] if len(digests) == 1 and not has_shares else _digest([digests, shares])
+    return PromptSource(run, parts, digest, tokenizer, shuffle=shuffle)
+
+
+def within_limit(
+    run: Run, source: SourceConfig, found: Ingested, tokenizer: PreTrainedTokenizerBase, limit: int
+) -> NDArray[np.int64]:
+    """Return the places of the rows whose prompts the policy takes, and say how many it does not.
+
+    Raises:
+        RowError: the chat template fails for a row that is not to be quarantined, or no row is left.
+    """
+    lengths, failed = prompt_lengths(tokenizer, found.rows)
+    name = source_name(source)
+    if failed and run.data.bad_rows == "refuse":
+        lines = [
+            f"{name} row {int(found.rows.numbers[place])}: the chat template of {run.model.path} fails: {reason}"
+            for place, reason in failed.items()
+        ]
+        raise RowError(*lines, of_rows=True)
+    kept = np.flatnonzero((lengths <= limit) & (lengths >= 0))
+    longest = int(lengths.max(initial=0))
+    if left_out := int((lengths > limit).sum()):
         log.warning(
             "prompts_left_out count=%d of=%d longest_tokens=%d data.max_prompt_tokens=%d",
             left_out,
-            len(rows),
+            len(found.rows),
             longest,
             limit,
         )
-    if not kept:
+    if not len(kept):
         raise RowError(
-            f"{source_name(source)}: no prompt of {len(rows)} is within data.max_prompt_tokens={limit}; "
+            f"{name}: no prompt of {len(found.rows)} is within data.max_prompt_tokens={limit}; "
             f"the longest has {longest}"
         )
-    digest = hashlib.blake2b(json.dumps([fingerprint, limit, len(kept)]).encode(), digest_size=8).hexdigest()
-    return PromptSource(run, kept, digest, tokenizer, shuffle=shuffle)
+    return kept
 
 
-def source_name(source: SourceConfig) -> str:
-    """Return the source's name for people."""
-    return source.path if source.type == "dataset" else f"procedural {source.problem} {source.split}"
+def _without_wrong(
+    run: Run, source: SourceConfig, found: Ingested, kept: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the places of the rows that pass the gold test, where `data.gold_test` asks for one, and say how many do.
+
+    Raises:
+        RowError: no row is left.
+    """
+    if not run.data.gold_test:
+        return kept
+    tested = gold_test(run, found.rows)
+    right = np.setdiff1d(kept, np.fromiter(tested.left_out, dtype=np.int64, count=len(tested.left_out)))
+    log.log(
+        logging.WARNING if tested.left_out else logging.INFO,
+        "gold_test source=%s left_out=%d untested=%d of=%d: `millrace data check` lists them",
+        source_name(source),
+        len(tested.left_out),
+        sum(map(len, tested.untested.values())),
+        len(found.rows),
+    )
+    if not len(right):
+        reason = next(iter(tested.left_out.values()))[1]
+        raise RowError(f"{source_name(source)}: no row passes the gold test; the first: {reason}")
+    return right
+
+
+def _fingerprint(found: Ingested, kept: NDArray[np.int64], limit: int, *, by_number: bool) -> str:
+    """Return the fingerprint of what one source gives; where only length decides, by the count of what is kept."""
+    if len(found.rows) == found.count and not by_number:
+        return _digest([found.fingerprint, limit, len(kept)])
+    numbers = hashlib.blake2b(found.rows.numbers[kept].tobytes(), digest_size=8).hexdigest()
+    return _digest([found.fingerprint, limit, len(kept), numbers])
+
+
+def _digest(facts: object) -> str:
+    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()

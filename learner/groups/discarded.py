@@ -82,6 +82,7 @@ def facts_of(message: Message) -> dict[str, Any]:
             return {
                 "task": message.task,
                 **({"source": message.data_source} if message.data_source else {}),
+                **({"columns": dict(message.columns)} if message.columns else {}),
                 "row": message.row,
                 "epoch": message.epoch,
                 "floor": message.floor,

@@ -19,14 +19,15 @@ import yaml
 from broker.codec import encode_prompt
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import NewGroup, RunOwner
+from config.loading import to_yaml
 from config.run import Run
-from learner.data.prompts import PromptSource
+from learner.data.held_out import HeldOut
 from learner.journal.ledger import Ledger
 from learner.journal.writer import Journal
 
 log = logging.getLogger(__name__)
 
-_EVALUATION = re.compile(r"eval-([0-9]+)-[0-9]+")
+_EVALUATION = re.compile(r"eval-([0-9]+)-([0-9]+)")
 
 
 @dataclass(slots=True)
@@ -133,9 +134,7 @@ class Evaluation:
         held_out: the prompts of a round; None: the run has no evaluation.
     """
 
-    def __init__(
-        self, run: Run, run_owner: RunOwner, journal: Journal, held_out: PromptSource | None
-    ) -> None:
+    def __init__(self, run: Run, run_owner: RunOwner, journal: Journal, held_out: HeldOut | None) -> None:
         self.rounds = Rounds()
         self._run = run
         self._run_owner = run_owner
@@ -149,17 +148,16 @@ class Evaluation:
         """Return the ids of the round for `version`; an empty list where the run has no evaluation."""
         if self._held_out is None:
             return []
-        count = min(self._run.evaluation.prompts, len(self._held_out))
-        return [f"eval-{version}-{index}" for index in range(count)]
+        return [f"eval-{version}-{index}" for index in self._held_out.indices(version)]
 
     def entries(self, version: int) -> list[NewGroup]:
         """Return the round's groups as they are issued."""
         if self._held_out is None:
             return []
-        prompts = (
-            self._held_out.evaluation_prompt(version, index) for index in range(len(self.ids(version)))
-        )
-        return [(prompt.group_id, encode_prompt(prompt)) for prompt in prompts]
+        return [
+            (group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id))))
+            for group_id in self.ids(version)
+        ]
 
     def next_request(self) -> int | None:
         """Return the version whose round is issued next. A round that has ended meanwhile is passed over."""
@@ -180,8 +178,12 @@ class Evaluation:
 
     def is_due(self, version: int) -> bool:
         """Return whether a round of `version` belongs to the run."""
-        every = self._run.evaluation.every
-        return bool(every) and version % every == 0
+        return self._held_out is not None and self._held_out.is_due(version)
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the run has held-out sets, and so a round of its last weights."""
+        return self._held_out is not None and self._held_out.has_rounds
 
     def is_recorded(self, version: int) -> bool:
         """Return whether the journal has the round of `version`."""
@@ -227,7 +229,7 @@ class Evaluation:
         """
         for current in self.rounds.ended():
             if not self.is_recorded(current.version):
-                result = result_of(current)
+                result = result_of(current, self._set_name)
                 if current.missing:
                     log.error(
                         "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
@@ -236,6 +238,9 @@ class Evaluation:
                 report(current.version, result)
             self._run_owner.retire(current.ids)
             self.rounds.close(current.version)
+
+    def _set_name(self, group_id: str) -> str:
+        return "" if self._held_out is None else self._held_out.set_name(index_of(group_id))
 
     # -------------------------------------------------------------------------------------------------- for recovery
 
@@ -283,18 +288,22 @@ def asked_for(ledger: Ledger, run: Run) -> set[int]:
         run: as it is now; counts for an incarnation that does not say how it was configured.
     """
     configs = {incarnation["fence"]: incarnation.get("config") for incarnation in ledger.incarnations}
-    every = {fence: _every(config) if config else run.evaluation.every for fence, config in configs.items()}
+    periods = {fence: _periods(config or to_yaml(run)) for fence, config in configs.items()}
     return {
         record["step"]
         for record in ledger.steps
-        if every[record["fence"]] and record["step"] % every[record["fence"]] == 0
+        if any(record["step"] % every == 0 for every in periods[record["fence"]])
     }
 
 
 @lru_cache(maxsize=8)
-def _every(config: str) -> int:
-    """Return `evaluation.every` of an incarnation, from its configuration in YAML."""
-    return int(yaml.safe_load(config)["evaluation"]["every"])
+def _periods(config: str) -> frozenset[int]:
+    """Return the periods of an incarnation's held-out sets, from its configuration in YAML."""
+    tree = yaml.safe_load(config)
+    of_all = int(tree["evaluation"]["every"])
+    held_out = tree.get("data", {}).get("held_out")
+    sets = held_out if isinstance(held_out, list) else [{}]
+    return frozenset(filter(None, (of_all if each.get("every") is None else each["every"] for each in sets)))
 
 
 def version_of(group_id: str) -> int:
@@ -303,14 +312,26 @@ def version_of(group_id: str) -> int:
     return int(found[1]) if found else -1
 
 
-def result_of(current: Round) -> dict[str, Any]:
+def index_of(group_id: str) -> int:
+    """Return the number of an evaluation group's prompt, 7 of `eval-40-7`; -1 for any other id."""
+    found = _EVALUATION.fullmatch(group_id)
+    return int(found[2]) if found else -1
+
+
+def result_of(current: Round, set_name: Callable[[str], str] = lambda _: "") -> dict[str, Any]:
     """Return the facts of a round that are written down.
 
     `pass_rate` is the share of samples with the full score, of those that could be scored; None if there were none.
-    `reason` is there only where the round was lost.
+    `sets` has the same of each named set. `reason` is there only where the round was lost.
+
+    Args:
+        current: the round.
+        set_name: gives the name of the held-out set that a group's id belongs to; "": the set has none.
     """
-    values = [score.value for group in current.groups.values() for score in group.scores]
-    scored = [value for value in values if value is not None]
+    sets: dict[str, list[ScoredGroup]] = {}
+    for group_id, group in current.groups.items():
+        if name := set_name(group_id):
+            sets.setdefault(name, []).append(group)
     versions = [
         version
         for group in current.groups.values()
@@ -318,14 +339,24 @@ def result_of(current: Round) -> dict[str, Any]:
     ]
     return {
         "ids": sorted(current.ids),
-        "prompts": len(current.groups),
-        "samples": len(values),
-        "unscorable": len(values) - len(scored),
+        **_rates(list(current.groups.values())),
         "dead": len(current.dead),
         "missing": len(current.missing),
-        "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
-        "mean_score": sum(scored) / len(scored) if scored else None,
         "min_version": min(versions, default=current.version),
         "max_version": max(versions, default=current.version),
+        **({"sets": {name: _rates(groups) for name, groups in sorted(sets.items())}} if sets else {}),
         **({"reason": current.lost} if current.lost else {}),
+    }
+
+
+def _rates(groups: Sequence[ScoredGroup]) -> dict[str, Any]:
+    """Return how many prompts and samples these groups have, and how they scored."""
+    values = [score.value for group in groups for score in group.scores]
+    scored = [value for value in values if value is not None]
+    return {
+        "prompts": len(groups),
+        "samples": len(values),
+        "unscorable": len(values) - len(scored),
+        "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
+        "mean_score": sum(scored) / len(scored) if scored else None,
     }

@@ -65,10 +65,7 @@ class Feeder:
         self.failure: BaseException | None = None
         self.is_open = True  # False: no training group is let in; the operator drains or pauses the run
         self._first_row = first_row
-        epochs = run.learner.epochs
-        self._last = (
-            math.inf if epochs is None else epochs * len(train)
-        )  # the first ordinal that is not issued
+        self._last = train.draws(run.learner.epochs)  # the first ordinal that is not issued
         self._has_reached_end = False
         self._known = known
         self._mean_bytes = mean_bytes

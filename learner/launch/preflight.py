@@ -13,7 +13,7 @@ from pathlib import Path
 
 from config.data import DatasetSource
 from config.explanations import ConfigError
-from config.places import is_path, lacks_model
+from config.places import is_path, is_pattern, lacks_model
 from config.run import Run
 from learner.reporting.build import missing_loggers
 from learner.status import read_status
@@ -44,8 +44,8 @@ def _missing(run: Run) -> Iterator[str]:
         yield "learner.lora needs peft: pip install peft"
     if lora is not None and lora.adapter is not None and not lora.adapter.is_dir():
         yield f"learner.lora.adapter={lora.adapter}: there is no such folder"
-    for key, source in (("train", run.data.train), ("held_out", run.data.held_out)):
-        if not isinstance(source, DatasetSource):
+    for key, source in run.data.keyed_sources().items():
+        if not isinstance(source, DatasetSource) or is_pattern(source.path):
             continue
         is_file = Path(source.path).suffix in FILES
         if (is_file or is_path(source.path)) and not Path(source.path).exists():

@@ -17,6 +17,7 @@ from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import repeated_share, same_answer_share
 from learner.training.batch import Batch
 
+MOST_VALUES = 32  # of a column in a step: one of more is a number of the row, and no kind of it
 LENGTH_EDGES = tuple(2**power for power in range(4, 18))  # upper ends of the histogram of lengths, tokens
 
 
@@ -49,6 +50,7 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
         "reward_by_source": _rewards_by(
             groups, lambda group: group.rollout.prompt.data_source or group.rollout.prompt.task
         ),
+        **({"reward_by_column": by_column} if (by_column := _rewards_by_column(groups)) else {}),
         "components": _components(groups),
         "histograms": {
             "lag": _histogram(lags, tuple(range(int(lags.max()) + 1)) if len(lags) else ()),
@@ -68,6 +70,18 @@ def _rewards_by(groups: Iterable[ScoredGroup], name_of: Any) -> dict[str, float]
     for group in groups:
         found.setdefault(name_of(group), []).extend(reward for reward in group.rewards if reward is not None)
     return {name: fmean(rewards) for name, rewards in sorted(found.items()) if rewards}
+
+
+def _rewards_by_column(groups: Sequence[ScoredGroup]) -> dict[str, dict[str, float]]:
+    """Return the mean reward by value of each column that travels, of those with few values in this step."""
+    names = sorted({name for group in groups for name in group.rollout.prompt.columns})
+    found: dict[str, dict[str, float]] = {}
+    for name in names:
+        having = [group for group in groups if name in group.rollout.prompt.columns]
+        by_value = _rewards_by(having, lambda group, name=name: str(group.rollout.prompt.columns[name])[:60])
+        if 0 < len(by_value) <= MOST_VALUES:
+            found[name] = by_value
+    return found
 
 
 def _components(groups: Iterable[ScoredGroup]) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ KEYS: Final = {
     "reward_mean_trained": "mean reward of the completions of this step",
     "reward_by_task.TASK": "the same by task",
     "reward_by_source.SOURCE": "the same by data source; by task where a row has none",
+    "reward_by_column.NAME.VALUE": "the same by the values of a column of `data.columns`, with 32 at most in the step",
     "components.NAME": "mean of a part of the scores (format, a penalty, a scorer), over completions that have it",
     "groups": "groups of this step",
     "tokens": "trained tokens",

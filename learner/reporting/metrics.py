@@ -187,6 +187,8 @@ class Metrics:
         record = {
             "step": step,
             "group": group.group_id,
+            **({"data_source": prompt.data_source} if prompt.data_source else {}),
+            **({"columns": dict(prompt.columns)} if prompt.columns else {}),
             "prompt": [dict(turn) for turn in prompt.messages],
             "answer": completion.text,
             "finish_reason": str(completion.finish_reason),

@@ -365,7 +365,8 @@ def test_yaml_anchors_merge_and_may_be_overridden(load: Load) -> None:
             "train: &train {type: procedural, size: 8}\n  held_out: {<<: *train, split: eval}",
         )
     )
-    assert run.data.held_out == run.data.train.model_copy(update={"split": "eval"})
+    (train,) = run.data.train_sources
+    assert run.data.held_out == train.model_copy(update={"split": "eval"})
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ VERBS_TESTS = {
     "chaos": "tests/e2e/test_chaos_command.py",
     "doctor": "tests/tools/doctor/test_command.py",
     "plan": "tests/tools/plan/test_command.py",
+    "data": "tests/tools/data/test_command.py",
     "metrics": "tests/tools/metrics/test_command.py",
     "rm": "tests/tools/runs/test_remove.py",
     "score": "tests/tools/score/test_command.py",

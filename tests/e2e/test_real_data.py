@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from learner.journal.ledger import read_ledger, read_step
@@ -83,29 +85,26 @@ def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Rol
 
 
 def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: Roles, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
+    lines, table = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
     info = [{"type": "math_verifiable", "answer": {"value": str(n)}} for n in range(1, 60)]
-    rows.write_text(
-        "".join(
-            json.dumps(
-                {
-                    "id": f"math-{n}",
-                    "data_source": "numina",
-                    "messages": [{"role": "user", "content": f"What is {n} + 0?"}],
-                    "verification_info": json.dumps(one),
-                }
-            )
-            + "\n"
-            for n, one in enumerate(info)
-        )
-    )
+    rows = [
+        {
+            "id": f"math-{n}",
+            "data_source": "numina",
+            "messages": [{"role": "user", "content": f"What is {n} + 0?"}],
+            "verification_info": json.dumps(one),
+        }
+        for n, one in enumerate(info)
+    ]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows[:30]))
+    pq.write_table(pa.Table.from_pylist([row | {"origin": "elsewhere"} for row in rows[30:]]), table)
     for stream in ("prompts", "rollouts", "scored"):
         roles.redis.xadd(
             roles.keys(stream), {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"}
         )
         roles.redis.xadd(roles.keys(stream), {"hello": "world"})
     learner = roles.learner(
-        f"data.train={{type: dataset, path: {rows}}}",
+        f"data.train=[{{type: dataset, path: {lines}}}, {{type: dataset, path: {table}, weight: 30}}]",
         "learner.filters.zero_variance=keep",
         "learner.filters.truncated=keep",
         "scorers.tasks.math.format={mode: mix}",
@@ -122,4 +121,5 @@ def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: R
     journal = roles.folder / "journal"
     groups = [group for step in read_ledger(journal).steps for group in read_step(journal, step)[0]]
     assert len(groups) == 12
+    assert {group.rollout.prompt.row >= 30 for group in groups} == {False, True}, "both files train"
     assert all(score.components.keys() == {"math", "format"} for group in groups for score in group.scores)

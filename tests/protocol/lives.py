@@ -30,8 +30,8 @@ from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import session
-from learner.data.dataset import Row
-from learner.data.prompts import PromptSource
+from learner.data.prompts import Part, PromptSource
+from learner.data.row import Row
 from learner.groups import intake
 from learner.resume import history
 from learner.training.batch import Batch
@@ -44,13 +44,10 @@ T = TypeVar("T")
 READS = {"survey", "ledger_view"}  # scripts that change nothing
 FOREVER_S = 1e9
 ROWS = [
-    (
-        i,
-        Row(
-            messages=({"role": "user", "content": str(i)},),
-            task="math",
-            verification_info={"type": "math", "answer": {"value": "5"}},
-        ),
+    Row(
+        messages=({"role": "user", "content": str(i)},),
+        task="math",
+        verification_info={"type": "math", "answer": {"value": "5"}},
     )
     for i in range(10)
 ]
@@ -256,8 +253,8 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     tokenizer: Any = OneToken()
     monkeypatch.setattr(
         session,
-        "open_source",
-        lambda run, *_, shuffle: PromptSource(run, ROWS, "f", tokenizer, shuffle=False),
+        "open_sources",
+        lambda run, *_, shuffle: PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False),
     )
     monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())  # it may be on another machine
     monkeypatch.setattr(session, "check_redis", lambda *_: None)

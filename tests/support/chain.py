@@ -31,8 +31,9 @@ from broker.protocol.streams import Entry, hand_over
 from broker.weight_files import FILE
 from config.learner import LearnerConfig
 from config.run import Run
-from learner.data.dataset import Row
-from learner.data.prompts import PromptSource
+from learner.data.held_out import HeldOut, HeldOutSet
+from learner.data.prompts import Part, PromptSource, Sampling
+from learner.data.row import Row
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
 from learner.groups.intake import Intake
@@ -130,7 +131,7 @@ class Chain:
         self.elapsed = 0.0  # seconds that pass for the learner alone
         self.buffer = GroupBuffer(self.journal)
         self.version = PolicyVersion()
-        self.evaluation = Evaluation(run, self.run_owner, self.journal, make_source(run))
+        self.evaluation = Evaluation(run, self.run_owner, self.journal, make_held_out(run))
         self.wanted = ""  # by an operator
         self.publisher: Publisher | None = None  # of a trainer on it
         self.intake = Intake(
@@ -226,18 +227,26 @@ class OneToken:
 def make_source(run: Run) -> PromptSource:
     """Ten prompts in their order."""
     rows = [
-        (
-            i,
-            Row(
-                messages=({"role": "user", "content": f"{i}"},),
-                task="math",
-                verification_info={"type": "math", "answer": {"value": "5"}},
-            ),
+        Row(
+            messages=({"role": "user", "content": f"{i}"},),
+            task="math",
+            verification_info={"type": "math", "answer": {"value": "5"}},
         )
         for i in range(10)
     ]
     tokenizer: Any = OneToken()
-    return PromptSource(run, rows, "f", tokenizer, shuffle=False)
+    return PromptSource(run, [Part.of_rows(rows)], "f", tokenizer, shuffle=False)
+
+
+def make_held_out(run: Run) -> HeldOut:
+    """The ten prompts as the one held-out set."""
+    source = make_source(run)
+    sampling = Sampling(
+        n=run.evaluation.samples, temperature=run.evaluation.temperature, max_tokens=run.sampling.max_tokens
+    )
+    prompts = min(run.evaluation.prompts, len(source))
+    every = run.evaluation.every
+    return HeldOut(run, [HeldOutSet(name="", source=source, every=every, prompts=prompts, sampling=sampling)])
 
 
 class TextWeights:

@@ -241,7 +241,7 @@ def _unrecorded(ledger: Ledger, *, is_finished: bool) -> list[int]:
         )
     except ConfigError:  # another version of this program wrote it
         return []
-    if newest.data.held_out is None:
+    if not newest.data.held_out_sources:
         return []
     wanted = asked_for(ledger, newest)
     if is_finished and last.evaluation.every and newest.evaluation.every:

@@ -147,16 +147,15 @@ def sandbox(words: Sequence[str]) -> Facts:
 def data(words: Sequence[str]) -> Facts:
     """Reads every row of the run's data, as the learner does."""
     from config.loading import load_run
-    from learner.data.dataset import RowError, load_rows
+    from learner.data.ingest import ingest
+    from learner.data.row_error import RowError
 
     run = load_run(words)
     counts: Facts = {}
     bad: list[str] = []
-    for name, source in {"train": run.data.train, "held_out": run.data.held_out}.items():
-        if source is None:
-            continue
+    for name, source in run.data.keyed_sources().items():
         try:
-            counts[name] = len(load_rows(run, source)[0])
+            counts[name] = len(ingest(run, source).rows)
         except RowError as error:
             if not error.rows:
                 raise

@@ -62,7 +62,6 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
 
 def data(answer: Answer, run: Run) -> Finding:
     """Tells whether every row of the data can be used."""
-    sources = {"train": run.data.train, "held_out": run.data.held_out}
     if bad := answer.facts.get("bad_rows"):
         return DATA.problem(
             "\n".join([f"{len(bad)} rows can't be used:", *bad]),
@@ -73,7 +72,7 @@ def data(answer: Answer, run: Run) -> Finding:
         return DATA.ok(f"{counted}; each was looked at")
     from_hub = [
         source.path
-        for source in sources.values()
+        for source in run.data.keyed_sources().values()
         if isinstance(source, DatasetSource)
         and not (Path(source.path).exists() or is_path(source.path) or Path(source.path).suffix in FILES)
     ]

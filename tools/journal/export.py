@@ -141,7 +141,8 @@ def _json_lines(path: Path) -> Iterator[Write]:
 
 def _write_line(write: Callable[[str], Any], row: Row) -> None:
     components = {part["name"]: part["value"] for part in row["components"]}
-    write(json.dumps({**row, "components": components}) + "\n")
+    columns = json.loads(row["columns"])
+    write(json.dumps({**row, "components": components, "columns": columns}) + "\n")
 
 
 @contextlib.contextmanager
@@ -204,6 +205,7 @@ def _schema(pa: Any) -> Any:
             ("worker", text),
             ("task", text),
             ("data_source", text),
+            ("columns", text),
             ("row", whole),
             ("epoch", whole),
             ("seed", whole),

@@ -6,6 +6,7 @@ step and not the journal. A step whose payload is gone or damaged gives no rows,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -151,6 +152,7 @@ def rows_of(
             "worker": group.worker,
             "task": prompt.task,
             "data_source": prompt.data_source,
+            "columns": json.dumps(dict(prompt.columns)),  # text, for values may have any type
             "row": prompt.row,
             "epoch": prompt.epoch,
             "seed": prompt.seed,

@@ -132,6 +132,8 @@ def _what_it_is(story: Story) -> str:
     parts = [
         f"task {facts['task']}" if "task" in facts else "",
         f"row {facts['row']} of epoch {facts['epoch']}" if "row" in facts else "",
+        f"source {facts['source']}" if "source" in facts else "",
+        *(f"{name} {value}" for name, value in facts.get("columns", {}).items()),
         f"{facts['n']} completions" if "n" in facts else "",
         f"{story.tokens} tokens" if story.tokens else "",
         "" if story.lag is None else f"lag {_range(*story.lag)}",

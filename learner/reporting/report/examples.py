@@ -129,8 +129,13 @@ def _mean(group: ScoredGroup) -> float:
 
 
 def _asked(group: ScoredGroup) -> str:
-    messages = group.rollout.prompt.messages
-    return _cut(messages[-1]["content"]) if messages else ""
+    """Return the question, behind what the run's columns say of its row."""
+    prompt = group.rollout.prompt
+    said = [f"{name} {value}" for name, value in prompt.columns.items()]
+    if said and prompt.data_source:
+        said.insert(0, prompt.data_source)
+    question = _cut(prompt.messages[-1]["content"]) if prompt.messages else ""
+    return f"[{', '.join(said)}] {question}" if said else question
 
 
 def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Answer:

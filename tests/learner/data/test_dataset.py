@@ -18,10 +18,12 @@ from config.data import DatasetSource
 from config.run import Run
 from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
-from learner.data.dataset import Row, RowError, load_rows
-from learner.data.prompts import open_source
+from learner.data.prompts import open_sources
+from learner.data.row import Row
+from learner.data.row_error import RowError
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.ingested import load_rows
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 TASKS = {
@@ -37,6 +39,7 @@ TASKS = {
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
@@ -109,7 +112,7 @@ def test_a_prompt_says_where_its_row_comes_from_whatever_the_rows_shape(run: Run
     assert ours.task == "math"
     tokenizer: Any = OneTokenACharacter()
     read(run, tmp_path, given | {"data_source": "numina"})
-    source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
+    source = open_sources(run, [DatasetSource(path=str(tmp_path / "rows.parquet"))], tokenizer, shuffle=False)
     assert encode_prompt(source.training_prompt("0", first_row=0))["source"] == "numina"
 
 
@@ -122,7 +125,7 @@ def test_nested_columns_reach_the_wire_and_come_back(run: Run, tmp_path: Path) -
     }
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "rows.parquet")
     tokenizer: Any = OneTokenACharacter()
-    source = open_source(run, DatasetSource(path=str(tmp_path / "rows.parquet")), tokenizer, shuffle=False)
+    source = open_sources(run, [DatasetSource(path=str(tmp_path / "rows.parquet"))], tokenizer, shuffle=False)
     fields = encode_prompt(source.training_prompt("0", first_row=0)) | {"floor": "0"}
     sent = decode_prompt(
         {
@@ -319,4 +322,4 @@ def test_every_bad_row_is_listed_and_the_reason_names_the_first_few(run: Run, tm
     said = str(refused.value)
     assert said.startswith(lines[0])
     assert (lines[2] in said, lines[3] in said) == (True, False)
-    assert said.endswith("and 3 more bad rows: `millrace doctor CONFIG` lists all")
+    assert said.endswith("and 3 more bad rows: `millrace data check CONFIG` lists all")

@@ -20,11 +20,13 @@ from broker.messages import Split
 from config.data import SourceConfig
 from config.learner import LearnerConfig
 from config.run import Run
-from learner.data.dataset import Row, RowError, load_rows
-from learner.data.prompts import PromptSource, check_reference, load_tokenizer, open_source
+from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_sources
+from learner.data.row import Row
+from learner.data.row_error import RowError
 from tests.conftest import ROOT, SHARED
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.ingested import load_rows
 from tests.support.tiny import write_tiny_model
 
 CHAT = [{"role": "user", "content": "2 + 3?"}]
@@ -34,6 +36,7 @@ ROW = Row(messages=({"role": "user", "content": "2 + 3?"},), task="math", verifi
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
@@ -59,7 +62,7 @@ def open_rows(
     run: Run, rows: Sequence[Mapping[str, Any]], folder: Path, *, shuffle: bool = True
 ) -> PromptSource:
     tokenizer: Any = OneTokenACharacter()
-    return open_source(run, source(jsonl(folder, *rows)), tokenizer, shuffle=shuffle)
+    return open_sources(run, [source(jsonl(folder, *rows))], tokenizer, shuffle=shuffle)
 
 
 def numbered(count: int) -> list[dict[str, Any]]:
@@ -377,8 +380,10 @@ def test_the_same_ordinal_makes_the_same_prompt_and_survives_the_wire(run: Run, 
     )
 
 
-def test_an_evaluation_prompt_is_named_by_version_and_index(run: Run, tmp_path: Path) -> None:
-    prompt = open_rows(run, numbered(4), tmp_path, shuffle=False).evaluation_prompt(40, 3)
+def test_an_evaluation_prompt_is_sampled_as_its_set_says(run: Run, tmp_path: Path) -> None:
+    prompts = open_rows(run, numbered(4), tmp_path, shuffle=False)
+    sampling = Sampling(n=run.evaluation.samples, temperature=run.evaluation.temperature, max_tokens=9)
+    prompt = prompts.evaluation_prompt("eval-40-3", 3, sampling)
     assert (prompt.group_id, prompt.split, prompt.row) == ("eval-40-3", Split.EVAL, 3)
     assert (prompt.n, prompt.temperature) == (run.evaluation.samples, run.evaluation.temperature)
 
@@ -386,7 +391,7 @@ def test_an_evaluation_prompt_is_named_by_version_and_index(run: Run, tmp_path: 
 def test_a_real_tokenizer_ends_where_the_models_turn_begins(run: Run, tmp_path: Path) -> None:
     model = run.model.model_copy(update={"path": str(ROOT / "config/recipes/demo_model")})
     tokenizer = load_tokenizer(run.model_copy(update={"model": model}))
-    prompts = open_source(run, source(jsonl(tmp_path, GOOD)), tokenizer, shuffle=False)
+    prompts = open_sources(run, [source(jsonl(tmp_path, GOOD))], tokenizer, shuffle=False)
     text = tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids)
     assert "2 + 3?" in str(text).replace("<unk>", "")
     assert str(text).rstrip().endswith("assistant")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.messages import FinishReason
-from learner.reporting.group_facts import batch_facts
+from learner.reporting.group_facts import MOST_VALUES, batch_facts
 from learner.reporting.keys import KEYS, as_table
 from learner.reporting.metrics_file import read_metrics
 from learner.training.batch import pack
@@ -18,7 +18,22 @@ from tests.support.loop import Hands, make_trainer
 from tests.support.paths import ROOT
 from tests.support.tiny import completion, group
 
-NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "REASON", "STREAM"}
+NAMED_BY_A_RUN = {"TASK", "SOURCE", "NAME", "VALUE", "REASON", "STREAM"}
+
+
+def test_rewards_have_the_values_of_the_columns_that_travel_where_those_are_few() -> None:
+    groups = []
+    for number in range(MOST_VALUES + 1):
+        one = group([9], [completion([1, 2, 3])], [float(number % 2)])
+        columns = {"difficulty": f"{number % 2}/8", "index": number} | ({"hint": True} if number == 4 else {})
+        prompt = replace(one.rollout.prompt, columns=columns)
+        groups.append(replace(one, rollout=replace(one.rollout, prompt=prompt)))
+    advantages: list[list[float | None]] = [[0.5] for _ in groups]
+    batch = pack(groups, advantages, tokens_per_micro_batch=99, truncated="keep", policy_version=0)
+    facts = batch_facts(groups, batch)
+    # A number of its own for each row is no kind of row.
+    assert facts["reward_by_column"] == {"difficulty": {"0/8": 0.0, "1/8": 1.0}, "hint": {"True": 0.0}}
+    assert "reward_by_column" not in batch_facts([group([9], [completion([1])], [1.0])], batch)
 
 
 def test_rewards_have_names_and_truncation_and_length_are_of_the_step() -> None:

@@ -230,6 +230,7 @@ EXPECTED: dict[str, Any] = {
     "worker": "w-2",
     "task": "math",
     "data_source": "",
+    "columns": {},
     "row": 0,
     "epoch": 0,
     "seed": 0,
@@ -257,7 +258,8 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
         return
     for row in parquet.read_table(path).to_pylist():
-        yield {**row, "components": {part["name"]: part["value"] for part in row["components"]}}
+        components = {part["name"]: part["value"] for part in row["components"]}
+        yield {**row, "components": components, "columns": json.loads(row["columns"])}
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

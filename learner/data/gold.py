@@ -1,0 +1,144 @@
+"""The rows whose own reference does not score 1, and those that their scorer refuses, are found before they train.
+
+In: stored rows, and the run's scorers. Out: the place and the reason of each row that is to be left out, and the rows
+that could not be tested. A process of the scorers examines the rows, `python -m scorers.gold`. Its verdicts are kept
+beside the rows, under a digest of the scorers' configuration and code, so that the next start reads them. Called where
+`data.gold_test` is set, and by `millrace data check`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Final, cast
+
+from broker.errors import RunFailed
+from config.run import Run
+from learner.data.row import Row
+from learner.data.store import RowList, RowStore
+
+log = logging.getLogger(__name__)
+
+_ROOT: Final = Path(__file__).parent.parent.parent
+_LEFT_OUT: Final = ("wrong", "refused")
+ENDING_S: Final = 30.0  # for the process to end once its input has
+SAY_EVERY_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldTest:
+    """What came of a source's gold test."""
+
+    left_out: Mapping[int, tuple[str, str]]  # place -> `wrong` or `refused`, and the reason
+    untested: Mapping[str, list[int]]  # reason -> places of rows of which no right answer can be written
+
+
+def gold_test(run: Run, rows: RowStore | RowList) -> GoldTest:
+    """Examine every row, or read what an earlier start has found.
+
+    Raises:
+        RunFailed: the process that examines has ended early.
+        OSError: the verdicts can't be written beside the rows.
+    """
+    kept = None
+    if isinstance(rows, RowStore):
+        said = [run.scorers.model_dump_json(), _code_digest()]
+        kept = (
+            rows.folder / f"gold-{hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()}.json"
+        )
+        if kept.is_file():
+            return _read(kept)
+    left_out: dict[int, tuple[str, str]] = {}
+    untested: dict[str, list[int]] = {}
+    for place, (verdict, reason) in enumerate(_verdicts(run, rows)):
+        if verdict in _LEFT_OUT:
+            left_out[place] = (verdict, reason)
+        elif verdict == "untested":
+            untested.setdefault(reason, []).append(place)
+    found = GoldTest(left_out=left_out, untested=untested)
+    if kept is not None:
+        _write(kept, found)
+    return found
+
+
+def _verdicts(run: Run, rows: RowStore | RowList) -> Iterator[tuple[str, str]]:
+    """Yield a verdict for each row, which another process gives."""
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scorers.gold"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    sender = threading.Thread(target=_send, args=(run, rows, stdin), name="gold", daemon=True)
+    sender.start()
+    started = said = time.monotonic()
+    count = 0
+    try:
+        for line in stdout:
+            verdict, reason = json.loads(line)
+            yield verdict, reason
+            count += 1
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                log.info("gold_test rows=%d of=%d took_s=%.0f", count, len(rows), said - started)
+        code = process.wait(ENDING_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(ENDING_S)
+        sender.join(ENDING_S)
+        stdout.close()
+    if count < len(rows):
+        raise RunFailed(
+            f"the gold test ended after {count} of {len(rows)} rows, with exit code {code}; what it said stands above"
+        )
+
+
+def _send(run: Run, rows: RowStore | RowList, stream: IO[bytes]) -> None:
+    """Write the scorers' section and every row. A process that is gone is the reader's to notice."""
+    with suppress(OSError), stream:
+        stream.write(run.scorers.model_dump_json().encode() + b"\n")
+        for row in rows.rows():
+            stream.write(json.dumps(_candidate(row)).encode() + b"\n")
+
+
+def _candidate(row: Row) -> dict[str, object]:
+    return {"task": row.task, "verification_info": row.verification_info, "solution": row.solution}
+
+
+def _read(path: Path) -> GoldTest:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    left_out = {int(place): (verdict, reason) for place, (verdict, reason) in found["left_out"].items()}
+    return GoldTest(left_out=left_out, untested=found["untested"])
+
+
+def _write(path: Path, found: GoldTest) -> None:
+    """Write the verdicts beside, and rename them: a reader sees all of them or none."""
+    handle, aside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump({"left_out": found.left_out, "untested": found.untested}, file)
+    Path(aside).rename(path)
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the scorers' code: another version of it may score otherwise."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted((_ROOT / "scorers").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

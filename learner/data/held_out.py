@@ -1,0 +1,130 @@
+"""The held-out sets of a run: which of them a round has, and how the prompts of each are sampled.
+
+In: `data.held_out`, a source or a list of named sets, with what `evaluation` says for all of them. Out: the prompts of
+a round, numbered through all sets, so that a group's id says to which set it belongs. Used by
+`learner.groups.evaluation`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from broker.messages import Prompt
+from config.data import DatasetSource, HeldOutDataset, HeldOutProcedural, ProceduralSource
+from config.run import Run
+from learner.data.prompts import PromptSource, Sampling, open_sources
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutSet:
+    """One set; its name is "" where the run has one source without a name."""
+
+    name: str
+    source: PromptSource
+    every: int  # optimizer steps between two of its rounds; 0: none
+    prompts: int  # of a round
+    sampling: Sampling
+
+
+class HeldOut:
+    """All sets of a run.
+
+    Args:
+        run: its last step has a round of every set.
+        sets: in the order of the configuration.
+    """
+
+    def __init__(self, run: Run, sets: Sequence[HeldOutSet]) -> None:
+        self._run = run
+        self.sets = list(sets)
+        self._ends = list(accumulate(each.prompts for each in self.sets))
+
+    def __len__(self) -> int:
+        return sum(len(each.source) for each in self.sets)
+
+    def is_due(self, version: int) -> bool:
+        """Return whether some set has a round of `version`."""
+        return bool(self._due(version))
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether any set has a period, and so the last weights a round."""
+        return any(each.every for each in self.sets)
+
+    def indices(self, version: int) -> list[int]:
+        """Return the numbers of the prompts of a round: of the sets that are due, or of all where none is.
+
+        The round of the last step, which no period decides, has all sets; so has that of a run that ended early.
+        """
+        due = self._due(version)
+        if not due or version >= self._run.learner.steps:
+            due = list(range(len(self.sets)))
+        return [
+            index for at in due for index in range(self._ends[at] - self.sets[at].prompts, self._ends[at])
+        ]
+
+    def prompt(self, group_id: str, index: int) -> Prompt:
+        """Return the prompt of that number."""
+        at = self._set_at(index)
+        found = self.sets[at]
+        return found.source.evaluation_prompt(
+            group_id, index - (self._ends[at] - found.prompts), found.sampling
+        )
+
+    def set_name(self, index: int) -> str:
+        """Return the name of the set that a prompt's number belongs to; "" for one beyond all sets."""
+        return self.sets[self._set_at(index)].name if index < self._ends[-1] else ""
+
+    def _due(self, version: int) -> list[int]:
+        return [at for at, each in enumerate(self.sets) if each.every and version % each.every == 0]
+
+    def _set_at(self, index: int) -> int:
+        return bisect_right(self._ends, index)
+
+
+def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | None:
+    """Read every set that has rounds; None where none has. Raises RowError."""
+    sets = [
+        _open(run, source, tokenizer)
+        for source in run.data.held_out_sources
+        if period_of(getattr(source, "every", None), run.evaluation.every)
+    ]
+    return HeldOut(run, sets) if sets else None
+
+
+def period_of(own: int | None, of_all: int) -> int:
+    """Return the optimizer steps between two rounds of a set, by what the set and `evaluation` say."""
+    return of_all if own is None else own
+
+
+def _open(
+    run: Run, source: DatasetSource | ProceduralSource, tokenizer: PreTrainedTokenizerBase
+) -> HeldOutSet:
+    evaluation, own = run.evaluation, _said(source)
+    prompts = open_sources(
+        run, (source,), tokenizer, shuffle=False, limit=None if own is None else own.max_prompt_tokens
+    )
+    sampling = Sampling(
+        n=(own and own.samples) or evaluation.samples,
+        temperature=evaluation.temperature if own is None or own.temperature is None else own.temperature,
+        max_tokens=(own and own.max_tokens) or run.sampling.max_tokens,
+    )
+    return HeldOutSet(
+        name="" if own is None else own.name,
+        source=prompts,
+        every=period_of(None if own is None else own.every, evaluation.every),
+        prompts=min((own and own.prompts) or evaluation.prompts, len(prompts)),
+        sampling=sampling,
+    )
+
+
+def _said(source: DatasetSource | ProceduralSource) -> HeldOutDataset | HeldOutProcedural | None:
+    """Return the source where it is a named set, which may say how it is sampled."""
+    return source if isinstance(source, HeldOutDataset | HeldOutProcedural) else None

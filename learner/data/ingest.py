@@ -1,0 +1,178 @@
+"""A source's rows are read, checked and routed here, once: what comes of them lies in a folder that later starts read.
+
+In: one source of `data.train` or `data.held_out`. Out: its rows, in the source's order, each with its task and answer,
+and the fingerprint of the data. Runs in the learner's rank 0, in `millrace doctor` and in `millrace data check`. The
+folder's name is a digest of all that makes the rows: the files' bytes, the keys that say how they are read, the tasks,
+and the code of this program that reads them. So a file that has changed is read anew. A row that can't be used ends
+the reading, or is quarantined where `data.bad_rows` says so; then nothing half-written is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from config.data import DatasetSource, ProceduralSource, SourceConfig
+from config.loading import cache_folder
+from config.run import Run
+from learner.data.dataset import BadRow, RowReader, procedural_rows
+from learner.data.row import Row
+from learner.data.row_error import RowError
+from learner.data.store import RowList, RowStore, StoreWriter, is_store
+from learner.data.tables import Table, content_digest, tables_of
+
+log = logging.getLogger(__name__)
+
+# Keys of a source that say how its rows are read; where they lie is none.
+_READING: Final = (
+    "prompt_column",
+    "prompt_template",
+    "system_prompt",
+    "verification_column",
+    "task_column",
+    "answer_column",
+    "answer_pattern",
+    "task",
+    "limit",
+)
+_CODE: Final = (
+    Path(__file__).parent.parent.parent / "tasks",
+    Path(__file__).parent,
+)  # makes the rows what they are
+_KEPT_S: Final = 30 * 24 * 3600.0  # how long rows are kept that no run has asked for
+_TOLD: Final = 10_000  # bad rows that an error holds
+SAY_EVERY_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """What was read of one source."""
+
+    rows: RowStore | RowList
+    fingerprint: str  # of the data and of the keys that say how they are read
+    count: int  # rows that the source has, quarantined ones included
+
+
+def ingest(run: Run, source: SourceConfig) -> Ingested:
+    """Return the rows of `source`, read now or at an earlier start.
+
+    Raises:
+        RowError: a source or a column that is not there, or a row that can't be used and is not to be quarantined.
+    """
+    if isinstance(source, ProceduralSource):
+        rows, fingerprint = procedural_rows(run, source)
+        return Ingested(rows=RowList(rows), fingerprint=fingerprint, count=len(rows))
+    tables = tables_of(run, source)
+    how = {name: getattr(source, name) for name in _READING}
+    fingerprint = _digest([content_digest(source, tables), how], size=8)
+    folder = _folder(run, _digest([fingerprint, _routing(run), _code_digest()], size=16))
+    if not is_store(folder):
+        _write(run, source, tables, folder)
+    with contextlib.suppress(OSError):  # of another user, say
+        os.utime(folder)
+    store = RowStore(folder)
+    return Ingested(rows=store, fingerprint=fingerprint, count=store.facts["count"])
+
+
+def source_name(source: SourceConfig) -> str:
+    """Return the source's name for people."""
+    return source.path if source.type == "dataset" else f"procedural {source.problem} {source.split}"
+
+
+def _folder(run: Run, digest: str) -> Path:
+    return (run.data.cache_dir or cache_folder() / "data") / digest
+
+
+def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Path) -> None:
+    """Read every row, and leave the folder of those that can be used."""
+    bad: list[str] = []
+    refused = 0
+    try:
+        with StoreWriter(folder) as writer:
+            counts: Counter[str] = Counter()
+            number = -1
+            for number, found in enumerate(_limited(source, _rows(run, source, tables))):
+                if isinstance(found, Row):
+                    writer.add(number, found)
+                    continue
+                counts[found.data_source] += 1
+                refused += 1
+                if len(bad) < _TOLD:
+                    bad.append(found.reason)
+                writer.quarantine(
+                    {"row": number, "data_source": found.data_source, "reason": found.reason, "by": "reading"}
+                )
+            if bad and run.data.bad_rows == "refuse":
+                raise RowError(*bad, of_rows=True)
+            writer.finish({"count": number + 1, "quarantined": refused})
+    except OSError as error:
+        raise RowError(
+            f"rows of {source.path} can't be kept in {folder.parent}: {error.strerror or error}; data.cache_dir names "
+            "another folder"
+        ) from error
+    if refused:
+        log.warning(
+            "rows_quarantined count=%d of=%d file=%s", refused, number + 1, folder / "quarantine.jsonl"
+        )
+    _forget_old(folder.parent)
+
+
+def _rows(run: Run, source: DatasetSource, tables: Sequence[Table]) -> Iterator[Row | BadRow]:
+    """Yield the rows of all tables, whose columns are checked before the first row is read."""
+    started = said = time.monotonic()
+    readers = [RowReader(run, source, table) for table in tables]
+    number = 0
+    for reader in readers:
+        for row in reader.rows():
+            yield row
+            number += 1
+            if number % 1000 == 0 and time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                log.info("reading source=%s rows=%d took_s=%.0f", source.path, number, said - started)
+
+
+def _limited(source: DatasetSource, rows: Iterator[Row | BadRow]) -> Iterator[Row | BadRow]:
+    for number, row in enumerate(rows):
+        if source.limit is not None and number >= source.limit:
+            return
+        yield row
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove rows that no run has asked for in a month: whoever wants them reads the source again."""
+    for store in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - store.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(store, ignore_errors=True)
+
+
+def _routing(run: Run) -> Any:
+    """Return what of a run's configuration decides what its rows are."""
+    tasks = {name: task.model_dump(mode="json") for name, task in run.scorers.tasks.items()}
+    data = run.data
+    return [tasks, data.unknown_source, sorted(data.columns), data.bad_rows]
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the code that reads rows: another version of it may read them otherwise."""
+    digest = hashlib.blake2b(digest_size=8)
+    for folder in _CODE:
+        for file in sorted(folder.glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _digest(facts: object, *, size: int) -> str:
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=size).hexdigest()

@@ -1,0 +1,294 @@
+"""A source is read from here as tables: its files, or what `datasets` has of it, each with columns of its own.
+
+In: a `DatasetSource`. Out: tables whose records come one after the other, in an order that never changes, and a digest
+of their content. A file is read piece by piece, so memory follows the size of a piece and not of the file. Called by
+`learner.data.ingest` in the process that reads data. What can't be read raises `RowError` with the file's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import glob
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from config.data import DatasetSource
+from config.places import is_pattern
+from config.run import Run
+from learner.data.row_error import RowError
+
+KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+PIECE_BYTES: Final = 8 << 20  # of a parquet file's data that are rows of Python at once
+MOST_ROWS: Final = 1024  # of a piece
+HEAD_ROWS: Final = 200  # of a file without a schema, whose keys are its columns
+SAVED: Final = ("state.json", "dataset_dict.json")  # in a folder that `save_to_disk` wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row as its file holds it."""
+
+    values: Mapping[str, Any]
+    line: int = 0  # in its file, counted from 1; 0: the file has no lines
+
+
+class Table(Protocol):
+    """Rows with the same columns."""
+
+    @property
+    def name(self) -> str:
+        """The file or the source, for messages."""
+        ...
+
+    def columns(self) -> Sequence[str]:
+        """Return the names of the columns. Raises RowError."""
+        ...
+
+    def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        """Yield the rows in their order, of these columns at least; all columns with None. Raises RowError."""
+        ...
+
+
+def tables_of(run: Run, source: DatasetSource) -> list[Table]:
+    """Return the tables of `source`, in the order of their files' names.
+
+    Raises:
+        RowError: there are no such files, or `datasets` can't load what the source names.
+    """
+    if (files := files_of(source)) is not None:
+        return [_FILES[KINDS[file.suffix]](file, source) for file in files]
+    return [_Loaded(source, _load(run, source))]
+
+
+def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
+    """Return 32 hex digits that change with any byte of the files, or with what `datasets` has loaded."""
+    digest = hashlib.blake2b(digest_size=16)
+    for table in tables:
+        if isinstance(table, _Loaded):
+            digest.update(table.fingerprint.encode())
+            continue
+        try:
+            with Path(table.name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise _unreadable(source, table.name, error) from error
+    return digest.hexdigest()
+
+
+def files_of(source: DatasetSource) -> list[Path] | None:
+    """Return the files that `source` means, sorted; None where `datasets` has to load it.
+
+    Raises:
+        RowError: a pattern or a folder without such files, or a folder without this split.
+    """
+    path = Path(source.path)
+    if path.is_file() and path.suffix in KINDS:
+        return [path]
+    if is_pattern(source.path) and not path.exists():
+        found = _sorted(Path(name) for name in glob.glob(source.path, recursive=True))  # noqa: PTH207 - also absolute
+        if not found:
+            raise RowError(f"{source.path}: no file of {', '.join(KINDS)} has such a name")
+        return found
+    if not path.is_dir() or any((path / name).exists() for name in SAVED) or source.config_name is not None:
+        return None
+    return _files_of_folder(path, source)
+
+
+def _files_of_folder(folder: Path, source: DatasetSource) -> list[Path] | None:
+    """Return a folder's files of the split: its subfolder of that name, else what `datasets` takes for that split."""
+    if (folder / source.split).is_dir():
+        return _files_or_none(folder / source.split, source)
+    if (card := folder / "README.md").is_file() and "configs:" in card.read_text(errors="replace"):
+        return None  # its own list of files by split
+    found = _sorted(folder.rglob("*"))
+    if not found:
+        return _files_or_none(folder, source)
+    from datasets.data_files import get_data_patterns, resolve_pattern
+
+    patterns = get_data_patterns(str(folder))
+    if source.split not in patterns:
+        raise RowError(
+            f"{source.path} (split {source.split}) can't be read: its files are of the splits "
+            f"{', '.join(map(str, patterns))}, by their names"
+        )
+    names: set[Path] = set()
+    for pattern in patterns[source.split]:
+        with contextlib.suppress(FileNotFoundError):  # one of several patterns, which no file has
+            names.update(Path(name).resolve() for name in resolve_pattern(pattern, str(folder)))
+    return [file for file in found if file.resolve() in names]
+
+
+def _files_or_none(folder: Path, source: DatasetSource) -> list[Path]:
+    found = _sorted(folder.rglob("*"))
+    if not found:
+        raise RowError(
+            f"{source.path} (split {source.split}) can't be read: {folder} has no file of {', '.join(KINDS)}"
+        )
+    return found
+
+
+def _sorted(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.suffix in KINDS and path.is_file())
+
+
+def _unreadable(source: DatasetSource, name: str, error: object) -> RowError:
+    return RowError(f"{name} (split {source.split}) can't be read: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Json:
+    """A file of JSON lines, or of one list of objects."""
+
+    path: Path
+    source: DatasetSource
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def columns(self) -> Sequence[str]:
+        head = itertools.islice(self.records(None), HEAD_ROWS)
+        return list(dict.fromkeys(itertools.chain.from_iterable(record.values for record in head)))
+
+    def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        del wanted  # every key of a line is parsed anyhow
+        try:
+            with self.path.open("rb") as file:
+                if self.path.suffix == ".json" and _is_list(file.read(64)):
+                    file.seek(0)
+                    yield from self._of_list(json.load(file))
+                    return
+                file.seek(0)
+                yield from self._of_lines(file)
+        except (OSError, ValueError) as error:
+            raise _unreadable(self.source, self.name, error) from error
+
+    def _of_list(self, found: list[Any]) -> Iterator[Record]:
+        for index, value in enumerate(found):
+            if not isinstance(value, dict):
+                raise _unreadable(self.source, self.name, f"element {index} is no object of JSON")
+            yield Record(value)
+
+    def _of_lines(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                raise _unreadable(self.source, self.name, f"line {number} is no JSON: {error}") from None
+            if not isinstance(value, dict):
+                raise _unreadable(self.source, self.name, f"line {number} is no object of JSON")
+            yield Record(value, number)
+
+
+def _is_list(head: bytes) -> bool:
+    return head.lstrip().startswith(b"[")
+
+
+@dataclass(frozen=True, slots=True)
+class _Csv:
+    """A file of values with commas between them; its first line has the names, and an empty value is none."""
+
+    path: Path
+    source: DatasetSource
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def columns(self) -> Sequence[str]:
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                return list(csv.DictReader(file).fieldnames or ())
+        except (OSError, ValueError, csv.Error) as error:
+            raise _unreadable(self.source, self.name, error) from error
+
+    def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        del wanted
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.DictReader(file)
+                for values in reader:
+                    yield Record({name: value or None for name, value in values.items()}, reader.line_num)
+        except (OSError, ValueError, csv.Error) as error:
+            raise _unreadable(self.source, self.name, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Parquet:
+    """A parquet file, of which a piece of some megabytes is in memory at once."""
+
+    path: Path
+    source: DatasetSource
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def columns(self) -> Sequence[str]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        try:
+            return list(parquet.read_schema(self.path).names)
+        except (OSError, pa.ArrowException) as error:
+            raise _unreadable(self.source, self.name, error) from error
+
+    def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        columns = None if wanted is None else list(wanted)
+        try:
+            with parquet.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+                for group in range(file.num_row_groups):
+                    found = file.metadata.row_group(group)
+                    mean_bytes = max(1, found.total_byte_size // max(1, found.num_rows))
+                    rows = max(1, min(MOST_ROWS, PIECE_BYTES // mean_bytes))
+                    for piece in file.iter_batches(rows, row_groups=[group], columns=columns):
+                        yield from map(Record, piece.to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            raise _unreadable(self.source, self.name, error) from error
+
+
+class _Loaded:
+    """A saved folder, or a name on the hub, as `datasets` has it: on the disk, mapped into memory."""
+
+    def __init__(self, source: DatasetSource, table: Any) -> None:
+        self.name = source.path
+        self.fingerprint = str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
+        self._table = table
+
+    def columns(self) -> Sequence[str]:
+        return list(self._table.column_names)
+
+    def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        table = self._table if wanted is None else self._table.select_columns(list(wanted))
+        yield from map(Record, table)
+
+
+def _load(run: Run, source: DatasetSource) -> Any:
+    import datasets
+
+    datasets.disable_progress_bars()
+    token = run.model.hf_token.get_secret_value() if run.model.hf_token else None
+    path = Path(source.path)
+    try:
+        if path.is_dir() and any((path / name).exists() for name in SAVED):
+            saved = datasets.load_from_disk(str(path))
+            return saved[source.split] if isinstance(saved, datasets.DatasetDict) else saved
+        return datasets.load_dataset(
+            source.path, source.config_name, split=source.split, revision=source.revision, token=token
+        )
+    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+        raise _unreadable(source, source.path, error) from error
+
+
+_FILES: Final[Mapping[str, type[_Json | _Csv | _Parquet]]] = {"json": _Json, "csv": _Csv, "parquet": _Parquet}

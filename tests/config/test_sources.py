@@ -1,0 +1,78 @@
+"""`data.train` and `data.held_out` as one source and as lists: what is read, and how a mistake in a list is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.explanations import ConfigError
+from config.loading import build_run, from_yaml, load_run, to_yaml
+from config.run import Run
+
+A = {"type": "dataset", "path": "a.parquet"}
+B = {"type": "dataset", "path": "b/*.jsonl"}
+
+
+def run(train: Any, held_out: Any = None) -> Run:
+    tree = {"name": "x", "model": {"path": "m"}, "data": {"train": train, "held_out": held_out}}
+    return build_run([("run.yaml", tree)])
+
+
+def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None:
+    one = run(A)
+    several = run([A | {"weight": 2.0}, B | {"epochs": 3}, {"type": "procedural"}], [B | {"name": "b"}])
+    for each in (one, several):
+        assert from_yaml(to_yaml(each)) == each
+    assert list(one.data.keyed_sources()) == ["train"]
+    assert list(several.data.keyed_sources()) == ["train.0", "train.1", "train.2", "held_out.0"]
+    assert [source.type for source in several.data.train_sources] == ["dataset", "dataset", "procedural"]
+
+
+@pytest.mark.parametrize(
+    ("train", "held_out", "message"),
+    [
+        (
+            [A | {"wieght": 2}],
+            None,
+            r"unknown key data\.train\.0\.wieght in run\.yaml; did you mean data\.train\.weight",
+        ),
+        (
+            [A, {"path": "b"}],
+            None,
+            r"missing key data\.train\.1\.type in run\.yaml.*one of dataset, procedural",
+        ),
+        ([A, B | {"weight": 0}], None, r"data\.train\.1\.weight in run\.yaml: .*greater than 0, got 0"),
+        ([], None, r"data\.train in run\.yaml: a list of sources needs one"),
+        (A | {"weight": 1}, None, r"unknown key data\.train\.weight"),
+        (A, [B], r"missing key data\.held_out\.0\.name"),
+        (A, [B | {"name": "b"}, A | {"name": "b"}], r"two sets are named 'b'"),
+        (
+            A,
+            [B | {"name": "b", "temperature": 0}],
+            r"held_out\.0\.temperature .*whole distribution alone, got 0",
+        ),
+        (A, [B | {"name": "b", "top_p": 0.7}], r"held_out\.0\.top_p .*whole distribution alone, got 0\.7"),
+    ],
+)
+def test_a_mistake_in_a_list_is_named_with_its_number(train: Any, held_out: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(train, held_out)
+
+
+def test_files_of_a_list_are_found_beside_the_configuration_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("a.parquet", "b/one.jsonl"):
+        (tmp_path / name).touch()
+    data = {"train": [A, B, A | {"path": "owner/name"}]}
+    (tmp_path / "run.yaml").write_text(json.dumps({"name": "x", "model": {"path": "m"}, "data": data}))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    found = load_run(["--config", str(tmp_path / "run.yaml")]).data.train_sources
+    paths = [source.path for source in found if source.type == "dataset"]
+    assert paths == [str(tmp_path / "a.parquet"), str(tmp_path / "b/*.jsonl"), "owner/name"]

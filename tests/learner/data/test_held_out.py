@@ -1,0 +1,101 @@
+"""Held-out sets: which a round has, how each is sampled, and what is written down of each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.data import DataConfig
+from config.loading import to_yaml
+from config.run import Run
+from learner.data.held_out import HeldOut, open_held_out
+from learner.groups.evaluation import Round, asked_for, result_of
+from learner.journal.ledger import Ledger
+from tests.support.chain import make_run
+from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.tiny import completion, group
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Two named sets of 3 and 2 rows, of which the second has a way of its own."""
+    for name, count in (("a", 3), ("b", 2)):
+        rows = [
+            {
+                "messages": [{"role": "user", "content": f"{name} {number}"}],
+                "verification_info": {"type": "math", "answer": {"value": str(number)}},
+            }
+            for number in range(count)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0.5, "top_p": 1, "max_tokens": 33}
+    run = make_run(tmp_path)
+    data = DataConfig.model_validate(
+        {
+            "train": {"type": "procedural"},
+            "held_out": [
+                {"type": "dataset", "path": str(tmp_path / "a.jsonl"), "name": "first"},
+                {"type": "dataset", "path": str(tmp_path / "b.jsonl"), "name": "second"} | own,
+            ],
+            "cache_dir": str(tmp_path / "cache"),
+        }
+    )
+    evaluation = run.evaluation.model_copy(update={"every": 2, "samples": 5, "prompts": 2})
+    learner = run.learner.model_copy(update={"steps": 7})
+    return run.model_copy(update={"data": data, "evaluation": evaluation, "learner": learner})
+
+
+def opened(run: Run) -> HeldOut:
+    tokenizer: Any = OneTokenACharacter()
+    found = open_held_out(run, tokenizer)
+    assert found is not None
+    return found
+
+
+def test_a_round_has_the_sets_that_are_due_and_the_last_one_has_all(run: Run) -> None:
+    held_out = opened(run)
+    # The first set gives 2 of its 3 rows a round, the second both of its own: numbers 0 and 1, and 2 and 3.
+    rounds = {version: held_out.indices(version) for version in (0, 2, 4, 7)}
+    assert rounds == {0: [0, 1, 2, 3], 2: [0, 1], 4: [0, 1, 2, 3], 7: [0, 1, 2, 3]}
+    assert [version for version in range(9) if held_out.is_due(version)] == [0, 2, 4, 6, 8]
+    assert [held_out.set_name(index) for index in range(5)] == ["first", "first", "second", "second", ""]
+
+
+def test_each_set_is_sampled_in_its_own_way(run: Run) -> None:
+    held_out = opened(run)
+    ours, theirs = held_out.prompt("eval-4-1", 1), held_out.prompt("eval-4-2", 2)
+    assert (ours.messages[0]["content"], theirs.messages[0]["content"]) == ("a 1", "b 0")
+    assert (ours.n, ours.temperature, ours.max_tokens) == (
+        5,
+        run.evaluation.temperature,
+        run.sampling.max_tokens,
+    )
+    assert (theirs.n, theirs.temperature, theirs.max_tokens) == (1, 0.5, 33)
+
+
+def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:
+    held_out = opened(run)
+    round_ = Round(version=4, missing=set(), since=0.0)
+    for index, reward in enumerate((1.0, 0.0, 1.0, 1.0)):
+        one = group([9], [completion([1, 2, 3])], [reward])
+        scores = tuple(replace(score, value=reward) for score in one.scores)
+        round_.groups[f"eval-4-{index}"] = replace(one, scores=scores)
+    result = result_of(round_, lambda group_id: held_out.set_name(int(group_id.rpartition("-")[2])))
+    assert (result["pass_rate"], result["prompts"]) == (0.75, 4)
+    rates = {name: (each["prompts"], each["pass_rate"]) for name, each in result["sets"].items()}
+    assert rates == {"first": (2, 0.5), "second": (2, 1.0)}
+    assert "sets" not in result_of(round_)
+
+
+def test_the_rounds_of_every_sets_period_were_asked_for(run: Run) -> None:
+    ledger = Ledger()
+    ledger.incarnations.append({"fence": 1, "config": to_yaml(run)})
+    ledger.steps.extend({"step": step, "fence": 1} for step in range(6))
+    assert asked_for(ledger, run) == {0, 2, 4}
+    rarely = run.model_copy(update={"evaluation": run.evaluation.model_copy(update={"every": 0})})
+    ledger.incarnations[0] = {"fence": 1, "config": to_yaml(rarely)}
+    assert asked_for(ledger, rarely) == {0, 4}, "only the second set has a period of its own"

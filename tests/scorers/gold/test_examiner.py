@@ -1,0 +1,95 @@
+"""A row's own reference, written as its type asks for it, against the row's scorer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.scorers import ScorersConfig
+from scorers.gold.examiner import Candidate, Examined, Verdict, examine
+
+KINDS = ("math", "logic", "table", "choice", "search", "grade", "simulation", "code", "judge", "instructions")
+CONFIG = ScorersConfig.model_validate({"tasks": {kind: {"scorer": {"type": kind}} for kind in KINDS}})
+GRID = [[1, 0], [0, 1]]
+ZEBRA = {"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}
+
+
+def row(task: str, row_type: str, value: Any, **answer: Any) -> Candidate:
+    return Candidate(task=task, verification_info={"type": row_type, "answer": {"value": value, **answer}})
+
+
+def verdicts(*rows: Candidate) -> list[Examined]:
+    return list(examine(CONFIG, rows))
+
+
+def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_their_rows() -> None:
+    rows = [
+        row("math", "math", "\\frac{1}{2}"),
+        row("math", "gsm8k", "1,024"),
+        row("math", "prime_math", "37"),
+        row("table", "hitab", "12.5|9.1"),
+        row("table", "finqa", 0.42),
+        row("choice", "choice", "B"),
+        row("logic", "arc", GRID),
+        row("logic", "ordering", ["owl", "crow", "wren"]),
+        row("logic", "graph", "fdebme"),
+        row("logic", "zebra", ZEBRA),
+        row("search", "qa_em", ["Paris", "paris, france"]),
+        row("grade", "grade", 0.7),
+    ]
+    assert [found for found in verdicts(*rows) if found.verdict is not Verdict.RIGHT] == []
+
+
+@pytest.mark.parametrize(
+    ("candidate", "verdict", "reason"),
+    [
+        (row("logic", "arc", "[[1, 2"), Verdict.REFUSED, ""),
+        (row("choice", "choice", "seven"), Verdict.REFUSED, ""),
+        (
+            row("judge", "judge", "4.5 J", question="how much?"),
+            Verdict.UNTESTED,
+            "no right answer to a row of",
+        ),
+        (row("math", "math", "\\frac{1}{2"), Verdict.WRONG, "its reference has no score: "),
+    ],
+    ids=["no grid", "no letter", "a served model's", "no mathematics"],
+)
+def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
+    candidate: Candidate, verdict: Verdict, reason: str
+) -> None:
+    (found,) = verdicts(candidate)
+    assert (found.verdict, reason in found.reason) == (verdict, True), found
+
+
+def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
+    info = {"type": "code", "answer": {"inputs": ["1\n"], "outputs": ["2\n"]}}
+    right, wrong, absent = verdicts(
+        *(
+            Candidate(task="code", verification_info=info, solution=solution)
+            for solution in ("print(int(input()) + 1)", "print(7)", "")
+        )
+    )
+    assert right.verdict is Verdict.RIGHT, right
+    assert wrong.verdict is Verdict.WRONG
+    assert wrong.reason.startswith("its reference scores 0: ")
+    assert absent.verdict is Verdict.UNTESTED
+
+
+def test_the_half_of_a_program_that_is_asked_for_is_the_reference() -> None:
+    program = "def f(n):\n    return {'count': n}"
+    codeio = row("simulation", "codeio", '"output": {"count": 4}')
+    known = {"functional": program, "predict": "output", "input": "4", "output": "{'count': 4}"}
+    cruxeval = Candidate(task="simulation", verification_info={"type": "cruxeval", "answer": known})
+    half = Candidate(
+        task="simulation",
+        verification_info={
+            "type": "cruxeval",
+            "answer": {"functional": program, "predict": "input", "output": "{'count': 4}"},
+        },
+    )
+    assert [found.verdict for found in verdicts(codeio, cruxeval, half)] == [
+        Verdict.RIGHT,
+        Verdict.RIGHT,
+        Verdict.UNTESTED,
+    ]

@@ -1,0 +1,137 @@
+"""`millrace data check`: a table by source, and the rows that can't be used in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.loading import load_run
+from learner.data.ingest import ingest
+from learner.data.prompts import load_tokenizer, open_sources
+from learner.data.row_error import RowError
+from tests.conftest import ROOT
+from tools.main import main
+
+MODEL = ROOT / "config/recipes/demo_model"
+
+
+def verl(source: str, question: str, truth: Any) -> dict[str, Any]:
+    return {
+        "data_source": source,
+        "prompt": [{"role": "user", "content": question}],
+        "reward_model": {"style": "rule", "ground_truth": truth},
+    }
+
+
+TRAIN = [
+    verl("openai/gsm8k", "one?", "1"),
+    verl("openai/gsm8k", "one?", "1"),  # repeated
+    verl("openai/gsm8k", "two?", ""),  # unusable
+    verl("openai/gsm8k", "long? " * 400, "4"),  # too long
+    verl("simulation__arcagi1", "a grid?", [[1, 0], [0, 1]]),
+    verl("simulation__arcagi1", "another?", "[[1, 2"),  # its scorer refuses it
+    verl("math__deepscaler_preview", "half?", "\\frac{1}{2}"),
+    verl("math__deepscaler_preview", "nothing?", "\\frac{1}{2"),  # its own reference is wrong
+]
+HELD_OUT = [verl("openai/gsm8k", "one?", "1"), verl("openai/gsm8k", "new?", "9")]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    for name, rows in (("train", TRAIN), ("held", HELD_OUT)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    path = tmp_path / "run.yaml"
+    tree = {
+        "name": "small",
+        "model": {"path": str(MODEL)},
+        "data": {
+            "train": {"type": "dataset", "path": str(tmp_path / "train.jsonl")},
+            "held_out": {"type": "dataset", "path": str(tmp_path / "held.jsonl")},
+            "cache_dir": str(tmp_path / "cache"),
+        },
+        "scorers": {"tasks": {"math": {"scorer": {"type": "math"}}, "logic": {"scorer": {"type": "logic"}}}},
+    }
+    path.write_text(json.dumps(tree))
+    return path
+
+
+def check(config: Path, *words: str) -> int:
+    return main(["data", "check", str(config), *words])
+
+
+def test_each_row_is_counted_by_its_source_and_what_can_not_be_used_is_in_a_file(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "left.jsonl"
+    assert check(config, "-o", str(out), "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["quarantined"] == 3
+    train, held_out = (
+        {name: {key: n for key, n in counts.items() if n} for name, counts in each["counts"].items()}
+        for each in found["sources"]
+    )
+    assert train == {
+        "openai/gsm8k": {"rows": 4, "usable": 2, "unusable": 1, "too_long": 1, "repeated": 1},
+        "simulation__arcagi1": {"rows": 2, "usable": 1, "refused": 1},
+        "math__deepscaler_preview": {"rows": 2, "usable": 1, "wrong": 1},
+    }
+    assert held_out == {"openai/gsm8k": {"rows": 2, "usable": 2, "in_train": 1}}
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(record["source"], record["row"], record["by"]) for record in records] == [
+        ("data.train", 2, "reading"),
+        ("data.train", 5, "refused"),
+        ("data.train", 7, "wrong"),
+    ]
+    assert "train.jsonl row 7: its reference " in records[2]["reason"]
+    assert records[2]["verification_info"]["answer"] == {"value": "\\frac{1}{2"}
+
+
+def test_the_table_is_for_people(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check(config, "--no-gold") == 1
+    said = capsys.readouterr().out
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[1] == ["rows", "usable", "unusable", "too", "long", "repeated"]
+    assert ["openai/gsm8k", "4", "2", "1", "1", "1"] in lines
+    assert ["all", "8", "6", "1", "1", "1"] in lines
+    assert said.endswith("1 rows in small-quarantine.jsonl\n")
+    assert len((tmp_path / "small-quarantine.jsonl").read_text().splitlines()) == 1
+
+
+def test_data_of_which_every_row_can_be_used_are_said_to_be_so(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check(config, f"data.train.path={tmp_path / 'held.jsonl'}", "data.held_out=") == 0
+    assert capsys.readouterr().out.endswith("every row can be used\n")
+    assert not list(tmp_path.glob("*quarantine*"))
+
+
+def test_a_source_that_can_not_be_read_is_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(config, "data.train.path=/none/rows.jsonl") == 1
+    assert "/none/rows.jsonl (split train) can't be read" in capsys.readouterr().err
+
+
+def test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it(config: Path) -> None:
+    words = ["--config", str(config), "data.bad_rows=quarantine"]
+    tested, plain = (load_run([*words, f"data.gold_test={flag}"]) for flag in ("true", "false"))
+    tokenizer = load_tokenizer(tested)
+    prompts = open_sources(tested, tested.data.train_sources, tokenizer, shuffle=False)
+    assert [prompts.place(draw)[0].row for draw in range(len(prompts))] == [0, 1, 4, 6]
+    (verdicts,) = ingest(tested, tested.data.train_sources[0]).rows.folder.glob("gold-*.json")  # type: ignore[union-attr]
+    before = verdicts.stat().st_mtime_ns
+    again = open_sources(tested, tested.data.train_sources, tokenizer, shuffle=False)
+    assert again.fingerprint == prompts.fingerprint
+    assert verdicts.stat().st_mtime_ns == before, "the next start reads the verdicts"
+    untested = open_sources(plain, plain.data.train_sources, tokenizer, shuffle=False)
+    assert (len(untested), untested.fingerprint == prompts.fingerprint) == (6, False)
+    only_wrong = tested.data.train_sources[0].model_copy(update={"limit": 3})
+    limited = load_run([*words, "data.gold_test=true", "data.max_prompt_tokens=1"])
+    with pytest.raises(RowError, match="no prompt of 2 is within"):
+        open_sources(limited, [only_wrong], tokenizer, shuffle=False)

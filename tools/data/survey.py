@@ -1,0 +1,137 @@
+"""What the rows of a run's sources are worth: usable, too long, seen before, refused, or with a wrong reference.
+
+In: a run's configuration, its sources on the disk, and the policy's tokenizer. Out: counts for each data source, and a
+record of each row that can't be used, with the reason. The learner's own code reads, tokenizes and tests, so what is
+counted here is what a run would train on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from config.run import Run
+from learner.data.gold import GoldTest, gold_test
+from learner.data.ingest import Ingested, ingest, source_name
+from learner.data.lengths import prompt_lengths
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+UNNAMED: Final = "(no data_source)"
+TRAIN: Final = "train"
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many rows of one data source there are of each sort."""
+
+    rows: int = 0
+    usable: int = 0  # what a run would train on, or evaluate
+    unusable: int = 0  # no prompt, no answer, no such task
+    refused: int = 0  # by their scorer
+    wrong: int = 0  # whose own reference does not score 1
+    untested: int = 0  # of which no right answer can be written: usable
+    no_prompt: int = 0  # for which the chat template fails
+    too_long: int = 0
+    repeated: int = 0  # whose prompt an earlier row of the same kind has: usable
+    in_train: int = 0  # held-out rows whose prompt is trained on: usable
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSurvey:
+    """What one source is worth."""
+
+    key: str  # `data.train`, or `data.train.0` in a list
+    name: str  # of the source, for people
+    counts: dict[str, Counts] = field(default_factory=dict)  # by data source
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+
+
+def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
+    """Yield each source's survey. Raises RowError for a source that can't be read at all."""
+    run = run.model_copy(update={"data": run.data.model_copy(update={"bad_rows": "quarantine"})})
+    seen: dict[
+        str, list[NDArray[np.int64]]
+    ] = {}  # hashes of prompts, of all training and of each held-out source
+    for key, source in run.data.keyed_sources().items():
+        kind = TRAIN if key.partition(".")[0] == TRAIN else key
+        found = ingest(run, source)
+        gold = gold_test(run, found.rows) if is_gold_tested else GoldTest(left_out={}, untested={})
+        limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
+        one = SourceSurvey(f"data.{key}", source_name(source))
+        _count(one, found, gold, prompt_lengths(tokenizer, found.rows), limit)
+        _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
+        seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))
+        yield one
+
+
+def _count(
+    one: SourceSurvey,
+    found: Ingested,
+    gold: GoldTest,
+    measured: tuple[NDArray[np.int32], Mapping[int, str]],
+    limit: int,
+) -> None:
+    lengths, failed = measured
+    untested = {place for places in gold.untested.values() for place in places}
+    for facts in found.rows.quarantined():
+        counts = _of(one, facts["data_source"])
+        counts.rows += 1
+        counts.unusable += 1
+        one.quarantined.append({"source": one.key, **facts})
+    for place, row in enumerate(found.rows.rows()):
+        counts = _of(one, row.data_source)
+        counts.rows += 1
+        by, reason = gold.left_out.get(place, ("", ""))
+        if place in failed:
+            by, reason = "template", f"the chat template fails: {failed[place]}"
+        counts.untested += place in untested
+        match by:
+            case "refused":
+                counts.refused += 1
+            case "wrong":
+                counts.wrong += 1
+            case "template":
+                counts.no_prompt += 1
+            case _ if lengths[place] > limit:
+                counts.too_long += 1
+            case _:
+                counts.usable += 1
+        if by:
+            number = int(found.rows.numbers[place])
+            one.quarantined.append(
+                {
+                    "source": one.key,
+                    "row": number,
+                    "data_source": row.data_source,
+                    "reason": f"{one.name} row {number}: {reason}",
+                    "by": by,
+                    "messages": [dict(turn) for turn in row.messages],
+                    "verification_info": row.verification_info,
+                }
+            )
+
+
+def _count_repeated(
+    one: SourceSurvey, found: Ingested, before: list[NDArray[np.int64]], train: list[NDArray[np.int64]]
+) -> None:
+    """Count the rows whose prompt an earlier row has, and the held-out ones whose prompt is trained on."""
+    prompts = np.asarray(found.rows.prompts)
+    is_repeated = np.ones(len(prompts), dtype=bool)
+    is_repeated[np.unique(prompts, return_index=True)[1]] = False
+    if before:
+        is_repeated |= np.isin(prompts, np.concatenate(before))
+    is_trained = np.isin(prompts, np.concatenate(train)) if train else np.zeros(len(prompts), dtype=bool)
+    for place in np.flatnonzero(is_repeated | is_trained):
+        counts = _of(one, found.rows[int(place)].data_source)
+        counts.repeated += bool(is_repeated[place])
+        counts.in_train += bool(is_trained[place])
+
+
+def _of(one: SourceSurvey, data_source: str) -> Counts:
+    return one.counts.setdefault(data_source or UNNAMED, Counts())
