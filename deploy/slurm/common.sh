@@ -30,8 +30,17 @@ is_finished() {
         "$STATE/runs/$RUN/status.json" 2>/dev/null
 }
 
-# keep COMMAND...: run a role with REDIS_URL until it ends for good; returns its exit code. 0 and 2 are final; after
-# another one it is started again, later each time. Where Redis' job has moved, the role is asked to end, and begins anew.
+# Whether a role has a learner to wait for: a job of it runs or is queued. Where Slurm does not answer, it may have.
+has_learner() {
+    local jobs
+    jobs=$(squeue --noheader --me --name="$RUN-learner" 2>/dev/null) || return 0
+    [ -n "$jobs" ]
+}
+
+# keep COMMAND...: run a role with REDIS_URL until it ends for good; returns its exit code. 2 is final; after another one
+# it is started again, later each time. 0 is final too, but for a generator or a scorer whose learner has been put back
+# into the queue: the run is stopped, they end with 0, and are to be there when it goes on. Where Redis' job has moved,
+# the role is asked to end, and begins anew.
 keep() {
     local failures=0 waited_s=0 url began_s moved code
     trap 'told=1; at_limit=1; tell "$1"' USR1
@@ -55,7 +64,13 @@ keep() {
         child=
         [ -z "$told" ] || return "$code"
         if [ -n "$moved" ]; then continue; fi
-        case $code in 0 | 2) return "$code" ;; esac
+        if [ "$code" -eq 2 ] || is_finished || ! has_learner; then return "$code"; fi
+        if [ "$code" -eq 0 ]; then
+            [ "$SLURM_JOB_NAME" != "$RUN-learner" ] || return 0
+            say "the run is stopped, and its learner is queued: starts again"
+            sleep 2
+            continue
+        fi
         [ $((SECONDS - began_s)) -lt "$HEALTHY_S" ] || failures=0
         failures=$((failures + 1))
         [ "$failures" -le "$RESTARTS" ] || { say "failed $failures times in a row, last with $code"; return "$code"; }
