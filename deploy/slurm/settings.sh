@@ -17,6 +17,7 @@ REDIS=(--cpus-per-task=1)               # never on a partition whose jobs are pr
 REDIS_SERVER=/usr/bin/redis-server      # built with TLS, as Debian's is
 REDIS_PORT=6380
 REDIS_WAIT_S=3600                       # that a role waits for Redis' job to start
+REDIS_STAYS_S=600                       # after the run's end, for `millrace audit`; scancel ends it sooner
 
 # A judge or rubric model that this run serves itself; "": none. The recipe names it as http://JUDGE_NODE:JUDGE_PORT/v1,
 # and the address is the run's for good: so the job has its node by name.
