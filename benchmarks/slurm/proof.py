@@ -2,8 +2,8 @@
 
 In: Debian's Slurm and a redis-server with TLS. Out: a table of every bar with what was measured, which `--write` puts
 at the end of benchmarks/RESULTS.md. Exit code 0 if all held, or where there is no Slurm, which is said. The jobs are
-those of deploy/slurm, handed over by submit.sh with its own settings but for places and the port. A job is taken away by
-`scontrol requeue`, which ends it as a preemption does: SIGTERM to all of it, SIGKILL after KillWait, and the queue.
+those of deploy/slurm, handed over by submit.sh with its own settings but for places and the port. A job is taken away
+by `scontrol requeue`, which ends it as a preemption does: SIGTERM to all of it, SIGKILL after KillWait, and the queue.
 """
 
 from __future__ import annotations

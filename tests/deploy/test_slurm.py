@@ -102,7 +102,7 @@ def test_the_judge_wants_its_node_and_a_role_that_there_is_not_is_refused(site: 
 def keep(site: Path, script: str, *, role: str = "generators") -> subprocess.Popen[str]:
     (site / "state").mkdir(exist_ok=True)
     (site / "state" / "redis_url").write_text("redis://one\n", encoding="utf-8")
-    command = ["bash", "deploy/slurm/keep.sh", site / "settings.sh", "sh", "-c", script]
+    command = ["bash", "deploy/slurm/keep.sh", str(site / "settings.sh"), "sh", "-c", script]
     return subprocess.Popen(
         command, cwd=ROOT, env=variables(site, SLURM_JOB_ID="7", SLURM_JOB_NAME=f"first-{role}"), text=True
     )
