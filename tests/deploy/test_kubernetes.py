@@ -152,20 +152,25 @@ def test_secrets_come_from_one_secret_and_the_sandbox_has_none() -> None:
     assert not sandbox.keys() & {"env", "envFrom"}
 
 
-def test_what_the_learner_is_told_is_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda file: file.stem
+)
+def test_what_the_learner_is_told_is_a_run(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     (line,) = dict(pods("base"))["learner"]["containers"][0]["args"]
     words = line.removesuffix(" $LEARNER_ARGS").split()[4:]
     told = {
         "/etc/millrace/stack.yaml": str(FOLDER / "base" / "stack.yaml"),
-        '"$RECIPE"': "config/recipes/demo_cpu.yaml",
+        '"$RECIPE"': str(recipe),
         'name="$RUN"': "name=demo",
     }
     run = load_run([told.get(word, word) for word in words])
     assert str(run.runs_dir) == "/runs"
     assert run.learner.weights.type == "relay"
+    assert run.learner.weights.directory is None, "pods share no folder"
+    assert run.learner.gpus == run.generators.gpus == (), "the device plugin hands them out"
     assert run.scorers.sandbox_urls == ("http://sandbox:8080",)
-    assert set(run.scorers.tasks) == {"math", "code"}
+    assert {"math", "code"} <= set(run.scorers.tasks)
 
 
 def test_the_images_are_those_that_the_dockerfiles_make() -> None:
