@@ -136,6 +136,7 @@ def _write(folder: Path) -> None:
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_CPU",
         "SlurmdParameters": "config_overrides",
+        "SchedulerParameters": "sched_interval=2,bf_interval=2",  # seconds between two looks at the queue
         "MpiDefault": "none",
         "JobAcctGatherType": "jobacct_gather/none",
         "KillWait": KILL_WAIT_S,
