@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -107,6 +107,10 @@ prove-compose: $(INSTALLED)    ## the demo in containers: scaled, killed, taken 
 
 prove-fleet: $(INSTALLED)      ## the demo over two machines that share nothing but a Redis behind TLS: one generator killed, one joins (CONTAINERS=docker)
 	@$(PYTHON_IN_VENV) -m benchmarks.fleet.proof --engine $(CONTAINERS) --build "$(BUILD)" --write $(ARGS)
+
+REDIS_SERVER ?= /usr/bin/redis-server
+prove-slurm: $(INSTALLED)      ## the demo under a Slurm of this machine: each job is requeued once, and goes on; skipped where there is no sbatch (REDIS_SERVER=one with TLS)
+	@$(PYTHON_IN_VENV) -m benchmarks.slurm.proof --redis-server "$(REDIS_SERVER)" --write $(ARGS)
 
 prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed
 	@$(or $(PYTHON),$(PYTHON_IN_VENV)) -m benchmarks.proofs.gpu --write $(ARGS)

@@ -36,6 +36,7 @@ PLACES = {
     "tests/learner/test_seams.py": "model",
     "tests/benchmarks/": "process",
     "tests/broker/private_redis/": "process",
+    "tests/deploy/test_slurm.py": "process",
     "tests/broker/test_connection.py": "process",
     "tests/broker/test_redis_client.py": "process",
     "tests/broker/test_processes.py": "process",

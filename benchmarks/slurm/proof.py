@@ -1,0 +1,240 @@
+"""`make prove-slurm`: the demo under a Slurm of this machine; each of its jobs is taken away once, and goes on.
+
+In: Debian's Slurm and a redis-server with TLS. Out: a table of every bar with what was measured, which `--write` puts
+at the end of benchmarks/RESULTS.md. Exit code 0 if all held, or where there is no Slurm, which is said. The jobs are
+those of deploy/slurm, handed over by submit.sh with its own settings but for places and the port. A job is taken away
+by `scontrol requeue`, which ends it as a preemption does: SIGTERM to all of it, SIGKILL after KillWait, and the queue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.compose.proof import as_table
+from benchmarks.compose.stack import Held, NotInTime, wait_for
+from benchmarks.slurm.cluster import Cluster, SlurmError, a_cluster, missing
+
+SUBMIT = results.ROOT / "deploy" / "slurm" / "submit.sh"
+SETTINGS = results.ROOT / "deploy" / "slurm" / "settings.sh"
+RUN, STEPS = "first", 60  # as the settings and the recipe have them
+ROLES = ("redis", "learner", "generators", "scorers")
+TAKEN_AT = {"learner": 12, "generators": 20, "scorers": 28, "redis": 36}  # versions
+START_S, STEP_S, RUN_S = 60.0, 300.0, 900.0
+PASS_RATE = 0.95
+
+
+class UnderSlurm:
+    """The run, as its folder and its jobs show it."""
+
+    def __init__(self, cluster: Cluster, redis_server: Path) -> None:
+        self.cluster = cluster
+        self.state = cluster.folder / "run"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        given = {
+            "STATE": self.state,
+            "REDIS_SERVER": redis_server,
+            "REDIS_PORT": port,
+            "ENVIRONMENT": sys.prefix,
+        }
+        self.settings = cluster.folder / "settings.sh"
+        self.settings.write_text(settings_with(SETTINGS.read_text(encoding="utf-8"), given), encoding="utf-8")
+        self.jobs: dict[str, str] = {}
+
+    def submit(self) -> None:
+        """Hand all jobs over, as the page says."""
+        said = self.cluster.asks(str(SUBMIT), str(self.settings))
+        self.jobs = dict(line.split() for line in said.splitlines())
+
+    def take_away(self, role: str) -> None:
+        """End a job as a preemption does, and have it queued again."""
+        self.cluster.asks("scontrol", "requeue", self.jobs[role])
+
+    def version(self) -> int:
+        """Return the version that the learner has reached; -1 before there is one."""
+        try:
+            found = json.loads((self.state / "runs" / RUN / "status.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return -1
+        return int(found.get("version", -1))
+
+    def restarts(self, role: str) -> int:
+        """Return how often Slurm has started a job again."""
+        return int(self.cluster.job(self.jobs[role])["Restarts"])
+
+    def log(self, role: str) -> str:
+        """Return what a role's jobs have said."""
+        files = sorted((self.state / "logs").glob(f"{RUN}-{role}-*.log"))
+        return "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the objects of metrics.jsonl."""
+        file = self.state / "runs" / RUN / "metrics.jsonl"
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def settings_with(text: str, given: dict[str, object]) -> str:
+    """Put values in the place of a settings file's own. Raises KeyError for one that it has not."""
+    for name, value in given.items():
+        text, count = re.subn(rf"(?m)^{name}=\S*", f"{name}={value}", text)
+        if count != 1:
+            raise KeyError(name)
+    return text
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the proof, show the table, and write it down if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.slurm.proof", description="Under Slurm.")
+    parser.add_argument(
+        "--redis-server", type=Path, default=Path("/usr/bin/redis-server"), help="one that is built with TLS"
+    )
+    results.add_write(parser)
+    args = parser.parse_args(argv)
+    if lacks := missing():
+        sys.stdout.write(
+            f"SKIP: no {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge\n"
+        )
+        return 0
+    server = args.redis_server.absolute()
+    commit = results.commit()
+    heading = results.heading("The demo under Slurm", redis=results.redis_version(server))
+    found: list[Held] = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
+        try:
+            cluster = stack.enter_context(a_cluster(folder))
+            for held in prove(UnderSlurm(cluster, server)):
+                found.append(held)
+                sys.stdout.write(f"{'held' if held.is_held else 'MISSED'}: {held.bar}: {held.measured}\n")
+                sys.stdout.flush()
+        except (NotInTime, SlurmError, LookupError, ValueError) as error:
+            found.append(Held("the proof's end", " ".join(str(error).split())[-400:], is_held=False))
+    lines = [*heading, *as_table(found), *results.remarks(commit)]
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    if args.write:
+        results.append(lines)
+    return 0 if all(held.is_held for held in found) and results.commit() == commit else 1
+
+
+def prove(run: UnderSlurm) -> Iterator[Held]:
+    """Hand the run over, take each job away in turn, and compare the outcome with the bars."""
+    wait_for("an idle node", START_S, partial(_is_idle, run.cluster))
+    run.submit()
+    yield Held(
+        f"{run.cluster.asks('sbatch', '--version').strip()}: submit.sh hands over a job of each role",
+        ", ".join(run.jobs),
+        tuple(run.jobs) == ROLES,
+    )
+    for role, at in TAKEN_AT.items():
+        wait_for(f"version {at}", RUN_S, partial(_has_reached, run, at))
+        before, began = run.version(), time.monotonic()
+        run.take_away(role)
+        wait_for(f"another start of {role}", STEP_S, partial(_is_back, run, role))
+        back_s, at_least = time.monotonic() - began, run.version() + 2
+        wait_for(f"version {at_least}", STEP_S, partial(_has_reached, run, at_least))
+        yield Held(
+            f"{role}: its job is taken away (`scontrol requeue`), starts again, and the run goes on",
+            f"at version {before}; back after {back_s:.0f} s; version {run.version()} after "
+            f"{time.monotonic() - began:.0f} s",
+            run.restarts(role) == 1,
+        )
+    yield from _ended(run)
+
+
+def _is_idle(cluster: Cluster) -> bool:
+    try:
+        return "State=IDLE" in cluster.asks("scontrol", "show", "node")
+    except SlurmError:
+        return False
+
+
+def _has_reached(run: UnderSlurm, version: int) -> bool:
+    return run.version() >= min(version, STEPS)
+
+
+def _is_back(run: UnderSlurm, role: str) -> bool:
+    job = run.cluster.job(run.jobs[role])
+    return job["JobState"] == "RUNNING" and job["Restarts"] == "1"
+
+
+def _ended(run: UnderSlurm) -> Iterator[Held]:
+    """Wait for the run's end, ask Redis' last hour for the audit, and end it."""
+    roles = [role for role in ROLES if role != "redis"]
+    for role in roles:
+        wait_for(f"the end of {role}", RUN_S, partial(run.cluster.has_ended, run.jobs[role]))
+    states = {role: run.cluster.job(run.jobs[role])["JobState"] for role in roles}
+    yield Held(
+        "learner, generators and scorers end by themselves",
+        ", ".join(f"{role} {state}" for role, state in states.items()),
+        set(states.values()) == {"COMPLETED"},
+    )
+    log = run.log("learner")
+    stopped = re.findall(r"status=stopped version=(\d+)", log)
+    yield Held(
+        "the learner that was taken away ended its step and wrote a checkpoint before SIGKILL",
+        f"stopped at version {', '.join(stopped)}" if stopped else "it did not",
+        len(stopped) == 1 and f"checkpoints/step-{int(stopped[0]):06}" in log,
+    )
+    steps = [int(record["step"]) for record in run.records()]
+    yield Held(
+        f"each of {STEPS} steps was trained once",
+        f"{len(steps)} records of {len(set(steps))} steps",
+        steps == list(range(1, STEPS + 1)),
+    )
+    yield _audit(run)
+    rates = [one["pass_rate"] for record in run.records() for one in record.get("evaluations", ())]
+    yield Held(
+        f"held-out pass rate with the final weights at least {PASS_RATE}",
+        f"{rates[-1]:.3f}",
+        rates[-1] >= PASS_RATE,
+    )
+    password = (run.state / "password").read_text(encoding="utf-8").strip()
+    logs = "".join(map(run.log, ROLES))
+    yield Held("the password is in no log", f"{len(logs):,} characters", password not in logs)
+
+
+def _audit(run: UnderSlurm) -> Held:
+    url = (run.state / "redis_url").read_text(encoding="utf-8").strip()
+    words = [
+        sys.executable,
+        "-m",
+        "tools.main",
+        "audit",
+        RUN,
+        "--json",
+        "--runs-dir",
+        str(run.state / "runs"),
+    ]
+    said = subprocess.run(
+        words,
+        cwd=results.ROOT,
+        env={**run.cluster.variables, "REDIS_URL": url},
+        check=False,
+        text=True,
+        capture_output=True,
+        timeout=STEP_S,
+    )
+    audit = json.loads(said.stdout)
+    return Held(
+        "the audit is clean",
+        f"issued {audit['issued']}, trained {audit['trained']}, lost {audit['lost']}, twice {audit['twice']}",
+        said.returncode == 0 and not audit["lost"] and not audit["twice"],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+"""deploy/kubernetes: what the API's schema says of it, what no pod may do, and names that it shares with the programs.
+
+No cluster is asked. `kubectl kustomize` puts the files together where there is a kubectl; without one they are read as
+they are, the overlay for GPUs left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from benchmarks.pages.pages import PAGES
+from broker.keys import PROMPTS, ROLLOUTS, Keys
+from broker.monitoring.health import PARTS
+from broker.monitoring.snapshot import RQ_QUEUE
+from config.loading import load_run
+from config.scorer_kinds import QUEUES, SLOW
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+SCHEMA = json.loads((Path(__file__).parent / "kubernetes-spec.json").read_text(encoding="utf-8"))
+PREFIX = {
+    "v1": "core.v1",
+    "apps/v1": "apps.v1",
+    "policy/v1": "policy.v1",
+    "networking.k8s.io/v1": "networking.v1",
+}
+KUBECTL = shutil.which("kubectl")
+OVERLAYS = ("base", "keda", "judge", *(("gpu",) if KUBECTL else ()))
+ROLES = {"learner": "learner", "generator": "generator", "scorer": "scorer", "scorer-code": "scorer"}
+USERS = {"redis": 999, "sandbox": 61064}  # as the images have them; 1000 else
+
+
+@cache
+def objects(overlay: str) -> list[dict[str, Any]]:
+    """Return an overlay's objects: put together by kubectl, or else as its files have them."""
+    if KUBECTL:
+        text = subprocess.run(
+            [KUBECTL, "kustomize", str(FOLDER / overlay)], check=True, capture_output=True, text=True
+        ).stdout
+        return [found for found in yaml.safe_load_all(text) if found]
+    files = yaml.safe_load((FOLDER / overlay / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    return [
+        found
+        for file in files
+        for found in yaml.safe_load_all((FOLDER / overlay / file).read_text(encoding="utf-8"))
+    ]
+
+
+def pods(overlay: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each StatefulSet and Deployment, with its pod's specification."""
+    for one in objects(overlay):
+        if one["kind"] in {"StatefulSet", "Deployment"}:
+            yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+
+
+def every_pod() -> list[Any]:
+    return [
+        pytest.param(overlay, name, pod, id=f"{overlay}-{name}")
+        for overlay in OVERLAYS
+        for name, pod in pods(overlay)
+    ]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_object_is_one_by_the_apis_schema(overlay: str) -> None:
+    found = [one for one in objects(overlay) if not one["apiVersion"].startswith("keda.sh/")]
+    for one in found:
+        kind = f"io.k8s.api.{PREFIX[one['apiVersion']]}.{one['kind']}"
+        jsonschema.Draft7Validator(SCHEMA | {"$ref": f"#/$defs/{kind}"}).validate(one)
+    assert found or overlay == "keda"
+
+
+def test_the_schema_refuses_a_field_that_there_is_not() -> None:
+    kind = {"$ref": "#/$defs/io.k8s.api.apps.v1.StatefulSet"}
+    spec = {"serviceName": "redis", "selector": {}, "template": {}, "replica": 1}
+    with pytest.raises(jsonschema.ValidationError, match="replica"):
+        jsonschema.Draft7Validator(SCHEMA | kind).validate(
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}
+        )
+
+
+def test_every_file_of_the_folder_is_used() -> None:
+    for overlay in FOLDER.iterdir():
+        text = (overlay / "kustomization.yaml").read_text(encoding="utf-8")
+        assert all(file.name in text for file in overlay.iterdir() if file.name != "kustomization.yaml"), (
+            overlay
+        )
+
+
+@pytest.mark.parametrize(("overlay", "name", "pod"), every_pod())
+def test_a_pod_can_not_write_outside_its_volumes_nor_gain_rights(
+    overlay: str, name: str, pod: dict[str, Any]
+) -> None:
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] == USERS.get(name, 1000)
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"]["memory"]
+    assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+    assert "/tmp" in [mount["mountPath"] for mount in container["volumeMounts"]], "HOME and TMPDIR"
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_roles_probes_are_its_health_check_and_outlast_an_outage_of_redis(name: str) -> None:
+    (container,) = dict(pods("base"))[name]["containers"]
+    for kind in ("startupProbe", "livenessProbe"):
+        probe = container[kind]
+        assert probe["exec"]["command"][-1] == f'exec python -m broker.monitoring.health {ROLES[name]} "$RUN"'
+        assert probe["timeoutSeconds"] > 5, "its own questions wait for 5 s"
+    assert ROLES[name] in PARTS
+    outage_s = load_run(["--config", str(ROOT / "config/recipes/demo_cpu.yaml")]).broker.outage_s
+    liveness = container["livenessProbe"]
+    assert liveness["periodSeconds"] * liveness["failureThreshold"] > outage_s
+    assert "readinessProbe" not in container, "nobody asks it anything"
+
+
+def test_a_pod_has_the_time_to_end_that_its_role_takes() -> None:
+    grace = {name: pod["terminationGracePeriodSeconds"] for name, pod in pods("base")}
+    assert grace["learner"] >= 300, "a step, and a checkpoint"
+    assert all(grace[name] >= 60 for name in ("redis", "generator", "scorer", "scorer-code"))
+
+
+def test_secrets_come_from_one_secret_and_the_sandbox_has_none() -> None:
+    names = set()
+    for _, pod in pods("base"):
+        for variable in pod["containers"][0].get("env", ()):
+            if found := variable.get("valueFrom"):
+                assert found["secretKeyRef"]["name"] == "millrace"
+                names.add(found["secretKeyRef"]["key"])
+            else:
+                assert variable["name"] == "REDIS_MAXMEMORY"
+    assert names == {"redis-url", "redis-password", "hf-token", "judge-api-key"}
+    sandbox = dict(pods("base"))["sandbox"]["containers"][0]
+    assert not sandbox.keys() & {"env", "envFrom"}
+
+
+@pytest.mark.parametrize(
+    "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda file: file.stem
+)
+def test_what_the_learner_is_told_is_a_run(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (line,) = dict(pods("base"))["learner"]["containers"][0]["args"]
+    words = line.removesuffix(" $LEARNER_ARGS").split()[4:]
+    told = {
+        "/etc/millrace/stack.yaml": str(FOLDER / "base" / "stack.yaml"),
+        '"$RECIPE"': str(recipe),
+        'name="$RUN"': "name=demo",
+    }
+    run = load_run([told.get(word, word) for word in words])
+    assert str(run.runs_dir) == "/runs"
+    assert run.learner.weights.type == "relay"
+    assert run.learner.weights.directory is None, "pods share no folder"
+    assert run.learner.gpus == run.generators.gpus == (), "the device plugin hands them out"
+    assert run.scorers.sandbox_urls == ("http://sandbox:8080",)
+    assert {"math", "code"} <= set(run.scorers.tasks)
+
+
+def test_the_images_are_those_that_the_dockerfiles_make() -> None:
+    dockerfile = (ROOT / "deploy" / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    stages = re.findall(r"^FROM \S+ AS (\S+)", dockerfile, re.MULTILINE)
+    made = {f"millrace-{stage}" for stage in stages} | {"millrace-redis", "millrace-gpu"}
+    used = {
+        pod["containers"][0]["image"].partition(":")[0] for overlay in OVERLAYS for _, pod in pods(overlay)
+    }
+    assert used <= made
+
+
+def test_the_run_and_redis_lie_on_disks_of_their_own() -> None:
+    claims = {
+        one["metadata"]["name"]: one["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+        for one in objects("base")
+        if one["kind"] == "StatefulSet"
+    }
+    assert claims == {"redis": "data", "learner": "runs"}
+    for name, path in (("redis", "/data"), ("learner", "/runs")):
+        mounts = dict(pods("base"))[name]["containers"][0]["volumeMounts"]
+        assert {"name": claims[name], "mountPath": path} in mounts
+
+
+def of_kind(overlay: str, kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one["spec"] for one in objects(overlay) if one["kind"] == kind}
+
+
+def test_every_pod_has_a_budget_of_disruptions_and_two_wait_for_a_word() -> None:
+    budgets = of_kind("base", "PodDisruptionBudget")
+    assert budgets.keys() == dict(pods("base")).keys()
+    assert {name for name, spec in budgets.items() if spec["maxUnavailable"] == 0} == {"redis", "learner"}
+    for name, spec in budgets.items():
+        assert spec["selector"] == {"matchLabels": {"app.kubernetes.io/component": name}}
+
+
+def test_nobody_reaches_anybody_but_by_name_and_the_sandbox_reaches_nobody() -> None:
+    policies = of_kind("base", "NetworkPolicy")
+    assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert "egress" not in policies["sandbox"]
+    assert policies["sandbox"]["ingress"][0]["from"] == [
+        {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "scorer-code"}}}
+    ]
+    (expression,) = policies["redis"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
+    assert set(expression["values"]) == ROLES.keys()
+    (roles,) = policies["roles"]["podSelector"]["matchExpressions"]
+    assert set(roles["values"]) == ROLES.keys() | {"judge"}
+
+
+@pytest.mark.parametrize("overlay", ["gpu", "judge"])
+def test_gpus_are_asked_for_where_a_gpu_works(overlay: str) -> None:
+    if overlay not in OVERLAYS:
+        pytest.skip("an overlay's patches are kubectl's to apply, and there is no kubectl here")
+    asked = {
+        name: pod["containers"][0]["resources"]["limits"].get("nvidia.com/gpu") for name, pod in pods(overlay)
+    }
+    assert {name for name, count in asked.items() if count} == (
+        {"learner", "generator"} if overlay == "gpu" else {"judge"}
+    )
+
+
+# KEDA's objects, by the fields that its own definitions have: github.com/kedacore/keda at 8b4f083 (2026-08-20),
+# config/crd/bases, pkg/scalers/redis_scaler.go and redis_streams_scaler.go.
+SCALED_OBJECT = {
+    "advanced",
+    "cooldownPeriod",
+    "fallback",
+    "idleReplicaCount",
+    "initialCooldownPeriod",
+    "maxReplicaCount",
+    "minReplicaCount",
+    "pollingInterval",
+    "scaleTargetRef",
+    "triggers",
+}
+LIST = {
+    "address",
+    "listName",
+    "listLength",
+    "activationListLength",
+    "databaseIndex",
+    "enableTLS",
+    "unsafeSsl",
+}
+STREAM = {"address", "stream", "streamLength", "databaseIndex", "enableTLS", "unsafeSsl"}
+
+
+def test_kedas_objects_have_fields_that_keda_knows() -> None:
+    for one in objects("keda"):
+        assert one["apiVersion"] == "keda.sh/v1alpha1"
+    for name, spec in of_kind("keda", "ScaledObject").items():
+        assert spec.keys() <= SCALED_OBJECT
+        assert spec["scaleTargetRef"] == {"name": name}
+        assert spec["fallback"].keys() == {"failureThreshold", "replicas"}
+        for trigger in spec["triggers"]:
+            assert trigger.keys() == {"type", "metadata", "authenticationRef"}
+            known = {"redis": LIST, "redis-streams": STREAM}[trigger["type"]]
+            assert trigger["metadata"].keys() <= known
+            assert all(isinstance(value, str) for value in trigger["metadata"].values()), (
+                "KEDA takes text alone"
+            )
+            assert trigger["metadata"]["address"] == "redis.millrace.svc.cluster.local:6379"
+    (authentication,) = of_kind("keda", "TriggerAuthentication").values()
+    assert authentication == {
+        "secretTargetRef": [{"parameter": "password", "name": "millrace", "key": "redis-password"}]
+    }
+
+
+def test_keda_counts_the_keys_that_the_run_has() -> None:
+    keys = Keys("demo")
+    run = next(one for one in yaml.safe_load_all((FOLDER / "base/kustomization.yaml").read_text()))
+    assert "RUN=demo" in run["configMapGenerator"][0]["literals"]
+    counted = {
+        name: {
+            trigger["metadata"].get("listName") or trigger["metadata"]["stream"]
+            for trigger in spec["triggers"]
+        }
+        for name, spec in of_kind("keda", "ScaledObject").items()
+    }
+
+    def served(deployment: str) -> set[str]:
+        command = dict(pods("base"))[deployment]["containers"][0]["args"][0]
+        queues = re.findall(r"--queues (\S+)", command)[0].split(",")
+        assert set(queues) <= set(QUEUES)
+        extra = {SLOW} if "code" in queues else set()
+        return {RQ_QUEUE + keys.queue(queue) for queue in {*queues, *extra}}
+
+    assert counted == {
+        "generator": {keys.stream(PROMPTS)},
+        "scorer": served("scorer") | {keys.stream(ROLLOUTS)},
+        "scorer-code": served("scorer-code"),
+    }
+
+
+def test_the_page_says_that_no_cluster_was_asked() -> None:
+    (page,) = [page for page in PAGES if page.name == "clusters.md"]
+    assert "no cluster was asked" in page.read_text(encoding="utf-8").lower()

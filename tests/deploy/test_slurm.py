@@ -1,0 +1,178 @@
+"""deploy/slurm: what submit.sh hands over, and how a role is kept, with small programs in the place of Slurm's.
+
+`make prove-slurm` runs the jobs under a real Slurm.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.slurm.proof import SETTINGS, settings_with
+from tests.conftest import ROOT
+from tests.support.waiting import wait_until
+
+FOLDER = ROOT / "deploy" / "slurm"
+SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.suffix in {".sh", ".sbatch"})
+JOBS = ("redis", "learner", "generators", "scorers", "judge")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with settings, a sbatch, scontrol and scancel that write down what they were asked, and a short sleep."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    squeue = 'cat "$SITE/queue" 2>/dev/null'
+    asked = 'echo "$(basename "$0") $*" >>"$SITE/asked"; echo 7'
+    quickly = "exec /bin/sleep 0.1"
+    for name, does in (
+        ("sleep", quickly),
+        ("sbatch", asked),
+        ("scontrol", asked),
+        ("scancel", asked),
+        ("squeue", squeue),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    given = {"STATE": tmp_path / "state", "ENVIRONMENT": sys.prefix}
+    text = settings_with(SETTINGS.read_text(encoding="utf-8"), given)
+    (tmp_path / "settings.sh").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def variables(site: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{site / 'bin'}:{os.environ['PATH']}", "SITE": str(site), **more}
+
+
+def submit(site: Path, *roles: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [FOLDER / "submit.sh", site / "settings.sh", *roles],
+        env=variables(site),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def asked(site: Path) -> list[str]:
+    return (site / "asked").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_script_is_one(script: Path) -> None:
+    subprocess.run(["bash", "-n", script], check=True, timeout=10)
+
+
+@pytest.mark.parametrize("role", JOBS)
+def test_every_job_is_queued_again_and_told_of_its_limit(role: str) -> None:
+    second = (FOLDER / f"{role}.sbatch").read_text(encoding="utf-8").splitlines()[1]
+    assert second.startswith("#SBATCH ")
+    assert {"--requeue", "--open-mode=append"} <= set(second.split())
+    assert "--signal=B:USR1@" in second
+
+
+def test_submit_hands_over_a_job_of_each_role(site: Path) -> None:
+    said = submit(site)
+    assert said.stdout == "redis 7\nlearner 7\ngenerators 7\nscorers 7\n", said.stderr
+    names = [line.split("--job-name=")[1].split()[0] for line in asked(site)]
+    assert names == ["first-redis", "first-learner", "first-generators", "first-scorers"]
+    assert "--array=1-1" in asked(site)[2]
+    assert (site / "state").stat().st_mode & 0o077 == 0, "the password lies there"
+
+
+def test_what_is_there_already_is_left_alone_and_more_generators_are_not(site: Path) -> None:
+    (site / "queue").write_text("7\n", encoding="utf-8")
+    assert submit(site, "learner", "generators").stdout == "generators 7\n"
+
+
+def test_the_judge_wants_its_node_and_a_role_that_there_is_not_is_refused(site: Path) -> None:
+    assert "the recipe names the judge by its node" in submit(site, "judge").stderr
+    refused = submit(site, "trainer")
+    assert refused.returncode == 2
+    assert "no role trainer" in refused.stderr
+
+
+def keep(site: Path, script: str, *, role: str = "generators") -> subprocess.Popen[str]:
+    (site / "state").mkdir(exist_ok=True)
+    (site / "state" / "redis_url").write_text("redis://one\n", encoding="utf-8")
+    command = ["bash", "deploy/slurm/keep.sh", str(site / "settings.sh"), "sh", "-c", script]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=variables(site, SLURM_JOB_ID="7", SLURM_JOB_NAME=f"first-{role}"), text=True
+    )
+
+
+COUNTED = (
+    'echo "$REDIS_URL" >>"$SITE/starts"; [ "$(wc -l <"$SITE/starts")" -ge 2 ] && exit {last}; exit {first}'
+)
+
+
+@pytest.mark.parametrize(
+    ("role", "queue", "first", "last", "code", "starts"),
+    [
+        ("generators", "7", 1, 2, 2, 2),  # a failure is worth another start; bad words are not
+        ("generators", "7", 0, 2, 2, 2),  # the run is stopped, and its learner is queued
+        ("generators", "", 0, 2, 0, 1),  # there is no learner any more
+        ("generators", "", 1, 2, 1, 1),
+        ("learner", "7", 0, 2, 0, 1),  # the learner itself has ended
+    ],
+)
+def test_a_role_is_started_again_as_its_end_says(
+    site: Path, *, role: str, queue: str, first: int, last: int, code: int, starts: int
+) -> None:
+    (site / "queue").write_text(queue, encoding="utf-8")
+    kept = keep(site, COUNTED.format(first=first, last=last), role=role)
+    assert kept.wait(30) == code
+    assert (site / "starts").read_text(encoding="utf-8") == "redis://one\n" * starts
+
+
+def test_a_finished_run_is_not_waited_for(site: Path) -> None:
+    (site / "queue").write_text("7", encoding="utf-8")
+    folder = site / "state" / "runs" / "first"
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text('{"status": "finished"}', encoding="utf-8")
+    assert keep(site, "exit 0").wait(30) == 0
+
+
+WAITS = (
+    'trap "echo told >>\\"$SITE/told\\"; exit 0" TERM; echo up >>"$SITE/starts"; while :; do sleep 0.1; done'
+)
+
+
+def test_a_role_whose_redis_has_moved_begins_anew(site: Path) -> None:
+    (site / "queue").write_text("7", encoding="utf-8")
+    kept = keep(site, WAITS)
+    wait_until((site / "starts").exists)
+    (site / "state" / "redis_url").write_text("redis://other\n", encoding="utf-8")
+    wait_until(lambda: (site / "starts").read_text().count("up") == 2)
+    kept.send_signal(signal.SIGUSR1)  # it is told by the one who keeps it
+    assert kept.wait(30) == 0
+    assert (site / "told").read_text(encoding="utf-8") == "told\n" * 2
+
+
+def test_slurms_sigterm_is_not_handed_on(site: Path) -> None:
+    (site / "queue").write_text("7", encoding="utf-8")
+    kept = keep(site, f'echo $$ >"$SITE/pid"; {WAITS}')
+    wait_until((site / "starts").exists)
+    kept.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        kept.wait(1.0)  # it waits for the role, which Slurm tells itself
+    os.kill(int((site / "pid").read_text(encoding="utf-8")), signal.SIGTERM)
+    assert kept.wait(30) == 0
+    assert (site / "told").read_text(encoding="utf-8") == "told\n"
+
+
+def test_a_setting_that_there_is_not_is_refused_by_the_proof() -> None:
+    with pytest.raises(KeyError, match="STATES"):
+        settings_with("STATE=here\n", {"STATES": "there"})
+
+
+def test_bash_is_what_the_scripts_are_for() -> None:
+    assert shutil.which("bash")
+    assert all(path.read_text(encoding="utf-8").startswith(("#!/usr/bin/env bash", "# ")) for path in SCRIPTS)
