@@ -26,6 +26,7 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import GO_ON, PAUSE, ask_unless_asked
 from config.loading import to_yaml
 from config.run import Run
+from learner.data.earlier_fingerprint import earlier_fingerprint
 from learner.data.held_out import HeldOut, open_held_out
 from learner.data.prompts import PromptSource, open_sources
 from learner.groups.buffer import GroupBuffer
@@ -271,7 +272,7 @@ class Session:
         """Claim the run and open the journal, whose first record says how this incarnation is configured."""
         run, first = self.run, self.history.first_incarnation
         known = first.get("fingerprint", train.fingerprint)
-        if known != train.fingerprint:
+        if known != train.fingerprint and known != earlier_fingerprint(run, len(train)):
             raise RunFailed(
                 f"the data of run {run.name} are not those it began with (fingerprint {train.fingerprint}, "
                 f"then {known}): its groups' numbers would mean other rows. Bring them back, or begin a "

@@ -63,7 +63,7 @@ def tables_of(run: Run, source: DatasetSource) -> list[Table]:
     """
     if (files := files_of(source)) is not None:
         return [_FILES[KINDS[file.suffix]](file, source) for file in files]
-    return [_Loaded(source, _load(run, source))]
+    return [_Loaded(source, load_by_datasets(run, source))]
 
 
 def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
@@ -274,7 +274,8 @@ class _Loaded:
         yield from map(Record, table)
 
 
-def _load(run: Run, source: DatasetSource) -> Any:
+def load_by_datasets(run: Run, source: DatasetSource) -> Any:
+    """Load a saved folder or a name on the hub. Raises RowError."""
     import datasets
 
     datasets.disable_progress_bars()

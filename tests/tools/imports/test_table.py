@@ -12,7 +12,6 @@ from config.explanations import ConfigError
 from config.other_names.foreign_names import NOT_HERE, OURS
 from tests.support.config_keys import is_key
 from tests.support.paths import ROOT
-from tools.imports.tables import data, rollout
 from tools.imports.theirs import Said, Theirs, overlaid
 from tools.imports.translation import RULES, as_table, defaults_of, rule_for, translate
 
@@ -255,32 +254,21 @@ def test_what_can_not_be_carried_over_is_named_with_its_place(key: str, value: A
     assert words in message
 
 
-def test_where_data_may_be_lists_files_become_lists_and_greedy_sets_say_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for module in (data, rollout):
-        monkeypatch.setattr(module, "LISTS", True)
+def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:
     found = settings_of(
         data__train_files="['a/x.parquet', 'b/y.parquet']",
         data__val_files=["c/x.parquet", "d/x.parquet"],
         trainer__test_freq=5,
-        actor_rollout_ref__rollout__val_kwargs__top_p=0.7,
     )
     assert [(one["path"], one["prompt_column"]) for one in found["data.train"]] == [
         ("a/x.parquet", "prompt"),
         ("b/y.parquet", "prompt"),
     ]
-    assert [(one["name"], one["temperature"], one["top_p"]) for one in found["data.held_out"]] == [
-        ("x", 0, 0.7),
-        ("x-1", 0, 0.7),
+    assert [(one["name"], one["path"]) for one in found["data.held_out"]] == [
+        ("x", "c/x.parquet"),
+        ("x-1", "d/x.parquet"),
     ]
-    assert "evaluation.temperature" not in found
-
-
-@pytest.mark.skipif(data.LISTS, reason="data.train may be a list in this version")
-def test_where_data_may_be_no_list_several_files_are_refused() -> None:
-    with pytest.raises(ConfigError, match="2 files: one is read here"):
-        settings_of(data__train_files=["a.parquet", "b.parquet"])
+    assert found["evaluation.temperature"] == 0.01  # greedy there
 
 
 def test_all_problems_are_named_at_once() -> None:

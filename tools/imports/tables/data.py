@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from config.data import DataConfig
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -14,7 +13,6 @@ from tools.imports.rule import (
     mapped,
     nothing,
     nothing_here,
-    number,
     only,
     part_of,
     refused,
@@ -27,10 +25,6 @@ from tools.imports.theirs import Theirs, texts
 TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
 COLUMN: Final = "reward_api.verification_info_column"
 VAL: Final = "actor_rollout_ref.rollout.val_kwargs"
-# Whether `data.train` and `data.held_out` may be lists in this version: of sources, and of named sets with sampling of
-# their own, where 0 is greedy.
-LISTS: Final = "tuple[" in str(DataConfig.model_fields["train"].annotation)
-SEVERAL: Final = "{count} files: one is read here; put their rows into one file"
 
 
 def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
@@ -59,8 +53,6 @@ def _train(value: Any, theirs: Theirs) -> Outcome:
     files = texts(value)
     if not files:
         return refused("no file: name one")
-    if len(files) > 1 and not LISTS:
-        return refused(SEVERAL.format(count=len(files)))
     sources = [source(theirs, file, "train", "train") for file in files]
     return settings(data__train=sources if len(files) > 1 else sources[0])
 
@@ -71,19 +63,11 @@ def _held_out(value: Any, theirs: Theirs) -> Outcome:
     if theirs.whole(EVERY) <= 0:
         return nothing_here(f"{EVERY} is {theirs.whole(EVERY)}: there is no evaluation that would read it")
     files = texts(value)
-    if len(files) > 1 and not LISTS:
-        return refused(SEVERAL.format(count=len(files)))
-    top_p = theirs.get(f"{VAL}.top_p")
-    own: dict[str, Any] = {"temperature": 0} if is_greedy(theirs) else {}
-    if top_p is not None and number(top_p) != 1:
-        own["top_p"] = number(top_p)
     sources = [source(theirs, file, "val", "test") for file in files]
-    if not LISTS or (len(files) == 1 and not own):
+    if len(files) == 1:
         return settings(data__held_out=sources[0])
     names = _names(files)
-    return settings(
-        data__held_out=[{**one, "name": name, **own} for one, name in zip(sources, names, strict=True)]
-    )
+    return settings(data__held_out=[{**one, "name": name} for one, name in zip(sources, names, strict=True)])
 
 
 def _names(files: list[str]) -> list[str]:

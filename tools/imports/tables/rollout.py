@@ -15,13 +15,12 @@ from tools.imports.rule import (
     number,
     only,
     part_of,
-    refused,
     settings,
     taken,
     whole,
 )
 from tools.imports.tables.actor import BY_TOKENS, N, _group
-from tools.imports.tables.data import LISTS, VAL, is_greedy
+from tools.imports.tables.data import VAL, is_greedy
 from tools.imports.theirs import Theirs
 
 ROLLOUT: Final = "actor_rollout_ref.rollout"
@@ -84,15 +83,7 @@ def _memory(value: Any, theirs: Theirs) -> Outcome:
 def _held_out_temperature(value: Any, theirs: Theirs) -> Outcome:
     if not is_greedy(theirs):
         return settings(evaluation__temperature=number(value))
-    if LISTS:
-        return settings("0, greedy, of each held-out set")
     return settings(f"greedy there; {GREEDY} is the nearest here", evaluation__temperature=GREEDY)
-
-
-def _held_out_top_p(value: Any, _theirs: Theirs) -> Outcome:
-    if value is None or number(value) == 1:
-        return nothing_here("1: the whole distribution")
-    return settings("of each held-out set") if LISTS else refused("here 1 is the only one: set it to 1")
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -242,7 +233,12 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     part_of(f"{VAL}.do_sample", f"{VAL}.temperature", "", f"false: greedy, {GREEDY}", default=False),
     taken(f"{VAL}.n", "evaluation.samples", whole, default=1),
-    mapped(f"{VAL}.top_p", "data.held_out", "of each held-out set, where it is not 1", _held_out_top_p),
+    only(
+        f"{VAL}.top_p",
+        "1: the whole distribution",
+        1,
+        else_="held-out answers are of the whole distribution here: set it to 1",
+    ),
     only(
         f"{VAL}.top_k",
         "all: the whole distribution",

@@ -365,7 +365,7 @@ class TwoWorkers:
         pass
 
     async def update_weights(self, request: Any) -> None:
-        path = request.update_info["path"]
+        (path,) = request.update_info["paths"]
         for _ in range(2):
             reader = await asyncio.create_subprocess_exec("cat", path, stdout=PIPE)
             self.read.append((await reader.communicate())[0])
@@ -464,7 +464,7 @@ def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
     async def body() -> None:
         parts = SimpleNamespace(engine=FailingCore(said), line=Lifeline(OSError))
         with pytest.raises(error):
-            await vllm_engine._replace_weights(parts, file, 3, workers=workers)  # type: ignore[arg-type]
+            await vllm_engine._replace_weights(parts, [file], 3, workers=workers)  # type: ignore[arg-type]
         assert parts.line.is_cut == is_cut
 
     asyncio.run(body())
