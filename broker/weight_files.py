@@ -78,7 +78,8 @@ class WeightStream:
     def read(self, size: int, at: int) -> bytes:
         """Return at most `size` bytes from byte `at` on; fewer only at the end."""
         data = bytearray(max(0, min(size, self.size_bytes - at)))
-        return bytes(data[: self.read_into(memoryview(data), at)])
+        view = memoryview(data)
+        return bytes(view[: self.read_into(view, at)])
 
     def read_into(self, target: memoryview, at: int) -> int:
         """Fill `target` from byte `at` on, and return how many bytes there were."""

@@ -219,3 +219,9 @@ def _flat(groups: Sequence[NewGroup]) -> list[Any]:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def newest_fence(client: redis.Redis, keys: Keys) -> int:
+    """Return the fence of the learner that has the run; 0 where none has. Does not wait for a Redis that is away."""
+    found: Any = client.hget(keys.run, "fence")
+    return int(found or 0)

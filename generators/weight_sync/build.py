@@ -13,8 +13,8 @@ from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
 from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
-from generators.weight_sync.direct import DirectReceiver
-from generators.weight_sync.direct_member import DirectMember
+from generators.weight_sync.direct.member import DirectMember
+from generators.weight_sync.direct.receiver import DirectReceiver
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.receiver import WeightReceiver
 from generators.weight_sync.relayed import RelayedReceiver

@@ -18,8 +18,7 @@ from typing import Any
 from broker.errors import BadMessage
 from config.data import DatasetSource, ProceduralSource
 from config.run import Run
-from learner.data.row import Row
-from learner.data.row_error import RowError
+from learner.data.row import Row, RowError
 from learner.data.tables import Table
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route

@@ -27,8 +27,7 @@ from config.data import DatasetSource, ProceduralSource, SourceConfig
 from config.loading import cache_folder
 from config.run import Run
 from learner.data.dataset import BadRow, RowReader, procedural_rows
-from learner.data.row import Row
-from learner.data.row_error import RowError
+from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore, StoreWriter, is_store
 from learner.data.tables import Table, content_digest, tables_of
 

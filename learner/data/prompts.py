@@ -29,8 +29,7 @@ from learner.data.gold import gold_test
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import Share, order_of
-from learner.data.row import Row
-from learner.data.row_error import RowError
+from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
 
 if TYPE_CHECKING:

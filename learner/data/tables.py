@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from config.data import DatasetSource
 from config.places import is_pattern
 from config.run import Run
-from learner.data.row_error import RowError
+from learner.data.row import RowError
 
 KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 PIECE_BYTES: Final = 8 << 20  # of a parquet file's data that are rows of Python at once

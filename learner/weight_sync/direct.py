@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -30,8 +30,10 @@ from broker.direct_weights.courier_process import COMMAND, EXITED, CourierProces
 from broker.direct_weights.records import Epoch, Round, State, Wish, courier_settings
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.run_owner import newest_fence
 from config.learner import DirectConfig
 from learner.weight_sync.delta_chain import OpenVersion
+from learner.weight_sync.heard_wishes import HeardWishes
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +49,6 @@ VOIDS = 3  # in a row, after which the log says that rounds are slower than step
 
 class RoundFailed(Exception):
     """The epoch is over; the message says why."""
-
-
-@dataclass(slots=True)
-class Heard:
-    """The last wish of a generator, and when it was new."""
-
-    wish: Wish
-    at: float
 
 
 class DirectSender:
@@ -85,7 +79,7 @@ class DirectSender:
         self._machine = this_machine()
         self._offered: OpenVersion | None = None
         self._lock = threading.Lock()  # of `_offered`
-        self._heard: dict[str, Heard] | None = None  # None before the first look
+        self._heard = HeardWishes[Wish](ALIVE_S)
         self._settled: tuple[tuple[str, ...], float] = ((), 0.0)  # who lives, and since when nobody else does
         self._absent: dict[str, float] = {}  # generator -> until when it is left out
         self._epoch: Epoch | None = None
@@ -331,28 +325,18 @@ class DirectSender:
         return version
 
     def _listen(self) -> None:
-        """Read the wishes, and take note of when each was new. No clock of a generator is read.
-
-        What is there at the first look may be left from generators and a learner that have gone.
-        """
-        now, wishes = time.monotonic(), self._board.wishes()
-        if self._heard is None:
+        """Read the wishes. What is there at the first look may be left from a learner that has gone."""
+        wishes = self._board.wishes()
+        if not self._heard.has_looked:
             self._board.clear()
-            self._heard = {generator: Heard(wish, now - ALIVE_S) for generator, wish in wishes.items()}
-        for generator, wish in wishes.items():
-            if generator not in self._heard or wish.count != self._heard[generator].wish.count:
-                self._heard[generator] = Heard(wish, now)
-        self._heard = {name: heard for name, heard in self._heard.items() if name in wishes}
+        self._heard.listen(wishes)
 
     def _living(self) -> tuple[str, ...]:
         """Name the generators that may be members now."""
         now = time.monotonic()
         self._absent = {name: until for name, until in self._absent.items() if until > now}
-        living = {
-            name: heard.wish
-            for name, heard in (self._heard or {}).items()
-            if heard.at > now - ALIVE_S and name not in self._absent
-        }
+        lately = self._heard.since(ALIVE_S)
+        living = {name: wish for name, wish in lately.items() if name not in self._absent}
         if self._section.type == "ipc":
             far = sorted(name for name, wish in living.items() if wish.machine != self._machine)
             if far:
@@ -368,8 +352,7 @@ class DirectSender:
         return members == self._settled[0] and now - self._settled[1] > SETTLE_S and now > self._not_before
 
     def _is_fenced(self) -> bool:
-        found = self._client.hget(self._keys.run, "fence")
-        return int(found or 0) > self._fence()
+        return newest_fence(self._client, self._keys) > self._fence()
 
     def _prolong(self) -> None:
         if self._epoch is not None and time.monotonic() - self._prolonged_at > PROLONG_S:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import redis
@@ -26,9 +26,11 @@ import redis
 from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.messages import Announcement
+from broker.protocol.run_owner import newest_fence
 from broker.weight_exchange.exchange import Chunk, Exchange, ExchangeAway, ExchangeCutOff, ExchangeFull
 from broker.weight_exchange.parcels import SEAL_BYTES, Manifest, Parcel, Wish, refusal, sealed, way
 from learner.weight_sync.delta_chain import DeltaChain, OpenVersion
+from learner.weight_sync.heard_wishes import HeardWishes
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +44,6 @@ CHUNK_S = 1.0  # that a chunk stays at least, for generators that read more slow
 PROLONG_S = 30.0  # between two times that what lies in the exchange is told to stay on
 END_S = 5.0  # for the thread's end, where Redis does not answer
 SETTLE_S, SETTLE_POLL_S = 10.0, 0.05  # for the disk of Redis
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """The last wish of a generator, and when it was new."""
-
-    wish: Wish
-    at: float
 
 
 class Relay:
@@ -87,7 +81,7 @@ class Relay:
         self._chain = DeltaChain(
             folder, longest=anchor_every, chunk_bytes=min(chunk_bytes, max(1, most_bytes // 2 - SEAL_BYTES))
         )
-        self._heard: dict[str, Heard] | None = None  # None before the first look
+        self._heard = HeardWishes[Wish](LATELY_S)
         self._there: dict[Chunk, int] = {}  # chunks in the exchange, with their bytes
         self._put_at: dict[Chunk, float] = {}  # when each was put there last
         self._prolonged_at = time.monotonic()
@@ -224,28 +218,18 @@ class Relay:
             self._exchange.write_manifest(refused)
 
     def _listen(self) -> None:
-        """Read the wishes, and take note of when each was new.
-
-        No clock of a generator is read: its wish has to change from look to look. A wish that is there at the first
-        look may be left from a generator that has gone, and so may the manifest be, from a learner that has.
-        """
-        now, wishes = time.monotonic(), self._exchange.wishes()
-        if self._heard is None:
+        """Read the wishes. What is there at the first look may be left from a learner that has gone."""
+        wishes = self._exchange.wishes()
+        if not self._heard.has_looked:
             self._exchange.clear()
-            self._heard = {generator: Heard(wish, now - LATELY_S) for generator, wish in wishes.items()}
-        for generator, wish in wishes.items():
-            if generator not in self._heard or wish.count != self._heard[generator].wish.count:
-                self._heard[generator] = Heard(wish, now)
-        self._heard = {name: heard for name, heard in self._heard.items() if name in wishes}
+        self._heard.listen(wishes)
 
     def _wishes_since(self, seconds: float) -> list[Wish]:
         """Return the last wish of each generator that has asked within so many seconds."""
-        since = time.monotonic() - seconds
-        return [heard.wish for heard in (self._heard or {}).values() if heard.at > since]
+        return list(self._heard.since(seconds).values())
 
     def _is_fenced(self) -> bool:
-        found = self._client.hget(self._keys.run, "fence")
-        return int(found or 0) > self._fence()
+        return newest_fence(self._client, self._keys) > self._fence()
 
     def _withdraw(self) -> None:
         """Take everything out of the exchange."""

@@ -20,8 +20,8 @@ from broker.messages import Announcement
 from broker.protocol.run_owner import RunOwner
 from broker.weight_files import part_name, weight_files
 from config.learner import GlooDirectConfig, IpcDirectConfig
-from generators.weight_sync.direct import DirectReceiver
-from generators.weight_sync.direct_member import DirectMember
+from generators.weight_sync.direct.member import DirectMember
+from generators.weight_sync.direct.receiver import DirectReceiver
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.receiver import NotHere, Received
 from learner.weight_sync.direct import DirectSender

@@ -74,7 +74,7 @@ class LearnersMachine:
         self.announced[version] = here
         self.owner.announce(replace(here, path=f"/the/learners/v{version}"))
         self.relay.offer(here)
-        if self.relay._heard is None:
+        if not self.relay._heard.has_looked:
             self.relay.look()  # whose wish is there now may have gone
         return here
 

@@ -148,7 +148,7 @@ def data(words: Sequence[str]) -> Facts:
     """Reads every row of the run's data, as the learner does."""
     from config.loading import load_run
     from learner.data.ingest import ingest
-    from learner.data.row_error import RowError
+    from learner.data.row import RowError
 
     run = load_run(words)
     counts: Facts = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from broker.connection import RedisLink
 from broker.direct_weights.courier_process import COMMAND
@@ -16,6 +18,7 @@ from broker.direct_weights.records import State
 from broker.errors import RunFailed
 from broker.keys import Keys
 from config.learner import FilesystemTransportConfig, NcclDirectConfig
+from generators.weight_sync.direct.member import DirectMember
 from learner.weight_sync import direct
 from learner.weight_sync.build import build_transport
 from tests.support.chain import make_run
@@ -178,3 +181,26 @@ def test_nccl_without_a_gpu_is_refused_at_the_learners_start(machines: Machines,
     run = run.model_copy(update={"learner": run.learner.model_copy(update={"weights": weights})})
     with pytest.raises(RunFailed, match=r"direct\.type=nccl needs a GPU"):
         build_transport(run, machines.link, machines.keys, fence=lambda: 1, mean_bytes=lambda: 0.0)
+
+
+def test_a_courier_that_is_lost_while_redis_is_away_costs_its_epoch_alone(
+    link: RedisLink, keys: Keys
+) -> None:
+    heard: list[float] = []
+
+    class Member(DirectMember):
+        def look(self) -> None:
+            raise redis.ConnectionError("away")
+
+        def hear(self, wait_s: float) -> None:
+            heard.append(wait_s)
+            if len(heard) == 1:
+                raise FileNotFoundError(errno.ENOENT, "what it had staged has gone with it")
+            self._stop.wait(0.01)
+
+    member = Member(link, keys, "g")
+    try:
+        wait_until(lambda: len(heard) > 2, what="the thread to go on")
+        assert "gone with it" in member.reason
+    finally:
+        member.close()

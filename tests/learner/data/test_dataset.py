@@ -19,8 +19,7 @@ from config.run import Run
 from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
 from learner.data.prompts import open_sources
-from learner.data.row import Row
-from learner.data.row_error import RowError
+from learner.data.row import Row, RowError
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import load_rows

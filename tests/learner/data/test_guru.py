@@ -21,7 +21,7 @@ from config.scorers import ScorersConfig, TaskConfig
 from learner.data.ingest import Ingested, ingest
 from learner.data.lengths import tokenize
 from learner.data.prompts import open_sources
-from learner.data.row_error import RowError
+from learner.data.row import RowError
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
 

@@ -19,7 +19,7 @@ from config.run import Run
 from learner.data.ingest import Ingested, ingest
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.prompts import load_tokenizer, open_sources
-from learner.data.row_error import RowError
+from learner.data.row import RowError
 from learner.data.store import RowStore
 from tests.conftest import ROOT
 from tests.support.chain import make_run

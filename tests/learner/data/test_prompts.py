@@ -21,8 +21,7 @@ from config.data import SourceConfig
 from config.learner import LearnerConfig
 from config.run import Run
 from learner.data.prompts import PromptSource, Sampling, check_reference, load_tokenizer, open_sources
-from learner.data.row import Row
-from learner.data.row_error import RowError
+from learner.data.row import Row, RowError
 from tests.conftest import ROOT, SHARED
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter

@@ -11,7 +11,7 @@ import pytest
 from config.loading import load_run
 from learner.data.ingest import ingest
 from learner.data.prompts import load_tokenizer, open_sources
-from learner.data.row_error import RowError
+from learner.data.row import RowError
 from tests.conftest import ROOT
 from tools.main import main
 

@@ -1,6 +1,6 @@
 """The receiver of direct weights: what a courier has staged in memory, or else what another receiver brings.
 
-In: announcements, and the versions that this generator's courier has staged (`generators.weight_sync.direct_member`).
+In: announcements, and the versions that this generator's courier has staged (`generators.weight_sync.direct.member`).
 Out: files in memory whose checksum is the announced one. A generator that is no member of an open epoch, or whose round
 fails, is void or takes longer than its deadline, is given the announced file at once, by the receiver that it would
 have without direct weights. Used by the follower, in a thread beside the event loop.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from broker.checksums import weights_checksum
 from broker.messages import Announcement
-from generators.weight_sync.direct_member import DirectMember, Staged
+from generators.weight_sync.direct.member import DirectMember, Staged
 from generators.weight_sync.receiver import NotHere, Received, WeightReceiver
 
 log = logging.getLogger(__name__)

@@ -268,14 +268,19 @@ class DirectMember:
             self._open_since = None
         self._round_over(reason)
 
+    def _look_s(self) -> float:
+        """Look, and return how long the courier is listened to until the next look: longer while Redis is away."""
+        try:
+            self.look()
+        except redis.RedisError as error:  # a round goes on without it
+            log.debug("direct_cut_off error=%s", error)  # the generator's own link warns of it
+            return ASK_S
+        return LOOK_S
+
     def _keep_looking(self) -> None:
         while not self._stop.is_set():
             try:
-                self.look()
-                self.hear(LOOK_S)
-            except redis.RedisError as error:
-                log.debug("direct_cut_off error=%s", error)  # the generator's own link warns of it
-                self.hear(ASK_S)  # a round goes on without Redis
+                self.hear(self._look_s())
             except OSError as error:
                 self._give_up(f"{error.strerror}", is_own=True)
             except Exception:  # a bug here is not the generator's end
