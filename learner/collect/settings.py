@@ -1,0 +1,43 @@
+"""The run that a data set is sampled in: what of a training run's configuration counts, and what does not.
+
+In: a run's configuration, as for training. Out: the configuration of a run that trains on nothing, which the collector
+gives the other roles. Pure; needs no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from config.learner import CustomTransportConfig, LearnerConfig
+from config.run import Run
+
+Of = Literal["train", "held_out"]  # whose rows are sampled: those of `data.train`, or of `data.held_out`
+
+
+def collecting(run: Run) -> Run:
+    """Return the configuration of a run that samples with the model of `run`, and never trains.
+
+    Generators load the model's own weights as version 0, so nothing of adapters or of direct weights is left. No group
+    is too late, and a group counts however few of its completions have a score.
+    """
+    return run.model_copy(
+        update={
+            "evaluation": run.evaluation.model_copy(update={"every": 0}),
+            "scorers": run.scorers.model_copy(update={"min_scored": 0.0}),
+            "learner": _learner(run.learner),
+        }
+    )
+
+
+def of_rows(run: Run, rows: int) -> Run:
+    """Return the configuration with room for `rows` groups: the feeder issues what the steps could train."""
+    return run.model_copy(update={"learner": run.learner.model_copy(update={"steps": rows})})
+
+
+def _learner(learner: LearnerConfig) -> LearnerConfig:
+    weights = learner.weights
+    if not isinstance(weights, CustomTransportConfig):
+        weights = weights.model_copy(update={"direct": None})
+    return learner.model_copy(
+        update={"lora": None, "epochs": 1, "late_groups": "train", "resume": "auto", "weights": weights}
+    )
