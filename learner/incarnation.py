@@ -163,15 +163,18 @@ class Incarnation:
     def _say_changes(self) -> None:
         """Log what changed in the configuration since the last incarnation. Raises RunFailed for a forbidden change."""
         if before := self.history.ledger.incarnations[-1].get("config"):
-            for change in check_changes(before, self.run):
-                if self._is_told(change):
-                    log.info("config_changed %s", change)
+            for change in self._changes(before):
+                log.info("config_changed %s", change)
 
-    def _is_told(self, change: str) -> bool:
-        """Return whether a line of `check_changes` is worth saying. Raises RunFailed where this purpose forbids it."""
-        return not (
-            change.startswith("learner.steps:") and self.run.learner.steps_follow_epochs
-        )  # data decide
+    def _changes(self, before: str) -> list[str]:
+        """Return a line for each change since the configuration `before`. Raises RunFailed for a forbidden change."""
+        return [
+            change
+            for change in check_changes(before, self.run)
+            if not (
+                change.startswith("learner.steps:") and self.run.learner.steps_follow_epochs
+            )  # data decide
+        ]
 
     def _claim(self, facts: Mapping[str, Any]) -> Journal:
         """Take the run over by a fence that no other incarnation has: Redis may have forgotten the newest fence."""

@@ -20,7 +20,7 @@ from learner.collect.intake import CollectingIntake
 from learner.collect.loop import CollectingLoop
 from learner.collect.model_weights import ModelWeights, find_weights
 from learner.collect.rows import Rows, open_rows
-from learner.collect.settings import Of, collecting, of_rows
+from learner.collect.settings import Of, collecting, of_rows, told_changes
 from learner.data.prompts import load_tokenizer
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
@@ -77,14 +77,8 @@ class CollectingSession(Incarnation):
     def _tokenizer(self) -> PreTrainedTokenizerBase:
         return load_tokenizer(self.run)
 
-    def _is_told(self, change: str) -> bool:
-        """Return whether a change is worth saying. What a row's score is may not change in the middle."""
-        if change.startswith(("scorers.tasks.", "scorers.credit:")):
-            raise RunFailed(
-                f"run {self.run.name} can't go on with {change}: some rows have their scores already. Collect the rest "
-                "as they were, and put all of them through the other scorer then: --rescore"
-            )
-        return not change.startswith("learner.steps:")  # one a row, known once the data are read
+    def _changes(self, before: str) -> list[str]:
+        return told_changes(before, self.run)
 
     def _begin(self, rows: Rows) -> Journal:
         """Claim the run and open the journal, whose first record says which sets it collects."""
