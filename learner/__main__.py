@@ -131,39 +131,15 @@ def _leave_if_finished(run: Run, has_joined: threading.Event) -> None:
 
 
 def _lead(run: Run, world_size: int) -> int:
-    from broker.connection import RedisLink
-    from broker.errors import BrokerUnavailable, PipelineError
-    from broker.private_redis import server as embedded
-    from broker.processes import stop_on_signals
-    from learner.resume.history import AlreadyFinished, NameTaken
+    from learner.launch.leading import lead
+    from learner.session import Session
 
-    stop = stop_on_signals()
-    server = None
-    try:
-        if run.broker.url is None:
-            server = embedded.start(run)
-        url = server.url if server else run.broker.url.get_secret_value()  # type: ignore[union-attr]
-        link = RedisLink(url, outage_s=run.broker.outage_s, stop=stop)
-        from learner.session import Session
-
-        session = Session(run, link)
-        try:
-            session.open()
-        except AlreadyFinished as done:
-            session.status.restore()
-            log.info("%s", done)
-            return 0
-        return session.train(lambda: _load(run, world_size), stop)
-    except NameTaken as error:
-        log.error("%s", error)  # noqa: TRY400 - the message is what people need
-        return 2
-    except PipelineError as error:
-        log.error("ended reason=%s", error)  # noqa: TRY400
-        # Asked to end while Redis was away, it has not failed. Other ranks would wait for it, and a failure ends them.
-        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) and world_size == 1 else 1
-    finally:
-        if server is not None and server.is_ours:
-            server.stop()
+    return lead(
+        run,
+        lambda link: Session(run, link),
+        lambda session, stop: session.train(lambda: _load(run, world_size), stop),
+        is_alone=world_size == 1,
+    )
 
 
 def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:

@@ -23,6 +23,7 @@ from config.run import Run
 from learner.groups.feeder import Feeder
 from learner.groups.intake import Intake
 from learner.groups.selection import Selection
+from learner.incarnation import DRAINED, FINISHED, STOPPED
 from learner.journal.payloads import Advantages
 from learner.journal.writer import Journal
 from learner.objective.advantages import batch_advantages
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-FINISHED, DRAINED, STOPPED = "finished", "drained", "stopped"
 
 
 class TrainingLoop:

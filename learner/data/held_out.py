@@ -92,7 +92,7 @@ class HeldOut:
 def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | None:
     """Read every set that has rounds; None where none has. Raises RowError."""
     sets = [
-        _open(run, source, tokenizer)
+        open_set(run, source, tokenizer, most=run.evaluation.prompts)
         for source in run.data.held_out_sources
         if period_of(getattr(source, "every", None), run.evaluation.every)
     ]
@@ -104,9 +104,23 @@ def period_of(own: int | None, of_all: int) -> int:
     return of_all if own is None else own
 
 
-def _open(
-    run: Run, source: DatasetSource | ProceduralSource, tokenizer: PreTrainedTokenizerBase
+def open_set(
+    run: Run,
+    source: DatasetSource | ProceduralSource,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    most: int | None,
 ) -> HeldOutSet:
+    """Read one set.
+
+    Args:
+        run: with what `evaluation` and `sampling` say for all sets.
+        source: one of `data.held_out`.
+        tokenizer: the policy's.
+        most: prompts of a round where the set names no number; None: all.
+    Raises:
+        RowError: a row can't be used, or none is left.
+    """
     evaluation, own = run.evaluation, _said(source)
     prompts = open_sources(
         run, (source,), tokenizer, shuffle=False, limit=None if own is None else own.max_prompt_tokens
@@ -120,7 +134,7 @@ def _open(
         name="" if own is None else own.name,
         source=prompts,
         every=period_of(None if own is None else own.every, evaluation.every),
-        prompts=min((own and own.prompts) or evaluation.prompts, len(prompts)),
+        prompts=min((own and own.prompts) or most or len(prompts), len(prompts)),
         sampling=sampling,
     )
 

@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from broker.codec import encode_prompt
 from broker.errors import NoRoom, WentBack
@@ -22,7 +23,6 @@ from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.run import Run
-from learner.data.prompts import PromptSource
 from learner.groups.evaluation import Evaluation
 from learner.policy_version import PolicyVersion
 
@@ -32,6 +32,20 @@ CHUNK = 32  # groups of one `issue`
 POLL_S = 0.1
 SAY_EVERY_S = 10.0
 MEMORY_EVERY_S = 1.0  # between two looks at Redis's memory, unless an issue was tried after the first
+
+
+class Prompts(Protocol):
+    """What gives the prompts that hold slots: `PromptSource`, or the rows of a run that trains on nothing."""
+
+    fingerprint: str
+
+    def draws(self, epochs: int | None) -> float:
+        """Return how many there are."""
+        ...
+
+    def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
+        """Return the prompt of a group's id."""
+        ...
 
 
 class Feeder:
@@ -48,7 +62,7 @@ class Feeder:
         self,
         run: Run,
         run_owner: RunOwner,
-        train: PromptSource,
+        train: Prompts,
         evaluation: Evaluation,
         version: PolicyVersion,
         *,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from broker import codec
 from broker.errors import BadMessage, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
-from broker.messages import Split
+from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_reader import Place
 from broker.protocol.streams import Entry
@@ -287,9 +287,13 @@ class Intake:
             letter.attempts,
             letter.reason,
         )
-        ends[letter.group_id] = given_up(entry)
         self._dead_in_a_row += 1
         self._last_death = letter.reason
+        self._give_up(entry, ends)
+
+    def _give_up(self, entry: Entry, ends: dict[str, Outcome]) -> None:
+        """End a training group whose letter is `entry`."""
+        ends[entry.group_id] = given_up(entry)
 
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
         try:
@@ -302,6 +306,10 @@ class Intake:
             return
         self._bytes += sum(len(value) for value in entry.raw.values())
         self._sizes += 1
+        self._take(group, ends)
+
+    def _take(self, group: ScoredGroup, ends: dict[str, Outcome]) -> None:
+        """Hand a group to its round, hold it for a step, or end it."""
         if group.rollout.prompt.split is Split.EVAL:
             if not self.evaluation.rounds.add(group.group_id, group):
                 self.run_owner.retire([group.group_id])

@@ -152,7 +152,7 @@ class Selection:
                 self.evaluation.enforce_deadline(current)
             what = (
                 f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
-                f"missing{self._who_is_missing()}"
+                f"missing{self.who_is_missing()}"
             )
             if self.is_paused:
                 what += f"; training is paused by the operator: millrace resume {self.run.name}"
@@ -214,17 +214,17 @@ class Selection:
         reason = " (older groups must come first, for max_lag)" if enough else ""
         return (
             f"{waited:.0f} s: {min(len(self.buffer), size)} of {size} groups{reason}; "
-            f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self._memory()}{self._who_is_missing()}"
+            f"out: {places or 'none'}; oldest {survey.oldest_s:.0f} s{self.memory_note()}{self.who_is_missing()}"
         )
 
-    def _memory(self) -> str:
+    def memory_note(self) -> str:
         """Say what waits because Redis is full; "" where nothing does."""
         missing, stuck = self.intake.time.missing_mib, self.intake.survey.places.get(ROLLOUTS, 0)
         return (
             f"; redis is full: {stuck} groups in rollouts wait for {missing} MiB of memory" if missing else ""
         )
 
-    def _who_is_missing(self) -> str:
+    def who_is_missing(self) -> str:
         """Say which role has work and nobody to do it, and how one is started."""
         if time.monotonic() - self._asked >= ALIVE_EVERY_S:
             self._asked = time.monotonic()

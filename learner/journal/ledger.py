@@ -19,6 +19,7 @@ from learner.journal.payloads import JournalError, PayloadGone, payload_files, r
 from learner.journal.records import Broken, Whole, first_record, published_in, scan, step_number
 
 __all__ = [
+    "COLLECTED",
     "DEAD",
     "DROPPED",
     "TRAINED",
@@ -36,6 +37,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 TRAINED, DROPPED, DEAD = "trained", "dropped", "dead"
+COLLECTED = "collected"  # kept with its payload, by a run that trains on nothing
 ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: learner.resume=FOLDER"
 
 
@@ -43,8 +45,8 @@ ADVICE = "restore the file from a copy, or begin a new run from a checkpoint: le
 class Outcome:
     """The end of a group: how, and why."""
 
-    kind: str  # trained | dropped | dead
-    detail: str  # the number of the step (`step_number`), or the reason
+    kind: str  # trained | dropped | dead | collected
+    detail: str  # the number of the step (`step_number`), or the reason; "" of a collected group
     tokens: int = 0  # sampled tokens that were thrown away with the group; 0 where unknown, and if trained
     # Further facts for people (`learner.groups.discarded`). They are not read back into memory, except into
     # `Ledger.followed`.
@@ -63,6 +65,9 @@ class Ledger:
     # the incarnation that wrote the record), file, offset, length and crc32 (of the payload).
     steps: list[Mapping[str, Any]] = field(default_factory=list)
     evaluations: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by version
+    # Records of collected groups: ids, dead (reasons by id, of those among them that ended in `dead`), tokens, fence,
+    # file, offset, length and crc32 (of the payload with all of them).
+    collected: list[Mapping[str, Any]] = field(default_factory=list)
     retries: dict[str, int] = field(
         default_factory=dict
     )  # dead group -> number of times that it was issued anew
@@ -98,6 +103,8 @@ class Ledger:
                 self.retries[record["id"]] = max(record["number"], self.retries.get(record["id"], 0))
             case "evaluation":
                 self.evaluations[record["version"]] = record
+            case "collected":
+                self._add_collected(record)
             case other:
                 self.problems.append(
                     f"record {record['n']} is of kind {other!r}, which this program does not know"
@@ -115,6 +122,12 @@ class Ledger:
         for group_id in record["ids"]:
             self._end(group_id, Outcome(TRAINED, str(step)))
 
+    def _add_collected(self, record: Mapping[str, Any]) -> None:
+        self.collected.append(record)
+        for group_id in record["ids"]:
+            why = record["dead"].get(group_id)
+            self._end(group_id, Outcome(COLLECTED, "") if why is None else Outcome(DEAD, why))
+
     def _end(self, group_id: str, outcome: Outcome) -> None:
         if group_id in self.outcomes:
             self.twice.append(group_id)
@@ -124,7 +137,7 @@ class Ledger:
 def _named_by(record: Mapping[str, Any]) -> Sequence[str]:
     """Return the groups that a record names; a retry names the dead group and the new group."""
     match record["kind"]:
-        case "step" | "evaluation":
+        case "step" | "evaluation" | "collected":
             return list(record.get("ids", ()))
         case "retry":
             number = record["number"]

@@ -134,12 +134,12 @@ def read_step(folder: Path, record: Mapping[str, Any]) -> tuple[list[ScoredGroup
 
     Args:
         folder: the journal's.
-        record: the step's, from `Ledger.steps`.
+        record: the step's, from `Ledger.steps`, or one of `Ledger.collected`.
     Raises:
         PayloadGone: the payload's file is not there.
         JournalError: the payload is not what was written, or can't be read.
     """
-    where = f"{folder / record['file']}: the payload of step {step_number(record)}"
+    where = f"{folder / record['file']}: {_named(record)}"
     return decode_step(read_payload(folder, record), where)
 
 
@@ -174,7 +174,7 @@ def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[lis
 def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
     """Read the bytes of a step's payload, and compare their checksum. Raises as `read_step` does."""
     path = folder / record["file"]
-    where = f"{path}: the payload of step {step_number(record)}"
+    where = f"{path}: {_named(record)}"
     try:
         with path.open("rb") as stream:
             stream.seek(record["offset"])
@@ -191,6 +191,13 @@ def read_payload(folder: Path, record: Mapping[str, Any]) -> bytes:
             "changed since they were written"
         )
     return payload
+
+
+def _named(record: Mapping[str, Any]) -> str:
+    """Return how an error names a payload."""
+    if record.get("kind") == "collected":
+        return f"the payload of {len(record['ids'])} collected groups from {record['ids'][0]} on"
+    return f"the payload of step {step_number(record)}"
 
 
 class PayloadWriter:

@@ -7,7 +7,8 @@ A failed write ends the learner before anything is acknowledged, so the groups a
 Files, in `runs/NAME/journal/`; each incarnation of the learner creates its own exclusively, named by its fence
 (its first record is of kind `life`):
     ledger-FENCE.log         records; each is length, CRC-32 (u32 little-endian both) and msgpack
-    payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order
+    payload-FENCE-NNN.bin    for each step, in msgpack, the groups as they were scored, in order; of a run that trains
+                             on nothing the groups that it has collected
     untrained-FENCE-NNN.bin  dropped and held-out groups, for people (`learner.journal.untrained`)
 Records are numbered within their incarnation (`n`), which shows a missing or a doubled record. They are dated for
 people (`at`, Unix seconds). The first record says which ledger came before and how far that ledger counts: an older
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 DEFAULTS = JournalConfig()
 NOTHING: Mapping[int, str] = {}
+NO_DEATHS: Mapping[str, str] = {}
 
 
 class FenceTaken(RunFailed):
@@ -135,13 +137,7 @@ class Journal:
                 f"a step from version {step} can't follow step {step_number(self.ledger.steps[-1])}"
             )
         self.check_fence()
-        self._refuse_after_failure()
-        payload = self._encoder.encode(step, groups, advantages)
-        checksum = self._beside.submit(zlib.crc32, payload)  # while the disk is at work
-        try:
-            file, offset = self._payloads.append(payload)
-        except OSError as error:
-            raise self._failed(error, len(payload)) from error
+        placed = self._put_payload(step, groups, advantages)
         self._write(
             [
                 {
@@ -150,16 +146,56 @@ class Journal:
                     "ids": [group.group_id for group in groups],
                     "tokens": sum(group.rollout.num_tokens for group in groups),
                     "published": [[version, checksum] for version, checksum in published.items()],
-                    "fence": self.fence,
-                    "file": file,
-                    "offset": offset,
-                    "length": len(payload),
-                    "crc32": checksum.result(),
+                    **placed,
                     **({} if kl is None else {"kl": dict(kl)}),
                 }
             ]
         )
         self._encoder.discard(group.group_id for group in groups)
+
+    def collect(self, groups: Sequence[ScoredGroup], *, dead: Mapping[str, str] = NO_DEATHS) -> None:
+        """Record groups of a run that trains on nothing: payload, fsync, record, fsync. The record is their outcome.
+
+        Args:
+            groups: with their scores.
+            dead: the reasons of those among them that ended in `dead`, by id; their outcome is that.
+        Raises:
+            RunFailed, Fenced: as `append` does.
+        """
+        self.check_fence()
+        placed = self._put_payload(0, groups, [[None] * len(group.rewards) for group in groups])
+        self._write(
+            [
+                {
+                    "kind": "collected",
+                    "ids": [group.group_id for group in groups],
+                    "dead": dict(dead),
+                    "tokens": sum(group.rollout.num_tokens for group in groups),
+                    **placed,
+                }
+            ]
+        )
+        self._encoder.discard(group.group_id for group in groups)
+        self.check_fence()  # as in `end`
+
+    def _put_payload(
+        self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages
+    ) -> dict[str, Any]:
+        """Put a payload on the disk, and return what its record says of its place."""
+        self._refuse_after_failure()
+        payload = self._encoder.encode(step, groups, advantages)
+        checksum = self._beside.submit(zlib.crc32, payload)  # while the disk is at work
+        try:
+            file, offset = self._payloads.append(payload)
+        except OSError as error:
+            raise self._failed(error, len(payload)) from error
+        return {
+            "fence": self.fence,
+            "file": file,
+            "offset": offset,
+            "length": len(payload),
+            "crc32": checksum.result(),
+        }
 
     def end(self, ends: Mapping[str, Outcome]) -> None:
         """Record groups that ended without training; one write and fsync for all. Raises as `append` does."""

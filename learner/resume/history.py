@@ -31,6 +31,8 @@ from learner.training.checkpoint import STATE, read_progress, what_is_wrong
 
 log = logging.getLogger(__name__)
 
+TRAINS, COLLECTS = "training", "collecting"  # what a run is for
+
 PATIENCE_S = 20.0  # for the heartbeat of a learner that died on another machine to run out
 POLL_S = 0.5
 
@@ -58,6 +60,11 @@ class History:
     def first_incarnation(self) -> Mapping[str, Any]:
         """The facts of the incarnation that began the run."""
         return self.ledger.incarnations[0] if self.ledger.incarnations else {}
+
+    @property
+    def purpose(self) -> str:
+        """What the run is for; of one that has not begun, TRAINS."""
+        return str(self.first_incarnation.get("purpose", TRAINS))
 
     @property
     def version(self) -> int:
@@ -112,17 +119,25 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def look(run: Run, link: RedisLink, keys: Keys) -> History:
+def look(run: Run, link: RedisLink, keys: Keys, *, purpose: str = TRAINS) -> History:
     """Read what there is.
 
+    Args:
+        purpose: what the process that asks does with a run.
     Raises:
         AlreadyFinished: the run is done.
         NameTaken: a learner of this run lives; or it has begun, and `learner.resume` says not to go on; or Redis has
-            groups of it, and its journal is not here.
+            groups of it, and its journal is not here; or it has begun for another purpose.
         JournalError: the ledger is damaged.
     """
     refuse_living(run, link, keys)
     history = History(read_ledger(run.folder / "journal"))
+    if history.has_begun and history.purpose != purpose:
+        does = {TRAINS: "trains", COLLECTS: "samples a data set and trains on nothing"}
+        raise NameTaken(
+            f"run {run.name} has begun, and it {does[history.purpose]}: give this one another name: name=..., or "
+            f"remove it: millrace rm {run.name}"
+        )
     redis = RunReader(link, keys)
     status = redis.status() or read_status(run.folder).get("status", "")
     steps = history.ledger.steps

@@ -21,10 +21,10 @@ from config.custom import CustomClassError, CustomSection, build
 from config.learner import LearnerConfig
 from generators.weight_sync.build import build_receiver
 from generators.weight_sync.follower import WeightFollower
+from learner.incarnation import FINISHED
 from learner.objective.build import build_objective
 from learner.reporting.build import build_loggers
 from learner.reporting.metrics_file import read_metrics
-from learner.trainer import FINISHED
 from learner.training.build import build_backend
 from learner.weight_sync.build import build_transport
 from tests.learner.conftest import MakeChain

@@ -24,11 +24,12 @@ from config.loading import to_yaml
 from config.run import Run
 from learner.groups import while_waiting
 from learner.groups.feeder import Feeder
+from learner.incarnation import STOPPED
 from learner.journal.ledger import JournalError
 from learner.journal.writer import Journal
 from learner.session import Session
 from learner.status import read_status
-from learner.trainer import STOPPED, TrainingLoop
+from learner.trainer import TrainingLoop
 from learner.training.batch import Batch
 from learner.training.checkpoint import Checkpoints, Progress
 from learner.weight_sync import relay

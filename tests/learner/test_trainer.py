@@ -16,13 +16,13 @@ from broker.checksums import weights_checksum
 from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
 from config.learner import LearnerConfig
+from learner.incarnation import FINISHED, STOPPED
 from learner.journal.ledger import read_ledger, read_step
 from learner.journal.writer import Journal
 from learner.objective.kl_coefficient import KlCoefficient
 from learner.reporting.curves import TIMES
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.replay import kl_after
-from learner.trainer import FINISHED, STOPPED
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import read_progress
 from tests.learner.conftest import MakeChain

@@ -29,7 +29,7 @@ import learner.reporting.curves
 from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
-from learner import session
+from learner import incarnation, session
 from learner.data.prompts import Part, PromptSource
 from learner.data.row import Row
 from learner.groups import intake
@@ -246,7 +246,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
     monkeypatch.setattr(
-        session,
+        incarnation,
         "Heartbeat",
         lambda *_, **__: SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
     )
@@ -256,14 +256,18 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         "open_sources",
         lambda run, *_, shuffle: PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False),
     )
-    monkeypatch.setattr(session, "locked", lambda _: contextlib.nullcontext())  # it may be on another machine
-    monkeypatch.setattr(session, "check_redis", lambda *_: None)
+    monkeypatch.setattr(
+        incarnation, "locked", lambda _: contextlib.nullcontext()
+    )  # it may be on another machine
+    monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
     monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
-    monkeypatch.setattr(logging.getLogger("learner.session"), "handlers", [_Failures()])
+    for owner in ("learner.session", "learner.incarnation"):
+        monkeypatch.setattr(logging.getLogger(owner), "handlers", [_Failures()])
     for role in ("learner", "broker"):
         monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)
-    monkeypatch.setattr(logging.getLogger("learner.session"), "level", logging.ERROR)
-    monkeypatch.setattr(logging.getLogger("learner.session"), "propagate", False)
+    for owner in ("learner.session", "learner.incarnation"):
+        monkeypatch.setattr(logging.getLogger(owner), "level", logging.ERROR)
+        monkeypatch.setattr(logging.getLogger(owner), "propagate", False)
     return clock, disk

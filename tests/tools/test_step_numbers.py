@@ -14,9 +14,9 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from config.loading import to_yaml
 from config.run import Run
+from learner.incarnation import FINISHED
 from learner.journal.ledger import read_ledger
 from learner.reporting.metrics_file import read_metrics
-from learner.trainer import FINISHED
 from tests.support.chain import Chain, FilePolicy, make_run
 from tests.support.journals import flip
 from tests.support.loop import Hands, make_trainer

@@ -109,8 +109,20 @@ def up(run: Run, words: Sequence[str], *, dry_run: bool, plain: bool) -> int:
     return start(run, plan, LiveConsole() if sys.stdout.isatty() and not plain else PlainConsole()).code
 
 
-def start(run: Run, plan: Sequence[Command], console: RunConsole) -> Outcome:
-    """Takes the run's folder, runs `plan` and says how the run ended. Raises PipelineError."""
+def start(
+    run: Run,
+    plan: Sequence[Command],
+    console: RunConsole,
+    *,
+    tell: Callable[[Run, Outcome, float], None] | None = None,
+) -> Outcome:
+    """Takes the run's folder, runs `plan` and says how the run ended.
+
+    Args:
+        tell: says it, given the seconds that it took; None: `report`.
+    Raises:
+        PipelineError: the run can't be started.
+    """
     with held(run.folder):
         started = time.monotonic()
         try:
@@ -119,7 +131,7 @@ def start(run: Run, plan: Sequence[Command], console: RunConsole) -> Outcome:
         except RunFailed as error:  # of a role that could not be started, or a Redis that could not be kept
             write_failed(run, str(error))
             raise
-    report(run, outcome, time.monotonic() - started)
+    (tell or report)(run, outcome, time.monotonic() - started)
     return outcome
 
 

@@ -16,6 +16,8 @@ from config.generators import VllmEngineConfig
 from config.gpus import VARIABLE, visible
 from config.run import Run
 
+LEARNER = ("learner",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
@@ -47,15 +49,17 @@ class Command:
         return " ".join([*visible, shlex.join(self.args)])
 
 
-def commands(run: Run, words: Sequence[str]) -> list[Command]:
+def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) -> list[Command]:
     """Returns the commands of `run`, which was loaded from `words` (`--config FILE key=value ...`).
 
+    Args:
+        owner: the module of the process that owns the run, with words before `words`.
     Raises:
         ConfigError: an engine needs more GPUs than are handed out, or a scheduler handed out fewer than are named.
     """
     learner = Command(
         role="learner",
-        args=(sys.executable, "-m", "learner", *words),
+        args=(sys.executable, "-m", *owner, *words),
         gpus=visible("learner.gpus", run.learner.gpus),
         ends_the_run=True,  # started again, the run has begun by its own doing
         again=("learner.resume=auto",) if run.learner.resume == "never" else (),

@@ -316,12 +316,12 @@ def test_its_meter_tells_work_from_waiting_and_what_for(chain: Chain, waits_for:
 
 def test_who_is_alive_is_asked_now_and_then(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     chain.issue()
-    assert chain.selection._who_is_missing() == NO_GENERATOR
+    assert chain.selection.who_is_missing() == NO_GENERATOR
     chain.client.hset(chain.keys.alive("generator", "host-1"), "pid", "1")
-    assert chain.selection._who_is_missing() == NO_GENERATOR
+    assert chain.selection.who_is_missing() == NO_GENERATOR
     now = time.monotonic()
     monkeypatch.setattr("learner.groups.selection.time.monotonic", lambda: now + 10)
-    assert chain.selection._who_is_missing() == ""
+    assert chain.selection.who_is_missing() == ""
 
 
 def test_a_long_wait_is_said_in_the_log(

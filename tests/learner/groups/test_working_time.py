@@ -66,7 +66,7 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
     finally:
         chain.client.config_set("maxmemory", 0)
     look(chain)
-    assert chain.selection._memory() == ""
+    assert chain.selection.memory_note() == ""
     chain.elapsed += 301
     look(chain)
     assert deaths(chain) == set(ids)

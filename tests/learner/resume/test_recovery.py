@@ -15,10 +15,11 @@ from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import bury
 from learner.groups.evaluation import asked_for
+from learner.incarnation import DRAINED, FINISHED, STOPPED
 from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.recovery import too_many_of
-from learner.trainer import DRAINED, FINISHED, STOPPED, TrainingLoop
+from learner.trainer import TrainingLoop
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain
 from tests.support.journals import groups

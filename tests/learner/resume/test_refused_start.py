@@ -138,7 +138,7 @@ def test_a_lock_that_the_disk_has_no_room_for_is_said(
 
 @pytest.fixture
 def few_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("learner.session.LAST_WORDS_S", 0.1)
+    monkeypatch.setattr("learner.incarnation.LAST_WORDS_S", 0.1)
 
 
 @pytest.mark.usefixtures("few_last_words")

@@ -12,7 +12,7 @@ from broker import codec
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.messages import Announcement
 from learner.groups.retirement import Retirement
-from learner.trainer import FINISHED
+from learner.incarnation import FINISHED
 from learner.training.batch import Batch
 from learner.weight_sync import publisher as publishing
 from learner.weight_sync.filesystem import FilesystemTransport

@@ -1,0 +1,154 @@
+"""The collector's loop: take what came back, write it down, free its slots; until every row has an outcome.
+
+In: scored groups. Out: their record and payload in the journal. It runs in the learner's place, in one thread, with the
+feeder and the publisher beside it. A crash between the record and the retirement leaves a group that has an outcome and
+a slot: the next incarnation retires it. A crash before the record leaves the group in Redis, where it is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from broker.errors import WentBack
+from broker.messages import ScoredGroup
+from config.run import Run
+from learner.collect.intake import why_dead
+from learner.groups.feeder import Feeder
+from learner.groups.intake import Intake
+from learner.groups.selection import SAY_EVERY_S, Selection
+from learner.incarnation import DRAINED, FINISHED, STOPPED
+from learner.journal.writer import Journal
+from learner.resume.recovery import Recovery
+from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import WeightSource
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MOST_AT_ONCE = 64  # groups of one record
+BLOCK_S = 0.5
+
+
+class CollectingLoop:
+    """Collects in one incarnation. Everything it needs is handed in; `learner.collect.session` puts it together.
+
+    Args:
+        selection: looks around while the loop waits, and knows what is in flight.
+        weights: version 0, the only one.
+        rows: groups in all.
+        set_state: receives how far the run is, for the heartbeat.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        journal: Journal,
+        intake: Intake,
+        selection: Selection,
+        feeder: Feeder,
+        recovery: Recovery,
+        publisher: Publisher,
+        weights: WeightSource,
+        rows: int,
+        set_state: Callable[[str], None],
+    ) -> None:
+        self.run = run
+        self.journal = journal
+        self.intake = intake
+        self.selection = selection
+        self.feeder = feeder
+        self.recovery = recovery
+        self.publisher = publisher
+        self._weights = weights
+        self._rows = rows
+        self._set_state = set_state
+        self._said = time.monotonic()
+
+    def collect(self) -> str:
+        """Collect until every row has an outcome, or until an operator or a signal ends the run.
+
+        Returns:
+            FINISHED, DRAINED or STOPPED.
+        """
+        self._recover()
+        self._surviving(self.selection.poll_operator)
+        self.feeder.start()
+        while (groups := self._surviving(self._take)) is not None:
+            self._surviving(lambda groups=groups: self._record(groups))  # type: ignore[misc]
+        self.feeder.stop()
+        if self.selection.is_stopped:
+            return STOPPED
+        return FINISHED if self.feeder.has_issued_all else DRAINED
+
+    def _take(self) -> list[ScoredGroup] | None:
+        """Return groups that came back; None once stop was asked for, or nothing is in flight and nothing to come."""
+        self.selection.poll()
+        while not self.selection.is_stopped:
+            while self.intake.read(block_s=0) and len(self.intake.buffer) < MOST_AT_ONCE:
+                pass
+            if groups := self.intake.buffer.oldest(MOST_AT_ONCE):
+                self.selection.meter.hold(1.0)
+                return groups
+            if self.selection.has_run_dry():
+                return None
+            self.selection.meter.hold(0.0, "operator" if self.selection.is_paused else "groups")
+            self.intake.read(block_s=BLOCK_S)
+            self.selection.poll()
+            self._say()
+        return None
+
+    def _record(self, groups: list[ScoredGroup]) -> None:
+        """Write groups down, unless that was done before Redis went back; then free their slots."""
+        ids = [group.group_id for group in groups]
+        new = [group for group in groups if not self.journal.has(group.group_id)]
+        if new:
+            dead = {group.group_id: why for group in new if (why := why_dead(group)) is not None}
+            self.journal.collect(new, dead=dead)
+            self.selection.meter.count(groups=len(new))
+        self.intake.buffer.discard(ids)
+        self.intake.run_owner.retire(ids)
+        self.feeder.wake()
+        self._say()
+
+    def _say(self) -> None:
+        """Say how far the run is, to the heartbeat always and to the log now and then."""
+        survey = self.intake.survey
+        places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
+        paused = f"; paused by the operator: millrace resume {self.run.name}" * self.selection.is_paused
+        ledger = self.journal.ledger
+        done = len(ledger.outcomes) - sum(
+            ledger.retries.values()
+        )  # a row that is retried has two outcomes, or will
+        state = (
+            f"collected {done} of {self._rows} rows; out: {places or 'none'}; oldest "
+            f"{survey.oldest_s:.0f} s{paused}{self.selection.memory_note()}{self.selection.who_is_missing()}"
+        )
+        self._set_state(state)
+        if time.monotonic() - self._said > SAY_EVERY_S:
+            self._said = time.monotonic()
+            log.info("%s", state)
+
+    def _surviving(self, act: Callable[[], T]) -> T:
+        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
+        while True:
+            try:
+                return act()
+            except WentBack as error:
+                log.warning("recovering reason=%s", error)
+                self._recover()
+
+    def _recover(self) -> None:
+        """Bring Redis and the ledger together, however often Redis goes back meanwhile."""
+        while True:
+            self.journal.check_fence()
+            self.publisher.rest()
+            try:
+                self.recovery.recover(0, lambda: self.publisher.publish(self._weights, 0))
+            except WentBack as error:
+                log.warning("recovering again reason=%s", error)
+            else:
+                return

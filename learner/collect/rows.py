@@ -1,0 +1,111 @@
+"""The rows that are collected: every row of one or several sets, once, in order.
+
+In: the sources of `data.train` or `data.held_out`, with what the configuration says of sampling. Out: for each ordinal
+of the run one prompt. The ordinals go through the sets one after the other, so a group's id says which row of which set
+it is. Used by the feeder; the first record of the ledger has the sets, for readers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import RunFailed
+from broker.group_ids import ordinal_of
+from broker.messages import Prompt
+from config.data import DatasetSource, ProceduralSource
+from config.run import Run
+from learner.collect.settings import Of
+from learner.data.held_out import HeldOutSet, open_set
+from learner.data.ingest import source_name
+from learner.data.prompts import Sampling, open_sources
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Rows:
+    """The rows of all sets, as `learner.groups.feeder.Prompts` has them.
+
+    Args:
+        sets: in the order in which they are sampled; `prompts` of each is how many of its rows are.
+    Attributes:
+        fingerprint: of the rows and of how they are sampled.
+    """
+
+    def __init__(self, sets: Sequence[HeldOutSet]) -> None:
+        self.sets = list(sets)
+        self._ends = list(accumulate(each.prompts for each in self.sets))
+        self.fingerprint = hashlib.blake2b(json.dumps(self.facts()).encode(), digest_size=8).hexdigest()
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Return what the ledger's first record says of each set."""
+        return [
+            {
+                "name": each.name,
+                "rows": each.prompts,
+                "fingerprint": each.source.fingerprint,
+                **asdict(each.sampling),
+            }
+            for each in self.sets
+        ]
+
+    def draws(self, epochs: int | None) -> float:
+        """Return how many groups there are, whatever the configuration says of epochs."""
+        del epochs
+        return len(self)
+
+    def training_prompt(self, group_id: str, *, first_row: int) -> Prompt:
+        """Return the prompt of a group: that of the row that its ordinal names."""
+        del first_row
+        ordinal = ordinal_of(group_id)
+        at = bisect_right(self._ends, ordinal)
+        found = self.sets[at]
+        return found.source.evaluation_prompt(
+            group_id, ordinal - (self._ends[at] - found.prompts), found.sampling
+        )
+
+
+def open_rows(run: Run, of: Of, tokenizer: PreTrainedTokenizerBase) -> Rows:
+    """Read the sets of `data.train` or `data.held_out`. Raises RowError, or RunFailed where there is no set."""
+    sources = run.data.train_sources if of == "train" else run.data.held_out_sources
+    if not sources:
+        raise RunFailed("data.held_out names no set, and its rows are to be sampled")
+    names = told_apart([getattr(source, "name", source_name(source)) for source in sources])
+    sets = [
+        _open_train(run, source, tokenizer) if of == "train" else open_set(run, source, tokenizer, most=None)
+        for source in sources
+    ]
+    named = [replace(each, name=name) for each, name in zip(sets, names, strict=True)]
+    return Rows(named)
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Return the names with a number behind each that is there again."""
+    seen: Counter[str] = Counter()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return told
+
+
+def _open_train(
+    run: Run, source: DatasetSource | ProceduralSource, tokenizer: PreTrainedTokenizerBase
+) -> HeldOutSet:
+    """Read a source of `data.train` without its share among others: each row comes once, in order."""
+    alone = source.model_copy(update={"weight": None, "epochs": None} if hasattr(source, "weight") else {})
+    prompts = open_sources(run, (alone,), tokenizer, shuffle=False)
+    sampling = Sampling(
+        n=run.sampling.group_size, temperature=run.sampling.temperature, max_tokens=run.sampling.max_tokens
+    )
+    return HeldOutSet(name="", source=prompts, every=0, prompts=len(prompts), sampling=sampling)

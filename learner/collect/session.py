@@ -1,0 +1,162 @@
+"""Put one incarnation of a collector together, run it, and leave a reason behind however it ends.
+
+In: a resolved run, and whose rows are to be sampled. Out: an exit code, `status.json`, and every row's completions and
+scores in the journal. It runs in the learner's place, with the learner's protocol: generators and scorers see no
+difference. A run that has begun goes on: what the journal has is not sampled again, and what Redis has is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from broker.connection import RedisLink
+from broker.errors import RunFailed
+from broker.monitoring.heartbeat import Heartbeat
+from config.loading import to_yaml
+from config.run import Run
+from learner.collect.intake import CollectingIntake
+from learner.collect.loop import CollectingLoop
+from learner.collect.model_weights import ModelWeights, find_weights
+from learner.collect.rows import Rows, open_rows
+from learner.collect.settings import Of, collecting, of_rows, told_changes
+from learner.data.prompts import load_tokenizer
+from learner.groups.buffer import GroupBuffer
+from learner.groups.evaluation import Evaluation
+from learner.groups.feeder import Feeder
+from learner.groups.retirement import Retirement
+from learner.groups.selection import Selection
+from learner.groups.while_waiting import Operator, WhileWaiting
+from learner.incarnation import Incarnation
+from learner.journal.disk import replace_text
+from learner.journal.writer import Journal
+from learner.policy_version import PolicyVersion
+from learner.resume.history import COLLECTS
+from learner.resume.recovery import Recovery
+from learner.weight_sync.build import build_transport
+from learner.weight_sync.publisher import Publisher
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+log = logging.getLogger(__name__)
+
+
+class CollectingSession(Incarnation):
+    """What samples every row of a run's sets once.
+
+    Args:
+        run: as for training.
+        of: whose rows.
+    """
+
+    purpose = COLLECTS
+
+    def __init__(self, run: Run, link: RedisLink, of: Of) -> None:
+        super().__init__(collecting(run), link)
+        self._of = of
+        self._running: tuple[CollectingLoop, Journal] | None = None
+
+    def collect(self, stop: threading.Event) -> int:
+        """Collect until every row has an outcome, a signal or an error. Returns the exit code."""
+        return self._carry_out(lambda heartbeat: self._collect(stop, heartbeat), stop, end=self._free)
+
+    def _collect(self, stop: threading.Event, heartbeat: Heartbeat) -> None:
+        heartbeat.set_state("reading the data")
+        weights = find_weights(self.run.model)
+        rows = open_rows(self.run, self._of, self._tokenizer())
+        log.info("data rows=%d sets=%d fingerprint=%s", len(rows), len(rows.sets), rows.fingerprint)
+        self.run = self.status.run = of_rows(self.run, len(rows))
+        journal = self._journal = self._begin(rows)
+        loop = self._assemble(journal, rows, weights, stop, heartbeat)
+        self._running = loop, journal
+        loop.publisher.start()
+        self._end(loop.collect())
+
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
+        return load_tokenizer(self.run)
+
+    def _changes(self, before: str) -> list[str]:
+        return told_changes(before, self.run)
+
+    def _begin(self, rows: Rows) -> Journal:
+        """Claim the run and open the journal, whose first record says which sets it collects."""
+        first = self.history.first_incarnation
+        if self.history.has_begun and first["fingerprint"] != rows.fingerprint:
+            raise RunFailed(
+                f"the rows of run {self.run.name} are not those it began with, or are sampled otherwise (fingerprint "
+                f"{rows.fingerprint}, then {first['fingerprint']}). Set them back, or begin under another name: "
+                f"name=..., or remove it: millrace rm {self.run.name}"
+            )
+        journal = self._claim(
+            {
+                "config": to_yaml(self.run),
+                "fingerprint": rows.fingerprint,
+                "first_row": 0,
+                "start": None,
+                "purpose": COLLECTS,
+                "of": self._of,
+                "sets": rows.facts(),
+            }
+        )
+        replace_text(self.run.folder / "config.yaml", to_yaml(self.run))
+        return journal
+
+    def _assemble(
+        self, journal: Journal, rows: Rows, weights: ModelWeights, stop: threading.Event, beat: Heartbeat
+    ) -> CollectingLoop:
+        run, version = self.run, PolicyVersion()
+        evaluation = Evaluation(run, self.run_owner, journal, None)
+        intake = CollectingIntake(
+            run, self.run_owner, journal, GroupBuffer(journal), evaluation, version=version
+        )
+        feeder = Feeder(
+            run,
+            self.run_owner,
+            rows,
+            evaluation,
+            version,
+            first_row=0,
+            known=journal.has,
+            mean_bytes=intake.mean_bytes,
+        )
+        operator = Operator(self.run_owner, journal, feeder, self._tell_wanted)
+        transport = build_transport(
+            run, self.link, self.keys, fence=lambda: self.run_owner.fence, mean_bytes=intake.mean_bytes
+        )
+        publisher = Publisher(
+            self.run_owner,
+            transport,
+            check_fence=journal.check_fence,
+            announced=Retirement(self.run_owner, journal.ledger, version, wake=feeder.wake),
+        )
+        selection = Selection(
+            run,
+            intake,
+            stop,
+            wanted=lambda: operator.wanted,
+            has_issued_all=lambda: feeder.has_issued_all,
+            while_waiting=WhileWaiting(feeder, publisher, operator, lambda: None),
+            set_state=beat.set_state,
+            meter=beat.meter,
+        )
+        return CollectingLoop(
+            run,
+            journal=journal,
+            intake=intake,
+            selection=selection,
+            feeder=feeder,
+            recovery=Recovery(run, intake, feeder, publish_status=self.status.begin),
+            publisher=publisher,
+            weights=weights,
+            rows=len(rows),
+            set_state=beat.set_state,
+        )
+
+    def _free(self) -> None:
+        if self._running is not None:
+            loop, journal = self._running
+            loop.feeder.stop()
+            loop.publisher.close()
+            journal.close()

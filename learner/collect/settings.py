@@ -1,0 +1,67 @@
+"""The run that a data set is sampled in: what of a training run's configuration counts, and what does not.
+
+In: a run's configuration, as for training. Out: the configuration of a run that trains on nothing, which the collector
+gives the other roles. Pure; needs no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from broker.errors import RunFailed
+from config.learner import CustomTransportConfig, LearnerConfig
+from config.run import Run
+from learner.resume.config_changes import check_changes
+
+Of = Literal["train", "held_out"]  # whose rows are sampled: those of `data.train`, or of `data.held_out`
+
+# Changes of these keys would give some rows of a set other samples or other scores than the rest.
+FIXED: Final = ("sampling.", "evaluation.", "scorers.tasks.", "scorers.credit:")
+
+
+def collecting(run: Run) -> Run:
+    """Return the configuration of a run that samples with the model of `run`, and never trains.
+
+    Generators load the model's own weights as version 0, so nothing of adapters or of direct weights is left. No group
+    is too late, and a group counts however few of its completions have a score.
+    """
+    return run.model_copy(
+        update={
+            "evaluation": run.evaluation.model_copy(update={"every": 0}),
+            "scorers": run.scorers.model_copy(update={"min_scored": 0.0}),
+            "learner": _learner(run.learner),
+        }
+    )
+
+
+def of_rows(run: Run, rows: int) -> Run:
+    """Return the configuration with room for `rows` groups: the feeder issues what the steps could train."""
+    return run.model_copy(update={"learner": run.learner.model_copy(update={"steps": rows})})
+
+
+def _learner(learner: LearnerConfig) -> LearnerConfig:
+    weights = learner.weights
+    if not isinstance(weights, CustomTransportConfig):
+        weights = weights.model_copy(update={"direct": None})
+    return learner.model_copy(
+        update={"lora": None, "epochs": 1, "late_groups": "train", "resume": "auto", "weights": weights}
+    )
+
+
+def told_changes(before: str, run: Run) -> list[str]:
+    """Return lines of what changed in the configuration of a collected run, as `check_changes` has them.
+
+    Args:
+        before: the configuration of the incarnation before, in YAML.
+        run: as `collecting` made it.
+    Raises:
+        RunFailed: some rows would be sampled or scored otherwise than those that the run has.
+    """
+    changes = [line for line in check_changes(before, run) if not line.startswith("learner.steps:")]
+    if refused := [line for line in changes if line.startswith(FIXED)]:
+        raise RunFailed(
+            f"run {run.name} has rows that were sampled and scored as it began: {'; '.join(refused)}. Set that back, "
+            f"or give another name: name=..., or remove the run: millrace rm {run.name}. Another scorer can score what "
+            "was sampled: --rescore"
+        )
+    return changes

@@ -1,0 +1,94 @@
+"""Sample and score every row of a run's sets on this machine, or go on with it, and hand back what there is then.
+
+In: a configuration, and whose rows. Out: the complete `Results` in the run's folder. The roles are those of `millrace
+up`, with a collector (`python -m learner.collect`) in the learner's place, so more generators and scorers may join from
+anywhere. Used by `millrace difficulty` and `millrace evaluate`. A run whose rows all have an outcome is not started
+again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.errors import PipelineError
+from config.run import Run
+from learner.collect.results import Results, open_results
+from learner.collect.settings import Of, collecting, told_changes
+from learner.journal.ledger import ledgers, read_ledger
+from tools.doctor.light import check_light
+from tools.run_view.follower import RunView
+from tools.run_view.log_tail import last_lines
+from tools.up.command import LOG_LINES, start
+from tools.up.console import PlainConsole
+from tools.up.role_commands import Command, commands
+from tools.up.supervisor import Outcome
+
+
+class NotComplete(PipelineError):
+    """Some rows have no outcome yet; the message says how to go on."""
+
+
+class RowsConsole(PlainConsole):
+    """Shows the lines of the roles: the collector says every few seconds how far it is."""
+
+    def tick(self, view: RunView, running: int) -> None:
+        """Shows nothing more: there are no steps."""
+
+
+def plan_of(run: Run, words: Sequence[str], of: Of) -> list[Command]:
+    """Returns the commands that collect `run`, which was loaded from `words` (`--config FILE key=value ...`)."""
+    return commands(run, words, owner=("learner.collect", f"--of={of}"))
+
+
+def collected(run: Run, words: Sequence[str], of: Of) -> Results:
+    """Returns the results of every row, sampling what is not there yet.
+
+    Args:
+        run: as it was loaded from `words`; its name is that of the collected run.
+        words: `--config FILE key=value ...`.
+        of: whose rows.
+    Raises:
+        ConfigError: the configuration can't be used here.
+        NotComplete: the run has ended before every row had an outcome.
+        PipelineError: it can't be started, or it has rows that were sampled or scored otherwise.
+    """
+    found = _found(run)
+    if found is not None and found.is_complete:
+        sys.stdout.write(f"run {run.name} has all {found.size} rows already\n")
+        return found
+    check_light(collecting(run), words)
+    outcome = start(run, plan_of(run, words, of), RowsConsole(), tell=_tell)
+    found = _found(run)
+    if outcome.code or found is None or not found.is_complete:
+        done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"
+        why = f" ({outcome.reason})" if outcome.reason else ""
+        raise NotComplete(f"run {run.name} has ended with {done}{why}; the same command goes on with it")
+    return found
+
+
+def _found(run: Run) -> Results | None:
+    """Returns what the run's folder has; None before the run has begun.
+
+    Raises:
+        NotCollected: it is a run that trains.
+        RunFailed: it was begun with another configuration.
+    """
+    if not ledgers(run.folder / "journal"):
+        return None
+    incarnations = read_ledger(run.folder / "journal").incarnations
+    if not incarnations:
+        return None
+    found = open_results(run.folder)
+    told_changes(incarnations[-1]["config"], collecting(run))
+    return found
+
+
+def _tell(run: Run, outcome: Outcome, seconds: float) -> None:
+    """Says how long it took, and shows the end of the log of a role that failed."""
+    sys.stdout.write(f"\nrun {run.name}: {int(seconds) // 60} min {int(seconds) % 60} s\n")
+    if outcome.failed_role:
+        log_file = Path(run.folder / "logs" / f"{outcome.failed_role}.log")
+        lines = last_lines(log_file, LOG_LINES)
+        sys.stdout.write(f"The end of {log_file}:\n" + "".join(f"  {line}\n" for line in lines))
