@@ -71,13 +71,19 @@ class Prompt:
     row: int  # index of the row in its source
     fingerprint: str  # of the data that the row comes from
     seed: int  # for the sampler
-    temperature: float
+    temperature: float  # of the softmax; 0 in a held-out prompt alone: the likeliest token each time
     max_tokens: int  # longest completion
     messages: tuple[Mapping[str, str], ...]  # the chat, as people read it
     token_ids: NDArray[np.int32]  # [P], chat template applied; nobody tokenizes it again
     verification_info: Mapping[str, Any]  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
     data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
     columns: Mapping[str, Any] = field(default_factory=dict)  # those of `data.columns` that the row has
+    top_p: float = 1.0  # nucleus to sample from, in (0, 1]; less than 1 in a held-out prompt alone
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether each token is the likeliest one, so that all completions are alike."""
+        return self.temperature == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +96,9 @@ class Segment:
 
     prompt_ids: NDArray[np.int32]  # what the model was given; empty in the first segment: the group's prompt
     token_ids: NDArray[np.int32]  # [T], as sampled, T >= 1; nobody tokenizes them again
-    logprobs: NDArray[np.float32]  # [T], nats, of the distribution sampled from (temperature included)
+    # [T], nats, of the distribution sampled from: at its temperature, and of the nucleus alone where there is one. Of a
+    # greedy completion they are the model's own, at temperature 1: the distribution sampled from has one token.
+    logprobs: NDArray[np.float32]
     policy_spans: tuple[Span, ...]  # in order, covering all T
     loss_mask: tuple[
         int, ...

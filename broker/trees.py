@@ -55,7 +55,11 @@ def prompt_tree(prompt: Prompt, put: Put) -> dict[str, Any]:
         "messages": [dict(turn) for turn in prompt.messages],
         "token_ids": put(prompt.token_ids, IDS),
         "verification_info": json.dumps(prompt.verification_info),
-        **_said(data_source=prompt.data_source, columns=json.dumps(prompt.columns) if prompt.columns else ""),
+        **_said(
+            data_source=prompt.data_source,
+            columns=json.dumps(prompt.columns) if prompt.columns else "",
+            top_p=0.0 if prompt.top_p == 1 else prompt.top_p,  # 1, the whole distribution, is not said
+        ),
     }
 
 
@@ -79,6 +83,7 @@ def prompt_of(tree: dict[str, Any], *, floor: int | None = None) -> Prompt:
         verification_info=_is(json.loads(tree["verification_info"]), dict),
         data_source=_is(tree.get("data_source", ""), str),
         columns=_is(json.loads(tree.get("columns", "{}")), dict),
+        top_p=_share(tree.get("top_p", 1.0)),
     )
 
 
@@ -253,6 +258,12 @@ def _number(value: Any) -> float:
 
 def _number_or_none(value: Any) -> float | None:
     return None if value is None else _number(value)
+
+
+def _share(value: Any) -> float:
+    if not 0 < (share := _number(value)) <= 1:
+        raise ValueError(f"expected a share in (0, 1], got {share}")
+    return share
 
 
 def _at_least_one(value: Any) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from config.section import Section
 
@@ -103,25 +103,13 @@ class _HeldOut(Section):
     samples: int | None = Field(None, ge=1)
     """Completions of each."""
     temperature: float | None = Field(None, ge=0)
-    """Softmax temperature. 0, which is greedy, is refused until the generators sample so."""
+    """Softmax temperature. 0 is greedy: the likeliest token each time, and one completion of each prompt."""
     top_p: float | None = Field(None, gt=0, le=1)
-    """Nucleus to sample from. Less than 1 is refused until the generators sample so."""
+    """Nucleus to sample from: the likeliest tokens that together have this probability. 1: all of them."""
     max_tokens: int | None = Field(None, ge=1)
     """Tokens that a completion may have."""
     max_prompt_tokens: int | None = Field(None, ge=1)
     """A longer prompt of this set is counted and left out."""
-
-    @field_validator("temperature", "top_p")
-    @classmethod
-    def _can_be_sampled(cls, value: float | None, info: ValidationInfo) -> float | None:
-        """Refuse what no generator does yet: it would be sampled otherwise without a word."""
-        if (info.field_name == "temperature" and value == 0) or (
-            info.field_name == "top_p" and value not in (None, 1)
-        ):
-            raise ValueError(
-                "the generators of this version sample held-out sets from the whole distribution alone"
-            )
-        return value
 
 
 class HeldOutDataset(DatasetSource, _HeldOut):
@@ -203,6 +191,13 @@ class DataConfig(Section):
             return ()
         return tuple(self.held_out) if isinstance(self.held_out, Sequence) else (self.held_out,)
 
+    @property
+    def held_out_sets(self) -> tuple[HeldOutDataset | HeldOutProcedural, ...]:
+        """Those of the held-out sources that have a name, and may say how they are sampled."""
+        return tuple(
+            each for each in self.held_out_sources if isinstance(each, HeldOutDataset | HeldOutProcedural)
+        )
+
     def keyed_sources(self) -> dict[str, DatasetSource | ProceduralSource]:
         """Return every source by its key below `data`: `train`, or `train.0` in a list."""
         found: dict[str, DatasetSource | ProceduralSource] = {}
@@ -224,9 +219,11 @@ class EvaluationConfig(Section):
     prompts: int = Field(64, ge=1)
     """Held-out prompts a round."""
     samples: int = Field(4, ge=1)
-    """Completions of each."""
-    temperature: float = Field(1.0, gt=0)
-    """Softmax temperature of these."""
+    """Completions of each; one where the temperature is 0, since greedy ones are alike."""
+    temperature: float = Field(1.0, ge=0)
+    """Softmax temperature of these. 0 is greedy: the likeliest token each time."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Nucleus to sample these from: the likeliest tokens that together have this probability. 1: all of them."""
     deadline_s: float = Field(300.0, gt=0)
     """Seconds after which what has not come back is asked for again, once.
     A round still incomplete then is given up, saying so."""

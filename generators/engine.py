@@ -34,7 +34,10 @@ class Engine(Protocol):
         ...
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """Sample `prompt.n` completions of `prompt.token_ids`; log-probabilities are of the sampled distribution."""
+        """Sample `prompt.n` completions of `prompt.token_ids`.
+
+        Their log-probabilities are as `broker.messages.Segment` says.
+        """
         ...
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:

@@ -23,6 +23,7 @@ OURS: Final[Mapping[str, str]] = {
     "rollout.response_length": "sampling.max_tokens",
     "val_kwargs.n": "evaluation.samples",
     "val_kwargs.temperature": "evaluation.temperature",
+    "val_kwargs.top_p": "evaluation.top_p",
     "optim.lr": "learner.optimizer.lr",
     "optim.weight_decay": "learner.optimizer.weight_decay",
     "optim.betas": "learner.optimizer.betas",

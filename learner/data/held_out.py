@@ -125,10 +125,12 @@ def open_set(
     prompts = open_sources(
         run, (source,), tokenizer, shuffle=False, limit=None if own is None else own.max_prompt_tokens
     )
+    temperature = evaluation.temperature if own is None or own.temperature is None else own.temperature
     sampling = Sampling(
-        n=(own and own.samples) or evaluation.samples,
-        temperature=evaluation.temperature if own is None or own.temperature is None else own.temperature,
+        n=1 if temperature == 0 else (own and own.samples) or evaluation.samples,
+        temperature=temperature,
         max_tokens=(own and own.max_tokens) or run.sampling.max_tokens,
+        top_p=(own and own.top_p) or evaluation.top_p,
     )
     return HeldOutSet(
         name="" if own is None else own.name,

@@ -69,6 +69,7 @@ class Sampling:
     n: int
     temperature: float
     max_tokens: int
+    top_p: float = 1.0  # of what trains it must stay 1, see `config.generators`
 
 
 class PromptSource:
@@ -152,6 +153,7 @@ class PromptSource:
             verification_info=row.verification_info,
             data_source=row.data_source,
             columns=row.columns,
+            top_p=sampling.top_p,
         )
 
 

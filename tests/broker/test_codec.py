@@ -162,6 +162,24 @@ def test_when_and_how_often_are_keys_of_their_own_that_a_reader_may_pass_over() 
     )
 
 
+def test_a_nucleus_is_a_key_of_its_own_and_a_prompt_without_one_is_of_the_whole_distribution() -> None:
+    """No role of an earlier commit misreads it: such a role can't read the run's configuration, which asks for it."""
+    prompt = a_prompt(data_source="openai/gsm8k", top_p=0.7)
+    tree = msgpack.unpackb(codec.encode_prompt(prompt)["payload"])
+    assert codec.decode_prompt(raw_of(prompt_fields(prompt))).top_p == 0.7
+    assert tree.pop("top_p") == 0.7
+    assert msgpack.packb(tree) == pinned("prompt", 2)[b"payload"]
+    assert codec.decode_prompt(pinned("prompt", 2)).top_p == 1.0
+
+
+@pytest.mark.parametrize("top_p", [0.0, -0.5, 1.5, "0.7", float("nan")])
+def test_a_nucleus_that_is_no_share_is_refused(top_p: Any) -> None:
+    fields = prompt_fields(a_prompt())
+    tree = {**msgpack.unpackb(fields["payload"]), "top_p": top_p}
+    with pytest.raises(BadMessage, match=r"expected a (share in|finite number)"):
+        codec.decode_prompt(raw_of({**fields, "payload": msgpack.packb(tree)}))
+
+
 def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> None:
     said = "answered \ud800, expected \u00e9"
     score = Score(status=ScoreStatus.SCORED, value=0.0, reason=said, scorer="a", version="1")

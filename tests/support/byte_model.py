@@ -83,7 +83,13 @@ def make_run(model: Path, engine: EngineConfig, *, max_tokens: int = 32, context
 
 
 def make_prompt(
-    text: str, *, n: int = 4, seed: int = 0, temperature: float = 1.0, max_tokens: int = 24
+    text: str,
+    *,
+    n: int = 4,
+    seed: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    max_tokens: int = 24,
 ) -> Prompt:
     """Return a prompt of the bytes of `text`."""
     return Prompt(
@@ -102,6 +108,7 @@ def make_prompt(
         messages=({"role": "user", "content": text},),
         token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32),
         verification_info={},
+        top_p=top_p,
     )
 
 

@@ -110,6 +110,7 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
         data_source=draw(NAMES),
+        top_p=draw(st.floats(0, 1, exclude_min=True)),
     )
     rollout = SampledGroup(
         prompt=prompt,

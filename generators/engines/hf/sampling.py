@@ -27,12 +27,44 @@ class SampledCompletion:
     """A completion as it was sampled."""
 
     token_ids: NDArray[np.int32]  # [T], the stop token included
-    logprobs: NDArray[np.float32]  # [T], nats, of softmax(logits / temperature)
+    logprobs: NDArray[np.float32]  # [T], nats, as `broker.messages.Segment` says
     stopped: bool  # by a stop token, not by max_tokens
 
 
 class SamplingStopped(Exception):
     """`should_stop` ended the sampling between two tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    """How each completion is sampled."""
+
+    temperature_B1: Tensor  # 1 where a completion is greedy
+    top_p_B1: Tensor
+    is_greedy_B: Tensor
+    has_nucleus: bool  # of any completion; said, so that nobody has to ask the device
+
+    @classmethod
+    def of(cls, prompts: Sequence[Prompt], group_B: Tensor, device: torch.device) -> _How:
+        """Return how the completions of `prompts` are sampled; `group_B` says to which prompt each belongs."""
+        temperature_G = torch.tensor([prompt.temperature or 1.0 for prompt in prompts], dtype=torch.float32)
+        top_p_G = torch.tensor([prompt.top_p for prompt in prompts], dtype=torch.float64)
+        is_greedy_G = torch.tensor([prompt.is_greedy for prompt in prompts])
+        return cls(
+            temperature_B1=temperature_G[group_B, None].to(device),
+            top_p_B1=top_p_G[group_B, None].to(device),
+            is_greedy_B=is_greedy_G[group_B].to(device),
+            has_nucleus=any(prompt.top_p < 1 and not prompt.is_greedy for prompt in prompts),
+        )
+
+    def select(self, kept: Tensor) -> _How:
+        """Return this of these completions alone."""
+        return _How(
+            temperature_B1=self.temperature_B1[kept],
+            top_p_B1=self.top_p_B1[kept],
+            is_greedy_B=self.is_greedy_B[kept],
+            has_nucleus=self.has_nucleus,
+        )
 
 
 @dataclass(slots=True)
@@ -42,7 +74,7 @@ class _Active:
     index_B: Tensor  # the completion's place in the batch's results
     mask_BK: Tensor  # [B, P + T], True where a key is real: left padding is not
     position_B: Tensor  # position of the next token
-    temperature_B1: Tensor
+    how: _How
     limit_B: Tensor  # max_tokens
     uniform_BT: Tensor  # the randomness of every token, drawn ahead
     alive_B: Tensor
@@ -53,7 +85,7 @@ class _Active:
             self.index_B[kept],
             self.mask_BK[kept],
             self.position_B[kept],
-            self.temperature_B1[kept],
+            self.how.select(kept),
             self.limit_B[kept],
             self.uniform_BT[kept],
             self.alive_B[kept],
@@ -74,7 +106,7 @@ def sample_groups(
 
     Args:
         model: in eval mode, on the device where it shall run.
-        prompts: of any lengths, temperatures and numbers of completions.
+        prompts: of any lengths, temperatures, nuclei and numbers of completions.
         stop_token_ids: each ends a completion and belongs to it.
         should_stop: asked between two tokens.
     Returns:
@@ -94,7 +126,7 @@ def sample_groups(
     cache = DynamicCache(config=model.config)
     logits_BV = _prefill(model, prompts, input_GP, keys_GP, cache)
     for t in range(longest):
-        token_B, logprob_B = _draw(logits_BV, active.temperature_B1, active.uniform_BT[:, t])
+        token_B, logprob_B = _draw(logits_BV, active.how, active.uniform_BT[:, t])
         ids_BT[active.index_B, t] = token_B.int()
         logprobs_BT[active.index_B, t] = logprob_B
         is_stop_B = torch.isin(token_B, stops)
@@ -158,14 +190,13 @@ def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Active, 
         torch.arange(len(prompts)), torch.tensor([prompt.n for prompt in prompts])
     )
     prompt_tokens_G = torch.tensor([len(prompt.token_ids) for prompt in prompts])
-    temperature_G = torch.tensor([prompt.temperature for prompt in prompts], dtype=torch.float32)
     limit_G = torch.tensor([prompt.max_tokens for prompt in prompts])
     size = len(group_B)
     active = _Active(
         index_B=torch.arange(size, device=device),
         mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
         position_B=prompt_tokens_G[group_B].to(device),
-        temperature_B1=temperature_G[group_B, None].to(device),
+        how=_How.of(prompts, group_B, device),
         limit_B=limit_G[group_B].to(device),
         uniform_BT=torch.cat(uniform).to(device),
         alive_B=torch.ones(size, dtype=torch.bool, device=device),
@@ -178,16 +209,38 @@ def _positions(keys_GP: Tensor) -> Tensor:
     return (keys_GP.long().cumsum(-1) - 1).clamp(min=0)
 
 
-def _draw(logits_BV: Tensor, temperature_B1: Tensor, uniform_B: Tensor) -> tuple[Tensor, Tensor]:
+def _draw(logits_BV: Tensor, how: _How, uniform_B: Tensor) -> tuple[Tensor, Tensor]:
     """Draw a token for each completion by inverting the cumulative distribution; log-probabilities are float32.
 
     The sum runs in float64: in float32 its rounding, over a vocabulary of 150,000, outweighs rare tokens.
     """
-    logprobs_BV = torch.log_softmax(logits_BV.float() / temperature_B1, dim=-1)
+    logprobs_BV = torch.log_softmax(logits_BV.float() / how.temperature_B1, dim=-1)
+    if how.has_nucleus:
+        logprobs_BV = torch.where(
+            (how.top_p_B1 < 1) & ~how.is_greedy_B[:, None], nucleus(logprobs_BV, how.top_p_B1), logprobs_BV
+        )
     cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
     threshold_B1 = uniform_B[:, None] * cumulative_BV[:, -1:]
-    token_B1 = torch.searchsorted(cumulative_BV, threshold_B1, right=True).clamp(max=logits_BV.shape[-1] - 1)
+    drawn_B1 = torch.searchsorted(cumulative_BV, threshold_B1, right=True).clamp(max=logits_BV.shape[-1] - 1)
+    token_B1 = torch.where(how.is_greedy_B[:, None], logprobs_BV.argmax(-1, keepdim=True), drawn_B1)
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
+
+
+def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
+    """Return the log-probabilities within the smallest set of likeliest tokens that has at least `top_p`; others -inf.
+
+    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020, section 3.1. Among equals the token of
+    the smaller id counts as the likelier one.
+
+    Args:
+        logprobs_BV: [B, V], nats, each row a distribution.
+        top_p_B1: [B, 1], in (0, 1].
+    """
+    sorted_BV, token_BV = logprobs_BV.sort(dim=-1, descending=True, stable=True)
+    probability_BV = sorted_BV.double().exp()
+    likelier_BV = probability_BV.cumsum(-1) - probability_BV  # what the tokens before this one have together
+    is_out_BV = torch.zeros_like(likelier_BV, dtype=torch.bool).scatter(-1, token_BV, likelier_BV >= top_p_B1)
+    return logprobs_BV.masked_fill(is_out_BV, -torch.inf).log_softmax(-1)
 
 
 def _by_group(

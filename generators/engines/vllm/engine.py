@@ -249,9 +249,10 @@ class VllmEngine:
                 final = output
         except VLLMClientError as error:
             raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
-        if final is None or len(final.outputs) != prompt.n:
-            raise Retryable(f"group {prompt.group_id}: vLLM ended it without {prompt.n} completions")
-        return await asyncio.to_thread(_completions, prompt, final.outputs, parts.chat)
+        if final is None or len(final.outputs) != params.n:
+            raise Retryable(f"group {prompt.group_id}: vLLM ended it without {params.n} completions")
+        found = await asyncio.to_thread(_completions, prompt, final.outputs, parts.chat)
+        return found * (prompt.n // params.n)
 
 
 @dataclass
@@ -275,8 +276,9 @@ def as_request(prompt: Prompt, stop_token_ids: Collection[int]) -> tuple[TokensI
     # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
     # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
     params = SamplingParams(
-        n=prompt.n,
+        n=1 if prompt.is_greedy else prompt.n,  # vLLM refuses several that would be alike
         temperature=prompt.temperature,
+        top_p=prompt.top_p,
         max_tokens=prompt.max_tokens,
         stop_token_ids=sorted(stop_token_ids),
         logprobs=0,

@@ -24,6 +24,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "vllm:SamplingParams": (
         "n",
         "temperature",
+        "top_p",
         "max_tokens",
         "stop_token_ids",
         "logprobs",

@@ -24,8 +24,13 @@ HELPINGS: Final = (
 
 
 def longest_sequence(run: Run, config: VllmEngineConfig) -> int:
-    """Return the tokens of the longest prompt and its completion."""
-    return config.max_model_len or run.data.max_prompt_tokens + run.sampling.max_tokens
+    """Return the tokens of the longest prompt and its completion, held-out ones included."""
+    prompt, completion = run.data.max_prompt_tokens, run.sampling.max_tokens
+    held_out = [
+        (each.max_prompt_tokens or prompt) + (each.max_tokens or completion)
+        for each in run.data.held_out_sets
+    ]
+    return config.max_model_len or max([prompt + completion, *held_out])
 
 
 def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:

@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Run:
             for number in range(count)
         ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    own = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0.5, "top_p": 1, "max_tokens": 33}
+    own = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0.5, "top_p": 0.7, "max_tokens": 33}
     run = make_run(tmp_path)
     data = DataConfig.model_validate(
         {
@@ -75,6 +75,20 @@ def test_each_set_is_sampled_in_its_own_way(run: Run) -> None:
         run.sampling.max_tokens,
     )
     assert (theirs.n, theirs.temperature, theirs.max_tokens) == (1, 0.5, 33)
+    assert (ours.top_p, theirs.top_p) == (1.0, 0.7)
+
+
+def test_what_evaluation_says_of_the_nucleus_is_for_the_sets_that_say_nothing(run: Run) -> None:
+    evaluation = run.evaluation.model_copy(update={"top_p": 0.9})
+    held_out = opened(run.model_copy(update={"evaluation": evaluation}))
+    assert [held_out.prompt(f"eval-4-{index}", index).top_p for index in (1, 2)] == [0.9, 0.7]
+
+
+def test_greedy_answers_are_alike_so_one_is_sampled(run: Run) -> None:
+    evaluation = run.evaluation.model_copy(update={"temperature": 0.0})
+    held_out = opened(run.model_copy(update={"evaluation": evaluation}))
+    prompts = [held_out.prompt(f"eval-4-{index}", index) for index in (1, 2)]
+    assert [(prompt.is_greedy, prompt.n) for prompt in prompts] == [(True, 1), (False, 1)]
 
 
 def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:

@@ -268,7 +268,18 @@ def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:
         ("x", "c/x.parquet"),
         ("x-1", "d/x.parquet"),
     ]
-    assert found["evaluation.temperature"] == 0.01  # greedy there
+    assert found["evaluation.temperature"] == 0  # greedy, which is verl's default
+
+
+def test_held_out_answers_are_sampled_as_verl_samples_them() -> None:
+    keys = {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "n": 4}
+    found = settings_of(
+        data__val_files="c.parquet",
+        trainer__test_freq=5,
+        **{f"actor_rollout_ref__rollout__val_kwargs__{key}": value for key, value in keys.items()},
+    )
+    names = ("temperature", "top_p", "samples")
+    assert [found[f"evaluation.{name}"] for name in names] == [0.6, 0.95, 4]
 
 
 def test_all_problems_are_named_at_once() -> None:

@@ -24,7 +24,6 @@ from tools.imports.tables.data import VAL, is_greedy
 from tools.imports.theirs import Theirs
 
 ROLLOUT: Final = "actor_rollout_ref.rollout"
-GREEDY: Final = 0.01  # the temperature of a held-out answer that was greedy
 
 
 def _engine(value: Any, _theirs: Theirs) -> Outcome:
@@ -83,7 +82,7 @@ def _memory(value: Any, theirs: Theirs) -> Outcome:
 def _held_out_temperature(value: Any, theirs: Theirs) -> Outcome:
     if not is_greedy(theirs):
         return settings(evaluation__temperature=number(value))
-    return settings(f"greedy there; {GREEDY} is the nearest here", evaluation__temperature=GREEDY)
+    return settings("0: greedy", evaluation__temperature=0.0)
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -224,21 +223,12 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ROLLOUT}.trace.*", "`millrace trace` follows a group"),
     nothing(f"{ROLLOUT}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
     nothing(f"{ROLLOUT}._target_", "a class of verl's"),
-    mapped(
-        f"{VAL}.temperature",
-        "evaluation.temperature",
-        f"greedy is {GREEDY}",
-        _held_out_temperature,
-        default=0,
+    mapped(f"{VAL}.temperature", "evaluation.temperature", "greedy is 0", _held_out_temperature, default=0),
+    part_of(
+        f"{VAL}.do_sample", f"{VAL}.temperature", "evaluation.temperature", "false: 0, greedy", default=False
     ),
-    part_of(f"{VAL}.do_sample", f"{VAL}.temperature", "", f"false: greedy, {GREEDY}", default=False),
     taken(f"{VAL}.n", "evaluation.samples", whole, default=1),
-    only(
-        f"{VAL}.top_p",
-        "1: the whole distribution",
-        1,
-        else_="held-out answers are of the whole distribution here: set it to 1",
-    ),
+    taken(f"{VAL}.top_p", "evaluation.top_p", number, default=1.0),
     only(
         f"{VAL}.top_k",
         "all: the whole distribution",
