@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from config.run import ModelConfig
+from config.run import ModelConfig, is_template
 
 SHIPPED: Final = Path(__file__).parent / "recipes"  # with the demo's model
 SHIPPED_PARTS: Final = ("config", "recipes")  # how pages and recipes name that folder
@@ -19,6 +19,8 @@ SHIPPED_PARTS: Final = ("config", "recipes")  # how pages and recipes name that 
 KEYS: Final = frozenset(
     {
         ("model", "path"),
+        ("model", "chat_template"),
+        ("model", "chat_template", "file"),
         ("data", "train", "path"),
         ("data", "held_out", "path"),
         ("learner", "objective", "kl", "reference"),
@@ -49,6 +51,8 @@ def found(text: str, beside: Path | None = None) -> str:
         text: as it was written.
         beside: the folder of the file that it was written in; None: it was not written in a file.
     """
+    if is_template(text):
+        return text
     place = Path(text)
     if not text or place.is_absolute() or place.exists():
         return text

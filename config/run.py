@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
@@ -19,6 +19,37 @@ API = "api"  # the reward server's: it has scorers, and neither learner nor gene
 RESERVED_NAMES = frozenset({API})
 
 
+class ChatTemplateConfig(Section):
+    """A chat template in place of the tokenizer's. A file's name, or the text itself, stands for the section."""
+
+    file: Path | None = None
+    """Where the text was read, once, when the configuration was loaded; a process that gets the text needs no file."""
+    text: str = Field(min_length=1)
+    """jinja, which transformers renders; every jinja has a brace, and no file's name here does."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        """Read the file, unless the text is there already."""
+        if is_template(given):
+            return {"text": given}
+        if isinstance(given, str | Path):
+            given = {"file": given}
+        if not isinstance(given, dict) or "text" in given or not given.get("file"):
+            return given
+        try:
+            return {**given, "text": Path(given["file"]).read_text(encoding="utf-8")}
+        except OSError as error:
+            raise ValueError(f"the file {given['file']} can't be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"the file {given['file']} is not UTF-8") from None
+
+
+def is_template(given: object) -> bool:
+    """Return whether a value of `model.chat_template` is the text of a template, and not a file's name."""
+    return isinstance(given, str) and "{" in given
+
+
 class ModelConfig(Section):
     """The policy."""
 
@@ -29,6 +60,9 @@ class ModelConfig(Section):
     head_dtype: Literal["float32", "model"] = "float32"
     """Type in which the output head computes the logits, in the learner and in the generators alike; `model`: that of
     `dtype`. With `float32` on one side alone their log-probabilities differ more than with it on none."""
+    chat_template: ChatTemplateConfig | None = None
+    """A jinja file, or the text of one, in place of the tokenizer's chat template: prompts are rendered by it, and
+    models are exported with it. It stays what it was to the run's end."""
     revision: str | None = None
     """Commit or tag on the hub."""
     trust_remote_code: bool = False

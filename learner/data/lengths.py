@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from learner.data.chat_template import reason_of
 from learner.data.row import Row
 from learner.data.store import RowList, RowStore
 
@@ -140,7 +141,7 @@ def _reason(tokenizer: PreTrainedTokenizerBase, row: Row) -> str:
     try:
         tokenize(tokenizer, row)
     except Exception as error:  # noqa: BLE001 - as above
-        return f"{type(error).__name__}: {error}"
+        return reason_of(error)
     return ""
 
 

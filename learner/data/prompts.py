@@ -25,6 +25,7 @@ from broker.group_ids import ordinal_of
 from broker.messages import Prompt, Split
 from config.data import SourceConfig
 from config.run import Run
+from learner.data.chat_template import template_name, with_template
 from learner.data.gold import gold_test
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
@@ -158,7 +159,11 @@ class PromptSource:
 
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
-    """Load the policy's tokenizer with its chat template. Raises RunFailed if loading fails or there is no template."""
+    """Load the policy's tokenizer with its chat template, or with `model.chat_template` in its place.
+
+    Raises:
+        RunFailed: it can't be loaded, there is no template, or the template is no jinja.
+    """
     from transformers import AutoTokenizer
 
     model = run.model
@@ -169,8 +174,10 @@ def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
         )
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={model.path}: its tokenizer can't be loaded: {error}") from error
-    if not tokenizer.chat_template:
-        raise RunFailed(f"model.path={model.path}: its tokenizer has no chat template")
+    if not with_template(tokenizer, model).chat_template:
+        raise RunFailed(
+            f"model.path={model.path}: its tokenizer has no chat template: name one, model.chat_template=FILE.jinja"
+        )
     return tokenizer
 
 
@@ -257,7 +264,7 @@ def within_limit(
     name = source_name(source)
     if failed and run.data.bad_rows == "refuse":
         lines = [
-            f"{name} row {int(found.rows.numbers[place])}: the chat template of {run.model.path} fails: {reason}"
+            f"{name} row {int(found.rows.numbers[place])}: {template_name(run.model)} fails: {reason}"
             for place, reason in failed.items()
         ]
         raise RowError(*lines, of_rows=True)

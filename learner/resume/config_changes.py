@@ -36,8 +36,10 @@ FIXED = {
 # What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
 READ_ELSEWHERE = ("generators.", "scorers.", "broker.", "sampling.max_tokens")
 RANKS = "learner.ranks"
-PER_START = "learner.resume"  # what this one start is asked to do: no property of the run
+# No properties of the run: what this one start is asked to do, and where a text that is beside it was read.
+PER_START = frozenset({"learner.resume", "model.chat_template.file"})
 UNSET = object()
+LONGEST = 200  # characters of a value that are shown: of a chat template, say
 
 
 def check_changes(old_yaml: str, new: Run) -> list[str]:
@@ -59,7 +61,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     changed = [
         key
         for key in {**after, **before}
-        if key != PER_START and before.get(key, UNSET) != after.get(key, UNSET)
+        if key not in PER_START and before.get(key, UNSET) != after.get(key, UNSET)
     ]
     lines = {
         key: f"{key}: {_show(before.get(key, UNSET))} -> {_show(after.get(key, UNSET))}{_remark(key)}"
@@ -124,4 +126,5 @@ def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
 def _show(value: Any) -> str:
     if value is UNSET:
         return "(not there)"
-    return "null" if value is None else str(value)
+    text = "null" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]!r}... ({len(text)} characters)"

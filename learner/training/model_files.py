@@ -21,6 +21,7 @@ from torch import Tensor
 from broker.checksums import Digest, weights_digest
 from broker.weight_files import INDEX
 from config.run import ModelConfig
+from learner.data.chat_template import with_template
 from learner.journal.disk import sync, write_all
 from learner.weight_sync.transport import SavedWeights
 
@@ -169,8 +170,8 @@ def write_model(
     Args:
         tensors: as in `write_weights`.
         folder: made if it is not there.
-        source: where config, generation config and chat template come from; the tokenizer by the class that the
-            generators use too.
+        source: where config, generation config and chat template come from, or the template that it has in its
+            place; the tokenizer by the class that the generators use too.
         shard_bytes: as in `write_weights`.
     """
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
@@ -183,7 +184,8 @@ def write_model(
     config.save_pretrained(folder)
     with suppress(OSError):  # a model need not have one
         GenerationConfig.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(source.path, **hub_arguments(source))
+    with_template(tokenizer, source).save_pretrained(folder)
     write_weights(tensors, folder, shard_bytes=shard_bytes)
     for file in (*folder.iterdir(), folder):
         sync(file)

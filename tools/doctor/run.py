@@ -52,7 +52,8 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
     if Path(path).is_dir() or is_path(path):
         return TOKENIZER.problem(
             f"{path}: {answer.trouble}",
-            do="save the tokenizer to that folder: tokenizer.save_pretrained(FOLDER), with a chat_template",
+            do="save the tokenizer to that folder: tokenizer.save_pretrained(FOLDER), with a chat_template, or "
+            "name a template: model.chat_template=FILE.jinja",
         )
     return TOKENIZER.note(
         f"{path} is not on this machine: it will be fetched from the hub at the start",

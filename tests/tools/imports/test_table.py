@@ -130,6 +130,10 @@ ACTOR, ROLLOUT = "actor_rollout_ref__actor__", "actor_rollout_ref__rollout__"
                 "learner.zero.offload_optimizer": True,
             },
         ),
+        (
+            {"actor_rollout_ref__model__custom_chat_template": "{{ messages[0].content }}"},
+            {"model.chat_template.text": "{{ messages[0].content }}"},
+        ),
         ({"trainer__save_freq": -1}, {"learner.checkpoint.every": 0}),
         (
             {"trainer__save_freq": 5, f"{ACTOR}checkpoint__contents": ["model", "hf_model"]},

@@ -310,11 +310,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "null",
         else_="a model that needs a library of its own: set trust_remote_code",
     ),
-    only(
-        f"{MODEL}.custom_chat_template",
-        "null: the model's own",
-        else_="put the template into the model's folder",
-    ),
+    taken(f"{MODEL}.custom_chat_template", "model.chat_template.text", about="a template's text"),
     only(
         f"{MODEL}.tokenizer_path", "null: the model's own", else_="put the tokenizer into the model's folder"
     ),

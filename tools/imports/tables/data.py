@@ -174,12 +174,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "data.apply_chat_template_kwargs",
         "empty: the template as it is",
         {},
-        else_="set the template in the model's folder: no arguments are handed to it here",
+        else_="write them into the template, model.chat_template: no arguments are handed to it here",
     ),
     only(
         "data.apply_chat_template_kwargs.*",
         "empty: the template as it is",
-        else_="set the template in the model's folder: no arguments are handed to it here",
+        else_="write them into the template, model.chat_template: no arguments are handed to it here",
     ),
     only(
         "data.tool_config_path",
