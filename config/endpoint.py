@@ -1,4 +1,8 @@
-"""This section describes a served model that scorers ask: its address, how to ask, and how much a run may ask."""
+"""These sections describe a served model that scorers ask, and one that the run serves itself while it goes on.
+
+`millrace up` starts the latter, and scorers whose endpoint names no server ask it. Another launcher starts it by its
+own means, and says where by the variables below, in the environment of the scorers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from config.generators import VllmEngineConfig
 from config.section import Section
+
+URL_VARIABLE = "SERVED_JUDGE_URL"  # where it answers, for scorers; `config.loading` reads it
+KEY_VARIABLE = "SERVED_JUDGE_API_KEY"  # what it wants to be shown
 
 
 def _address(url: str) -> str:
@@ -54,6 +62,56 @@ class EndpointConfig(Section):
     """Calls a minute, of all workers of the run together, evenly spread. Unset: as many as there is work for."""
     cache: bool = True
     """Ask only once about the same answer to the same prompt; replies are kept in Redis for a while."""
+
+
+class ServeConfig(Section):
+    """What `vllm serve` is told, for a server of OpenAI's API on loopback."""
+
+    model: str
+    """A Hugging Face name or folder, such as the `model` that a run on `grade` rows has exported."""
+    gpus: tuple[int, ...] = ()
+    """Its GPUs, `tensor_parallel` of them, best ones that no other role has. Empty: all are visible."""
+    tensor_parallel: int = Field(1, ge=1)
+    """GPUs that it spreads its model over."""
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    """Share of the GPU's memory that it takes, as of `generators.engine`."""
+    kv_cache_mb: int | None = Field(None, ge=1)
+    """Size of its KV cache in MiB; unset: what is left of `gpu_memory_utilization`. Needed on a CPU, and on a GPU that
+    another role uses too."""
+    max_model_len: int | None = Field(None, ge=1)
+    """Longest question and reply together, in tokens; unset: what the model is made for. It has to be more than the
+    `max_tokens` of each endpoint that asks it."""
+    max_num_seqs: int = Field(256, ge=1)
+    """Replies sampled side by side."""
+    enforce_eager: bool = False
+    """No CUDA graphs and no compilation: faster to start, slower to run."""
+    port: int | None = Field(None, ge=1, le=65535)
+    """Its port on loopback; unset: a free one."""
+    arguments: tuple[str, ...] = ()
+    """More words for `vllm serve`, such as `--dtype` and `float32`."""
+    start_timeout_s: float = Field(600.0, gt=0)
+    """Seconds that it may take until it answers, the model's download included. No other role starts before."""
+    silence_s: float = Field(120.0, gt=0)
+    """Seconds for which it may not answer, once it has; then it is killed and started again."""
+
+    @property
+    def engine(self) -> VllmEngineConfig:
+        """The same as an engine's section, for what reckons with an engine's memory and environment."""
+        return VllmEngineConfig(
+            tensor_parallel=self.tensor_parallel,
+            gpu_memory_utilization=self.gpu_memory_utilization,
+            kv_cache_mb=self.kv_cache_mb,
+            max_model_len=self.max_model_len,
+            max_num_seqs=self.max_num_seqs,
+            enforce_eager=self.enforce_eager,
+        )
+
+
+class ServedJudgeConfig(Section):
+    """The judge of this run."""
+
+    serve: ServeConfig | None = None
+    """Serve one for all endpoints that name no `urls`; unset: none is."""
 
 
 def base_url(address: str) -> str:

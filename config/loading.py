@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.aliases import endpoint_settings, sandbox_servers, settings_of
-from config.endpoint import EndpointConfig
+from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put
 from config.other_names import foreign_names
@@ -172,6 +172,23 @@ def judge_endpoint(variant: str = "default", url: str | None = None) -> Endpoint
     """Return the judge that the environment names as II-Thought and Reasoning360 do; `url` is stronger."""
     said = {key: value for key, (value, _) in endpoint_settings(os.environ, variant).items()}
     return EndpointConfig.model_validate(said if url is None else said | {"urls": [url]})
+
+
+def at_served_judge(endpoint: EndpointConfig) -> EndpointConfig:
+    """Return the endpoint with the run's own judge where it names no server, if this process was told of one.
+
+    Raises:
+        ConfigError: the variable that tells of it holds no address.
+    """
+    url = os.environ.get(URL_VARIABLE, "").strip()
+    if endpoint.urls or not url:
+        return endpoint
+    try:
+        return EndpointConfig.model_validate(
+            endpoint.model_dump() | {"urls": (url,), "key_variable": KEY_VARIABLE}
+        )
+    except ValidationError as error:
+        raise ConfigError(f"{URL_VARIABLE}: {error.errors()[0]['msg']}") from None
 
 
 def state_folder() -> Path:

@@ -25,6 +25,7 @@ KEYS: Final = frozenset(
         ("data", "held_out", "path"),
         ("learner", "objective", "kl", "reference"),
         ("learner", "lora", "adapter"),
+        ("judge", "serve", "model"),
     }
 )
 # Keys that may hold a list of sources, each with a path.

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from config.broker import BrokerConfig
 from config.data import DataConfig, EvaluationConfig
+from config.endpoint import ServedJudgeConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
@@ -92,6 +93,8 @@ class Run(Section):
     """Who samples."""
     scorers: ScorersConfig = ScorersConfig()
     """Who scores."""
+    judge: ServedJudgeConfig = ServedJudgeConfig()
+    """A judge or rubric model that the run serves itself."""
     learner: LearnerConfig = LearnerConfig()
     """Who trains."""
     broker: BrokerConfig = BrokerConfig()
@@ -147,5 +150,35 @@ class Run(Section):
                 f"learner.weights.every={self.learner.weights.every} is more than {what} allows: groups hold their "
                 f"slots until the weights that they made are published, and those of {most} steps are all that may "
                 f"be in flight. At most {most}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _served_judge_is_asked(self) -> Run:
+        serve = self.judge.serve
+        if serve is None:
+            return self
+        asking = {key: endpoint for key, endpoint in self.scorers.endpoints() if not endpoint.urls}
+        if not asking:
+            raise ValueError(
+                "judge.serve is set, and no scorer asks it: that does a scorer of type judge, rubric or tinyv whose "
+                "endpoint names no urls"
+            )
+        for key, endpoint in asking.items():
+            if serve.max_model_len is not None and endpoint.max_tokens >= serve.max_model_len:
+                raise ValueError(
+                    f"{key}.max_tokens={endpoint.max_tokens} leaves no room for a question in "
+                    f"judge.serve.max_model_len={serve.max_model_len}"
+                )
+        limits = {(endpoint.concurrency, endpoint.requests_per_minute) for endpoint in asking.values()}
+        if len(limits) > 1:
+            raise ValueError(
+                f"{' and '.join(asking)} ask the judge of judge.serve, so their `concurrency` and "
+                "`requests_per_minute` have to be the same"
+            )
+        if 0 < len(serve.gpus) < serve.tensor_parallel:
+            raise ValueError(
+                f"judge.serve.gpus names {len(serve.gpus)} GPUs, and judge.serve.tensor_parallel="
+                f"{serve.tensor_parallel} needs as many"
             )
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -107,27 +108,29 @@ class ScorersConfig(Section):
     retry_backoff_s: float = Field(0.5, ge=0)
     """Wait before the first of them; doubled each time."""
 
+    def endpoints(self) -> Iterator[tuple[str, EndpointConfig]]:
+        """Yield the served models that scorers ask, each by its key."""
+        for name, task in self.tasks.items():
+            scorers = {"scorer": task.scorer} | {
+                f"extra_scorers.{part}.scorer": found.scorer for part, found in task.extra_scorers.items()
+            }
+            for where, scorer in scorers.items():
+                endpoint = getattr(scorer, "endpoint", None)
+                if isinstance(endpoint, EndpointConfig):
+                    yield f"scorers.tasks.{name}.{where}.endpoint", endpoint
+
     @model_validator(mode="after")
     def _one_limit(self) -> ScorersConfig:
         """Check that sections with the same servers agree on the limits, since their calls are counted together."""
         agreed: dict[frozenset[str], tuple[str, int, int | None]] = {}
-        for name, task in self.tasks.items():
-            for where, scorer in (
-                ("scorer", task.scorer),
-                *(
-                    (f"extra_scorers.{part}.scorer", found.scorer)
-                    for part, found in task.extra_scorers.items()
-                ),
-            ):
-                endpoint = getattr(scorer, "endpoint", None)
-                if not isinstance(endpoint, EndpointConfig) or not endpoint.urls:
-                    continue
-                place = f"scorers.tasks.{name}.{where}.endpoint"
-                said = (place, endpoint.concurrency, endpoint.requests_per_minute)
-                first = agreed.setdefault(frozenset(map(base_url, endpoint.urls)), said)
-                if first[1:] != said[1:]:
-                    raise ValueError(
-                        f"{first[0]} and {place} are the same servers, so their `concurrency` and "
-                        f"`requests_per_minute` have to be the same: {first[1:]} and {said[1:]}"
-                    )
+        for place, endpoint in self.endpoints():
+            if not endpoint.urls:
+                continue
+            said = (place, endpoint.concurrency, endpoint.requests_per_minute)
+            first = agreed.setdefault(frozenset(map(base_url, endpoint.urls)), said)
+            if first[1:] != said[1:]:
+                raise ValueError(
+                    f"{first[0]} and {place} are the same servers, so their `concurrency` and "
+                    f"`requests_per_minute` have to be the same: {first[1:]} and {said[1:]}"
+                )
         return self

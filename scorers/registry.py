@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, assert_never
 
 from broker.errors import Permanent, UnknownTask
-from config.scorer_kinds import QUEUES, QueueName, ScorerConfig
+from config.loading import at_served_judge
+from config.scorer_kinds import QUEUES, JudgeConfig, QueueName, RubricConfig, ScorerConfig, TinyvConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.scorer import Scorer
 from tasks.kinds import BY_NAME
@@ -50,10 +51,17 @@ def build_scorer(config: ScorerConfig, scorers: ScorersConfig, shared: Shared | 
         case "scorers":
             scorer = build(config, scorers)
         case "endpoint":
-            scorer = build(config, shared)
+            scorer = build(_at_served_judge(config), shared)
         case _:
             assert_never(kind.given)
     return scorer
+
+
+def _at_served_judge(config: ScorerConfig) -> ScorerConfig:
+    """Return a section that asks the run's own judge where its endpoint names no server. Raises ConfigError."""
+    if not isinstance(config, JudgeConfig | RubricConfig | TinyvConfig):
+        return config
+    return config.model_copy(update={"endpoint": at_served_judge(config.endpoint)})
 
 
 class Scorers:

@@ -12,6 +12,7 @@ HEALTHY_S=60
 told=                                   # set by SIGTERM and SIGUSR1: no other start
 at_limit=                               # set by SIGUSR1: the job is to be queued again
 child=
+[ -z "$JUDGE_MODEL" ] || export SERVED_JUDGE_URL="http://$JUDGE_NODE:$JUDGE_PORT/v1"     # whom endpoints without urls ask
 trap 'told=1' TERM
 
 say() { echo "$(date -u +%FT%TZ) job=${SLURM_JOB_ID:-} start=${SLURM_RESTART_COUNT:-0} $*" >&2; }

@@ -19,8 +19,8 @@ REDIS_PORT=6380
 REDIS_WAIT_S=3600                       # that a role waits for Redis' job to start
 REDIS_STAYS_S=600                       # after the run's end, for `millrace audit`; scancel ends it sooner
 
-# A judge or rubric model that this run serves itself; "": none. The recipe names it as http://JUDGE_NODE:JUDGE_PORT/v1,
-# and the address is the run's for good: so the job has its node by name.
+# A judge or rubric model that this run serves itself; "": none. Scorers whose endpoint names no urls ask it at
+# http://JUDGE_NODE:JUDGE_PORT/v1, and the address is the run's for good: so the job has its node by name.
 JUDGE_MODEL=
 JUDGE_NODE=
 JUDGE_PORT=8000

@@ -22,7 +22,7 @@ for role in "$@"; do
         learner) asks=("${LEARNER[@]}"); rm -f "$STATE/finished" ;;
         generators) asks=("${GENERATORS[@]}") ;;
         scorers) asks=("${SCORERS[@]}") ;;
-        judge) asks=(--nodelist="${JUDGE_NODE:?the recipe names the judge by its node}" "${JUDGE[@]}") ;;
+        judge) asks=(--nodelist="${JUDGE_NODE:?scorers ask the judge at its node}" "${JUDGE[@]}") ;;
         *) echo "submit: no role $role; there are ${all[*]}" >&2; exit 2 ;;
     esac
     if [[ $role =~ ^(redis|learner|judge)$ && -n $(squeue --noheader --me --name="$RUN-$role") ]]; then

@@ -38,6 +38,9 @@ def _missing(run: Run) -> Iterator[str]:
     kl = run.learner.objective.kl
     if kl.coef and kl.reference is not None and is_path(kl.reference) and not Path(kl.reference).is_dir():
         yield f"learner.objective.kl.reference={kl.reference}: there is no such folder, and no name on the hub is so"
+    serve = run.judge.serve
+    if serve is not None and is_path(serve.model) and not Path(serve.model).is_dir():
+        yield f"judge.serve.model={serve.model}: there is no such folder, and no name on the hub is so"
     yield from missing_loggers(run)
     lora = run.learner.lora
     if lora is not None and importlib.util.find_spec("peft") is None:

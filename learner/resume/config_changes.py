@@ -34,7 +34,7 @@ FIXED = {
     "learner.backend": "a checkpoint's parts are those of the backend that wrote them",
 }
 # What generators and scorers read when they join; a learner that is started again alone does not reach those that run.
-READ_ELSEWHERE = ("generators.", "scorers.", "broker.", "sampling.max_tokens")
+READ_ELSEWHERE = ("generators.", "scorers.", "judge.", "broker.", "sampling.max_tokens")
 RANKS = "learner.ranks"
 # No properties of the run: what this one start is asked to do, and where a text that is beside it was read.
 PER_START = frozenset({"learner.resume", "model.chat_template.file"})

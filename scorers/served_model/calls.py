@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 BUSY_S = 300.0  # for which all servers may be busy for one question
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers at which nobody answers are tried again
-NO_ADDRESS: Final = "no address of a served model: set `urls` of the task's endpoint"
+NO_ADDRESS: Final = (
+    "no address of a served model: set `urls` of the task's endpoint, or SERVED_JUDGE_URL for these scorers where "
+    "another launcher than `millrace up` serves the model of `judge.serve`"
+)
 HITS, MISSES = "cache_hits", "cache_misses"
 
 

@@ -93,7 +93,7 @@ def test_what_is_there_already_is_left_alone_and_more_generators_are_not(site: P
 
 
 def test_the_judge_wants_its_node_and_a_role_that_there_is_not_is_refused(site: Path) -> None:
-    assert "the recipe names the judge by its node" in submit(site, "judge").stderr
+    assert "scorers ask the judge at its node" in submit(site, "judge").stderr
     refused = submit(site, "trainer")
     assert refused.returncode == 2
     assert "no role trainer" in refused.stderr

@@ -127,6 +127,7 @@ def test_every_section_of_a_run_on_the_page_is_valid() -> None:
         {"judge": "judge", "stem_llm_judge": "judge"},
         {"rubric": "rubric", "tinyv": "tinyv"},
         {"math": "math", "code": "code", "swe": "swe"},
+        {"rubric": "rubric"},
         {"math": "math", "essay": "custom"},
     ]
 

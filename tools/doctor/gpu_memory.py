@@ -1,4 +1,4 @@
-"""The doctor's table of GPU memory: what each rank of the learner and each generator takes, beside what the GPUs have.
+"""The doctor's table of GPU memory: what each rank, each generator and the judge takes, beside what the GPUs have.
 
 In: a run that names GPUs or finds some, the size of its model, and what the driver says of the GPUs of this machine.
 Out: findings: the learner's rank term by term, a generator's share, and for each GPU the sum of those that are on it.
@@ -19,8 +19,8 @@ from generators.engines.vllm.memory import Share
 from tools.doctor.findings import Check, Finding
 from tools.estimates.needs import Size
 from tools.estimates.rank_memory import GIB, RankMemory, Shape, rank_memory, shape_of
-from tools.estimates.sampling import generator_share
-from tools.up.role_commands import gpus_of_generator
+from tools.estimates.sampling import generator_share, judge_share
+from tools.up.role_commands import gpus_of_generator, judge_gpus
 
 AREA = "machine"
 TABLE, SHARES, PLACES = (Check(AREA, name) for name in ("learner GPUs", "vLLM GPUs", "GPU memory"))
@@ -36,9 +36,12 @@ def check_gpu_memory(run: Run, size: Size | None, seen: Sequence[Card]) -> Itera
     card_bytes = min((card.total_bytes for card in seen), default=None)
     rank = rank_memory(run, shape, card_bytes=card_bytes)
     share = generator_share(run, shape, card_bytes=card_bytes)
+    judge = judge_share(run, card_bytes=card_bytes)
     yield TABLE.ok(table(run, shape, rank, card_bytes))
     if share is not None:
         yield SHARES.ok(share_line(run, share))
+    if judge is not None:
+        yield SHARES.ok(f"estimate for the judge that is served, GiB: {_parts(judge)}")
     yield from places(run, shape, rank, seen)
 
 
@@ -78,8 +81,12 @@ def share_line(run: Run, share: Share) -> str:
     """Returns a generator's memory in one line."""
     count = run.generators.count
     many = "its one generator" if count == 1 else f"each of {count} generators"
+    return f"estimate for {many}, GiB: {_parts(share)}"
+
+
+def _parts(share: Share) -> str:
     return (
-        f"estimate for {many}, GiB: weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
+        f"weights {share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, "
         f"vLLM itself {share.runtime / GIB:.1f}: {max(share.total, share.asked) / GIB:.1f}"
     )
 
@@ -103,7 +110,7 @@ def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> It
         do = (
             remedy(run, shape, card_bytes=card_bytes, excess=total - most)
             if has_learner
-            else "a smaller generators.engine.kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel"
+            else _smaller(parts_of_all)
         )
         if total > card_bytes:
             yield PLACES.problem(f"{line}: too little", do=do)
@@ -111,8 +118,15 @@ def places(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> It
             yield PLACES.note(f"{line}: nothing is left for the estimate's error", do=do)
 
 
+def _smaller(parts: Sequence[tuple[str, int]]) -> str:
+    """Returns what would fit a card without a rank of the learner."""
+    keys = {"generator": "generators.engine", "judge": "judge.serve"}
+    where = " and ".join(keys[name] for name, _ in parts if name in keys)
+    return f"a smaller kv_cache_mb or gpu_memory_utilization, or a larger tensor_parallel, of {where}"
+
+
 def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> dict[int, dict[str, int]]:
-    """Returns by GPU, in this process's order, how many bytes the learner's ranks and the generators take of it."""
+    """Returns by GPU, in this process's order, how many bytes ranks, generators and the judge take of it."""
     found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for number in range(run.learner.ranks):
         found[run.learner.gpus[number] if run.learner.gpus else number]["learner"] += rank.total
@@ -123,6 +137,9 @@ def takers(run: Run, shape: Shape, rank: RankMemory, seen: Sequence[Card]) -> di
                 card_bytes = seen[index].total_bytes if index < len(seen) else None
                 share = generator_share(run, shape, card_bytes=card_bytes)
                 found[index]["generator"] += 0 if share is None else max(share.total, share.asked)
+    for index in judge_gpus(run):
+        share = judge_share(run, card_bytes=seen[index].total_bytes if index < len(seen) else None)
+        found[index]["judge"] += 0 if share is None else max(share.total, share.asked)
     return {index: parts for index, parts in found.items() if index < len(seen)}
 
 

@@ -195,12 +195,17 @@ def vllm(name: str, answer: Answer, run: Run | None) -> Iterator[Finding]:
 
 
 def kv_cache(run: Run) -> Iterator[Finding]:
-    """Finds an engine of vLLM that can't start on a CPU."""
+    """Finds an engine of vLLM, a generator's or the judge's, that can't start on a CPU."""
     engine = run.generators.engine
     if isinstance(engine, VllmEngineConfig) and engine.kv_cache_mb is None:
         yield Check(AREA, "KV cache").problem(
             "generators.engine.kv_cache_mb is not set: on a CPU vLLM would take most of the memory",
             do="generators.engine.kv_cache_mb=1024, or generators.engine.type=hf",
+        )
+    if run.judge.serve is not None and run.judge.serve.kv_cache_mb is None:
+        yield Check(AREA, "KV cache").problem(
+            "judge.serve.kv_cache_mb is not set: on a CPU vLLM would take most of the memory",
+            do="judge.serve.kv_cache_mb=1024",
         )
 
 
@@ -210,7 +215,9 @@ def _plain(name: str, answer: Answer, _run: Run | None) -> Iterator[Finding]:
 
 def _by_need(check: Check, seen: str, name: str, run: Run | None, *, do: str) -> Finding:
     """Makes a problem where the run needs the library, else a note."""
-    is_vllm_needed = run is not None and isinstance(run.generators.engine, VllmEngineConfig)
+    is_vllm_needed = run is not None and (
+        isinstance(run.generators.engine, VllmEngineConfig) or run.judge.serve is not None
+    )
     if run is None or (name == "vllm" and not is_vllm_needed):
         return check.note(seen, do=do)
     return check.problem(seen, do=do)

@@ -69,7 +69,7 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
     """Looks whether the engine and the learner can start on this machine's devices, with what is installed."""
     engine = run.generators.engine
     needed = {
-        "vllm": isinstance(engine, VllmEngineConfig),
+        "vllm": isinstance(engine, VllmEngineConfig) or run.judge.serve is not None,
         "transformers": True,
         "torch": True,
         "deepspeed": isinstance(run.learner.backend, DeepSpeedConfig),
@@ -78,22 +78,26 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
     if lacking:
         extra = "gpu" if machine.has_gpu else "cpu"
         yield ENGINE.problem(
-            f"{', '.join(lacking)}: not installed, and the engine {engine.type} or the learner needs it",
+            f"{', '.join(lacking)}: not installed, and the engine {engine.type}, the learner or the judge needs it",
             do=f"make setup, or pip install 'millrace[{extra if 'vllm' in lacking else 'model'}]'",
         )
     elif not machine.has_gpu:
         yield from kv_cache(run)
     if machine.has_gpu:
         return
+    serve = run.judge.serve
     wants = {
         "learner.device=cuda": run.learner.device == "cuda",
         f"learner.gpus={list(run.learner.gpus)}": bool(run.learner.gpus),
         f"generators.gpus={list(run.generators.gpus)}": bool(run.generators.gpus),
+        f"judge.serve.gpus={list(serve.gpus) if serve else []}": serve is not None and bool(serve.gpus),
     }
     for key in (key for key, is_wanted in wants.items() if is_wanted):
         yield GPUS.problem(
             f"{key}: no GPU is seen on this machine",
-            do="learner.device=auto learner.gpus=[] generators.gpus=[]",
+            do="learner.device=auto learner.gpus=[] generators.gpus=[] judge.serve.gpus=[]"
+            if serve
+            else "learner.device=auto learner.gpus=[] generators.gpus=[]",
         )
 
 

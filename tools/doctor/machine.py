@@ -21,7 +21,6 @@ from config.run import Run
 from learner.weight_sync.version_folder import published
 from tools.doctor.findings import Check, Finding, readable
 from tools.doctor.gpu_memory import check_gpu_memory
-from tools.doctor.run import endpoints_of
 from tools.estimates.needs import (
     Size,
     checkpoints_bytes,
@@ -203,7 +202,9 @@ def open_files(
     if soft == resource.RLIM_INFINITY:
         return FILES.ok("no limit")
     calls = (
-        max((endpoint.concurrency for _, endpoint in endpoints_of(run)), default=0) if run is not None else 0
+        max((endpoint.concurrency for _, endpoint in run.scorers.endpoints()), default=0)
+        if run is not None
+        else 0
     )
     needed = max(FEW_FILES, 256 + 4 * calls)
     if soft < needed:

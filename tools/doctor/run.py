@@ -98,20 +98,15 @@ def own_scorers(run: Run) -> dict[str, CustomConfig]:
     return {key: section for key, section in scorers_of(run) if isinstance(section, CustomConfig)}
 
 
-def endpoints_of(run: Run) -> Iterator[tuple[str, EndpointConfig]]:
-    """Yields the served models that scorers of `run` ask, each by its key."""
-    for key, scorer in scorers_of(run):
-        endpoint = getattr(scorer, "endpoint", None)
-        if isinstance(endpoint, EndpointConfig):
-            yield f"{key}.endpoint", endpoint
-
-
 def check_endpoints(run: Run) -> Iterator[Finding]:
     """Yields for each endpoint whether it answers with the model that is named."""
-    for key, endpoint in endpoints_of(run):
-        if not endpoint.urls:
+    serve = run.judge.serve
+    for key, endpoint in run.scorers.endpoints():
+        if not endpoint.urls and serve is not None:
+            yield Check(AREA, "endpoint").ok(f"{key}: `millrace up` serves {serve.model}")
+        elif not endpoint.urls:
             yield Check(AREA, "endpoint").problem(
-                f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT]"
+                f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT], or judge.serve.model=MODEL"
             )
         for url in endpoint.urls:
             yield asyncio.run(check_endpoint(key, url, endpoint))

@@ -112,6 +112,16 @@ def sampling_bytes(run: Run, parameters: int) -> int:
     return parameters * BYTES_OF[run.model.dtype] * run.generators.count
 
 
+def judge_weights_bytes(run: Run) -> int:
+    """Returns the weights of the judge that the run serves; 0 where there is none, or its size is not known.
+
+    It is served in the type that its own files name. That is taken to be of 16 bits, which most models are saved in.
+    """
+    serve = run.judge.serve
+    size = None if serve is None else size_of(run.model.model_copy(update={"path": serve.model}))
+    return 0 if size is None else size.parameters * BYTES_OF["bfloat16"]
+
+
 def size_of(model: ModelConfig) -> Size | None:
     """Finds how large the model is: from its files, in a folder or the hub's cache, else from its name."""
     for folder in (Path(model.path), *cached(model.path)):

@@ -15,7 +15,7 @@ from config.run import Run
 from generators.engines.vllm.memory import Share, share_of
 from generators.engines.vllm.settings import longest_sequence, room, side_by_side
 from generators.worker import groups_at_once
-from tools.estimates.needs import BYTES_OF
+from tools.estimates.needs import BYTES_OF, judge_weights_bytes
 from tools.estimates.rank_memory import Shape
 
 
@@ -47,6 +47,15 @@ def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share 
     return share_of(
         engine, weights_bytes=shape.parameters * BYTES_OF[run.model.dtype], card_bytes=card_bytes or 0
     )
+
+
+def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
+    """Returns what the served judge takes of each of its GPUs; None where none is served, or too little is known."""
+    serve = run.judge.serve
+    if serve is None or (card_bytes is None and serve.kv_cache_mb is None):
+        return None
+    weights = judge_weights_bytes(run)
+    return share_of(serve.engine, weights_bytes=weights, card_bytes=card_bytes or 0) if weights else None
 
 
 def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:

@@ -13,7 +13,7 @@ from pathlib import Path
 from config.generators import VllmEngineConfig
 from config.gpus import Card
 from config.run import Run
-from tools.up.role_commands import gpus_of_generator
+from tools.up.role_commands import gpus_of_generator, judge_gpus
 
 GIB = 1 << 30
 SEEN = 0.99  # of a card's nominal GiB: one sold as 80 GB shows 79.2 (A100) or 79.6 (H100)
@@ -32,7 +32,7 @@ class Planned:
         """Returns as many cards as the run names; none where their memory is not known."""
         if self.bytes is None:
             return ()
-        numbers = {*run.learner.gpus, *run.generators.gpus, *range(run.learner.ranks)}
+        numbers = {*run.learner.gpus, *run.generators.gpus, *range(run.learner.ranks), *judge_gpus(run)}
         engine = run.generators.engine
         if isinstance(engine, VllmEngineConfig):
             for index in range(run.generators.count):

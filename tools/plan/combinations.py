@@ -15,13 +15,13 @@ from config.learner import DrGrpoConfig, ReinforceConfig
 from generators.engines.vllm.settings import longest_sequence
 from tools.doctor.findings import Check, Finding
 from tools.doctor.gpu_memory import places
-from tools.estimates.needs import bytes_in_flight, evaluation_bytes
+from tools.estimates.needs import bytes_in_flight, evaluation_bytes, judge_weights_bytes
 from tools.estimates.rank_memory import rank_memory
 from tools.plan.figures import Plan
 
 AREA = "combinations"
-GROUPS, LAG, ENGINE, LEARNER, GPUS, SCHEDULE, REDIS = (
-    Check(AREA, name) for name in ("groups", "lag", "engine", "learner", "GPUs", "schedule", "redis")
+GROUPS, LAG, ENGINE, LEARNER, GPUS, JUDGE, SCHEDULE, REDIS = (
+    Check(AREA, name) for name in ("groups", "lag", "engine", "learner", "GPUs", "judge", "schedule", "redis")
 )
 FAST = 200.0  # tokens/s of one completion: few servers sample a stream faster
 MUCH = 0.5  # of the training tokens, that held-out rounds are much
@@ -36,6 +36,7 @@ def findings(plan: Plan) -> Iterator[Finding]:
     yield from _heads(plan)
     yield from _learner(plan)
     yield from _gpus(plan)
+    yield from _judge(plan)
     yield from _schedule(plan)
     yield from _redis(plan)
 
@@ -229,6 +230,30 @@ def _gpus(plan: Plan) -> Iterator[Finding]:
             f"learner and generators share GPU {', '.join(map(str, shared))}, and generators.engine.kv_cache_mb is "
             "unset: a generator that restarts measures less memory than the first did",
             do="generators.engine.kv_cache_mb=4096, say",
+        )
+
+
+def _judge(plan: Plan) -> Iterator[Finding]:
+    """Yields a served judge that takes another role's GPU, or whose size is not known."""
+    run, serve = plan.run, plan.run.judge.serve
+    if serve is None:
+        return
+    shared = sorted({*serve.gpus} & {*run.learner.gpus, *run.generators.gpus})
+    if shared and serve.kv_cache_mb is None:
+        yield JUDGE.problem(
+            f"judge.serve shares GPU {', '.join(map(str, shared))} with another role, and judge.serve.kv_cache_mb is "
+            "unset: started again, it would measure less memory than at first",
+            do="judge.serve.kv_cache_mb=4096, say, or GPUs of its own",
+        )
+    if len(serve.gpus) > serve.tensor_parallel:
+        yield JUDGE.note(
+            f"judge.serve.gpus names {len(serve.gpus)}, and it uses {serve.tensor_parallel}: the others idle",
+            do=f"judge.serve.tensor_parallel={len(serve.gpus)}",
+        )
+    if not judge_weights_bytes(run):
+        yield JUDGE.note(
+            f"how large {serve.model} is can't be told without its files: it is left out of the memory",
+            do=f"hf download {serve.model}, or judge.serve.model=FOLDER",
         )
 
 

@@ -18,11 +18,13 @@ from tools.doctor.findings import readable
 from tools.doctor.gpu_memory import wants_gpus
 from tools.estimates.needs import (
     BYTES_OF,
+    MIB,
     Size,
     bytes_in_flight,
     checkpoints_bytes,
     evaluation_bytes,
     journal_bytes,
+    judge_weights_bytes,
     reference_bytes,
     sampling_bytes,
     trained_parameters,
@@ -31,7 +33,15 @@ from tools.estimates.needs import (
 )
 from tools.estimates.operations import TERA, peak_of, step_operations
 from tools.estimates.rank_memory import GIB, Shape, rank_memory
-from tools.estimates.sampling import Held, expected_lag, generator_share, held, sampled_groups, token_bytes
+from tools.estimates.sampling import (
+    Held,
+    expected_lag,
+    generator_share,
+    held,
+    judge_share,
+    sampled_groups,
+    token_bytes,
+)
 from tools.plan.assumptions import ANSWERS, BUDGET, CARD, LAG, OPERATIONS, RANK, REDIS, SHAPE, STEP, VLLM
 from tools.plan.cards import Planned
 
@@ -99,6 +109,8 @@ def memory(plan: Plan, size: Size, shape: Shape) -> Iterator[Figure]:
             yield generator
     else:
         yield _host(plan, size)
+    if (judge := _judge(plan)) is not None:
+        yield judge
     kl = plan.run.learner.objective.kl
     if reference := reference_bytes(plan.run, size.parameters):
         where = "in the host's memory" if kl.offload else "counted in the learner's weights"
@@ -167,6 +179,30 @@ def _generator(plan: Plan, shape: Shape) -> Figure | None:
             "generators": plan.run.generators.count,
         },
         rests_on=(VLLM, CARD, *plan.shape_marks),
+    )
+
+
+def _judge(plan: Plan) -> Figure | None:
+    """Returns what the served judge takes of its GPUs, or of the host; None where none is, or its size is not known."""
+    serve, weights = plan.run.judge.serve, judge_weights_bytes(plan.run)
+    if serve is None or not weights:
+        return None
+    share = judge_share(plan.run, card_bytes=plan.cards.bytes) if plan.is_on_gpus else None
+    if share is None:
+        taken = weights + (serve.kv_cache_mb or 0) * MIB
+        text = f"{serve.model}: weights {readable(weights)}, KV cache {serve.kv_cache_mb or 'unset'} MiB"
+    else:
+        taken = max(share.total, share.asked)
+        text = (
+            f"{serve.model}: {taken / GIB:.1f} GiB of each of {serve.tensor_parallel} GPUs: weights "
+            f"{share.weights / GIB:.1f}, KV cache {share.kv_cache / GIB:.1f}, vLLM itself {share.runtime / GIB:.1f}"
+        )
+    return Figure(
+        section=MEMORY,
+        name="served judge",
+        text=text,
+        numbers={"total_bytes": taken, "weights_bytes": weights},
+        rests_on=(VLLM, *((CARD,) if share is not None else ())),
     )
 
 

@@ -190,7 +190,8 @@ def _start_s(run: Run) -> float:
     """Returns the seconds that the start of any role of `run` may take."""
     engine = run.generators.engine
     asked = engine.start_timeout_s if isinstance(engine, VllmEngineConfig) else 0.0
-    return max(START_S, asked) + BESIDE_START_S
+    served = 0.0 if run.judge.serve is None else run.judge.serve.start_timeout_s
+    return max(START_S, asked, served) + BESIDE_START_S
 
 
 def _discard_last_words(run: Run, url: str, stop: threading.Event) -> None:

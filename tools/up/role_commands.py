@@ -1,20 +1,24 @@
 """The commands that make up a run on one machine, the same that other launchers use, one process each.
 
-In: the configuration and how it was given. Out: a `Command` for the learner, each generator and the scorers, with the
-GPUs that each sees. `millrace up` starts them; `--dry-run` shows them.
+In: the configuration and how it was given. Out: a `Command` for the judge that the run serves, if there is one, the
+learner, each generator and the scorers, with the GPUs that each sees. `millrace up` starts them; `--dry-run` shows
+them.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from config.endpoint import ServeConfig
 from config.explanations import ConfigError
 from config.generators import VllmEngineConfig
 from config.gpus import VARIABLE, visible
 from config.run import Run
+from tools.doctor.light import sees_gpu
+from tools.up.served_judge import ServedJudge, served_judge
 
 LEARNER = ("learner",)
 
@@ -30,6 +34,10 @@ class Command:
         False  # the end of the process is the run's; other processes are started again when they die
     )
     again: tuple[str, ...] = ()  # words that are added when the process is started again
+    variables: Mapping[str, str] = field(default_factory=dict)  # of its environment, secrets among them
+    health_url: str = ""  # of a server: what is behind it in the plan starts when this answers
+    start_timeout_s: float = 0.0  # that a server may take to answer
+    silence_s: float = 0.0  # for which it may not answer afterwards
 
     @property
     def environment(self) -> dict[str, str]:
@@ -42,6 +50,7 @@ class Command:
             "PYTHONUNBUFFERED": "1",
             "PYTHONSAFEPATH": "1",
             **({VARIABLE: self.gpus} if self.gpus else {}),
+            **self.variables,
         }
 
     def __str__(self) -> str:
@@ -72,8 +81,28 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
         )
         for index in range(run.generators.count)
     ]
-    scorers = Command(role="scorers-0", args=(sys.executable, "-m", "scorers", "--run", run.name))
-    return [learner, *generators, scorers]
+    serve = run.judge.serve
+    judge = None if serve is None else served_judge(serve, on_cpu=not sees_gpu())
+    scorers = Command(
+        role="scorers-0",
+        args=(sys.executable, "-m", "scorers", "--run", run.name),
+        variables={} if judge is None else judge.for_scorers,
+    )
+    roles = [learner, *generators, scorers]
+    return roles if serve is None or judge is None else [judge_command(serve, judge), *roles]
+
+
+def judge_command(serve: ServeConfig, judge: ServedJudge) -> Command:
+    """Returns the command of a served judge. It is the first of a plan: a run that can't be scored samples nothing."""
+    return Command(
+        role="judge",
+        args=judge.args,
+        gpus=judge.gpus,
+        variables=judge.variables,
+        health_url=judge.health_url,
+        start_timeout_s=serve.start_timeout_s,
+        silence_s=serve.silence_s,
+    )
 
 
 def gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
@@ -89,3 +118,11 @@ def gpus_of_generator(run: Run, index: int) -> tuple[int, ...]:
             "needs as many for one generator"
         )
     return tuple(gpus[(index * width + k) % len(gpus)] for k in range(width))
+
+
+def judge_gpus(run: Run) -> tuple[int, ...]:
+    """Returns the GPUs of the judge that the run serves: those it names, else the first; none where none is served."""
+    serve = run.judge.serve
+    if serve is None:
+        return ()
+    return serve.gpus[: serve.tensor_parallel] or tuple(range(serve.tensor_parallel))

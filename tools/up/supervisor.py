@@ -5,7 +5,9 @@ and an `Outcome`. Run by `millrace up`, in its main thread alone: the kernel end
 it. A process that fails is started again after a pause. A process that keeps failing ends the run, and so does exit
 code 2, by which a role says that it would fail each time. A full disk ends the run at once, and so do three starts that
 fail for the same reason, however long they take. The learner's end is the run's, whatever the code: the learner has
-said why. A learner that a signal killed could say nothing, and is started again like the others.
+said why. A learner that a signal killed could say nothing, and is started again like the others. A server in the plan
+has to answer before what is behind it starts, within a deadline of its own; a server that falls silent afterwards is
+killed, and started again like the others.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from broker.errors import RunFailed
 from broker.restarts import RestartPolicy, Restarts
 from tools.run_view.log_tail import MOST_BYTES, LogTail
 from tools.up.disk_watch import WORDS, without_room
+from tools.up.health_watch import HealthWatch
 from tools.up.orphan_reaper import OrphanReaper
 from tools.up.role_commands import Command
 
@@ -95,11 +98,21 @@ class RoleProcess:
         self.was_started = False
         self.is_done = False  # the process ended with 0, and is not started again
         self.is_forgiven = False  # the next death is meant: no restart is counted for it
+        self.health: HealthWatch | None = None  # of a server's process
+        self.was_ready = not command.health_url  # a process of the server has answered once
+        self.is_ready = False  # the server's present process has answered
+        self.said_at = 0.0  # monotonic seconds: when it was last said that the server is waited for
 
     @property
     def is_running(self) -> bool:
         """Tells whether the process has started and not ended."""
         return self.process is not None and not processes.has_ended(self.process)
+
+    def close_health(self) -> None:
+        """Ends the watch on a server's process."""
+        if self.health is not None:
+            self.health.close()
+            self.health = None
 
 
 class Supervisor:
@@ -168,8 +181,6 @@ class Supervisor:
         """Runs until the learner ends, a process keeps failing, or `stop` is set. Leaves no process."""
         self._orphan_reaper = OrphanReaper()
         try:
-            for role_process in self.role_processes:
-                self._start(role_process)
             outcome = None
             while outcome is None and not stop.is_set():
                 outcome = self._tick()
@@ -177,6 +188,7 @@ class Supervisor:
             return self._finish(outcome)
         finally:
             for role_process in self.role_processes:
+                role_process.close_health()
                 if role_process.process is not None:
                     self._end(role_process.process)
             self._orphan_reaper.close()
@@ -197,10 +209,41 @@ class Supervisor:
                 if not role_process.is_done and time.monotonic() >= role_process.restarts.not_before:
                     self._start(role_process)
             elif (
-                processes.has_ended(role_process.process)
-                and (outcome := self._ended(role_process)) is not None
-            ):
+                outcome := (
+                    self._ended(role_process)
+                    if processes.has_ended(role_process.process)
+                    else self._look_at(role_process)
+                )
+            ) is not None:
                 return outcome
+            if not role_process.was_ready:
+                break  # what is behind a server starts when the server answers
+        return None
+
+    def _look_at(self, role_process: RoleProcess) -> Outcome | None:
+        """Waits for a server's first answer, and ends a server that has fallen silent."""
+        command, health, now = role_process.command, role_process.health, time.monotonic()
+        if health is None or role_process.process is None:
+            return None
+        took_s = now - role_process.started_at
+        if health.has_answered:
+            if not role_process.is_ready:
+                role_process.is_ready = role_process.was_ready = True
+                log.info("ready role=%s took_s=%.1f", command.role, took_s)
+            if health.silent_s > command.silence_s:
+                log.warning(
+                    "silent role=%s silent_s=%.0f at=%s: killed", command.role, health.silent_s, health.url
+                )
+                role_process.close_health()
+                role_process.process.kill()
+        elif took_s > command.start_timeout_s:
+            return self._give_up(
+                command.role,
+                f"{command.role} has not answered at {health.url} for {command.start_timeout_s:g} s",
+            )
+        elif now - role_process.said_at > SAY_EVERY_S:
+            role_process.said_at = now
+            log.info("waiting waited_s=%.0f for=%s at=%s", took_s, command.role, health.url)
         return None
 
     def _start(self, role_process: RoleProcess) -> None:
@@ -214,6 +257,11 @@ class Supervisor:
             role_process.started_at = time.monotonic()
             role_process.log_begins_at = output.tell()
             role_process.process = processes.spawn(words, env=environment, stdout=output, stderr=output)
+        if role_process.command.health_url:
+            role_process.health = HealthWatch(
+                role_process.command.health_url, silence_s=role_process.command.silence_s
+            )
+            role_process.is_ready, role_process.said_at = False, role_process.started_at
         self._orphan_reaper.watch(role_process.process.pid)
         log.info("started role=%s pid=%d", role_process.command.role, role_process.process.pid)
 
@@ -228,9 +276,10 @@ class Supervisor:
         assert role_process.process is not None  # noqa: S101 - for mypy
         role, pid, code = role_process.command.role, role_process.process.pid, self._end(role_process.process)
         role_process.process = None
+        role_process.close_health()
         if role_process.command.ends_the_run and not _was_killed(code):
             return _outcome_of(role, code)
-        if code == 0:
+        if code == 0 and not role_process.command.health_url:  # a server has no work that ends
             role_process.is_done = True
             log.info("ended role=%s code=0", role)
             return None

@@ -1,4 +1,7 @@
-"""This module sets what vLLM and its processes read at import. The vLLM engine calls it before it imports vLLM."""
+"""This module says what vLLM and its processes read at import.
+
+The vLLM engine sets it before it imports vLLM, and `millrace up` hands it to the `vllm serve` of a served judge.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,20 @@ from pathlib import Path
 
 from config.generators import VllmEngineConfig
 
+LIBRARIES = "LD_LIBRARY_PATH"
+
 
 def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
-    """Set what vLLM and its processes read at import; what the operator has set stays.
+    """Set what vLLM and its processes read at import; what the operator has set stays."""
+    for name, value in variables(config, on_cpu=on_cpu).items():
+        os.environ.setdefault(name, value)
+    if on_cpu and (libnuma := own_libnuma()) is not None:
+        ctypes.CDLL(str(libnuma))  # this process
+        os.environ[LIBRARIES] = library_path(libnuma)  # the processes that vLLM starts
+
+
+def variables(config: VllmEngineConfig, *, on_cpu: bool) -> dict[str, str]:
+    """Return what vLLM reads at import, for a process of its own or for this one.
 
     On a CPU each worker would bind its threads to cores of its own choice, the same ones in every generator. And
     torch.compile would build a kernel with g++ at the first token even in eager mode.
@@ -25,16 +39,16 @@ def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
         settings |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
         if config.enforce_eager:
             settings["TORCHDYNAMO_DISABLE"] = "1"
-    for name, value in settings.items():
-        os.environ.setdefault(name, value)
-    if on_cpu:
-        _find_libnuma(Path(sys.prefix) / "lib")
+    return settings
 
 
-def _find_libnuma(folder: Path) -> None:
-    """Load the libnuma that `make setup` put into the environment: vLLM's kernels need it where the system has none."""
-    library = folder / "libnuma.so.1"
-    if library.exists():
-        ctypes.CDLL(str(library))  # this process
-        paths = [str(folder), *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))]
-        os.environ["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(paths))  # the processes that vLLM starts
+def own_libnuma() -> Path | None:
+    """Return the libnuma of this environment: vLLM's kernels for the CPU need it where the system has none."""
+    library = Path(sys.prefix) / "lib" / "libnuma.so.1"
+    return library if library.exists() else None
+
+
+def library_path(libnuma: Path) -> str:
+    """Return the path of libraries with that of `libnuma` before all others."""
+    paths = [str(libnuma.parent), *filter(None, os.environ.get(LIBRARIES, "").split(":"))]
+    return ":".join(dict.fromkeys(paths))

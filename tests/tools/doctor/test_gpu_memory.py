@@ -148,3 +148,27 @@ def test_what_the_learner_leaves_of_a_shared_card_is_enough_for_a_generator_that
 
 def not_at_all(seconds: float) -> None:
     raise AssertionError(f"a wait of {seconds} s for memory")
+
+
+def test_a_served_judge_is_counted_on_its_own_gpu(make_run: MakeRun) -> None:
+    run = make_run(
+        generators={"engine": VLLM, "gpus": [0]},
+        learner={"gpus": [0], "gradient_checkpointing": True, "tokens_per_micro_batch": 8192},
+        scorers={"tasks": {"rubric": {"scorer": {"type": "rubric"}}}},
+        judge={
+            "serve": {
+                "model": "Org/Judge-3B",
+                "gpus": [1],
+                "kv_cache_mb": 4096,
+                "gpu_memory_utilization": 0.2,
+            }
+        },
+    )
+    shares = [finding.seen for finding in found(run, cards(24, 24)) if "judge" in finding.seen]
+    # 3 billion parameters of 2 bytes are 5.6 GiB
+    assert shares == [
+        "estimate for the judge that is served, GiB: weights 5.6, KV cache 4.0, vLLM itself 2.0: 11.6",
+        "GPU 1: judge 11.6 of 24.0 GiB",
+    ]
+    small = [finding for finding in found(run, cards(24, 10)) if "GPU 1: judge 11.6" in finding.seen]
+    assert_found(small[0], PROBLEM, "too little", "of judge.serve")

@@ -201,3 +201,16 @@ def test_words_that_can_be_no_plan_are_refused(
         main(["plan", str(RECIPES / "demo_cpu.yaml"), *words])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_served_judge_has_a_figure_and_may_not_measure_beside_another_role(plan_of: PlanOf) -> None:
+    judge = (
+        "scorers.tasks={rubric: {scorer: {type: rubric}}}",
+        "judge.serve.model=Org/Judge-3B",
+        "judge.serve.gpus=[1]",
+    )
+    plan = plan_of(*judge, code=1)
+    assert numbers(plan, "memory", "served judge")["weights_bytes"] == 3e9 * 2
+    assert said(plan, "judge.serve.kv_cache_mb is unset")["level"] == "problem"
+    alone = plan_of(*judge, "judge.serve.gpus=[2]")
+    assert said(alone, "GPU 2: judge")["level"] == "ok"

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,60 +16,9 @@ import pytest
 from broker.restarts import RestartPolicy
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
+from tests.support.watched import WORKER, Watched, command, living
 from tools.up.role_commands import Command
-from tools.up.supervisor import Outcome, Supervisor
-
-QUICK = RestartPolicy(most=2, window_s=60.0, first_pause_s=0.05)
-WORKER = "echo up; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done"
-
-
-def command(role: str, script: str) -> Command:
-    return Command(role=role, args=("bash", "-c", script), ends_the_run=role == "learner")
-
-
-class Watched:
-    """A supervisor whose lines are kept."""
-
-    def __init__(
-        self,
-        folder: Path,
-        *commands: Command,
-        on_tick: Callable[[], None] = lambda: None,
-        restarts: RestartPolicy = QUICK,
-        start_s: float = 60.0,
-    ) -> None:
-        self.lines: list[tuple[str, str]] = []
-        self.deaths: list[tuple[str, int, str]] = []
-        self.stop = threading.Event()
-        self.supervisor = Supervisor(
-            commands,
-            environment={"REDIS_URL": "redis://here"},
-            logs=folder / "logs",
-            on_line=self._line,
-            on_tick=on_tick,
-            restarts=restarts,
-            start_s=start_s,
-            grace_s=2.0,
-            on_death=lambda *death: self.deaths.append(death),
-        )
-
-    def _line(self, role: str, text: str) -> None:
-        self.lines.append((role, text))
-
-    def run(self) -> Outcome:
-        return self.supervisor.run(self.stop)
-
-
-def living(pids: list[int]) -> list[int]:
-    """Those of `pids` whose process still does something: a zombie does not."""
-    found = []
-    for pid in pids:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                found.append(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+from tools.up.supervisor import Outcome
 
 
 @pytest.mark.parametrize(
