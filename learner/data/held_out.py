@@ -14,8 +14,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from broker.messages import Prompt
-from config.data import DatasetSource, HeldOutDataset, HeldOutProcedural, ProceduralSource
+from config.data import DatasetSource, ProceduralSource
 from config.run import Run
+from learner.data.held_out_rounds import held_out_rounds, rounds_of
 from learner.data.prompts import PromptSource, Sampling, open_sources
 
 if TYPE_CHECKING:
@@ -92,16 +93,11 @@ class HeldOut:
 def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | None:
     """Read every set that has rounds; None where none has. Raises RowError."""
     sets = [
-        open_set(run, source, tokenizer, most=run.evaluation.prompts)
-        for source in run.data.held_out_sources
-        if period_of(getattr(source, "every", None), run.evaluation.every)
+        open_set(run, rounds.source, tokenizer, most=rounds.prompts)
+        for rounds in held_out_rounds(run)
+        if rounds.every
     ]
     return HeldOut(run, sets) if sets else None
-
-
-def period_of(own: int | None, of_all: int) -> int:
-    """Return the optimizer steps between two rounds of a set, by what the set and `evaluation` say."""
-    return of_all if own is None else own
 
 
 def open_set(
@@ -121,26 +117,14 @@ def open_set(
     Raises:
         RowError: a row can't be used, or none is left.
     """
-    evaluation, own = run.evaluation, _said(source)
-    prompts = open_sources(
-        run, (source,), tokenizer, shuffle=False, limit=None if own is None else own.max_prompt_tokens
-    )
-    temperature = evaluation.temperature if own is None or own.temperature is None else own.temperature
-    sampling = Sampling(
-        n=1 if temperature == 0 else (own and own.samples) or evaluation.samples,
-        temperature=temperature,
-        max_tokens=(own and own.max_tokens) or run.sampling.max_tokens,
-        top_p=(own and own.top_p) or evaluation.top_p,
-    )
+    rounds = rounds_of(run, source)
+    prompts = open_sources(run, (source,), tokenizer, shuffle=False, limit=rounds.max_prompt_tokens)
     return HeldOutSet(
-        name="" if own is None else own.name,
+        name=rounds.name,
         source=prompts,
-        every=period_of(None if own is None else own.every, evaluation.every),
-        prompts=min((own and own.prompts) or most or len(prompts), len(prompts)),
-        sampling=sampling,
+        every=rounds.every,
+        prompts=min(rounds.own_prompts or most or len(prompts), len(prompts)),
+        sampling=Sampling(
+            n=rounds.samples, temperature=rounds.temperature, max_tokens=rounds.max_tokens, top_p=rounds.top_p
+        ),
     )
-
-
-def _said(source: DatasetSource | ProceduralSource) -> HeldOutDataset | HeldOutProcedural | None:
-    """Return the source where it is a named set, which may say how it is sampled."""
-    return source if isinstance(source, HeldOutDataset | HeldOutProcedural) else None

@@ -30,7 +30,7 @@ from broker.redis_client import TlsRefused, redis_client
 from config.run import Run
 from learner.status import OLDEST_REDIS
 from tools.doctor.findings import Check, Finding, readable
-from tools.estimates.needs import bytes_in_flight
+from tools.estimates.needs import bytes_in_flight, evaluation_bytes
 
 AREA = "redis"
 ADDRESS, VERSION, PERSISTENCE, ROLE = (
@@ -69,7 +69,7 @@ def check_redis(url: str, run: Run | None = None) -> Iterator[Finding]:
     yield role(server.info)
     yield persistence(server.info, is_wanted=durable)
     yield eviction(server.info, is_wanted=durable)
-    yield memory(server.info, needed_bytes=0 if run is None else bytes_in_flight(run))
+    yield memory(server.info, needed_bytes=0 if run is None else bytes_in_flight(run) + evaluation_bytes(run))
     yield clock(server.clock_ahead_s)
     yield latency(server.latency_ms)
 
@@ -174,7 +174,11 @@ def memory(info: Mapping[str, Any], *, needed_bytes: float) -> Finding:
     limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     total = int(info.get("total_system_memory", 0))
     there = limit or total
-    needs = f"; a full budget of groups takes at most about {readable(needed_bytes)}" if needed_bytes else ""
+    needs = (
+        f"; a full budget of groups, and of held-out ones, takes at most about {readable(needed_bytes)}"
+        if needed_bytes
+        else ""
+    )
     seen = f"{readable(used)} of {readable(there)} used{'' if limit else ', no limit of its own'}{needs}"
     free = there * (MEMORY_SHARE if limit else 1.0) - used
     if there and needed_bytes > free:

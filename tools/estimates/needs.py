@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.run import ModelConfig, Run
+from learner.data.held_out_rounds import held_out_rounds
 from learner.weight_sync.version_folder import KEEP
 
 MIB = 1 << 20
@@ -46,11 +47,13 @@ def bytes_in_flight(run: Run) -> float:
 
 
 def evaluation_bytes(run: Run) -> float:
-    """Returns what a round of held-out groups takes in Redis beside them, at most; 0 where there is no round."""
-    if not run.evaluation.every:
-        return 0.0
-    answers = run.evaluation.samples * run.sampling.max_tokens
-    return run.evaluation.prompts * (answers + run.data.max_prompt_tokens) * (TOKEN_BYTES + TEXT_BYTES)
+    """Returns what a round of all held-out sets takes in Redis beside them, at most; 0 where no set has rounds."""
+    tokens = sum(
+        rounds.prompts * (rounds.samples * rounds.max_tokens + rounds.max_prompt_tokens)
+        for rounds in held_out_rounds(run)
+        if rounds.every
+    )
+    return float(tokens * (TOKEN_BYTES + TEXT_BYTES))
 
 
 def journal_bytes(run: Run) -> float:

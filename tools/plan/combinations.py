@@ -6,13 +6,15 @@ setting has no effect; each says what to set. What a configuration's own checks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.generators import HfEngineConfig, VllmEngineConfig
 from config.learner import DrGrpoConfig, ReinforceConfig
 from generators.engines.vllm.settings import longest_sequence
+from learner.data.held_out_rounds import HeldOutRounds, held_out_rounds
 from tools.doctor.findings import Check, Finding
 from tools.doctor.gpu_memory import places
 from tools.estimates.needs import bytes_in_flight, evaluation_bytes, judge_weights_bytes
@@ -259,23 +261,31 @@ def _judge(plan: Plan) -> Iterator[Finding]:
 
 def _schedule(plan: Plan) -> Iterator[Finding]:
     run = plan.run
-    learner, evaluation = run.learner, run.evaluation
+    learner = run.learner
     warmup, steps = learner.optimizer.warmup_steps, learner.steps
     if learner.optimizer.warmup_share is None and warmup >= steps and not learner.steps_follow_epochs:
         yield SCHEDULE.note(
             f"learner.optimizer.warmup_steps={warmup} of learner.steps={steps}: the rate never gets to lr",
             do=f"learner.optimizer.warmup_steps={steps // 10}",
         )
-    if not evaluation.every:
-        return
-    trained = evaluation.every * learner.groups_per_step * run.sampling.group_size
-    held_out = evaluation.prompts * evaluation.samples
+    trained = learner.groups_per_step * run.sampling.group_size
+    sets = [rounds for rounds in held_out_rounds(run) if rounds.every]
+    held_out = sum(rounds.completions / rounds.every for rounds in sets)
     if held_out > MUCH * trained:
         yield SCHEDULE.note(
-            f"a held-out round is {held_out} completions, each {evaluation.every} steps of {trained} trained ones: "
+            f"held-out rounds are {held_out:,.0f} completions a step, beside {trained:,} trained ones: "
             f"{held_out / (held_out + trained):.0%} of what the generators sample",
-            do=f"evaluation.every={-(-held_out * evaluation.every // max(1, int(MUCH * trained)))}",
+            do=_seldom(sets, held_out / (MUCH * trained)),
         )
+
+
+def _seldom(sets: Sequence[HeldOutRounds], times: float) -> str:
+    """Returns the settings by which rounds are `times` rarer."""
+    if not any(rounds.name for rounds in sets):
+        return f"evaluation.every={math.ceil(sets[0].every * times)}"
+    return ", ".join(
+        f"every={math.ceil(rounds.every * times)} of data.held_out's {rounds.name}" for rounds in sets
+    )
 
 
 def _redis(plan: Plan) -> Iterator[Finding]:

@@ -132,6 +132,18 @@ def test_what_makes_no_sense_is_said_with_what_to_set(
     assert do in found["do"]
 
 
+def test_the_rounds_of_several_sets_are_summed(plan_of: PlanOf) -> None:
+    hard = "{name: hard, type: procedural, size: 64, every: 10, prompts: 20, samples: 4}"
+    greedy = "{name: greedy, type: procedural, size: 64, every: 5, prompts: 10, samples: 4, temperature: 0}"
+    never = "{name: never, type: procedural, size: 64, every: 0, prompts: 60}"
+    plan = plan_of(f"data.held_out=[{hard}, {greedy}, {never}]")
+    found = said(plan, "held-out rounds")
+    assert "10 completions a step, beside 16 trained ones: 38%" in found["seen"]  # 80 of 10 steps, 10 of 5
+    assert found["do"] == "every=13 of data.held_out's hard, every=7 of data.held_out's greedy"
+    rounds = numbers(plan, "Redis and disk", "Redis")["evaluation_bytes"]
+    assert rounds == (20 * (4 * 1000 + 24) + 10 * (1000 + 24)) * 12
+
+
 def test_an_engine_without_a_model_has_no_kv_cache(plan_of: PlanOf) -> None:
     names = {figure["name"] for figure in plan_of("generators.engine={type: fake}")["figures"]}
     assert {"learner's rank", "sampled"} <= names
