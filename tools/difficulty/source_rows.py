@@ -78,8 +78,9 @@ class SourceRows:
                         writer.write_table(pa.Table.from_pylist(kept, schema=self._schema))
             aside.rename(path)
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise PipelineError(f"{path} can't be written: {error.strerror or error}") from error
+        finally:
+            aside.unlink(missing_ok=True)  # what an error has left of it
         return count
 
     def _row(self, number: int, row: Values) -> dict[str, Any]:
