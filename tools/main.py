@@ -52,6 +52,11 @@ VERBS: Mapping[str, Verb] = {
         "read, route, tokenize and test every row of a run's data, before it is started",
         "millrace data check config/recipes/demo_cpu.yaml",
     ),
+    "difficulty": Verb(
+        "tools.difficulty.command",
+        "measure how often models solve each row of a data set, and keep the rows within bounds",
+        "millrace difficulty config/recipes/demo_cpu.yaml --keep 'demo_model>0,demo_model<0.9'",
+    ),
     "chaos": Verb(
         "tools.chaos.command",
         "run a configuration while its processes and its Redis are killed, and audit it",
@@ -161,6 +166,8 @@ MEANT: Mapping[str, str] = {
     "delete": "rm",
     "remove": "rm",
     "eval": "score",
+    "filter": "difficulty",
+    "pass-rate": "difficulty",
     "grade": "score",
 }
 SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other is the same

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from broker.errors import WentBack
@@ -78,11 +79,12 @@ class CollectingLoop:
         self._surviving(self.selection.poll_operator)
         self.feeder.start()
         while (groups := self._surviving(self._take)) is not None:
-            self._surviving(lambda groups=groups: self._record(groups))  # type: ignore[misc]
+            self._surviving(partial(self._record, groups))
         self.feeder.stop()
         if self.selection.is_stopped:
             return STOPPED
-        return FINISHED if self.feeder.has_issued_all else DRAINED
+        is_complete = all(self.journal.has(str(ordinal)) for ordinal in range(self._rows))
+        return FINISHED if is_complete else DRAINED
 
     def _take(self) -> list[ScoredGroup] | None:
         """Return groups that came back; None once stop was asked for, or nothing is in flight and nothing to come."""

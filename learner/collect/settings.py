@@ -16,7 +16,8 @@ from learner.resume.config_changes import check_changes
 Of = Literal["train", "held_out"]  # whose rows are sampled: those of `data.train`, or of `data.held_out`
 
 # Changes of these keys would give some rows of a set other samples or other scores than the rest.
-FIXED: Final = ("sampling.", "evaluation.", "scorers.tasks.", "scorers.credit:")
+SAMPLED: Final = ("sampling.", "evaluation.")
+SCORED: Final = ("scorers.tasks.", "scorers.credit:")
 
 
 def collecting(run: Run) -> Run:
@@ -48,17 +49,19 @@ def _learner(learner: LearnerConfig) -> LearnerConfig:
     )
 
 
-def told_changes(before: str, run: Run) -> list[str]:
+def told_changes(before: str, run: Run, *, scores_again: bool = False) -> list[str]:
     """Return lines of what changed in the configuration of a collected run, as `check_changes` has them.
 
     Args:
         before: the configuration of the incarnation before, in YAML.
         run: as `collecting` made it.
+        scores_again: every stored sample is scored again, so the scorers may have changed.
     Raises:
         RunFailed: some rows would be sampled or scored otherwise than those that the run has.
     """
     changes = [line for line in check_changes(before, run) if not line.startswith("learner.steps:")]
-    if refused := [line for line in changes if line.startswith(FIXED)]:
+    fixed = SAMPLED if scores_again else (*SAMPLED, *SCORED)
+    if refused := [line for line in changes if line.startswith(fixed)]:
         raise RunFailed(
             f"run {run.name} has rows that were sampled and scored as it began: {'; '.join(refused)}. Set that back, "
             f"or give another name: name=..., or remove the run: millrace rm {run.name}. Another scorer can score what "

@@ -42,22 +42,26 @@ def plan_of(run: Run, words: Sequence[str], of: Of) -> list[Command]:
     return commands(run, words, owner=("learner.collect", f"--of={of}"))
 
 
-def collected(run: Run, words: Sequence[str], of: Of) -> Results:
+def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = False) -> Results:
     """Returns the results of every row, sampling what is not there yet.
 
     Args:
         run: as it was loaded from `words`; its name is that of the collected run.
         words: `--config FILE key=value ...`.
         of: whose rows.
+        scores_again: what is stored is scored again, by scorers that may be others: nothing is sampled.
     Raises:
         ConfigError: the configuration can't be used here.
         NotComplete: the run has ended before every row had an outcome.
         PipelineError: it can't be started, or it has rows that were sampled or scored otherwise.
     """
-    found = _found(run)
+    found = _found(run, scores_again=scores_again)
     if found is not None and found.is_complete:
         sys.stdout.write(f"run {run.name} has all {found.size} rows already\n")
         return found
+    if scores_again:
+        done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"
+        raise NotComplete(f"run {run.name} has {done}: sample the others first, without --rescore")
     check_light(collecting(run), words)
     outcome = start(run, plan_of(run, words, of), RowsConsole(), tell=_tell)
     found = _found(run)
@@ -68,7 +72,7 @@ def collected(run: Run, words: Sequence[str], of: Of) -> Results:
     return found
 
 
-def _found(run: Run) -> Results | None:
+def _found(run: Run, *, scores_again: bool = False) -> Results | None:
     """Returns what the run's folder has; None before the run has begun.
 
     Raises:
@@ -81,7 +85,7 @@ def _found(run: Run) -> Results | None:
     if not incarnations:
         return None
     found = open_results(run.folder)
-    told_changes(incarnations[-1]["config"], collecting(run))
+    told_changes(incarnations[-1]["config"], collecting(run), scores_again=scores_again)
     return found
 
 

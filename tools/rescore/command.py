@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -99,7 +99,9 @@ def run(options: argparse.Namespace) -> int:
         )
     begun = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", options.config or str(given), *options.values]).scorers
-    rescorer = Rescorer(config, options.scorer, task_of(config, options.scorer), options.workers)
+    name = options.scorer
+    only = config.model_copy(update={"tasks": {name: task_of(config, name)}})
+    rescorer = Rescorer(only, lambda _: name, options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
     wanted = [
         record for record in ledger.steps if options.steps is None or step_number(record) in options.steps
@@ -140,18 +142,20 @@ def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskC
 
 
 class Rescorer:
-    """Puts groups through another scorer, in the order in which they come.
+    """Puts groups through a scorer again, in the order in which they come.
 
     Args:
-        config: what the task shares with others: sandbox, credit, retries.
-        name, task: what scores.
+        config: with the tasks that may be asked.
+        task_of_group: names the task of `config` that scores a group.
         workers: processes; each starts when there is a group for it.
     """
 
-    def __init__(self, config: ScorersConfig, name: str, task: TaskConfig, workers: int) -> None:
-        self._name = name
-        self._task = task
-        self._workers = RowWorkers(config.model_copy(update={"tasks": {name: task}}), workers)
+    def __init__(
+        self, config: ScorersConfig, task_of_group: Callable[[ScoredGroup], str], workers: int
+    ) -> None:
+        self._tasks = config.tasks
+        self._task_of_group = task_of_group
+        self._workers = RowWorkers(config, workers)
         self._ahead = GROUPS_AHEAD * workers
 
     def rescored(
@@ -176,23 +180,25 @@ class Rescorer:
 
     def _score(self, group: ScoredGroup, process: RowWorkerClient) -> list[Rescored]:
         """Scores a group's completions; equal texts are judged once, as when the group was scored."""
+        name = self._task_of_group(group)
         lines = {
-            completion.text: self._line(completion.text, group) for completion in group.rollout.completions
+            completion.text: self._line(name, completion.text, group)
+            for completion in group.rollout.completions
         }
-        for line in lines.values() if asks(self._task) else ():
+        for line in lines.values() if asks(self._tasks[name]) else ():
             process.prefetch(line)
         judged = {text: process.result(line) for text, line in lines.items()}
         prompt = group.rollout.prompt
         return [
-            self._rescored(judged[completion.text], completion, prompt)
+            self._rescored(name, judged[completion.text], completion, prompt)
             for completion in group.rollout.completions
         ]
 
-    def _line(self, text: str, group: ScoredGroup) -> bytes:
+    def _line(self, name: str, text: str, group: ScoredGroup) -> bytes:
         info = group.rollout.prompt.verification_info
-        return json.dumps({TEXT_KEY: text, "task": self._name, "verification_info": info}).encode("ascii")
+        return json.dumps({TEXT_KEY: text, "task": name, "verification_info": info}).encode("ascii")
 
-    def _rescored(self, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
+    def _rescored(self, name: str, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
         """Makes the score that remains after the task's format and penalties."""
         if result["status"] == "error":
             return Rescored(score=None, error=result["reason"])
@@ -200,12 +206,14 @@ class Rescorer:
             status=ScoreStatus(result["status"]),
             value=result["value"],
             reason=result["reason"],
-            scorer=result["scorer"] or self._name,
+            scorer=result["scorer"] or name,
             version=result["version"] or "",
             seconds=result["seconds"],
             components=result["components"],
         )
-        score, paid = reward_of(self._task, score, completion, prompt.verification_info, prompt.max_tokens)
+        score, paid = reward_of(
+            self._tasks[name], score, completion, prompt.verification_info, prompt.max_tokens
+        )
         return Rescored(score=score, reward=paid)
 
 

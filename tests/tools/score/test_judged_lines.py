@@ -177,6 +177,6 @@ def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: Scrip
     scored = ScoredGroup(rollout=rollout, scores=(old,) * 7, rewards=(0.0,) * 7, worker="w", seconds=0.0)
     config = config_of(server)
     server.script = once_there_are(6)
-    with Rescorer(config, "judge", config.tasks["judge"], 1) as pool:
+    with Rescorer(config, lambda _: "judge", 1) as pool:
         ((_, _, found),) = pool.rescored(iter([(0, scored)]))
     assert [rescored.score.value for rescored in found if rescored.score is not None] == [1.0] * 7

@@ -1,0 +1,251 @@
+"""`millrace difficulty`: rates known by construction, the rows within bounds, and the same bytes after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyarrow import parquet
+
+from broker.connection import RedisLink
+from broker.errors import PipelineError
+from broker.keys import Keys
+from broker.messages import Prompt
+from config.loading import load_run
+from learner.collect.results import open_results
+from learner.collect.session import CollectingSession
+from learner.journal.writer import Journal
+from tests.support.collecting import Killed, working
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
+from tools.main import main
+
+MODEL = str(ROOT / "config" / "recipes" / "demo_model")
+FILES = ["kept.parquet", "manifest.json", "pass_rates.png", "rows.parquet"]
+ANSWERS = ["\\boxed{0}", "\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]  # of a group, in turn
+RATES = [0.25, 0.5, 0.25, 0.0]  # of a row whose answer is 0, 1, 2 or 3
+
+
+def write_run(folder: Path, *, rows: int, **sections: Any) -> Path:
+    """Write rows whose rates are known, and a run of them; return its file."""
+    lines = [
+        {
+            "messages": [{"role": "user", "content": f"Row {number}: what is {number % 4}?"}],
+            "verification_info": {"type": "math", "answer": {"value": str(number % 4)}},
+            "level": number,
+        }
+        for number in range(rows)
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    tree = {
+        "name": "d",
+        "runs_dir": str(folder / "runs"),
+        "model": {"path": MODEL, "dtype": "float32"},
+        "data": {
+            "train": {"type": "dataset", "path": str(folder / "rows.jsonl")},
+            "cache_dir": str(folder / "cache"),
+            "max_prompt_tokens": 64,
+        },
+        "sampling": {"group_size": 4, "max_tokens": 24},
+        "generators": {"engine": {"type": "fake", "answers": ANSWERS}},
+        "scorers": {"workers": 1},
+        "learner": {"groups_per_step": 4, "max_lag": 1},
+        "broker": {"lease_s": 6},
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump({**tree, **sections}))
+    return folder / "run.yaml"
+
+
+def collect_by_hand(config: Path, name: str, link: RedisLink, *, model: str = "") -> None:
+    """Leave what `millrace difficulty` would, with hands in place of generators and scorers."""
+    words = ["--config", str(config), f"name={name}", *([f"model.path={model}"] if model else [])]
+
+    def scores(prompt: Prompt) -> Sequence[float | None] | str:
+        if prompt.row == 7:
+            return "the judge is away"
+        if prompt.row == 6:
+            return [1.0, None, None, 0.0]
+        passed = int(4 * RATES[prompt.row % 4])
+        return [1.0] * passed + [0.0] * (4 - passed)
+
+    run = load_run(words)
+    session = CollectingSession(run, link, "train")
+    session.open()
+    with working(link, Keys(run.name), scores):
+        assert session.collect(threading.Event()) == 0
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
+    tmp_path: Path, link: RedisLink, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, out = write_run(tmp_path, rows=10), tmp_path / "out"
+    real, calls = Journal.collect, [0]
+
+    def collect_and_die(journal: Journal, *args: Any, **named: Any) -> None:
+        real(journal, *args, **named)
+        calls[0] += 1
+        if calls[0] == 2:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "collect", collect_and_die)
+        with pytest.raises(Killed):
+            collect_by_hand(config, "d-difficulty-demo_model", link)
+    collect_by_hand(config, "d-difficulty-demo_model", link)
+    keep = ["--keep", "demo_model>0,demo_model<0.5"]
+    assert main(["difficulty", str(config), *keep, "-o", str(out)]) == 0
+    rows = parquet.read_table(out / "rows.parquet").to_pylist()
+    rates = [*RATES, *RATES[:2], 0.5, None, *RATES[:2]]
+    assert [row["demo_model_pass_rate"] for row in rows] == rates, "row 6 has two scores, row 7 none"
+    assert [row["demo_model_scored"] for row in rows] == [4] * 6 + [2, 0] + [4] * 2
+    assert [row["level"] for row in rows] == list(range(10)), "the rows' own columns and their order"
+    kept = parquet.read_table(out / "kept.parquet").to_pylist()
+    assert kept == [row for row in rows if row["demo_model_pass_rate"] == 0.25]
+    manifest = json.loads((out / "manifest.json").read_text())
+    (model,) = manifest["models"]
+    assert (model["rows"], model["without_rate"], model["samples"], model["unscorable"]) == (10, 1, 40, 6)
+    assert manifest["files"]["kept.parquet"]["rows"] == len(kept) == 4
+    said = capsys.readouterr().out
+    assert "mean pass rate 0.3333" in said  # 3 in sum, of nine rows
+    assert "6 samples could not be scored" in said
+    first = bytes_of(out)
+    assert sorted(first) == FILES
+    assert main(["difficulty", str(config), *keep, "-o", str(tmp_path / "again")]) == 0
+    assert bytes_of(tmp_path / "again") == first
+    assert main(["difficulty", str(config), "--full", "0.5", "-o", str(out)]) == 0, (
+        "other files, no other samples"
+    )
+    (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text().replace("Row 3", "Row three"))
+    assert main(["difficulty", str(config), "-o", str(out)]) == 1
+    assert "are no longer those that were sampled" in capsys.readouterr().err
+
+
+def test_stored_samples_are_scored_again_by_another_scorer(
+    tmp_path: Path, link: RedisLink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_run(tmp_path, rows=8)
+    collect_by_hand(config, "d-difficulty-demo_model", link)
+    again = ["difficulty", str(config), "--rescore", "--workers", "1", "-o", str(tmp_path / "out")]
+    assert main(again) == 0
+    rows = parquet.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    assert [row["demo_model_scored"] for row in rows] == [4] * 8, "row 7 had its samples, and no judge"
+    assert {row["demo_model_pass_rate"] for row in rows} == {0.0}, "the hands said nothing that is right"
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["rescored"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--keep", "other>0"], 2, "no model 'other' is measured; there is demo_model"),
+        (["--model", "a"], 2, "write NAME=PATH"),
+        (["--model", "a=x", "--model", "a=y"], 2, "two models are named 'a'"),
+        (["--model", f"a.b={MODEL}", "--model", f"a_b={MODEL}"], 2, "their runs would have one name"),
+        (["--model", "a=./nowhere"], 2, "model.path=./nowhere: there is no such folder"),
+        (["--data", "none.jsonl"], 2, "data.train.path=none.jsonl: there is no such file"),
+        (["-n", "0"], 2, "a row needs one"),
+        (["--full", "0"], 2, "a score lies between 0 and 1"),
+        (["--rescore"], 1, "has no row: sample the others first"),
+        (["sampling.group_sze=3"], 2, "group_sze"),
+    ],
+)
+def test_what_can_not_be_measured_is_said_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, words: list[str], code: int, says: str
+) -> None:
+    config = write_run(tmp_path, rows=2)
+    try:
+        answer = main(["difficulty", str(config), "-o", str(tmp_path / "out"), *words])
+    except SystemExit as error:
+        answer = int(str(error.code))
+    assert answer == code
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_shows_the_commands_of_each_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_run(tmp_path, rows=2)
+    models = ["--model", f"weak={MODEL}", "--model", f"strong={MODEL}"]
+    assert main(["difficulty", str(config), *models, "--dry-run", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert sum("-m learner.collect --of=train" in line for line in said) == 2
+    assert sum("-m generators --run d-difficulty-strong" in line for line in said) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def difficulty(config: Path, out: Path, *words: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment.pop("REDIS_URL", None)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.main", "difficulty", str(config), "-o", str(out), *words],
+        cwd=ROOT,
+        env=environment,
+        stdout=(config.parent / f"{out.name}.log").open("ab"),
+        stderr=subprocess.STDOUT,
+    )
+
+
+def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> None:
+    """Kill the command and with it all that it started, once so many rows have an outcome."""
+
+    def has_so_many() -> bool:
+        try:
+            results = open_results(folder)
+        except PipelineError:  # it is only beginning
+            return False
+        return results.size - results.missing >= rows
+
+    wait_until(has_so_many, 120)
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+    time.sleep(1.0)  # for the processes that it takes along
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"type": "fake", "answers": ANSWERS, "seconds_per_group": 0.2},
+        {"type": "hf", "batch_groups": 4, "threads": 1},
+    ],
+    ids=["scripted", "hf"],
+)
+def test_files_are_the_same_bytes_whether_everything_is_killed_twice_or_never(
+    tmp_path: Path, *, engine: dict[str, Any]
+) -> None:
+    """Whole runs by real roles; for the engine `hf` with the demo's model, whose rates nobody knows beforehand."""
+    outs = []
+    for name in ("peace", "kills"):
+        folder = tmp_path / name
+        folder.mkdir()
+        config = write_run(folder, rows=48, generators={"engine": engine})
+        # The same words of a source in both: the manifest has its path.
+        (tmp_path / "rows.jsonl").write_bytes((folder / "rows.jsonl").read_bytes())
+        words = [f"data.train.path={tmp_path / 'rows.jsonl'}", "--keep", "demo_model>0.3"]
+        outs.append(folder / "out")
+        for rows in (6, 20) if name == "kills" else ():
+            run_folder = folder / "runs" / "d-difficulty-demo_model"
+            kill_when(difficulty(config, outs[-1], *words), run_folder, rows=rows)
+        assert difficulty(config, outs[-1], *words).wait(240) == 0, (folder / "out.log").read_text()
+    peace, kills = map(bytes_of, outs)
+    assert sorted(peace) == FILES
+    assert kills == peace
+    rows = parquet.read_table(outs[0] / "rows.parquet").to_pylist()
+    assert [row["demo_model_scored"] for row in rows] == [4] * 48
+    if engine["type"] == "fake":
+        assert [row["demo_model_pass_rate"] for row in rows] == RATES * 12
+    kept = parquet.read_table(outs[0] / "kept.parquet").to_pylist()
+    assert kept == [row for row in rows if row["demo_model_pass_rate"] > 0.3]

@@ -1,0 +1,138 @@
+"""The rows of a source as their file has them, with columns beside them, written as parquet.
+
+In: a source of `data.train`, and for each row the values of new columns. Out: a parquet file, of all rows or of those
+that are kept. Rows are read twice, first for their types, so memory does not grow with them. A column whose values have
+no one type is written as JSON text. Used by `millrace difficulty`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.errors import PipelineError
+from config.data import DatasetSource, ProceduralSource
+from config.run import Run
+from learner.data.digits import digit_problems
+from learner.data.tables import tables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK: Final = 1024  # rows in memory at once
+Values = Mapping[str, Any]
+
+
+def records_of(run: Run, source: DatasetSource | ProceduralSource) -> Iterator[Values]:
+    """Yields every row of a source with all its columns, in the order of their numbers. Raises RowError."""
+    if isinstance(source, ProceduralSource):
+        yield from digit_problems(source.split, source.size)
+        return
+    records = (record.values for table in tables_of(run, source) for record in table.records(None))
+    yield from islice(records, source.limit)
+
+
+class SourceRows:
+    """The rows of one source, and what is written beside them.
+
+    Args:
+        records: called for the rows, each time from the first on.
+        beside: the new columns of a row's number; every row has the same.
+        types: the Arrow types of the new columns, by name.
+    """
+
+    def __init__(
+        self,
+        records: Callable[[], Iterator[Values]],
+        beside: Callable[[int], Values],
+        types: Mapping[str, pa.DataType],
+    ) -> None:
+        self._records = records
+        self._beside = beside
+        self._types = types
+        self._schema, self._as_text = self._read_types()
+
+    def write(self, path: Path, *, keeps: Callable[[int], bool] = lambda _number: True) -> int:
+        """Writes the rows that are kept beside `path`, and gives the file that name when it is whole.
+
+        Returns:
+            How many rows there are in the file.
+        Raises:
+            PipelineError: the file can't be written.
+        """
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        aside = path.with_name(f"{path.name}.new")
+        count = 0
+        try:
+            with parquet.ParquetWriter(aside, self._schema) as writer:
+                for chunk in _chunks(enumerate(self._records())):
+                    kept = [self._row(number, row) for number, row in chunk if keeps(number)]
+                    count += len(kept)
+                    if kept:
+                        writer.write_table(pa.Table.from_pylist(kept, schema=self._schema))
+            aside.rename(path)
+        except OSError as error:
+            raise PipelineError(f"{path} can't be written: {error.strerror or error}") from error
+        finally:
+            aside.unlink(missing_ok=True)  # what an error has left of it
+        return count
+
+    def _row(self, number: int, row: Values) -> dict[str, Any]:
+        made = {name: _text(value) if name in self._as_text else value for name, value in row.items()}
+        return {**made, **self._beside(number)}
+
+    def _read_types(self) -> tuple[pa.Schema, set[str]]:
+        """Reads all rows for the types of their columns; returns the schema, and the columns that become text."""
+        import pyarrow as pa
+
+        found: dict[str, pa.DataType] = {}
+        as_text: set[str] = set()
+        for chunk in _chunks(enumerate(self._records())):
+            names = dict.fromkeys(name for _, row in chunk for name in row)
+            for name in names:
+                if name in as_text:
+                    continue
+                try:
+                    type_ = pa.array([row.get(name) for _, row in chunk]).type
+                    found[name] = _unified(found.get(name, pa.null()), type_)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                    as_text.add(name)
+                    found[name] = pa.string()
+        both = sorted(found.keys() & self._types.keys())
+        if both:
+            raise PipelineError(
+                f"the rows have a column {both[0]} already: give the model another name, --model NAME=PATH"
+            )
+        # A column of nothing but nulls has no type in parquet's own sense; text takes nulls everywhere.
+        own = {name: pa.string() if pa.types.is_null(type_) else type_ for name, type_ in found.items()}
+        return pa.schema({**own, **self._types}), as_text
+
+
+def file_stems(sources: int) -> list[str]:
+    """Returns the beginning of a file's name for each source: nothing for one, numbers for several."""
+    return [""] if sources == 1 else [f"-{number}" for number in range(1, sources + 1)]
+
+
+def _unified(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Returns a type for the values of both. Raises ArrowException where there is none."""
+    import pyarrow as pa
+
+    schemas = [pa.schema({"x": one}), pa.schema({"x": other})]
+    return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+
+
+def _text(value: Any) -> str | None:
+    with contextlib.suppress(TypeError):
+        return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return str(value)
+
+
+def _chunks(rows: Iterator[tuple[int, Values]]) -> Iterator[list[tuple[int, Values]]]:
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
