@@ -52,6 +52,11 @@ VERBS: Mapping[str, Verb] = {
         "read, route, tokenize and test every row of a run's data, before it is started",
         "millrace data check config/recipes/demo_cpu.yaml",
     ),
+    "prepare": Verb(
+        "tools.prepare.command",
+        "make rows to train on of a published data set, or of made problems",
+        "millrace prepare gsm8k -o gsm8k.parquet",
+    ),
     "chaos": Verb(
         "tools.chaos.command",
         "run a configuration while its processes and its Redis are killed, and audit it",
@@ -157,6 +162,8 @@ MEANT: Mapping[str, str] = {
     "watch": "top",
     "check": "doctor",
     "estimate": "plan",
+    "preprocess": "prepare",
+    "download": "prepare",
     "size": "plan",
     "delete": "rm",
     "remove": "rm",

@@ -69,6 +69,7 @@ PLACES = {
     "tests/tools/data/": "process",
     "tests/tools/judge_check/": "process",
     "tests/tools/metrics/": "process",
+    "tests/tools/prepare/": "process",
     "tests/tools/replay/": "process",
     "tests/tools/rescore/": "process",
     "tests/tools/score/": "process",
