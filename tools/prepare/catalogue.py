@@ -13,11 +13,23 @@ from typing import Any, Final
 from broker.errors import Permanent
 from config.custom import import_own
 from tools.arguments import UsageError
-from tools.prepare.domains import logic, made, mathematics
+from tools.prepare.domains import (
+    codegen,
+    logic,
+    made,
+    mathematics,
+    other,
+    rubric,
+    science,
+    simulation,
+    tables,
+)
 from tools.prepare.preparation import Preparation
 
-_ALL: Final = (*mathematics.PREPARATIONS, *logic.PREPARATIONS, *made.PREPARATIONS)
-PREPARATIONS: Final[Mapping[str, Preparation]] = {one.name: one for one in _ALL}
+_DOMAINS: Final = (made, mathematics, codegen, logic, simulation, tables, science, other, rubric)
+PREPARATIONS: Final[Mapping[str, Preparation]] = {
+    one.name: one for domain in _DOMAINS for one in domain.PREPARATIONS
+}
 
 
 class NoPreparation(Permanent):

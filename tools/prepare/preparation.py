@@ -101,7 +101,8 @@ class Split:
     share: tuple[float, float] = ALL  # of the records: those whose draw from [0, 1) lies in it
     head: int | None = None  # only the first so many records
     data_source: str | None = None  # None: the preparation's
-    has_shown_tests: bool = True  # whether a program's prompt shows all of the published examples
+    filters: tuple[Filter, ...] = ()  # behind those of the preparation
+    row: Draw | None = None  # None: the preparation's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from typing import Any, Final
 from config.data import DatasetSource
 from learner.data.row import RowError
 from learner.data.tables import LoadedTable, Table, file_tables, files_of
-from learner.data.tables import Record as FileRecord
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -139,48 +138,64 @@ def _tables(
 ) -> tuple[Sequence[Table], Mapping[str, Any]]:
     named = {"hub": source.path, "config": source.config, "split": split.source}
     if path is None:
-        table, commit = _from_hub(preparation, source, split, revision or source.revision)
-        return [LoadedTable(source.path, table)], {**named, "revision": commit}
+        tables, commit = _from_hub(preparation, source, split, revision or source.revision)
+        return tables, {**named, "file": source.file, "revision": commit}
     if not path.exists():
         raise BadRecord(f"--source {path}: there is no such file or folder")
     where = DatasetSource(path=str(path), split=split.source)
     try:
-        files, tables = files_of(where), file_tables(where)
+        files, found = files_of(where), file_tables(where)
     except RowError as error:
         raise BadRecord(str(error)) from error
-    if tables is None:
+    if found is None:
         saved = _saved(path, split.source)
         return [LoadedTable(str(path), saved)], {
             **named,
             "saved": path.name,
             "fingerprint": str(saved._fingerprint),  # noqa: SLF001 - the one name that datasets gives it
         }
-    return tables, {**named, "files": _digests(files or [], path if path.is_dir() else path.parent)}
+    return found, {**named, "files": _digests(files or [], path if path.is_dir() else path.parent)}
 
 
 def _from_hub(
     preparation: Preparation, source: Hub, split: Split, revision: str | None
-) -> tuple[Any, str | None]:
+) -> tuple[Sequence[Table], str | None]:
     """Load from the hub, at a commit. Raises BadRecord that says how to go on without the hub."""
     import datasets
     import httpx
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, hf_hub_download
 
     datasets.disable_progress_bars()
     try:
         commit = HfApi().dataset_info(source.path, revision=revision, timeout=30.0).sha
-        files = {"data_files": source.file} if source.file else {}
-        return (
-            datasets.load_dataset(source.path, source.config, split=split.source, revision=commit, **files),
-            commit,
-        )
-    except (OSError, ValueError, KeyError, httpx.HTTPError, datasets.exceptions.DatasetsError) as error:
+        if source.file is not None:  # rows so unlike that no one schema has them
+            path = hf_hub_download(source.path, source.file, repo_type="dataset", revision=commit)
+            return file_tables(DatasetSource(path=path, split=split.source)) or [], commit
+        table = datasets.load_dataset(source.path, source.config, split=split.source, revision=commit)
+        return [LoadedTable(source.path, table)], commit
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        RowError,
+        httpx.HTTPError,
+        datasets.exceptions.DatasetsError,
+    ) as error:
         config = f" ({source.config})" if source.config else ""
         raise BadRecord(
             f"{source.path}{config}, split {split.source}, can't be loaded from the hub: {error}\n"
             f"With the data on this machine: millrace prepare {preparation.name} --source FILE_OR_FOLDER, in the "
             f"shape that the hub has, with the columns {', '.join(preparation.columns)}"
         ) from error
+
+
+def table_records(path: Path, split: str) -> Iterator[tuple[str, Record]]:
+    """Yield the records of a file, or of a folder's files of the split, of any columns. Raises BadRecord."""
+    try:
+        for table in file_tables(DatasetSource(path=str(path), split=split)) or ():
+            yield from _records(table, None)
+    except RowError as error:
+        raise BadRecord(str(error)) from error
 
 
 def _saved(path: Path, split: str) -> Any:
@@ -210,15 +225,15 @@ def _check_columns(table: Table, preparation: Preparation) -> None:
 def _rows(tables: Sequence[Table], columns: Mapping[str, Types]) -> Iterator[tuple[str, Record]]:
     for table in tables:
         try:
-            wanted = [name for name in table.columns() if name in columns]
-            for index, found in enumerate(table.records(wanted)):
-                yield f"{table.name} row {index}{_line(found)}", found.values
+            yield from _records(table, [name for name in table.columns() if name in columns])
         except RowError as error:
             raise BadRecord(str(error)) from error
 
 
-def _line(record: FileRecord) -> str:
-    return f", line {record.line}" if record.line else ""
+def _records(table: Table, wanted: Sequence[str] | None) -> Iterator[tuple[str, Record]]:
+    for index, found in enumerate(table.records(wanted)):
+        line = f", line {found.line}" if found.line else ""
+        yield f"{table.name} row {index}{line}", found.values
 
 
 def _digests(files: Sequence[Path], root: Path) -> list[Mapping[str, Any]]:

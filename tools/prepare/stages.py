@@ -129,6 +129,7 @@ class _Work:
         self._preparation = preparation
         self._request = request
         self._split = preparation.splits[request.split]
+        self._filters = (*preparation.filters, *self._split.filters)
         self._is_made = isinstance(preparation.source, Made)
         self._is_tested = preparation.tests_references or request.is_gold_tested
         self.tally = Tally(left_out=dict.fromkeys(self._stages(), 0))
@@ -139,7 +140,7 @@ class _Work:
         has_share = self._split.share != ALL and not self._is_made
         return [
             *([SHARE] if has_share else []),
-            *(one.name for one in self._preparation.filters),
+            *(one.name for one in self._filters),
             *self._preparation.leaves_out,
             SCORED,
             *([REFERENCE] if self._is_tested else []),
@@ -187,8 +188,9 @@ class _Work:
                 continue
             check_record(record, preparation.columns, where)
             try:
-                _filter(preparation, record)
-                draft = preparation.row(record, draw_of(seed, preparation.name, "row", number))
+                self._filter(record)
+                make = self._split.row or preparation.row
+                draft = make(record, draw_of(seed, preparation.name, "row", number))
                 row = self._row(number, draft)
             except LeftOut as left:
                 self.tally.leave_out(str(left))
@@ -201,6 +203,12 @@ class _Work:
                 self._quarantine(Place(number, where), SCORED, str(error), row)
                 continue
             yield Place(number, where), row
+
+    def _filter(self, record: Record) -> None:
+        """Raise LeftOut with the name of the first filter that does not keep a record."""
+        for one in self._filters:
+            if not one.keeps(record):
+                raise LeftOut(one.name)
 
     def _row(self, number: int, draft: Draft) -> dict[str, Any]:
         """Return a row of verl, of JSON's types. Raises BadRecord."""
@@ -282,10 +290,3 @@ class _Work:
             "reason": reason,
             "row": row,
         }
-
-
-def _filter(preparation: Preparation, record: Record) -> None:
-    """Raise LeftOut with the name of the first filter that does not keep a record."""
-    for one in preparation.filters:
-        if not one.keeps(record):
-            raise LeftOut(one.name)

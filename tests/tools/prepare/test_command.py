@@ -239,20 +239,33 @@ def test_the_list_has_name_domain_source_licence_and_size_of_each(capsys: pytest
     ]
 
 
-def test_the_template_is_a_preparation_whose_own_test_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A template in the folder of the start, under a name that no other test imports."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert prepare("--template", "written_here") == 0
-    assert "written_here:PREPARATION" in capsys.readouterr().out
-    assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "written_here.py"]) == 0
-    assert prepare("--template", "written_here") == 1
-    assert "written_here.py is there already" in capsys.readouterr().err
+    assert prepare("--template", tmp_path.name) == 0
+    assert f"{tmp_path.name}:PREPARATION" in capsys.readouterr().out
+    return tmp_path / f"{tmp_path.name}.py"
+
+
+def test_the_template_is_a_preparation_that_is_found_by_its_module(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = template.stem
     record = {"problem": "How much is 2 + 3?", "answer": "5", "level": "easy"}
     source = write_lines(tmp_path / "rows.jsonl", [record])
-    assert prepare("written_here:PREPARATION", "--source", source, "-o", tmp_path / "out.parquet") == 0
+    assert prepare(f"{name}:PREPARATION", "--source", source, "-o", tmp_path / "out.parquet") == 0
     (row,) = rows_of(tmp_path / "out.parquet")
     assert row["prompt"][0]["content"] == "How much is 2 + 3?\n\nGive your final answer in \\boxed{}."
-    assert prepare("written_here:OTHER", "--source", source) == 1
+    assert row["data_source"] == f"math__{name}"
+    assert prepare(f"{name}:OTHER", "--source", source) == 1
     assert "it has PREPARATION" in capsys.readouterr().err
+    assert prepare("--template", name) == 1
+    assert f"{name}.py is there already" in capsys.readouterr().err
+    assert prepare("no_such_module:PREPARATION") == 1
+    assert "importing no_such_module failed" in capsys.readouterr().err
+
+
+def test_the_templates_own_test_passes(template: Path) -> None:
+    assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(template)]) == 0
