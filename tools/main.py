@@ -52,6 +52,11 @@ VERBS: Mapping[str, Verb] = {
         "read, route, tokenize and test every row of a run's data, before it is started",
         "millrace data check config/recipes/demo_cpu.yaml",
     ),
+    "prepare": Verb(
+        "tools.prepare.command",
+        "make rows to train on of a published data set, or of made problems",
+        "millrace prepare gsm8k -o gsm8k.parquet",
+    ),
     "difficulty": Verb(
         "tools.difficulty.command",
         "measure how often models solve each row of a data set, and keep the rows within bounds",
@@ -162,6 +167,8 @@ MEANT: Mapping[str, str] = {
     "watch": "top",
     "check": "doctor",
     "estimate": "plan",
+    "preprocess": "prepare",
+    "download": "prepare",
     "size": "plan",
     "delete": "rm",
     "remove": "rm",

@@ -44,6 +44,7 @@ ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
     (r"millrace dead (show|retry|purge) RUN .+", "tests/tools/dead/test_command.py"),
     (r"millrace judge-check \S+ --task judge", "tests/tools/judge_check/test_command.py"),
     (r"millrace import .+", "tests/tools/imports/test_command.py"),
+    (r"millrace prepare .+", "tests/tools/prepare/test_page.py"),
     (r"docker compose .+", "benchmarks/compose/pages.py"),
 )
 REDIS_PAGE = "redis-cli.md"  # each of its commands: tests/docs/test_redis_cli_page.py

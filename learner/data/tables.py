@@ -61,16 +61,21 @@ def tables_of(run: Run, source: DatasetSource) -> list[Table]:
     Raises:
         RowError: there are no such files, or `datasets` can't load what the source names.
     """
-    if (files := files_of(source)) is not None:
-        return [_FILES[KINDS[file.suffix]](file, source) for file in files]
-    return [_Loaded(source, load_by_datasets(run, source))]
+    found = file_tables(source)
+    return [LoadedTable(source.path, load_by_datasets(run, source))] if found is None else found
+
+
+def file_tables(source: DatasetSource) -> list[Table] | None:
+    """Return the tables of the files that `source` means; None where `datasets` has to load it. Raises RowError."""
+    files = files_of(source)
+    return None if files is None else [_FILES[KINDS[file.suffix]](file, source) for file in files]
 
 
 def content_digest(source: DatasetSource, tables: Sequence[Table]) -> str:
     """Return 32 hex digits that change with any byte of the files, or with what `datasets` has loaded."""
     digest = hashlib.blake2b(digest_size=16)
     for table in tables:
-        if isinstance(table, _Loaded):
+        if isinstance(table, LoadedTable):
             digest.update(table.fingerprint.encode())
             continue
         try:
@@ -258,18 +263,20 @@ class _Parquet:
             raise _unreadable(self.source, self.name, error) from error
 
 
-class _Loaded:
+class LoadedTable:
     """A saved folder, or a name on the hub, as `datasets` has it: on the disk, mapped into memory."""
 
-    def __init__(self, source: DatasetSource, table: Any) -> None:
-        self.name = source.path
+    def __init__(self, name: str, table: Any) -> None:
+        self.name = name
         self.fingerprint = str(table._fingerprint)  # noqa: SLF001 - the one name that datasets gives it
         self._table = table
 
     def columns(self) -> Sequence[str]:
+        """See Table."""
         return list(self._table.column_names)
 
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
+        """See Table."""
         table = self._table if wanted is None else self._table.select_columns(list(wanted))
         yield from map(Record, table)
 

@@ -1,0 +1,271 @@
+"""`millrace prepare`: from a source on the disk to one parquet file with its manifest, or to nothing at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tools.main import main
+from tools.prepare.catalogue import find
+from tools.prepare.spool import Spool
+from tools.prepare.stages import Request
+from tools.prepare.stages import prepare as carry_out
+
+
+def question(number: int) -> dict[str, Any]:
+    answer = f"{number} + {number} = <<{number}+{number}={2 * number}>>{2 * number}\n#### {2 * number:,}"
+    return {"question": f"How much is twice {number}?", "answer": answer}
+
+
+def write_lines(path: Path, rows: Sequence[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "gsm8k.jsonl", [question(number) for number in range(990, 1010)])
+
+
+def prepare(*words: object) -> int:
+    return main(["prepare", *map(str, words)])
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_rows_are_verls_and_the_manifest_says_what_was_read_and_what_was_written(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out" / "rows.parquet"
+    assert prepare("gsm8k", "--source", source, "-o", out) == 0
+    rows = rows_of(out)
+    assert len(rows) == 20
+    prompt = rows[12]["prompt"]
+    assert [turn["role"] for turn in prompt] == ["user"]
+    assert prompt[0]["content"].startswith("How much is twice 1002?\n\n")
+    assert "####" in prompt[0]["content"]
+    assert rows[12] | {"prompt": None} == {
+        "data_source": "openai/gsm8k",
+        "prompt": None,
+        "ability": "math",
+        "apply_chat_template": True,
+        "reward_model": {"style": "rule", "ground_truth": "2004"},
+        "extra_info": {"split": "train", "index": 12, **question(1002)},
+    }
+    assert left(out.parent) == ["rows.manifest.json", "rows.parquet"]
+    manifest = json.loads((out.parent / "rows.manifest.json").read_text())
+    assert manifest["sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
+    assert manifest["source"]["files"] == [
+        {
+            "name": "gsm8k.jsonl",
+            "bytes": source.stat().st_size,
+            "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
+        }
+    ]
+    assert (manifest["source"]["hub"], manifest["rows"], manifest["seed"]) == ("openai/gsm8k", 20, 42)
+    said = capsys.readouterr().out
+    assert "read" in said
+    assert f"{out}: 20 rows, sha256 {manifest['sha256']}" in said
+
+
+def test_the_same_source_and_seed_give_the_same_bytes_and_another_seed_draws_other_rows(
+    source: Path, tmp_path: Path
+) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert (
+            prepare(
+                "gsm8k", "--source", source, "--size", 8, "--seed", seed, "-o", tmp_path / f"{name}.parquet"
+            )
+            == 0
+        )
+    first, again, other = ((tmp_path / f"{name}.parquet").read_bytes() for name in "abc")
+    assert first == again
+    assert first != other
+    manifests = [json.loads((tmp_path / f"{name}.manifest.json").read_text()) for name in "ab"]
+    assert manifests[0] | {"file": ""} == manifests[1] | {"file": ""}
+    drawn = [row["extra_info"]["index"] for row in rows_of(tmp_path / "a.parquet")]
+    assert len(drawn) == 8
+    assert drawn == sorted(drawn), "in the order of the source"
+    assert manifests[0]["stages"][-1] == {"stage": "drawn", "left_out": 12, "rows": 8}
+
+
+def test_the_file_is_named_by_its_source_and_its_own_size(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert prepare("gsm8k", "--source", source, "--split", "test", "--size", 500) == 0
+    assert left(tmp_path / "data/test") == ["openai_gsm8k_20.manifest.json", "openai_gsm8k_20.parquet"]
+    assert prepare("gsm8k", "--source", source, "--split", "test", "--limit", 3) == 1
+    assert "openai_gsm8k_20.parquet is there already; --force writes over it" in capsys.readouterr().err
+
+
+def test_a_file_that_is_there_is_written_over_by_force_alone(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.parquet"
+    out.write_bytes(b"mine")
+    assert prepare("gsm8k", "--source", source, "-o", out) == 1
+    assert out.read_bytes() == b"mine"
+    assert "rows.parquet is there already" in capsys.readouterr().err
+    assert prepare("gsm8k", "--source", source, "-o", out, "--force") == 0
+    assert len(rows_of(out)) == 20
+
+
+class Characters:
+    """A tokenizer without a chat template: each character is one token."""
+
+    chat_template = None
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [*text.encode()]
+
+
+def test_prompts_longer_than_asked_are_counted_and_left_out(source: Path, tmp_path: Path) -> None:
+    tokenizer: Any = Characters()
+    write_lines(source, [question(1), {**question(2), "question": "2" * 400}])
+    request = Request(path=source, tokenizer=tokenizer, max_prompt_tokens=400)
+    with Spool(tmp_path) as spool:
+        prepared = carry_out(find("gsm8k"), request, spool)
+    assert prepared.chosen == [0]
+    assert prepared.tally.lines()[-2] == {"stage": "at most 400 tokens", "left_out": 1, "rows": 1}
+
+
+def test_a_hub_that_can_not_be_reached_names_the_set_and_the_way_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert prepare("gsm8k", "-o", tmp_path / "rows.parquet") == 1
+    said = capsys.readouterr().err
+    assert "openai/gsm8k (main), split train, can't be loaded from the hub" in said
+    assert "--source FILE_OR_FOLDER" in said
+    assert left(tmp_path) == []
+
+
+BAD: list[tuple[str, Any, str]] = [
+    (
+        "a missing column",
+        [{"question": "2?", "solution": "2"}],
+        "bad.jsonl: no column 'answer' among question, solution",
+    ),
+    (
+        "a column that a later row lacks",
+        [question(1), {"question": "2?"}],
+        "bad.jsonl row 1, line 2: no column 'answer'",
+    ),
+    (
+        "another type",
+        [question(1), {"question": "2?", "answer": 2}],
+        "bad.jsonl row 1, line 2, column answer: text is wanted, got a number: 2",
+    ),
+    (
+        "null",
+        [{"question": None, "answer": "#### 2"}],
+        "bad.jsonl row 0, line 1, column question: text is wanted, got null",
+    ),
+    (
+        "no result",
+        [{"question": "2?", "answer": "two"}],
+        "bad.jsonl row 0, line 1, column answer: it ends in no `#### RESULT`",
+    ),
+    ("no rows", [], "bad.jsonl: no column 'question' among none"),
+]
+
+
+@pytest.mark.parametrize(("rows", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_what_is_wrong_with_a_source_names_file_row_and_column_and_nothing_is_written(
+    rows: list[Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lines(tmp_path / "bad.jsonl", rows)
+    assert prepare("gsm8k", "--source", source, "-o", tmp_path / "out/rows.parquet") == 1
+    assert reason in capsys.readouterr().err
+    assert left(tmp_path / "out") == []
+
+
+def test_a_truncated_file_is_named_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "bad.parquet"
+    pq.write_table(pa.Table.from_pylist([question(1)] * 50), source)
+    source.write_bytes(source.read_bytes()[:-100])
+    assert prepare("gsm8k", "--source", source, "-o", tmp_path / "out/rows.parquet") == 1
+    assert "bad.parquet" in capsys.readouterr().err
+    assert left(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["gsm9k"], "did you mean gsm8k?"),
+        ([], "which one?"),
+        (["gsm8k", "--split", "dev"], "gsm8k has no split 'dev'; it has train, test"),
+        (["gsm8k", "--size", "0"], "'0' is no number of rows"),
+        (["gsm8k", "--tokenizer", "x"], "add --max-prompt-tokens N"),
+    ],
+    ids=["a name that is none", "no name", "a split that is none", "no rows", "nothing to count for"],
+)
+def test_wrong_words_are_said_with_the_right_ones(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        prepare(*words)
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_the_list_has_name_domain_source_licence_and_size_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert prepare("--list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("gsm8k ")).split()[1:6] == [
+        "math",
+        "train,",
+        "test",
+        "openai/gsm8k",
+        "MIT",
+    ]
+
+
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A template in the folder of the start, under a name that no other test imports."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert prepare("--template", tmp_path.name) == 0
+    assert f"{tmp_path.name}:PREPARATION" in capsys.readouterr().out
+    return tmp_path / f"{tmp_path.name}.py"
+
+
+def test_the_template_is_a_preparation_that_is_found_by_its_module(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = template.stem
+    record = {"problem": "How much is 2 + 3?", "answer": "5", "level": "easy"}
+    source = write_lines(tmp_path / "rows.jsonl", [record])
+    assert prepare(f"{name}:PREPARATION", "--source", source, "-o", tmp_path / "out.parquet") == 0
+    (row,) = rows_of(tmp_path / "out.parquet")
+    assert row["prompt"][0]["content"] == "How much is 2 + 3?\n\nGive your final answer in \\boxed{}."
+    assert row["data_source"] == f"math__{name}"
+    assert prepare(f"{name}:OTHER", "--source", source) == 1
+    assert "it has PREPARATION" in capsys.readouterr().err
+    assert prepare("--template", name) == 1
+    assert f"{name}.py is there already" in capsys.readouterr().err
+    assert prepare("no_such_module:PREPARATION") == 1
+    assert "importing no_such_module failed" in capsys.readouterr().err
+
+
+def test_the_templates_own_test_passes(template: Path) -> None:
+    assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(template)]) == 0

@@ -1,0 +1,36 @@
+"""Every command of docs/preparing_data.md is typed here, but those that need the hub and say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages.pages import NOT_YET_RUN, lines
+from tests.conftest import ROOT
+from tools.main import main
+
+PAGE = ROOT / "docs" / "preparing_data.md"
+
+
+def test_each_command_of_the_page_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = {
+        "gsm8k_train.jsonl": {"question": "How much is 1 + 2?", "answer": "3\n#### 3"},
+        "my_rows.jsonl": {"problem": "How much is 1 + 2?", "answer": "3", "level": "easy"},
+    }
+    for name, row in rows.items():
+        (tmp_path / name).write_text(json.dumps(row) + "\n")
+    typed = [line for line in lines() if line.page == PAGE and NOT_YET_RUN not in line.text]
+    assert len(typed) > 5
+    for line in typed:
+        assert line.words[0] == "millrace", line
+        assert main(line.words[1:]) == 0, (line, capsys.readouterr().err)
+    made = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
+    assert "rows.parquet" in made
+    assert "my_set.parquet" in made
+    assert "data/train/openai_gsm8k_1.parquet" in made

@@ -1,0 +1,65 @@
+"""Every preparation that comes with this program, by its name; and one of a file of your own, by its module.
+
+In: a name such as `gsm8k`, or `my_module:PREPARATION`. Out: the preparation. A name that there is not raises
+`UsageError` with the nearest one. A module of one's own is imported in this process and nowhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.errors import Permanent
+from config.custom import import_own
+from tools.arguments import UsageError
+from tools.prepare.domains import (
+    codegen,
+    logic,
+    made,
+    mathematics,
+    other,
+    rubric,
+    science,
+    simulation,
+    tables,
+)
+from tools.prepare.preparation import Preparation
+
+_DOMAINS: Final = (made, mathematics, codegen, logic, simulation, tables, science, other, rubric)
+PREPARATIONS: Final[Mapping[str, Preparation]] = {
+    one.name: one for domain in _DOMAINS for one in domain.PREPARATIONS
+}
+
+
+class NoPreparation(Permanent):
+    """A module of one's own has no preparation under that name."""
+
+
+def find(name: str) -> Preparation:
+    """Return the preparation of that name, or at that path. Raises UsageError, NoPreparation."""
+    if ":" in name:
+        return _own(name)
+    if name not in PREPARATIONS:
+        near = difflib.get_close_matches(name, PREPARATIONS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"no preparation {name!r}; {hint}`millrace prepare --list` has them all, and MODULE:NAME takes one of "
+            "your own"
+        )
+    return PREPARATIONS[name]
+
+
+def _own(path: str) -> Preparation:
+    module_name, _, name = path.partition(":")
+    try:
+        found: Any = import_own(module_name)
+    except Exception as error:
+        raise NoPreparation(f"{path}: importing {module_name} failed: {error!r}") from error
+    one = getattr(found, name, None)
+    if not isinstance(one, Preparation):
+        known = [key for key, value in vars(found).items() if isinstance(value, Preparation)]
+        raise NoPreparation(
+            f"{path}: {module_name} has no preparation {name!r}; it has {', '.join(known) or 'none'}"
+        )
+    return one

@@ -1,0 +1,191 @@
+"""`millrace prepare NAME`: a published data set, or a made one, as the rows that a run trains on.
+
+In: the name of a preparation, and the hub, or `--source` with the data on this machine. Out: one parquet file in the
+schema of verl, a manifest beside it, a table of what each stage left out, and the rows whose reference failed in a file
+of their own. Exit code: 0 the file is there; 1 a source or a row that can't be used, and nothing was written; 2 wrong
+words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tools.arguments import UsageError, add_json
+from tools.prepare.catalogue import PREPARATIONS, find
+from tools.prepare.output import NotWritten, refuse_existing, sized, write
+from tools.prepare.preparation import QWEN, BadRecord, Preparation
+from tools.prepare.spool import Spool
+from tools.prepare.stages import Request, prepare
+from tools.prepare.template import write_template
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+EPILOG: Final = (
+    "Without --source the data set is loaded from the hub. The file is data/SPLIT/SOURCE_SIZE.parquet unless -o names "
+    "another, with its manifest and quarantined rows beside it. Exit code: 0 the file is there; 1 a source or a row "
+    "that can't be used, and nothing was written; 2 wrong words."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace prepare`."""
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="name of a preparation, or MODULE:NAME of your own"
+    )
+    parser.add_argument("--list", action="store_true", help="all preparations, with sources and sizes")
+    parser.add_argument(
+        "--template",
+        metavar="NAME",
+        help="write NAME.py, the file from which a preparation of your own is made",
+    )
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="parquet file to write")
+    parser.add_argument("--split", metavar="SPLIT", help="which file of it (train, where there is one)")
+    parser.add_argument(
+        "--source", type=Path, metavar="PATH", help="file or folder of the same shape, instead of the hub"
+    )
+    parser.add_argument("--revision", metavar="REV", help="commit, tag or branch on the hub (the newest)")
+    parser.add_argument("--size", type=_count, metavar="N", help="rows to draw by the seed (all)")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of all that is drawn (42)")
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="read only the first N records, for a trial"
+    )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="MODEL",
+        help=f"whose tokens count for the length ({QWEN}, where rows have a limit)",
+    )
+    parser.add_argument(
+        "--max-prompt-tokens", type=_count, metavar="N", help="longest prompt (the set's own limit)"
+    )
+    parser.add_argument(
+        "--any-length", action="store_true", help="count no tokens: keep prompts and answers of any length"
+    )
+    parser.add_argument(
+        "--gold-test", action="store_true", help="test each row's own reference, also where the set does not"
+    )
+    parser.add_argument("--force", action="store_true", help="write over files that are there")
+    add_json(parser, "the manifest as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prepares a data set. Raises UsageError, BadRecord, NotWritten, NoPreparation."""
+    if options.list:
+        sys.stdout.write("\n".join(_listed(PREPARATIONS.values())) + "\n")
+        return 0
+    if options.template is not None:
+        path = write_template(options.template, options.out)
+        sys.stdout.write(f"{path}: pytest {path}; millrace prepare {path.stem}:PREPARATION --source FILE\n")
+        return 0
+    if options.name is None:
+        raise UsageError("which one? `millrace prepare --list` has them all")
+    preparation = find(options.name)
+    split = _split(preparation, options.split)
+    folder = options.out.parent if options.out else Path("data") / split
+    if not options.force:
+        refuse_existing(options.out, folder, preparation)
+    request = _request(preparation, split, options)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Spool(folder) as spool:
+            prepared = prepare(preparation, request, spool)
+            path = options.out or folder / sized(preparation.file_name, len(prepared.chosen))
+            manifest = write(preparation, request, prepared, spool, path)
+    except OSError as error:
+        raise NotWritten(f"{folder} can't be written to: {error.strerror or error}") from error
+    if options.json:
+        sys.stdout.write(json.dumps({**manifest, "path": str(path)}) + "\n")
+    else:
+        sys.stdout.write("\n".join(_said(manifest, path)) + "\n")
+    return 0
+
+
+def _split(preparation: Preparation, wanted: str | None) -> str:
+    splits = list(preparation.splits)
+    if wanted is None:
+        return splits[0]
+    if wanted not in splits:
+        raise UsageError(f"{preparation.name} has no split {wanted!r}; it has {', '.join(splits)}")
+    return wanted
+
+
+def _request(preparation: Preparation, split: str, options: argparse.Namespace) -> Request:
+    limit = options.max_prompt_tokens or preparation.max_prompt_tokens
+    is_measured = not options.any_length and (limit or preparation.max_answer_tokens)
+    if not is_measured and options.tokenizer is not None:
+        raise UsageError("--tokenizer counts for a longest prompt: add --max-prompt-tokens N")
+    tokenizer = _tokenizer(options.tokenizer or QWEN) if is_measured else None
+    return Request(
+        split=split,
+        size=options.size,
+        seed=options.seed,
+        path=options.source,
+        revision=options.revision,
+        limit=options.limit,
+        tokenizer=tokenizer,
+        max_prompt_tokens=limit,
+        is_gold_tested=options.gold_test,
+    )
+
+
+def _tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """Load a tokenizer. Raises BadRecord that says how to go on without it."""
+    from transformers import AutoTokenizer
+
+    try:
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise BadRecord(
+            f"the tokenizer {name}, which counts for the longest prompt, can't be loaded: {error}\n"
+            "--tokenizer names another, or a folder; --any-length keeps rows of any length"
+        ) from error
+    return found
+
+
+def _listed(preparations: Any) -> list[str]:
+    """Returns the table of all preparations."""
+    table = [["name", "domain", "splits", "source", "licence", "what it is"]]
+    for one in preparations:
+        splits = ", ".join(
+            name if split.size is None else f"{name} ({split.size})" for name, split in one.splits.items()
+        )
+        source = getattr(one.source, "path", "") or getattr(one.source, "address", "") or "made here"
+        table.append([one.name, one.domain, splits, source, one.licence or "-", one.about])
+    return _aligned(table, numbers=False)
+
+
+def _said(manifest: Mapping[str, Any], path: Path) -> list[str]:
+    """Returns the table of the stages, and where the files are."""
+    table = [["stage", "left out", "rows"]]
+    table += [[line["stage"], str(line["left_out"] or ""), str(line["rows"])] for line in manifest["stages"]]
+    lines = [*_aligned(table, numbers=True), f"{path}: {manifest['rows']} rows, sha256 {manifest['sha256']}"]
+    if manifest["quarantined"]:
+        lines.append(
+            f"{path.with_suffix('.quarantine.jsonl')}: {manifest['quarantined']} rows, each with its reason"
+        )
+    return lines
+
+
+def _aligned(table: Sequence[Sequence[str]], *, numbers: bool) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    put = str.rjust if numbers else str.ljust
+    return [
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(put(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+            ]
+        ).rstrip()
+        for line in table
+    ]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows; it must be at least 1")
+    return int(text)

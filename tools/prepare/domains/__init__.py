@@ -1,0 +1,1 @@
+"""The preparations that come with this program, a module a domain."""

@@ -1,0 +1,292 @@
+"""A preparation is carried out here: read, filter, make rows, test references, measure, draw.
+
+In: a preparation and what the command asks of it. Out: rows in a spool, the numbers of those that are drawn, how many
+records each stage left out, and the rows that are quarantined. Records flow one by one; only the drawing waits for all.
+Each random choice has a generator of its own, named by seed, set and record: so a filter more or a smaller size changes
+no other row. A reference is tested by the project's own scorers, in their processes and sandbox; nothing of a data set
+is executed here. What is wrong with a source raises `BadRecord`, and nothing is left.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.errors import BadMessage
+from tasks.route import route
+from tasks.values import plain
+from tools.prepare.preparation import ALL, BadRecord, Draft, LeftOut, Made, Preparation, Record, draw_of
+from tools.prepare.source import belongs, check_record, open_source
+from tools.prepare.spool import Spool
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+READ: Final = "read"
+SHARE: Final = "in the split's share"
+SCORED: Final = "its scorer can read it"
+REFERENCE: Final = "its reference is right"
+DRAWN: Final = "drawn"
+ANSWER: Final = "an answer of at most {} tokens"
+PROMPT: Final = "at most {} tokens"
+TRIES: Final = 20  # rounds of made records of which none is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a preparation."""
+
+    split: str = "train"
+    size: int | None = None  # rows; None: the split's own size
+    seed: int = 42  # Reasoning360's
+    path: Path | None = None  # of the source on this machine; None: the hub
+    revision: str | None = None
+    limit: int | None = None  # only the first so many records
+    tokenizer: PreTrainedTokenizerBase | None = None  # None: rows of any length
+    max_prompt_tokens: int | None = None  # as the tokenizer counts; None: of any length
+    is_gold_tested: bool = False  # whether references are tested of a set that does not ask for it
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row comes from."""
+
+    number: int  # of its record
+    where: str  # for messages
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many records each stage left out, in the order of the stages."""
+
+    read: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, name: str, count: int = 1) -> None:
+        """Count records that a stage left out."""
+        self.left_out[name] += count
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return a line for each stage: its name, what it left out, and the rows that are left."""
+        rows = self.read
+        found = [{"stage": READ, "left_out": 0, "rows": rows}]
+        for name, count in self.left_out.items():
+            rows -= count
+            found.append({"stage": name, "left_out": count, "rows": rows})
+        return found
+
+    def __str__(self) -> str:
+        """Return the rows that each stage left, for messages."""
+        return ", ".join(f"{line['stage']}: {line['rows']}" for line in self.lines())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What came of a preparation."""
+
+    chosen: list[int]  # numbers of the spool's rows
+    tally: Tally
+    origin: Mapping[str, Any]
+    quarantined: list[dict[str, Any]]  # in the order of their records
+
+
+Placed = tuple[Place, dict[str, Any]]
+
+
+def prepare(preparation: Preparation, request: Request, spool: Spool) -> Prepared:
+    """Fill `spool` with a preparation's rows, and say which of them are drawn.
+
+    Raises:
+        BadRecord: a source or a record that is not what its publisher says, or no row is left.
+    """
+    split = preparation.splits[request.split]
+    opened = open_source(preparation, split, path=request.path, revision=request.revision, seed=request.seed)
+    work = _Work(preparation, request)
+    size = split.size if request.size is None else request.size
+    if isinstance(preparation.source, Made) and size is not None:
+        work.make(opened.records, spool, size)
+    else:
+        for _, row in work.kept(work.drafted(opened.records)):
+            spool.add(row)
+    chosen = list(range(len(spool)))
+    if size is not None and len(chosen) > size:
+        chosen = sorted(draw_of(request.seed, preparation.name, request.split, "size").sample(chosen, size))
+        work.tally.leave_out(DRAWN, len(spool) - size)
+    if not chosen:
+        raise BadRecord(f"no row of {preparation.name} is left: {work.tally}")
+    found = [work.quarantine[number] for number in sorted(work.quarantine)]
+    return Prepared(chosen=chosen, tally=work.tally, origin=opened.origin, quarantined=found)
+
+
+class _Work:
+    """The stages of one preparation, each of which takes rows and yields those that it keeps."""
+
+    def __init__(self, preparation: Preparation, request: Request) -> None:
+        self._preparation = preparation
+        self._request = request
+        self._split = preparation.splits[request.split]
+        self._filters = (*preparation.filters, *self._split.filters)
+        self._is_made = isinstance(preparation.source, Made)
+        self._is_tested = preparation.tests_references or request.is_gold_tested
+        self.tally = Tally(left_out=dict.fromkeys(self._stages(), 0))
+        self.quarantine: dict[int, dict[str, Any]] = {}  # by the numbers of the records
+
+    def _stages(self) -> list[str]:
+        """Return the names of all that may leave rows out, in the order in which it does."""
+        has_share = self._split.share != ALL and not self._is_made
+        return [
+            *([SHARE] if has_share else []),
+            *(one.name for one in self._filters),
+            *self._preparation.leaves_out,
+            SCORED,
+            *([REFERENCE] if self._is_tested else []),
+            *(name.format(limit) for name, limit in self._limits()),
+            DRAWN,
+        ]
+
+    def _limits(self) -> list[tuple[str, int]]:
+        """Return what a tokenizer decides; nothing where there is none."""
+        limits = ((ANSWER, self._preparation.max_answer_tokens), (PROMPT, self._request.max_prompt_tokens))
+        return [
+            (name, limit)
+            for name, limit in limits
+            if limit is not None and self._request.tokenizer is not None
+        ]
+
+    def make(self, records: Iterator[tuple[int, str, Record]], spool: Spool, size: int) -> None:
+        """Make exactly as many rows as are missing, and again where some were not kept: no count depends on the CPUs.
+
+        Raises:
+            BadRecord: again and again none is kept.
+        """
+        fruitless = 0
+        while len(spool) < size and fruitless < TRIES:
+            before = len(spool)
+            for _, row in self.kept(self.drafted(itertools.islice(records, size - before))):
+                spool.add(row)
+            fruitless = 0 if len(spool) > before else fruitless + 1
+        if len(spool) < size:
+            raise BadRecord(
+                f"of {self.tally.read} made records of {self._preparation.name} {len(spool)} were kept, and {size} "
+                f"are wanted: {self.tally}"
+            )
+
+    def drafted(self, records: Iterator[tuple[int, str, Record]]) -> Iterator[Placed]:
+        """Yield the row of each record that the filters keep and that a scorer can read. Raises BadRecord."""
+        preparation, seed = self._preparation, self._request.seed
+        ends = [end for end in (self._split.head, self._request.limit) if end is not None]
+        for number, where, record in records:
+            if ends and self.tally.read >= min(ends):
+                return
+            self.tally.read += 1
+            if not self._is_made and not belongs(preparation, self._split, seed, number):
+                self.tally.leave_out(SHARE)
+                continue
+            check_record(record, preparation.columns, where)
+            try:
+                self._filter(record)
+                make = self._split.row or preparation.row
+                draft = make(record, draw_of(seed, preparation.name, "row", number))
+                row = self._row(number, draft)
+            except LeftOut as left:
+                self.tally.leave_out(str(left))
+                continue
+            except BadRecord as error:
+                raise BadRecord(f"{where}{error}") from error
+            try:
+                route(row)
+            except BadMessage as error:
+                self._quarantine(Place(number, where), SCORED, str(error), row)
+                continue
+            yield Place(number, where), row
+
+    def _filter(self, record: Record) -> None:
+        """Raise LeftOut with the name of the first filter that does not keep a record."""
+        for one in self._filters:
+            if not one.keeps(record):
+                raise LeftOut(one.name)
+
+    def _row(self, number: int, draft: Draft) -> dict[str, Any]:
+        """Return a row of verl, of JSON's types. Raises BadRecord."""
+        chat = [{"role": "user", "content": draft.prompt}] if isinstance(draft.prompt, str) else draft.prompt
+        row = {
+            "data_source": self._split.data_source or self._preparation.data_source,
+            "prompt": [dict(turn) for turn in chat],
+            "ability": self._preparation.ability,
+            "apply_chat_template": True,
+            "reward_model": {"style": "rule", "ground_truth": draft.ground_truth},
+            "extra_info": {"split": self._request.split, "index": number, **draft.extra},
+            **draft.columns,
+        }
+        try:
+            found: dict[str, Any] = plain(row, "the row")
+        except BadMessage as error:
+            raise BadRecord(f": {error}") from error
+        return found
+
+    def kept(self, rows: Iterator[Placed]) -> Iterator[Placed]:
+        """Yield the rows whose reference is right and that are short enough, where that is asked. Raises BadRecord."""
+        if self._is_tested:
+            rows = self._tested(rows)
+        return rows if self._request.tokenizer is None else self._short(rows, self._request.tokenizer)
+
+    def _tested(self, rows: Iterator[Placed]) -> Iterator[Placed]:
+        """Yield the rows whose reference scores 1, and those of which no right answer can be written.
+
+        Raises:
+            BadRecord: the machinery failed over a row, about which nothing can be said then.
+        """
+        from scorers.api import all_tasks
+        from scorers.gold.examiner import Candidate, Verdict, examine
+
+        config = all_tasks()
+        waiting: deque[Placed] = deque()
+
+        def candidates() -> Iterator[Candidate]:
+            for place, row in rows:
+                waiting.append((place, row))
+                task, info = route(row, config.tasks)
+                solution = row["extra_info"].get("reference") or ""
+                yield Candidate(task=task, verification_info=info, solution=solution)
+
+        for found in examine(config, candidates()):
+            place, row = waiting.popleft()
+            has_program = bool(row["extra_info"].get("reference"))
+            if found.verdict is Verdict.UNTESTED and has_program:
+                raise BadRecord(f"{place.where}: its reference could not be tested: {found.reason}")
+            if found.verdict in (Verdict.RIGHT, Verdict.UNTESTED):
+                yield place, row
+            else:
+                self._quarantine(place, REFERENCE, found.reason, row)
+
+    def _short(self, rows: Iterator[Placed], tokenizer: PreTrainedTokenizerBase) -> Iterator[Placed]:
+        """Yield the rows whose answer is short enough, and whose chat is, as the tokenizer's template writes it."""
+        limits = self._limits()
+        for place, row in rows:
+            chat = row["prompt"]
+            text = (
+                tokenizer.apply_chat_template(chat, tokenize=False)
+                if tokenizer.chat_template
+                else "\n".join(turn["content"] for turn in chat)
+            )
+            texts = {ANSWER: str(row["reward_model"]["ground_truth"]), PROMPT: str(text)}
+            for name, limit in limits:
+                if len(tokenizer.encode(texts[name], add_special_tokens=False)) > limit:
+                    self.tally.leave_out(name.format(limit))
+                    break
+            else:
+                yield place, row
+
+    def _quarantine(self, place: Place, stage: str, reason: str, row: Mapping[str, Any]) -> None:
+        self.tally.leave_out(stage)
+        self.quarantine[place.number] = {
+            "record": place.number,
+            "where": place.where,
+            "stage": stage,
+            "reason": reason,
+            "row": row,
+        }
