@@ -52,6 +52,11 @@ VERBS: Mapping[str, Verb] = {
         "read, route, tokenize and test every row of a run's data, before it is started",
         "millrace data check config/recipes/demo_cpu.yaml",
     ),
+    "think-template": Verb(
+        "tools.think_template.command",
+        "copy a model with a chat template that has it think before it answers",
+        "millrace think-template config/recipes/demo_model -o demo-think",
+    ),
     "chaos": Verb(
         "tools.chaos.command",
         "run a configuration while its processes and its Redis are killed, and audit it",
@@ -186,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Finds the verb, runs it, and turns errors that people can act on into one message."""
     if "_ARGCOMPLETE" in os.environ:
         _complete()
-    verbs = "\n".join(f"  {name:<11} {verb.about}" for name, verb in VERBS.items())
+    verbs = "\n".join(f"  {name:<14} {verb.about}" for name, verb in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="millrace",
         description="Asynchronous reinforcement learning from verifiable rewards.",
