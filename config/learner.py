@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from config.custom import CustomSection
 from config.section import Section, default_type
@@ -507,6 +507,27 @@ LoggerConfig = Annotated[
 ]
 
 
+class DumpsConfig(Section):
+    """Answers in files of verl's and II-VERL's shapes, written while the run goes on, and never over another file."""
+
+    rollouts: Path | None = None
+    """Folder of a file for each trained step, `STEP.jsonl`, as verl's `trainer.rollout_data_dir`; unset: none."""
+    held_out: Path | None = None
+    """Folder of a file for each held-out round, `VERSION.jsonl`, as verl's `trainer.validation_data_dir`; another
+    folder than `rollouts`, since the files have the same names. Unset: none."""
+    parquet: Path | None = None
+    """Folder of `train/STEP.parquet` and `val/VERSION.parquet`, as II-VERL's `reward_api.save_dir`; unset: none."""
+    parquet_every: int = Field(1, ge=0)
+    """Steps between two of the parquet files in `train`; 0: none. Every held-out round has its file."""
+
+    @field_validator("held_out")
+    @classmethod
+    def _is_another_folder(cls, folder: Path | None, info: ValidationInfo) -> Path | None:
+        if folder is not None and folder == info.data.get("rollouts"):
+            raise ValueError("is the folder of rollouts: both would write files of the same names")
+        return folder
+
+
 class CheckpointConfig(Section):
     """DeepSpeed's whole state on disk."""
 
@@ -612,6 +633,8 @@ class LearnerConfig(Section):
     as they are."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """What is kept to start from."""
+    dumps: DumpsConfig = DumpsConfig()
+    """Files of answers for programs that read verl's."""
     samples_every: int = Field(10, ge=0)
     """Steps between two printed sample answers; 0: none."""
     journal: JournalConfig = JournalConfig()

@@ -47,15 +47,20 @@ VERBS: Mapping[str, Verb] = {
         "say what a run needs of memory, Redis and rates, before any hardware is touched",
         "millrace plan config/recipes/math_qwen2.5-7b_8gpu.yaml --gpu H100",
     ),
+    "prepare": Verb(
+        "tools.prepare.command",
+        "make rows to train on of a published data set, or of made problems",
+        "millrace prepare gsm8k -o gsm8k.parquet",
+    ),
     "data": Verb(
         "tools.data.command",
         "read, route, tokenize and test every row of a run's data, before it is started",
         "millrace data check config/recipes/demo_cpu.yaml",
     ),
-    "prepare": Verb(
-        "tools.prepare.command",
-        "make rows to train on of a published data set, or of made problems",
-        "millrace prepare gsm8k -o gsm8k.parquet",
+    "think-template": Verb(
+        "tools.think_template.command",
+        "copy a model with a chat template that has it think before it answers",
+        "millrace think-template config/recipes/demo_model -o demo-think",
     ),
     "difficulty": Verb(
         "tools.difficulty.command",
@@ -200,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Finds the verb, runs it, and turns errors that people can act on into one message."""
     if "_ARGCOMPLETE" in os.environ:
         _complete()
-    verbs = "\n".join(f"  {name:<11} {verb.about}" for name, verb in VERBS.items())
+    verbs = "\n".join(f"  {name:<14} {verb.about}" for name, verb in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="millrace",
         description="Asynchronous reinforcement learning from verifiable rewards.",

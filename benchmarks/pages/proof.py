@@ -46,6 +46,7 @@ def before_a_run(session: PageSession) -> None:
     session.types("millrace doctor config/recipes/demo_cpu.yaml")
     session.types("millrace plan config/recipes/math_qwen2.5-7b_8gpu.yaml --gpu H100", says="expected lag")
     session.types("millrace data check config/recipes/demo_cpu.yaml")
+    session.types("millrace think-template config/recipes/demo_model -o demo-think", says="is read as")
     session.types("millrace up config/recipes/demo_cpu.yaml --dry-run", says="-m learner")
     session.types(
         ".venv/bin/python -m learner --config config/recipes/demo_cpu.yaml --print-config", says="max_lag"

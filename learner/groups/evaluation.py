@@ -221,11 +221,11 @@ class Evaluation:
         for current in self.rounds.open.values():
             current.give_up()
 
-    def record_ended(self, report: Callable[[int, dict[str, Any]], None]) -> None:
+    def record_ended(self, report: Callable[[int, dict[str, Any], Sequence[ScoredGroup]], None]) -> None:
         """Record the rounds that have ended, then retire their groups: the record is the groups' outcome.
 
         Args:
-            report: receives the version and the result of each round that is recorded.
+            report: receives the version, the result and the groups of each round that is recorded.
         """
         for current in self.rounds.ended():
             if not self.is_recorded(current.version):
@@ -234,8 +234,9 @@ class Evaluation:
                     log.error(
                         "evaluation_incomplete version=%d missing=%d", current.version, len(current.missing)
                     )
-                self._journal.evaluation(current.version, result, list(current.groups.values()))
-                report(current.version, result)
+                groups = list(current.groups.values())
+                self._journal.evaluation(current.version, result, groups)
+                report(current.version, result, groups)
             self._run_owner.retire(current.ids)
             self.rounds.close(current.version)
 

@@ -16,6 +16,7 @@ from config.explanations import ConfigError
 from config.places import is_path, is_pattern, lacks_model
 from config.run import Run
 from learner.reporting.build import missing_loggers
+from learner.reporting.dumps.places import in_the_way
 from learner.status import read_status
 
 FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
@@ -42,6 +43,7 @@ def _missing(run: Run) -> Iterator[str]:
     if serve is not None and is_path(serve.model) and not Path(serve.model).is_dir():
         yield f"judge.serve.model={serve.model}: there is no such folder, and no name on the hub is so"
     yield from missing_loggers(run)
+    yield from in_the_way(run)
     lora = run.learner.lora
     if lora is not None and importlib.util.find_spec("peft") is None:
         yield "learner.lora needs peft: pip install peft"

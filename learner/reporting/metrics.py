@@ -1,8 +1,9 @@
 """This module shows people the run: an object and a console line for each step, sample answers, alarms.
 
 In: what each step trained on and how long its parts took. Out: an object for each step and each sample, to the loggers
-of the configuration, and a console line. Runs in rank 0. What a kill takes from the metrics file, the learner's next
-incarnation writes: steps when they are trained again, evaluation rounds from the ledger.
+of the configuration, answers to the files of `learner.dumps`, and a console line. Runs in rank 0. What a kill takes
+from the metrics file, the learner's next incarnation writes: steps when they are trained again, evaluation rounds from
+the ledger.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from config.run import Run
 from learner.journal.records import step_number
 from learner.reporting.alarms import Alarms
 from learner.reporting.build import build_loggers
+from learner.reporting.dumps.writer import Dumps
 from learner.reporting.generators import merged
 from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.hacking import HackingAlarm
@@ -73,6 +75,7 @@ class Metrics:
         self._pause = pause
         self._newest_groups: Sequence[ScoredGroup] = ()
         self._loggers = build_loggers(run)
+        self._dumps = Dumps(run)
         lines = read_metrics(run.folder)
         self._last_step = max((line["step"] for line in lines), default=0)
         self._pending: dict[str, Any] | None = None
@@ -82,7 +85,8 @@ class Metrics:
 
     def step(self, record: dict[str, Any], groups: Sequence[ScoredGroup] = ()) -> None:
         """Take the object of a step that is done, which has at least the keys of the console line, and its groups."""
-        self.flush()
+        self._write_pending()
+        self._dumps.step(record["step"], groups)
         self._newest_groups = groups
         self._pending = record
         self._attach_evaluations()
@@ -134,10 +138,11 @@ class Metrics:
     ) -> None:
         """Take a step that was trained again; the metrics file has it already, unless a kill came first."""
         step = step_number(record)
+        self._dumps.step(step, groups, is_replayed=True)
         if step <= self._last_step:
             return
         trained = reward_mean(groups)
-        self.flush()
+        self._write_pending()
         self._pending = {
             "step": step,
             "reward_mean": trained,
@@ -160,9 +165,11 @@ class Metrics:
         self._evaluations += [
             _line_of(version, result) for version, result in sorted(rounds.items()) if version not in known
         ]
+        self._dumps.recall(rounds)
 
-    def evaluation(self, version: int, result: dict[str, Any]) -> None:
-        """Take the result of an evaluation round that has ended."""
+    def evaluation(self, version: int, result: dict[str, Any], groups: Sequence[ScoredGroup] = ()) -> None:
+        """Take the result of an evaluation round that has ended, and its groups."""
+        self._dumps.round(version, groups)
         rate = result["pass_rate"]
         log.info(
             "evaluation version=%d pass_rate=%s prompts=%d samples=%d unscorable=%d missing=%d",
@@ -211,15 +218,21 @@ class Metrics:
         )
 
     def flush(self) -> None:
-        """Log the step that is kept back. Called before a checkpoint: a step behind one is never trained again."""
+        """Log and dump what is kept back. Called before a checkpoint: a step behind one is never trained again."""
+        self._write_pending()
+        self._dumps.settle()
+
+    def _write_pending(self) -> None:
+        """Log the step that is kept back."""
         if self._pending is not None:
             self._write(self._pending)
             self._last_step = self._pending["step"]
             self._pending = None
 
     def close(self) -> None:
-        """Log what is kept back, and close the loggers."""
-        self.flush()
+        """Log what is kept back, and close the loggers and the dumps."""
+        self._dumps.close()
+        self._write_pending()
         if (
             self._evaluations and self._last_step
         ):  # before the first step, the rounds go with that step in the next incarnation

@@ -61,6 +61,7 @@ VERBS_TESTS = {
     "dead": "tests/tools/dead/test_command.py",
     "import": "tests/tools/imports/test_command.py",
     "prepare": "tests/tools/prepare/test_command.py",
+    "think-template": "tests/tools/think_template/test_command.py",
 }
 # Files that a command names and a user has: their own.
 THEIRS = frozenset(

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -57,6 +58,10 @@ def rows_at(
         f"data.{which}={{type: dataset, path: {file}, prompt_column: {column}}}"
         for which, file in (("train", train), ("held_out", held_out))
     )
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def ii_thought_rows() -> list[dict[str, Any]]:
@@ -107,6 +112,16 @@ def of_ii_verl(folder: Path, text: str) -> None:
         assert len(steps) == 2
         assert len(server.asked) > 8
         assert {json.loads(body["verification_info"])["type"] for body in server.asked} == {"math_verifiable"}
+    dumps = folder / found["learner"]["dumps"]["parquet"]
+    for step in (1, 2):  # 4 groups of 2
+        rows = pq.read_table(dumps / "train" / f"{step}.parquet").to_pylist()
+        assert len(rows) == 8
+        for row in rows:
+            number = int(row["id"].removeprefix("math-"))
+            assert f"{number} + 1?" in row["llm_output"].replace("<|endoftext|>", "")
+            assert json.loads(row["verification_info"])["answer"]["value"] == str(number + 1)
+            assert row["data_source"] == "made"
+            assert row["score"] in {0.0, 1.0}
 
 
 def test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server(tmp_path: Path) -> None:
@@ -158,6 +173,13 @@ def of_rubric(folder: Path, text: str) -> None:
         endpoint = f"scorers.tasks.rubric.scorer.endpoint={{urls: [{server.url}], model: judge}}"
         steps = two_steps(folder / "run.yaml", *settings, endpoint, name="rubric")
     assert len(steps) == 2
+    dumps = found["learner"]["dumps"]
+    for step in steps:
+        rows = lines_of(folder / dumps["rollouts"] / f"{step['step']}.jsonl")
+        assert sum(row["score"] for row in rows) / len(rows) == pytest.approx(step["reward_mean_trained"])
+        assert all(row["step"] == step["step"] and row["input"] for row in rows)
+    assert dumps["held_out"] == f"{dumps['rollouts']}/validation"  # both are one folder there
+    assert {path.name for path in (folder / dumps["held_out"]).iterdir()} >= {"0.jsonl", "2.jsonl"}
     assert all(0 < step["reward_mean"] <= 0.7 for step in steps), "an answer without text is 0, and no grade"
 
 

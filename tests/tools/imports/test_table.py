@@ -134,6 +134,23 @@ ACTOR, ROLLOUT = "actor_rollout_ref__actor__", "actor_rollout_ref__rollout__"
             {"actor_rollout_ref__model__custom_chat_template": "{{ messages[0].content }}"},
             {"model.chat_template.text": "{{ messages[0].content }}"},
         ),
+        (
+            {"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "b"},
+            {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "b"},
+        ),
+        (  # verl would write the rounds over the steps
+            {"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "a"},
+            {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "a/validation"},
+        ),
+        (
+            {
+                "reward_api__enable": True,
+                "reward_api__api_url": "http://localhost:1",
+                "reward_api__save_dir": "d",
+                "reward_api__save_freq": -1,
+            },
+            {"learner.dumps.parquet": "d", "learner.dumps.parquet_every": 0, "data.columns": ["id"]},
+        ),
         ({"trainer__save_freq": -1}, {"learner.checkpoint.every": 0}),
         (
             {"trainer__save_freq": 5, f"{ACTOR}checkpoint__contents": ["model", "hf_model"]},

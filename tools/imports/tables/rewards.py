@@ -23,6 +23,7 @@ from tools.imports.rule import (
     part_of,
     refused,
     settings,
+    whole,
 )
 from tools.imports.theirs import UNKNOWN, Theirs, texts
 
@@ -148,6 +149,18 @@ def _of_api(words: str) -> Any:
     return convert
 
 
+def _dumps(value: Any, theirs: Theirs) -> Outcome:
+    if not value or not asks_server(theirs):
+        return nothing_here("null: none are written" if not value else f"{API}.enable is off")
+    return settings(learner__dumps__parquet=value, data__columns=["id"])
+
+
+def _dumps_every(value: Any, theirs: Theirs) -> Outcome:
+    if not asks_server(theirs) or not theirs.get(f"{API}.save_dir"):
+        return nothing_here(f"{API}.enable is off, or save_dir is unset")
+    return settings(learner__dumps__parquet_every=max(0, whole(value)))
+
+
 def _setup(value: Any, _theirs: Theirs) -> Outcome:
     if value in MODES:
         return settings("scorers.tasks.rubric.scorer.mode")
@@ -219,11 +232,17 @@ RULES: Final[tuple[Rule, ...]] = (
     part_of(
         f"{API}.verification_info_column", "data.train_files", "data.train.verification_column", "as it is"
     ),
-    nothing(
-        f"{API}.save_dir", "each step's answers and scores stay in the journal: `millrace journal export`"
+    mapped(
+        f"{API}.save_dir",
+        "learner.dumps.parquet, data.columns",
+        "as it is; `id` travels with the rows",
+        _dumps,
     ),
-    nothing(
-        f"{API}.save_freq", "each step's answers and scores stay in the journal: `millrace journal export`"
+    mapped(
+        f"{API}.save_freq",
+        "learner.dumps.parquet_every",
+        "steps, and not calls of the reward; 0 and below: held-out rounds alone",
+        _dumps_every,
     ),
     mapped(f"{FUNCTION}.path", "scorers.tasks.*.scorer.path", "a scorer of type verl_function", _path),
     mapped(f"{FUNCTION}.name", "scorers.tasks.*.scorer.function", "as it is", _of_function("function")),

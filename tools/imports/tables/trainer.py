@@ -25,6 +25,7 @@ from tools.imports.theirs import UNKNOWN, Theirs, texts
 
 RESUME: Final = "trainer.resume_mode"
 NAME: Final = "trainer.experiment_name"
+ROLLOUTS: Final = "trainer.rollout_data_dir"
 MOST_PROMPTS: Final = 100_000  # of a round: all that there are
 WITH_FILES: Final = ("console", "file", "tensorboard")
 
@@ -46,6 +47,17 @@ def _gpus(_value: Any, theirs: Theirs) -> Outcome:
     if found.generator_gpus:
         ours |= {"generators.gpus": list(found.generator_gpus), "learner.gpus": list(found.learner_gpus)}
     return Outcome(verdict=settings().verdict, settings=ours, words=found.words)
+
+
+def _validation(value: Any, theirs: Theirs) -> Outcome:
+    if value is None:
+        return nothing_here("null: none are written")
+    if value == theirs.get(ROLLOUTS):
+        return settings(
+            "beside the rollouts, whose files have the same names",
+            learner__dumps__held_out=f"{value}/validation",
+        )
+    return settings(learner__dumps__held_out=value)
 
 
 def _save(value: Any, theirs: Theirs) -> Outcome:
@@ -147,13 +159,12 @@ RULES: Final[tuple[Rule, ...]] = (
     taken(
         "trainer.default_local_dir", "runs_dir", about="the run's folder, named like the run, is made in it"
     ),
-    nothing(
-        "trainer.rollout_data_dir",
-        "each step's answers stay in the journal: `millrace journal export` writes them as JSON lines",
-    ),
-    nothing(
+    taken(ROLLOUTS, "learner.dumps.rollouts"),
+    mapped(
         "trainer.validation_data_dir",
-        "held-out rounds stay in the journal: `millrace journal export RUN --out FILE --outcome evaluated`",
+        "learner.dumps.held_out",
+        "as it is; `validation` in the folder of the rollouts where both are one",
+        _validation,
     ),
     nothing("trainer.default_hdfs_dir", "checkpoints are written to runs_dir, which may be mounted"),
     nothing("trainer.controller_nsight_options.*", "`millrace top` and `millrace trace` say where time goes"),

@@ -1,0 +1,95 @@
+"""The answers of a step or a held-out round become the rows that verl and II-VERL write.
+
+In: scored groups, and a decoder of token ids. Out: rows. The texts are made of the ids, as theirs are, so a step that
+is trained again from the journal has the rows that it had. Pure; called by `learner.reporting.dumps.writer` in its
+thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from broker.messages import ScoredGroup
+
+Row = dict[str, Any]
+# Makes texts of lists of token ids, with special tokens or without.
+Decode = Callable[[Sequence[Sequence[int]], bool], Sequence[str]]
+
+
+def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
+    """Yield a row for each completion as verl's trainer dumps it: input and output without special tokens.
+
+    Behind verl's five keys come those that its reward functions would have added: here what is known of the score, the
+    columns that travel with the row, and the score's components. Every row of a file has the same keys.
+
+    Args:
+        step: verl's `global_steps`; of a held-out round its version.
+        groups: in the order of the batch.
+        decode: of the policy's tokenizer.
+    """
+    columns, components = _names(groups)
+    for group in groups:
+        prompt, completions = group.rollout.prompt, group.rollout.completions
+        asked = decode([prompt.token_ids.tolist()], False)[0]
+        spoken = decode([completion.token_ids.tolist() for completion in completions], False)
+        for index, (completion, score) in enumerate(zip(completions, group.scores, strict=True)):
+            row = {
+                "input": asked,
+                "output": spoken[index],
+                "gts": reference_of(prompt.verification_info),
+                "score": group.rewards[index],
+                "step": step,
+                "acc": score.value,
+                "data_source": prompt.data_source or None,
+                "group": group.group_id,
+                "completion": index,
+                "finish_reason": str(completion.finish_reason),
+                "status": str(score.status),
+                "reason": score.reason,
+            }
+            further = {name: prompt.columns.get(name) for name in columns}
+            further |= {name: score.components.get(name) for name in components}
+            yield row | {name: value for name, value in further.items() if name not in row}
+
+
+def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
+    """Yield a row for each completion as II-VERL's reward manager dumps it, and behind that which answer it is.
+
+    Args: as in `verl_rows`.
+    """
+    columns, _ = _names(groups)
+    has_source = any(group.rollout.prompt.data_source for group in groups)
+    for group in groups:
+        prompt, completions = group.rollout.prompt, group.rollout.completions
+        asked = prompt.token_ids.tolist()
+        whole = decode([[*asked, *completion.token_ids.tolist()] for completion in completions], True)
+        info = json.dumps(dict(prompt.verification_info), ensure_ascii=False)
+        for index, score in enumerate(group.scores):
+            row = {
+                "llm_output": whole[index],
+                "verification_info": info,
+                "score": group.rewards[index],
+                **({"id": prompt.columns.get("id")} if "id" in columns else {}),
+                **({"data_source": prompt.data_source or None} if has_source else {}),
+                "step": step,
+                "group": group.group_id,
+                "completion": index,
+                "status": str(score.status),
+                "reason": score.reason,
+            }
+            yield row | {name: prompt.columns.get(name) for name in columns if name not in row}
+
+
+def reference_of(info: Mapping[str, Any]) -> Any:
+    """Return what verl calls a row's ground truth: the value of its answer, or the answer where that has none."""
+    answer = info.get("answer")
+    return answer["value"] if isinstance(answer, Mapping) and "value" in answer else answer
+
+
+def _names(groups: Sequence[ScoredGroup]) -> tuple[list[str], list[str]]:
+    """Return the names of all columns and of all components, in the order in which they come."""
+    columns = [name for group in groups for name in group.rollout.prompt.columns]
+    components = [name for group in groups for score in group.scores for name in score.components]
+    return list(dict.fromkeys(columns)), list(dict.fromkeys(components))

@@ -1,0 +1,196 @@
+"""A chat template is read by what it renders: where a question ends, how a turn ends, whether it thinks already.
+
+In: a tokenizer with its template. Out: a `Reading`, and a template that opens a thought and says so in the system's
+turn. Nothing is looked for in the template's own text: families write the same prompt in many ways, and what counts is
+the prompt. Pure but for the rendering, which transformers does in its sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.errors import Permanent
+from generators.chat import THINK_OPEN
+from learner.data.chat_template import reason_of, render, syntax_error
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Turn = Mapping[str, str]
+
+OPENED: Final = f"{THINK_OPEN}\n"
+INSTRUCTION: Final = (
+    "You are a helpful assistant. Think within <think> and </think> first, then give your answer."
+)
+# Each family by the mark that ends its turns.
+FAMILIES: Final[Mapping[str, str]] = {
+    "qwen": "<|im_end|>",
+    "llama": "<|eot_id|>",
+    "gemma": "<end_of_turn>",
+    "mistral": "</s>",
+    "deepseek": "<\uff5cend\u2581of\u2581sentence\uff5c>",
+}
+# Words that no template has, so that they are found again in what it renders.
+QUESTION: Final = "Quo-vadis-17"
+ANSWER: Final = "Quid-est-42"
+SYSTEM: Final = "Nota-bene-99"
+USER_TURN: Final[Turn] = {"role": "user", "content": QUESTION}
+ANSWER_TURN: Final[Turn] = {"role": "assistant", "content": ANSWER}
+
+
+class CannotThink(Permanent):
+    """The template can't be changed, or needs no change; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a template renders."""
+
+    template: str
+    end: str  # the token that ends the model's turn
+    takes_system: bool  # whether a chat may have a system's turn
+
+    @property
+    def family(self) -> str:
+        """Return the family whose turns end so; "" for one that is not known."""
+        return next((name for name, mark in FAMILIES.items() if mark == self.end), "")
+
+
+def read_template(tokenizer: PreTrainedTokenizerBase, family: str = "") -> Reading:
+    """Read the tokenizer's template.
+
+    Args:
+        tokenizer: with a template.
+        family: what its turns have to end like; "": anything.
+    Raises:
+        CannotThink: it has no template or fails, it opens a thought already, no answer follows its prompt, or its turns
+            end with no token of their own or not with the family's.
+    """
+    template = tokenizer.chat_template
+    if isinstance(template, dict):
+        template = template.get("default")
+    if not template:
+        raise CannotThink("the tokenizer has no chat template: give one, --template FILE")
+    if error := syntax_error(tokenizer):
+        raise CannotThink(f"the chat template: {error}")
+    asked = _rendered(tokenizer, [USER_TURN])
+    _refuse_thinking(tokenizer, asked)
+    answered = _rendered(tokenizer, [USER_TURN, ANSWER_TURN], add_generation_prompt=False)
+    if not answered.startswith(asked.rstrip()) or not answered[len(asked.rstrip()) :].lstrip().startswith(
+        ANSWER
+    ):
+        raise CannotThink(
+            f"nothing matched: the template's prompt is {asked!r}, and no answer follows it in {answered!r}: a thought "
+            "that is opened there would not be where the model's turn begins"
+        )
+    end = _end_of_turn(tokenizer, answered.rpartition(ANSWER)[2])
+    if family and FAMILIES[family] != end:
+        raise CannotThink(f"turns end with {end}; those of {family} end with {FAMILIES[family]}")
+    return Reading(template=str(template), end=end, takes_system=_takes_system(tokenizer))
+
+
+def thinking_template(reading: Reading, instruction: str) -> str:
+    """Return the template with a thought opened behind the prompt and the instruction before the first turn.
+
+    The instruction is the system's turn where a chat has none; where the template takes none, it begins the user's
+    first turn. jinja takes one line break off a template's end and one behind each tag.
+    """
+    body = reading.template.removesuffix("\n")
+    behind = f"{{%+ if add_generation_prompt %}}{{{{ {_quoted(OPENED)} }}}}{{% endif %}}"
+    return f"{_before(reading, instruction)}{body}{behind}" if instruction else f"{body}{behind}"
+
+
+def with_instruction(chat: Sequence[Turn], instruction: str, *, takes_system: bool) -> list[dict[str, str]]:
+    """Return the chat that a changed template renders: the words for what the template does to one."""
+    turns = [dict(turn) for turn in chat]
+    first = turns[0]
+    if not instruction or (takes_system and first["role"] == "system"):
+        return turns
+    if takes_system:
+        return [{"role": "system", "content": instruction}, *turns]
+    if first["role"] == "user":
+        turns[0] = {"role": "user", "content": f"{instruction}\n\n{first['content']}"}
+    return turns
+
+
+def check_rendering(
+    own: PreTrainedTokenizerBase, changed: PreTrainedTokenizerBase, reading: Reading, instruction: str
+) -> None:
+    """Check that a changed template renders what its own did, with the instruction, and a thought that is opened.
+
+    Raises:
+        CannotThink: a chat is rendered otherwise; the message shows it.
+    """
+    followed: list[Turn] = [USER_TURN, ANSWER_TURN, {"role": "user", "content": "And then?"}]
+    chats: list[list[Turn]] = [[USER_TURN], followed, [{"role": "system", "content": SYSTEM}, USER_TURN]]
+    for chat in chats if reading.takes_system else chats[:2]:
+        instructed = with_instruction(chat, instruction, takes_system=reading.takes_system)
+        for is_asked in (True, False):
+            wanted = _rendered(own, instructed, add_generation_prompt=is_asked) + OPENED * is_asked
+            found = _rendered(changed, chat, add_generation_prompt=is_asked)
+            if found != wanted:
+                raise CannotThink(
+                    f"the template can't be changed so: {chat} would be rendered as {found!r}, and not as {wanted!r}"
+                )
+
+
+def _before(reading: Reading, instruction: str) -> str:
+    words = _quoted(instruction)
+    if reading.takes_system:
+        return (
+            "{%- if messages and messages[0]['role'] != 'system' %}"
+            f"{{%- set messages = [{{'role': 'system', 'content': {words}}}] + messages %}}"
+            "{%- endif %}\n"
+        )
+    return (
+        "{%- if messages and messages[0]['role'] == 'user' and messages[0]['content'] is string %}"
+        f"{{%- set messages = [{{'role': 'user', 'content': {words} + '\\n\\n' + messages[0]['content']}}]"
+        " + messages[1:] %}{%- endif %}\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    r"""Return a text as jinja writes it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
+
+
+def _refuse_thinking(tokenizer: PreTrainedTokenizerBase, asked: str) -> None:
+    """Raise CannotThink where the model thinks without a change."""
+    if THINK_OPEN in asked.rpartition(QUESTION)[2]:
+        raise CannotThink("the template opens a thought already: the model thinks with it as it is")
+    for is_on in (True, False):
+        if _rendered(tokenizer, [USER_TURN], enable_thinking=is_on) != asked:
+            raise CannotThink(
+                "the template has enable_thinking: the model thinks already, and was trained to open the thought itself"
+            )
+
+
+def _end_of_turn(tokenizer: PreTrainedTokenizerBase, tail: str) -> str:
+    """Return the token at the beginning of what follows an answer."""
+    behind = tail.lstrip()
+    known = {*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens}
+    found = max((token for token in known if token and behind.startswith(token)), key=len, default="")
+    if not found:
+        raise CannotThink(
+            f"nothing matched: the template ends the model's turn with {tail!r}, which begins with no token of its "
+            "own, so nothing would end an answer"
+        )
+    return found
+
+
+def _takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
+    try:
+        text = render(tokenizer, [{"role": "system", "content": SYSTEM}, USER_TURN])
+    except Exception:  # noqa: BLE001 - a template raises what it likes, and says so that it takes none
+        return False
+    return SYSTEM in text and QUESTION in text
+
+
+def _rendered(tokenizer: PreTrainedTokenizerBase, chat: Sequence[Turn], **arguments: Any) -> str:
+    try:
+        return render(tokenizer, chat, **arguments)
+    except Exception as error:
+        raise CannotThink(f"the chat template fails for {list(chat)}: {reason_of(error)}") from error
