@@ -496,3 +496,20 @@ def test_a_recipe_and_the_demos_model_are_found_by_their_names_from_any_folder(
         assert (Path(run.model.path) / "model.safetensors").is_file()
     mine = load_run(["--config", f"config/recipes/{recipe.name}", "model.path=config/recipes/demo_model"])
     assert Path(mine.model.path) == ROOT / "config" / "recipes" / "demo_model"
+
+
+@pytest.mark.parametrize("recipe", ["gsm8k_qwen2.5-0.5b_1gpu", "gsm8k_qwen2.5-1.5b_2gpu"])
+def test_the_words_in_a_recipes_head_make_it_verls_published_run(recipe: str) -> None:
+    file = ROOT / "config" / "recipes" / f"{recipe}.yaml"
+    lines = [line[4:] for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("#   ")]
+    run = load_run(["--config", str(file), *" ".join(lines).split()])
+    objective, lora = run.learner.objective, run.learner.lora
+    assert lora is not None
+    assert (lora.rank, lora.alpha, run.learner.optimizer.lr) == (32, 32, 3e-5)
+    assert (run.learner.groups_per_step, run.sampling.group_size, run.sampling.max_tokens) == (64, 5, 1024)
+    assert (objective.type, objective.kl.coef, objective.entropy_coef, run.learner.epochs) == (
+        "grpo",
+        1e-3,
+        1e-3,
+        1,
+    )

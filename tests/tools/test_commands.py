@@ -17,6 +17,7 @@ from learner.journal.writer import Journal
 from learner.launch.preflight import check_places
 from tests.support.laid_out import train
 from tests.support.paths import ROOT
+from tests.support.recipe_rows import ROWS_OF
 from tools.main import main
 from tools.runs.redis_cli import options_of
 from tools.up.role_commands import commands
@@ -84,8 +85,16 @@ def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
     "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_every_recipe_can_be_tried_dry(
-    recipe: Path, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+    recipe: Path,
+    runs_dir: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    here = tmp_path / "here"
+    (here / "runs/rrm/model").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    ROWS_OF[recipe.stem](here)  # the files that some name; others name data of the hub
     assert main(["up", str(recipe), "--dry-run", f"runs_dir={runs_dir}"]) == 0
     shown = capsys.readouterr().out
     run = load_run(["--config", str(recipe)])

@@ -50,12 +50,11 @@ def generator_share(run: Run, shape: Shape, *, card_bytes: int | None) -> Share 
 
 
 def judge_share(run: Run, *, card_bytes: int | None) -> Share | None:
-    """Returns what the served judge takes of each of its GPUs; None where none is served, or too little is known."""
+    """Returns what the served judge takes of each of its GPUs; None where none is served, or the GPU is not known."""
     serve = run.judge.serve
     if serve is None or (card_bytes is None and serve.kv_cache_mb is None):
         return None
-    weights = judge_weights_bytes(run)
-    return share_of(serve.engine, weights_bytes=weights, card_bytes=card_bytes or 0) if weights else None
+    return share_of(serve.engine, weights_bytes=judge_weights_bytes(run), card_bytes=card_bytes or 0)
 
 
 def held(run: Run, shape: Shape | None, *, card_bytes: int | None) -> Held:

@@ -254,7 +254,7 @@ def _judge(plan: Plan) -> Iterator[Finding]:
         )
     if not judge_weights_bytes(run):
         yield JUDGE.note(
-            f"how large {serve.model} is can't be told without its files: it is left out of the memory",
+            f"how large {serve.model} is can't be told without its files: its weights are left out of the memory",
             do=f"hf download {serve.model}, or judge.serve.model=FOLDER",
         )
 

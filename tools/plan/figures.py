@@ -183,9 +183,9 @@ def _generator(plan: Plan, shape: Shape) -> Figure | None:
 
 
 def _judge(plan: Plan) -> Figure | None:
-    """Returns what the served judge takes of its GPUs, or of the host; None where none is, or its size is not known."""
+    """Returns what the served judge takes of its GPUs, or of the host; None where none is served."""
     serve, weights = plan.run.judge.serve, judge_weights_bytes(plan.run)
-    if serve is None or not weights:
+    if serve is None:
         return None
     share = judge_share(plan.run, card_bytes=plan.cards.bytes) if plan.is_on_gpus else None
     if share is None:

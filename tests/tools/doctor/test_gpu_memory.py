@@ -115,6 +115,14 @@ NAMED = {
     "gsm8k_qwen2.5-0.5b_1gpu": ("one GPU of 24 GB", cards(23.99)),
     "math_r1-distill-1.5b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
     "math_qwen2.5-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
+    "gsm8k_qwen2.5-1.5b_2gpu": ("two GPUs of 80 GB", cards(*[79.2] * 2)),
+    "reverse-text_qwen3-0.6b_2gpu": ("two GPUs of 24 GB", cards(*[23.99] * 2)),
+    "code_qwen2.5-coder-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
+    "swe_qwen2.5-coder-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
+    "rrm_train_grade": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
+    "rrm_policy_polaris": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
+    "guru_qwen2.5-7b_4x8gpu": ("four nodes of eight GPUs of 80 GB", cards(*[79.2] * 32)),
+    "guru_qwen2.5-32b_16x8gpu": ("16 nodes of eight GPUs of 80 GB", cards(*[79.2] * 128)),
 }
 CPU_RECIPES = {"demo_cpu"}
 

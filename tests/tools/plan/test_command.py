@@ -215,6 +215,14 @@ def test_words_that_can_be_no_plan_are_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_has_a_plan_without_a_problem(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(recipe), "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert {one["level"] for one in plan["findings"]} <= {"ok", "note"}
+    assert numbers(plan, "groups and lag", "in flight")["groups"] >= 8
+
+
 def test_a_served_judge_has_a_figure_and_may_not_measure_beside_another_role(plan_of: PlanOf) -> None:
     judge = (
         "scorers.tasks={rubric: {scorer: {type: rubric}}}",

@@ -1,0 +1,43 @@
+"""Each recipe trains two steps on made rows of its own shape, with the tiny model in the place of its model."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.endpoint_server import Call, scripted_endpoint
+from tests.support.paths import RECIPES
+from tests.support.recipe_rows import ROWS_OF, asking
+from tests.support.verl_runs import two_steps
+
+ALONE = {  # what the recipes have beside `TINY`, for a machine of one rank without a GPU
+    "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",)
+}
+BESIDE = (
+    "learner.filters.zero_variance=keep",  # no answer of the tiny model is right
+    "data.max_prompt_tokens=256",
+    "learner.tokens_per_micro_batch=2048",
+    "learner.weights={type: filesystem}",
+)
+
+
+def judged(call: Call) -> str:
+    """Pass the self-tests of a rubric model and of a judge of STEM, and grade every other answer the same."""
+    if "Total Score" not in call.prompt:
+        return "Final Decision: " + ("No" if "five" in call.prompt else "Yes")
+    points = {"\\boxed{four}": 10, "\\boxed{five}": 0}
+    return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
+
+
+@pytest.mark.parametrize("recipe", sorted(ROWS_OF))
+def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: Path) -> None:
+    shutil.copy(RECIPES / f"{recipe}.yaml", tmp_path)
+    rows = ROWS_OF[recipe](tmp_path)
+    with scripted_endpoint() as server:
+        server.script = judged
+        words = (*rows, *BESIDE, *ALONE.get(recipe, ()), *asking(recipe, server.url))
+        steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two")
+    assert [step["step"] for step in steps] == [1, 2]
+    assert all(step["unscorable"] == 0 for step in steps if "unscorable" in step)
