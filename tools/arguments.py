@@ -61,11 +61,28 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "values", nargs="*", metavar="key=value", help="settings over the file's: learner.steps=10"
     )
+    add_layers(parser)
+
+
+def add_layers(parser: argparse.ArgumentParser) -> None:
+    """Adds further YAML files over the first."""
+    parser.add_argument(
+        "--layer",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another YAML file over CONFIG, such as a recipe of held-out sets; may be given again",
+    )
+
+
+def layer_words(options: argparse.Namespace) -> list[str]:
+    """Returns the words of `add_layers` as every role takes them."""
+    return [word for file in options.layer for word in ("--config", file)]
 
 
 def given_config(options: argparse.Namespace) -> list[str]:
-    """Returns the words of `add_config` as every role takes them: `--config FILE key=value ...`."""
-    return ["--config", options.config, *options.values]
+    """Returns the words of `add_config` as every role takes them: `--config FILE ... key=value ...`."""
+    return ["--config", options.config, *layer_words(options), *options.values]
 
 
 def parse_step(text: str) -> int:

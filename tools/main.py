@@ -147,6 +147,11 @@ VERBS: Mapping[str, Verb] = {
         "count every group that was ever issued: trained, dropped, dead, in flight, lost",
         "millrace audit demo",
     ),
+    "evaluate": Verb(
+        "tools.evaluate.command",
+        "sample and score held-out sets with a model, and say how often it is right",
+        "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8",
+    ),
     "dead": Verb(
         "tools.dead.command",
         "list, show, retry or purge what could not be processed",
@@ -177,9 +182,10 @@ MEANT: Mapping[str, str] = {
     "size": "plan",
     "delete": "rm",
     "remove": "rm",
-    "eval": "score",
     "filter": "difficulty",
     "pass-rate": "difficulty",
+    "eval": "evaluate",
+    "test": "evaluate",
     "grade": "score",
 }
 SAME = {"list": "ls", "ls": "list"}  # where a verb has one of them, the other is the same

@@ -115,6 +115,14 @@ def a_finished_run(session: PageSession) -> None:
     session.types(
         "millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo"
     )
+    session.types("millrace evaluate demo", says="avg@n")
+    before = "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8 -o before.json"
+    session.types(before, says="pass@8")
+    session.types(
+        "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8 --model demo -o after.json",
+        says="after.json",
+    )
+    session.types("millrace evaluate --compare before.json after.json", says="shared")
     session.types("millrace dead list RUN", RUN="demo")
     session.types(".venv/bin/millrace redis-cli demo XRANGE 'rl:{demo}:dead' - +")
     session.types(

@@ -1,0 +1,134 @@
+"""Whole evaluations with an engine whose answers are known: what comes out is what went in, killed or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.processes import spawn
+from config.loading import load_run
+from learner.collect.results import open_results
+from learner.journal.ledger import ledgers
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
+
+ANSWERS = [r"\boxed{1}"] * 4 + [r"\boxed{2}"] * 2 + ["none"] * 2  # of 8 samples 4 are 1, and 2 are 2
+# Of references 1, 2 and 3, by source: 4, 2 and 0 of 8 samples are right. The last row is the first one again.
+REFERENCES = [(1, "one_mathverify"), (2, "one_mathverify"), (3, "other_mathverify"), (1, "one_mathverify")]
+
+
+def lay_out(folder: Path, references: Sequence[tuple[int, str]], **engine: Any) -> None:
+    """Write the rows, and a configuration in the folder that evaluates on them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "data_source": source,
+            "prompt": [{"role": "user", "content": f"Which digit is {reference}? Of {source}."}],
+            "reward_model": {"style": "rule", "ground_truth": str(reference)},
+        }
+        for reference, source in references
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    held_out = {"type": "dataset", "name": "digits", "path": "rows.jsonl", "samples": 8, "top_p": 0.7}
+    tree = {
+        "name": "known",
+        "model": {"path": "config/recipes/demo_model", "dtype": "float32"},
+        "data": {"train": {"type": "procedural"}, "held_out": [held_out], "cache_dir": "cache"},
+        "sampling": {"max_tokens": 24},
+        "generators": {"engine": {"type": "fake", "answers": ANSWERS} | engine, "groups_in_flight": 2},
+        "scorers": {"workers": 1},
+        "broker": {"lease_s": 3},
+    }
+    (folder / "run.yaml").write_text(json.dumps(tree))
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "tools.main", "evaluate", *words]
+
+
+def environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return kept | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+
+
+def evaluated(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        command(*words),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_known_share_of_right_answers_is_what_an_evaluation_finds(tmp_path: Path) -> None:
+    lay_out(tmp_path, REFERENCES)
+    out = evaluated(tmp_path, "run.yaml", "-o", "found.json")
+    tree = json.loads((tmp_path / "found.json").read_bytes())
+    found = {(one["set"], one["source"]): one for one in tree["summary"]}
+    # The repeated row is one problem with 16 samples, 8 of them right.
+    counts = {"one_mathverify": [(16, 8), (8, 2)], "other_mathverify": [(8, 0)]}
+    every = [problem for problems in counts.values() for problem in problems]
+    for source in (None, *counts):
+        problems = every if source is None else counts[source]
+        one = found["digits", source]
+        assert one["average"]["value"] == pytest.approx(sum(c / n for n, c in problems) / len(problems))
+        assert (one["problems"], one["unscorable"]) == (len(problems), 0)
+        for k, estimate in one["pass_at"].items():
+            whole = [(n, c) for n, c in problems if n >= int(k)]
+            closed = [1 - comb(n - c, int(k)) / comb(n, int(k)) for n, c in whole]
+            assert estimate["value"] == pytest.approx(sum(closed) / len(closed))
+            assert estimate["problems"] == len(whole)
+            assert estimate["low"] <= estimate["value"] <= estimate["high"]
+    assert found["digits", None]["average"]["value"] == 0.25
+    assert list(found["digits", None]["pass_at"]) == ["1", "2", "4", "8", "16"]
+    assert (tree["sets"][0]["n"], tree["sets"][0]["top_p"]) == (8, 0.7)
+    assert [row["scores"].count(1.0) for row in tree["rows"]] == [4, 2, 0, 4]
+    assert "25.0 [" in out
+
+
+def collected_rows(folder: Path) -> int:
+    """Count the rows of the one evaluation in the folder that have an outcome."""
+    (run,) = (folder / "runs").glob("known-evaluation-*")
+    if not ledgers(run / "journal"):
+        return 0
+    results = open_results(run)
+    return results.size - results.missing
+
+
+@pytest.mark.timeout(300)
+def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path: Path) -> None:
+    references = [(number % 3 + 1, f"source{number % 2}_mathverify") for number in range(30)]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    for folder in (killed, whole):
+        lay_out(folder, references, seconds_per_group=0.3)
+    with (killed / "first.log").open("wb") as log:
+        process = spawn(command("run.yaml"), cwd=killed, env=environment(), stdout=log, stderr=log)
+    wait_until(
+        lambda: next((killed / "runs").glob("known-*"), None) is not None and collected_rows(killed) >= 6,
+        within_s=60,
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=20)
+    assert 6 <= collected_rows(killed) < 30
+    for folder in (killed, whole):
+        evaluated(folder, "run.yaml")
+        assert "has all 30 rows already" in evaluated(folder, "run.yaml"), "nothing is sampled twice"
+    first, second = (
+        next((folder / "runs").glob("known-*")) / "evaluation.json" for folder in (killed, whole)
+    )
+    assert first.read_bytes() == second.read_bytes()
+    assert load_run(["--config", str(first.parent / "config.yaml")]).name == first.parent.name

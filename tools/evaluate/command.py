@@ -1,0 +1,216 @@
+"""`millrace evaluate CONFIG`: a model's answers to held-out sets, sampled and scored as in training, and their rates.
+
+In: a configuration whose `data.held_out` names the sets, or the name of a finished run. Out: a JSON file with every
+row's scores, and a table by set and data source. The roles are those of `millrace up` with a collector in the learner's
+place (`tools.collect.launch`), so more generators and scorers may join from anywhere. What was sampled is in the
+journal of a run of its own: the same command goes on with it after a crash, and answers at once when it is done.
+`--compare A.json B.json` compares two results and starts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from config.explanations import ConfigError
+from config.loading import file_of, load_run, to_yaml
+from config.run import Run
+from config.run_names import is_run_name
+from config.versions import versions
+from tools.arguments import UsageError, add_json, add_layers, add_runs_dir, layer_words
+from tools.evaluate import comparison, summary
+from tools.evaluate.results import Result, as_tree, read_result, row_of, unsampled_row, write_result
+
+if TYPE_CHECKING:
+    from learner.collect.results import Results
+
+EPILOG: Final = (
+    "The same command goes on with an evaluation that was stopped or killed. Rates are means over problems with 95% "
+    "intervals; a sample that could not be scored counts nowhere, and is counted. Exit code: 0 done; 1 it could not be "
+    "done, or two results can't be compared; 2 a configuration or words that can't be used."
+)
+FILE: Final = "evaluation.json"  # in the evaluation's folder
+# Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
+DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `millrace evaluate`."""
+    parser.add_argument(
+        "config",
+        nargs="?",
+        metavar="CONFIG",
+        help="YAML file with data.held_out, or the name of a finished run",
+    )
+    parser.add_argument(
+        "values", nargs="*", metavar="key=value", help="settings over the file's: evaluation.samples=8"
+    )
+    add_layers(parser)
+    parser.add_argument(
+        "--model", metavar="M", help="a hub's name, a folder, or a finished run (model.path of CONFIG)"
+    )
+    parser.add_argument(
+        "--sets", type=_names, metavar="A,B", help="only these of the named sets of data.held_out (all)"
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"where the result goes ({FILE} in the evaluation's folder)",
+    )
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("A.json", "B.json"),
+        help="compare two results problem by problem, and start nothing",
+    )
+    add_json(parser, "one JSON object on standard output; progress goes to standard error")
+    add_runs_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluates, or compares. Raises UsageError, ConfigError, PipelineError."""
+    if options.compare is not None:
+        return _compare(options)
+    if options.config is None:
+        raise UsageError("CONFIG is missing: the YAML file with data.held_out, or --compare A.json B.json")
+    if options.out is not None and not options.out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    words = words_of(options)
+    wanted = load_run(words)
+    checksum = _weights_checksum(wanted)
+    words = [*words, f"name={name_of(wanted, checksum)}"]
+    evaluated = load_run(words)
+    from tools.collect.launch import collected
+
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        found = collected(evaluated, words, "held_out")
+    out = options.out or evaluated.folder / FILE
+    _tell(result_of(evaluated, found, checksum), out, as_json=options.json)
+    return 0
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    """Returns the words of the configuration, with the model and the sets that the options name.
+
+    Raises:
+        ConfigError: no such run, no such set, no set at all, or a run without a model.
+    """
+    config, model = options.config, options.model
+    if is_run_name(config) and not file_of(config).exists():
+        folder = options.runs_dir / config
+        if not (folder / "config.yaml").is_file():
+            raise ConfigError(
+                f"{config} is neither a file nor a run: there is no {folder / 'config.yaml'}; --runs-dir says where "
+                "runs are"
+            )
+        model, config = model or config, str(folder / "config.yaml")
+    words = ["--config", config, *layer_words(options), *options.values]
+    if model is not None:
+        words.append(f"model.path={json.dumps(model_path(model, options.runs_dir))}")
+    held_out = load_run(words).data.held_out
+    if held_out is None:
+        raise ConfigError(
+            f"{config}: data.held_out names no set to evaluate on; give some by --layer, such as "
+            "config/recipes/evaluation/reasoning360.yaml"
+        )
+    return words if options.sets is None else [*words, _chosen(held_out, options.sets)]
+
+
+def model_path(text: str, runs_dir: Path) -> str:
+    """Returns what `model.path` is for a model that is named so: a folder, a run's own, or a hub's name.
+
+    Raises:
+        ConfigError: the folder or the run has no model.
+    """
+    folder = Path(text) if Path(text).is_dir() else runs_dir / text
+    if not folder.is_dir():
+        return text  # a name on the hub; or nothing, as the tokenizer's loading will say
+    for place in (folder, folder / "model"):
+        if (place / "config.json").is_file():
+            return str(place)
+    raise ConfigError(
+        f"--model {text}: neither {folder} nor a folder `model` in it has a config.json. A run has its model when it "
+        "is finished; before, `millrace export RUN -o FOLDER` writes one of its versions"
+    )
+
+
+def name_of(run: Run, checksum: str) -> str:
+    """Returns the name of the run that an evaluation is: the configuration's, and a digest of all that decides it."""
+    tree = run.model_dump(mode="json", include={*DECIDES})
+    tree |= {"weights": checksum, "tasks": run.scorers.model_dump(mode="json", include={"tasks", "credit"})}
+    text = json.dumps(tree, sort_keys=True)
+    return f"{run.name}-evaluation-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def result_of(run: Run, found: Results, checksum: str) -> Result:
+    """Returns what the complete results of a collected run say. Raises JournalError."""
+    rows = [
+        unsampled_row(each.set, each.died or "nothing was sampled")
+        if each.group is None
+        else row_of(each.set, each.group)
+        for each in found.rows()
+    ]
+    return Result(
+        model={"path": run.model.path, "revision": run.model.revision, "weights": checksum},
+        sets=[
+            {"name": each.name, "rows": each.rows, "fingerprint": each.fingerprint, **each.sampling}
+            for each in found.sets
+        ],
+        rows=rows,
+        config=to_yaml(run),
+        packages=versions().splitlines(),
+    )
+
+
+def _weights_checksum(run: Run) -> str:
+    """Returns the checksum of the model's weights, which are downloaded first where they are on the hub."""
+    from broker.checksums import weights_checksum
+    from broker.weight_files import weight_files
+    from learner.collect.model_weights import find_weights
+
+    return weights_checksum(weight_files(find_weights(run.model).folder))
+
+
+def _chosen(held_out: Any, names: list[str]) -> str:
+    """Returns the word that leaves only the sets of these names. Raises ConfigError."""
+    named = {each.name: each for each in held_out} if isinstance(held_out, tuple) else {}
+    unknown = [name for name in names if name not in named]
+    if unknown:
+        there = ", ".join(named) or "none: data.held_out is one source, without a name"
+        raise ConfigError(f"--sets {','.join(unknown)}: the named sets of data.held_out are {there}")
+    chosen = [named[name].model_dump(mode="json", exclude_none=True) for name in dict.fromkeys(names)]
+    return f"data.held_out={json.dumps(chosen)}"
+
+
+def _tell(result: Result, out: Path, *, as_json: bool) -> None:
+    found = summary.summaries(result)
+    tree = {**as_tree(result), "summary": summary.as_tree(found)}
+    write_result(out, tree)
+    if as_json:
+        sys.stdout.write(json.dumps(tree) + "\n")
+        return
+    sys.stdout.write("\n".join(["", *summary.lines(found), "", f"result  {out}"]) + "\n")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    if options.config is not None or options.values:
+        raise UsageError("--compare takes two results and no configuration")
+    first, second = options.compare
+    found = comparison.compare(read_result(first), read_result(second), names=(str(first), str(second)))
+    if options.json:
+        sys.stdout.write(json.dumps(found.as_json()) + "\n")
+    else:
+        sys.stdout.write("\n".join(comparison.lines(found)) + "\n")
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,185 @@
+"""Two evaluations side by side: the same problems, and whether the second model did better on them.
+
+In: two `Result`s. Out: for each set the paired difference of avg@n, over the problems that both have a score of, and
+what is unlike about the two. Problems are found by their digest. A row of both that asks something else is an error:
+the sets are not the same then. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tools.evaluate.paired import Difference, paired
+from tools.evaluate.rates import FULL
+from tools.evaluate.results import SETTINGS, Result, ResultError, Row
+from tools.evaluate.summary import aligned, label, problems_of
+
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetComparison:
+    """One set, or all of them together, in both results."""
+
+    set: str
+    shared: int  # problems that both have a score of
+    only_first: int  # problems that the second has no score of
+    only_second: int
+    first: float  # mean share of right samples over the shared problems
+    second: float
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two results."""
+
+    names: tuple[str, str]
+    sets: Sequence[SetComparison]
+    notes: Sequence[str]  # what is unlike about them, beside the model
+
+    def as_json(self) -> dict[str, Any]:
+        """Make the object that --json prints."""
+        return {
+            "first": self.names[0],
+            "second": self.names[1],
+            "sets": [asdict(one) for one in self.sets],
+            "notes": list(self.notes),
+        }
+
+
+def compare(first: Result, second: Result, *, names: tuple[str, str]) -> Comparison:
+    """Compare two results.
+
+    Args:
+        first, second: the difference is what `second` has more.
+        names: of the two, for people: their files.
+    Raises:
+        ResultError: they have no set in common, a row of one set asks different things, or no problem is shared.
+    """
+    common = [each["name"] for each in first.sets if each["name"] in {other["name"] for other in second.sets}]
+    if not common:
+        raise ResultError(
+            f"{names[0]} and {names[1]} have no set in common: {_listed(first)}, and {_listed(second)}"
+        )
+    rates: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
+    for name in common:
+        one, other = ([row for row in result.rows if row.set == name] for result in (first, second))
+        _refuse_unlike(name, one, other, names)
+        rates[name] = (_rates(one), _rates(other))
+    sets = [found for name in common if (found := _of_set(name, *rates[name])) is not None]
+    if not sets:
+        raise ResultError(f"{names[0]} and {names[1]} share no problem that both have a score of")
+    if len(sets) > 1:
+        together = [
+            {(name, digest): rate for name in common for digest, rate in rates[name][side].items()}
+            for side in (0, 1)
+        ]
+        sets += [found for found in [_of_set(ALL, *together)] if found is not None]
+    return Comparison(names=names, sets=sets, notes=list(_notes(first, second, common, names)))
+
+
+def lines(found: Comparison) -> Iterator[str]:
+    """Yield the comparison for people."""
+    yield f"first   {found.names[0]}"
+    yield f"second  {found.names[1]}"
+    yield ""
+    head = [
+        "",
+        "shared",
+        "first",
+        "second",
+        "difference",
+        "p",
+        "better",
+        "worse",
+        "only first",
+        "only second",
+    ]
+    table = [head]
+    for one in found.sets:
+        gain = one.difference
+        table.append(
+            [
+                label(one.set, None),
+                str(one.shared),
+                f"{100 * one.first:.1f}",
+                f"{100 * one.second:.1f}",
+                f"{100 * gain.value:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
+                f"{gain.p:.4f}",
+                str(gain.better),
+                str(gain.worse),
+                str(one.only_first),
+                str(one.only_second),
+            ]
+        )
+    yield from aligned(table)
+    yield ""
+    yield "avg@n in percent over shared problems; 95% intervals and p are of the differences, problem by problem."
+    yield from found.notes
+
+
+def _rates(rows: Sequence[Row]) -> dict[str, float]:
+    """Return each problem's share of right samples, of those that could be scored."""
+    found = {}
+    for digest, scores in problems_of(rows).items():
+        scored = [value for value in scores if value is not None]
+        if scored:
+            found[digest] = sum(value >= FULL for value in scored) / len(scored)
+    return found
+
+
+def _of_set(name: str, first: Mapping[Any, float], second: Mapping[Any, float]) -> SetComparison | None:
+    shared = [problem for problem in first if problem in second]
+    if not shared:
+        return None
+    one, other = ([rates[problem] for problem in shared] for rates in (first, second))
+    return SetComparison(
+        set=name,
+        shared=len(shared),
+        only_first=len(first) - len(shared),
+        only_second=len(second) - len(shared),
+        first=sum(one) / len(one),
+        second=sum(other) / len(other),
+        difference=paired(one, other),
+    )
+
+
+def _refuse_unlike(name: str, first: Sequence[Row], second: Sequence[Row], names: tuple[str, str]) -> None:
+    """Refuse a set whose rows of one number ask different things, unless the rows only have another order."""
+    there = {row.row: row.digest for row in second if not row.error}
+    known = {row.digest for row in second}
+    for row in first:
+        if row.row in there and row.digest not in known:
+            raise ResultError(
+                f"row {row.row} of the set {name} is not the same in {names[0]} and {names[1]} (digest {row.digest}, "
+                f"then {there[row.row]}): prompt or reference differ, so the numbers are not of the same problems"
+            )
+
+
+def _notes(first: Result, second: Result, common: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
+    """Yield what else differs: how a set is sampled, who scored it, sets of one alone."""
+    for name in common:
+        one, other = (
+            next(each for each in result.sets if each["name"] == name) for result in (first, second)
+        )
+        unlike = [key for key in SETTINGS if one.get(key) != other.get(key)]
+        if unlike:
+            said = ", ".join(f"{key} {one.get(key)} and {other.get(key)}" for key in unlike)
+            yield f"{name} was not sampled alike: {said}"
+        scored = [
+            sorted({scorer for row in result.rows if row.set == name for scorer in row.scorers})
+            for result in (first, second)
+        ]
+        if scored[0] != scored[1]:
+            yield f"{name} was not scored alike: {', '.join(scored[0])}; {', '.join(scored[1])}"
+    for result, where in ((first, names[0]), (second, names[1])):
+        alone = [each["name"] for each in result.sets if each["name"] not in common]
+        if alone:
+            yield f"only in {where}: {', '.join(alone)}"
+
+
+def _listed(result: Result) -> str:
+    return ", ".join(each["name"] for each in result.sets) or "none"

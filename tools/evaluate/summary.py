@@ -1,0 +1,162 @@
+"""An evaluation's numbers by set and by data source, for programs and for people.
+
+In: a `Result`. Out: one `Summary` for each set, and one for each data source of a set that has several. Rows of a set
+that are alike, as where a benchmark is repeated to be sampled more often, are one problem with all their samples. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tools.evaluate.rates import Estimate, Scores, average, mean_score, pass_at, powers
+from tools.evaluate.results import Result, Row
+from tools.printable import printable
+
+NOTHING: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What some rows say."""
+
+    set: str
+    source: str | None  # None: all sources of the set
+    rows: int
+    problems: int
+    samples: int
+    unscorable: int  # samples without a score, which count nowhere
+    unsampled: int  # rows to which nothing was sampled
+    cut: int  # samples that ended at max_tokens
+    tokens: float | None  # mean of a sample
+    most: int  # samples of a problem, the largest number
+    average: Estimate | None  # share of right samples: avg@n
+    score: Estimate | None  # mean score
+    pass_at: dict[int, Estimate]  # by k
+    versions: tuple[int, int]  # oldest and newest policy version that sampled
+
+
+def summaries(result: Result) -> list[Summary]:
+    """Return the summaries in the order of the sets, each set before its sources."""
+    found = []
+    for name in dict.fromkeys([*(each["name"] for each in result.sets), *(row.set for row in result.rows)]):
+        rows = [row for row in result.rows if row.set == name]
+        found.append(_summary(name, None, rows))
+        sources = sorted({row.source for row in rows if not row.error})
+        if len(sources) > 1:
+            found += [
+                _summary(name, source, [row for row in rows if row.source == source]) for source in sources
+            ]
+    return found
+
+
+def problems_of(rows: Sequence[Row]) -> dict[str, list[float | None]]:
+    """Return the scores of each problem, by its digest."""
+    found: dict[str, list[float | None]] = {}
+    for row in rows:
+        if not row.error:
+            found.setdefault(row.digest, []).extend(row.scores)
+    return found
+
+
+def _summary(name: str, source: str | None, rows: Sequence[Row]) -> Summary:
+    problems: list[Scores] = list(problems_of(rows).values())
+    values = [value for row in rows for value in row.scores]
+    tokens = [count for row in rows for count in row.tokens]
+    most = max(map(len, problems), default=0)
+    passes = {k: pass_at(problems, k) for k in powers(most)}
+    sampled = [row for row in rows if not row.error]
+    return Summary(
+        set=name,
+        source=source,
+        rows=len(rows),
+        problems=len(problems),
+        samples=len(values),
+        unscorable=values.count(None),
+        unsampled=len(rows) - len(sampled),
+        cut=sum(sum(row.cut) for row in rows),
+        tokens=sum(tokens) / len(tokens) if tokens else None,
+        most=most,
+        average=average(problems),
+        score=mean_score(problems),
+        pass_at={k: each for k, each in passes.items() if each is not None},
+        versions=(
+            min((row.min_version for row in sampled), default=0),
+            max((row.max_version for row in sampled), default=0),
+        ),
+    )
+
+
+def as_tree(found: Sequence[Summary]) -> list[dict[str, Any]]:
+    """Return the summaries as the JSON has them."""
+    return [
+        {**asdict(one), "pass_at": {str(k): asdict(each) for k, each in one.pass_at.items()}} for one in found
+    ]
+
+
+def lines(found: Sequence[Summary]) -> Iterator[str]:
+    """Yield a table of the rates, and one of pass@k where there are several samples."""
+    if not found:
+        return
+    yield from aligned(
+        [
+            ["", "problems", "n", "avg@n", "score", "tokens", "cut", "unscorable", "unsampled"],
+            *(
+                [
+                    label(one.set, one.source),
+                    str(one.problems),
+                    str(one.most),
+                    shown(one.average),
+                    NOTHING if one.score is None else f"{one.score.value:.4f}",
+                    NOTHING if one.tokens is None else f"{one.tokens:.0f}",
+                    str(one.cut),
+                    str(one.unscorable),
+                    str(one.unsampled),
+                ]
+                for one in found
+            ),
+        ]
+    )
+    counts = powers(max(one.most for one in found))[1:]
+    if counts:
+        yield ""
+        yield from aligned(
+            [
+                ["", *(f"pass@{k}" for k in counts)],
+                *(
+                    [label(one.set, one.source), *(shown(one.pass_at.get(k)) for k in counts)]
+                    for one in found
+                    if one.most > 1
+                ),
+            ]
+        )
+    yield ""
+    yield "Shares in percent with 95% intervals over problems. Unscorable samples count nowhere."
+    if any(one.versions != (0, 0) for one in found):
+        oldest, newest = min(one.versions[0] for one in found), max(one.versions[1] for one in found)
+        yield f"Sampled by the policy versions {oldest} to {newest}."
+
+
+def label(name: str, source: str | None) -> str:
+    """Return how a table names a set, or a source of it."""
+    return printable(name) if source is None else f"  {printable(source) or '(no source)'}"
+
+
+def shown(estimate: Estimate | None) -> str:
+    """Return an estimate as a table has it: in percent, with its interval."""
+    if estimate is None:
+        return NOTHING
+    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
