@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("A.json", "B.json"),
         help="compare two results problem by problem, and start nothing",
     )
+    parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
     add_json(parser, "one JSON object on standard output; progress goes to standard error")
     add_runs_dir(parser)
 
@@ -88,8 +89,11 @@ def run(options: argparse.Namespace) -> int:
     checksum = _weights_checksum(wanted)
     words = [*words, f"name={name_of(wanted, checksum)}"]
     evaluated = load_run(words)
-    from tools.collect.launch import collected
+    from tools.collect.launch import collected, plan_of
 
+    if options.dry_run:
+        sys.stdout.write("".join(f"{command}\n" for command in plan_of(evaluated, words, "held_out")))
+        return 0
     with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
         found = collected(evaluated, words, "held_out")
     out = options.out or evaluated.folder / FILE

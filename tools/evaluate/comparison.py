@@ -17,6 +17,7 @@ from tools.evaluate.results import SETTINGS, Result, ResultError, Row
 from tools.evaluate.summary import aligned, label, problems_of
 
 ALL: Final = "all"
+SMALL: Final = 0.0001  # a p below it is not told more closely
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def lines(found: Comparison) -> Iterator[str]:
                 f"{100 * one.first:.1f}",
                 f"{100 * one.second:.1f}",
                 f"{100 * gain.value:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
-                f"{gain.p:.4f}",
+                "<0.0001" if gain.p < SMALL else f"{gain.p:.4f}",
                 str(gain.better),
                 str(gain.worse),
                 str(one.only_first),

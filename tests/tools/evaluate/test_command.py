@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.checksums import weights_checksum
 from config.explanations import ConfigError
 from config.loading import load_run
 from config.run_names import is_run_name
@@ -154,3 +155,19 @@ def test_what_can_not_be_used_is_answered_before_anything_starts(
         found = int(str(usage.code))
     assert found == code
     assert said in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_the_commands_and_starts_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", DEMO, "--dry-run", "generators.count=2"]) == 0
+    owner, *others = capsys.readouterr().out.splitlines()
+    assert "-m learner.collect --of=held_out" in owner
+    name = name_of(load_run(words(DEMO)), _weights())
+    assert owner.endswith(f"name={name}")
+    assert [name in line for line in others] == [True] * 3, "two generators, and the scorers"
+    assert not (here / "runs" / name).exists()
+
+
+def _weights() -> str:
+    return weights_checksum([ROOT / "config/recipes/demo_model/model.safetensors"])
