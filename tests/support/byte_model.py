@@ -117,10 +117,23 @@ def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Compl
     ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.token_ids.tolist()]])
     with torch.inference_mode():
         logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
-    chosen = torch.log_softmax(logits.float() / prompt.temperature, -1).gather(
-        -1, ids[0, len(prompt.token_ids) :, None]
-    )
-    return chosen[:, 0].numpy()
+    logprobs = torch.log_softmax(logits.float() / (prompt.temperature or 1.0), -1)
+    if prompt.top_p < 1 and not prompt.is_greedy:
+        logprobs = torch.stack([_within(row, prompt.top_p) for row in logprobs])
+    return logprobs.gather(-1, ids[0, len(prompt.token_ids) :, None])[:, 0].numpy()
+
+
+def _within(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
+    """One distribution's log-probabilities within its nucleus, by adding up token after token."""
+    kept, together = [], 0.0
+    for token in logprobs.argsort(descending=True).tolist():
+        kept.append(token)
+        together += float(logprobs[token].exp())
+        if together >= top_p:
+            break
+    found = torch.full_like(logprobs, -torch.inf)
+    found[kept] = logprobs[kept].log_softmax(-1)
+    return found
 
 
 def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Sequence[Completion]) -> None:

@@ -141,6 +141,28 @@ def test_logprobs_agree_with_transformers(served: Served) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_greedy_and_nucleus_samples_are_those_and_have_the_log_probabilities_that_segments_say(
+    served: Served,
+) -> None:
+    """Beside a group that trains, in one batch of vLLM's."""
+    model = random_model(seed=1)
+    served.load(model)
+    greedy = make_prompt("1+2=", seed=1, n=3, temperature=0.0)
+    nucleus = make_prompt("3+4=", seed=2, n=8, temperature=0.8, top_p=0.5)
+    trains = make_prompt("5+6=", seed=3)
+    for prompt, group in zip(
+        (greedy, nucleus, trains), found := served.sample(greedy, nucleus, trains), strict=True
+    ):
+        assert_agrees({served.version: model}, prompt, group)
+    first, *others = found[0]
+    assert all(one.token_ids.tolist() == first.token_ids.tolist() for one in others)
+    ids = torch.tensor([[*greedy.token_ids.tolist(), *first.token_ids.tolist()]])
+    with torch.inference_mode():
+        likeliest = model(input_ids=ids, use_cache=False).logits[0, len(greedy.token_ids) - 1 : -1].argmax(-1)
+    assert first.token_ids.tolist() == likeliest.tolist()
+
+
+@pytest.mark.timeout(300)
 def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     old, new = random_model(seed=2), random_model(seed=3)
     served.load(old)
