@@ -30,9 +30,20 @@ def leaves_of(where: str, tree: Any, path: tuple[str, ...] = ()) -> Iterator[Lea
 
 
 def put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
-    """Write a value into a tree, over what was there."""
-    for key in path[:-1]:
+    """Write a value into a tree, over what was there.
+
+    A number names an entry of a list that is there: `data.train.0.path`.
+
+    Raises:
+        LookupError: the list has no entry of that number.
+    """
+    for depth, key in enumerate(path[:-1]):
         inner = tree.get(key)
+        if (
+            isinstance(inner, list) and path[depth + 1].isdecimal()
+        ):  # another key begins a section in its place
+            _put_into_list(tree, path[: depth + 1], path[depth + 1 :], value)
+            return
         if not isinstance(inner, dict):
             inner = tree[key] = {}
         tree = inner
@@ -40,3 +51,21 @@ def put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
     if path[-1] == "type" and tree.get("type", value) != value:
         tree.clear()
     tree[path[-1]] = value
+
+
+def _put_into_list(tree: Tree, place: tuple[str, ...], rest: tuple[str, ...], value: Any) -> None:
+    """Write a value into a list: at `place` of the whole tree, and the last of its keys in `tree`."""
+    entries = tree[place[-1]] = list(tree[place[-1]])  # the layer that it came from stays as it is
+    name, number = ".".join(place), rest[0]
+    if int(number) >= len(entries):
+        what = "one entry, 0" if len(entries) == 1 else f"{len(entries)} entries, 0 to {len(entries) - 1}"
+        raise LookupError(f"{name} is a list of {what}: {name}.{number} is none of them")
+    entry = entries[int(number)]
+    inner = {number: dict(entry) if isinstance(entry, dict) else entry}
+    put(inner, rest, value)
+    entries[int(number)] = inner[number]
+
+
+def without_numbers(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a path without those that number the entries of a list."""
+    return tuple(key for key in path if not key.isdecimal())

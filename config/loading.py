@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.explanations import ConfigError, explain
-from config.layers import Leaf, Tree, leaves_of, put
+from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, LISTS, found, shipped
@@ -111,7 +111,7 @@ def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
     """Return the leaf with the place that it names, so that it holds from any folder of the start."""
     if leaf.path in LISTS and isinstance(leaf.value, list):
         return leaf._replace(value=[_placed_source(source, beside) for source in leaf.value])
-    if leaf.path not in KEYS or not isinstance(leaf.value, str):
+    if without_numbers(leaf.path) not in KEYS or not isinstance(leaf.value, str):
         return leaf
     return leaf._replace(value=found(leaf.value, beside))
 
@@ -225,9 +225,13 @@ def _resolve(layers: Sequence[Sequence[Leaf]], *, may_be_reserved: bool = False)
     for layer in layers:
         # The choice of a type comes first: `put` drops what was said of another one.
         for leaf in sorted(map(_renamed, layer), key=lambda leaf: leaf.path[-1] != "type"):
-            put(merged, leaf.path, leaf.value)
+            try:
+                put(merged, leaf.path, leaf.value)
+            except LookupError as error:
+                raise ConfigError(f"{'.'.join(leaf.path)} in {leaf.where}: {error.args[0]}") from None
             for end in range(1, len(leaf.path)):  # a value that has become a section
-                origin.pop(leaf.path[:end], None)
+                if not leaf.path[end].isdecimal():  # or an entry of a list, which stays where it was written
+                    origin.pop(leaf.path[:end], None)
             origin[leaf.path] = leaf.where
     try:
         return Run.model_validate(merged, context={"reserved": may_be_reserved})

@@ -72,3 +72,30 @@ def test_files_of_a_list_are_found_beside_the_configuration_from_any_folder(
     found = load_run(["--config", str(tmp_path / "run.yaml")]).data.train_sources
     paths = [source.path for source in found if source.type == "dataset"]
     assert paths == [str(tmp_path / "a.parquet"), str(tmp_path / "b/*.jsonl"), "owner/name"]
+
+
+def test_a_number_names_an_entry_of_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept.parquet").touch()
+    held_out = [A | {"name": "a", "samples": 4}, B | {"name": "b"}]
+    data = {"train": [A, B | {"weight": 2}], "held_out": held_out}
+    (tmp_path / "run.yaml").write_text(json.dumps({"name": "x", "model": {"path": "m"}, "data": data}))
+    monkeypatch.chdir(tmp_path)
+    file = ["--config", "run.yaml"]
+    found = load_run([*file, "data.train.1.path=kept.parquet", "data.held_out.0.samples=8"]).data
+    assert [getattr(source, "path", "") for source in found.train_sources] == ["a.parquet", "kept.parquet"]
+    assert [getattr(source, "weight", None) for source in found.train_sources] == [None, 2]
+    assert [each.samples for each in found.held_out_sets] == [8, None]
+    replaced = load_run(
+        [*file, "data.train.0={type: procedural, size: 7}", "data.train.1.type=procedural"]
+    ).data
+    assert [source.type for source in replaced.train_sources] == ["procedural", "procedural"]
+    for word, message in (
+        (
+            "data.train.2.path=c",
+            r"data\.train is a list of 2 entries, 0 to 1: data\.train\.2 is none of them",
+        ),
+        ("data.train.path=c", r"missing key data\.train\.type in the command line"),
+        ("data.train.0.wieght=2", r"unknown key data\.train\.0\.wieght in the command line"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_run([*file, word])
