@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -114,6 +114,9 @@ prove-slurm: $(INSTALLED)      ## the demo under a Slurm of this machine: each j
 
 prove-gpu: $(if $(PYTHON),,$(INSTALLED))    ## what only a GPU can show, step by step, in 40 minutes; without one the CPU form; PYTHON=python3 takes that one with what it has installed
 	@$(or $(PYTHON),$(PYTHON_IN_VENV)) -m benchmarks.proofs.gpu --write $(ARGS)
+
+prove-pipeline: $(INSTALLED)    ## prepare, check, measure, train, evaluate, export: examples/pipeline, stage after stage; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.pipeline --write $(ARGS)
 
 prove-pages: $(INSTALLED)      ## every command of README and docs/, typed in a fresh clone; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.pages.proof --write $(ARGS)
