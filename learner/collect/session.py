@@ -152,6 +152,7 @@ class CollectingSession(Incarnation):
             weights=weights,
             rows=len(rows),
             set_state=beat.set_state,
+            count=self.status.count_rows,
         )
 
     def _free(self) -> None:
