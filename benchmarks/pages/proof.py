@@ -149,8 +149,10 @@ def a_data_set(session: PageSession) -> None:
     begun = session.folder / "runs" / "demo-difficulty-third" / "config.yaml"
     with contextlib.ExitStack() as terminals:
         for line in (
-            "python -m learner.collect --config config/recipes/demo_cpu.yaml data.train.size=50 "
-            "name=demo-difficulty-third",
+            (
+                "python -m learner.collect --config config/recipes/demo_cpu.yaml data.train.size=50 "
+                "name=demo-difficulty-third"
+            ),
             "python -m generators --run demo-difficulty-third",
             "python -m scorers --run demo-difficulty-third",
         ):
