@@ -14,8 +14,10 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Prompt
+from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.dead_letters import read_page, request
 from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_reader import RunReader
 from broker.protocol.run_state import DRAIN, ask
 from learner.collect.results import NotCollected, open_results
 from learner.collect.session import CollectingSession
@@ -34,6 +36,7 @@ from tests.support.collecting import (
     results_of,
     working,
 )
+from tests.support.waiting import wait_until
 from tools.audit.command import audit
 from tools.main import main
 from tools.trace.journal_view import read_account
@@ -294,3 +297,23 @@ def test_what_is_collected_is_seen_by_the_verbs_that_read_a_journal(
     account = read_account(run.folder, "3")
     assert account.record is not None
     assert (account.record["dead"], account.group is not None) == ({"3": "no judge"}, True)
+
+
+def test_a_private_redis_ends_when_the_others_have_read_that_the_run_has_ended(
+    tmp_path: Path, link: RedisLink, keys: Keys
+) -> None:
+    run, ended = make_collected_run(tmp_path), threading.Event()
+    generator = Heartbeat(link, keys, "generator", "host-1")
+
+    def read_the_end() -> None:
+        wait_until(lambda: read_status(run.folder).get("status") == "finished")
+        ended.set()
+        generator.stop()
+
+    other = threading.Thread(target=read_the_end)
+    other.start()
+    with working(link, keys, right_by_row):
+        assert collect(run, link) == 0
+    assert ended.is_set()
+    other.join(10)
+    assert RunReader(link, keys).processes("generator") == []
