@@ -45,6 +45,9 @@ class Status:
         self._advice = ""
         self._wanted = ""
         self._version = 0
+        self._rows: tuple[int, int] | None = (
+            None  # with an outcome, and in all; of a run that trains on nothing
+        )
         self._begun = "no"  # a run that failed before, over a typo say, leaves its name free
 
     def go_on(self) -> None:
@@ -96,6 +99,11 @@ class Status:
         self._wanted = wanted
         self._write_file("running", "", self._version)
 
+    def count_rows(self, done: int, rows: int) -> None:
+        """Say in status.json how many of a run's rows have an outcome, in a run that trains on nothing."""
+        self._rows = done, rows
+        self._write_file("running", "", self._version)
+
     def end(self, status: str, reason: str, version: int, *, wanted: str | None = None) -> None:
         """Say that the run is `finished`, `stopped` or `failed`.
 
@@ -144,6 +152,7 @@ class Status:
             "at": time.time(),
             "advice": self._advice,
             "wanted": self._wanted if status == "running" else "",
+            **({} if self._rows is None else {"rows": self._rows}),
         }
         try:
             self.run.folder.mkdir(parents=True, exist_ok=True)

@@ -134,6 +134,39 @@ def a_finished_run(session: PageSession) -> None:
     session.types("millrace rm demo --yes")
 
 
+def a_data_set(session: PageSession) -> None:
+    """Measure how hard rows are: with one model, with two, and with each role started by hand."""
+    session.types(
+        ".venv/bin/millrace difficulty config/recipes/demo_cpu.yaml data.train.size=200 -n 8 "
+        "--keep 'demo_model>0,demo_model<0.9'",
+        says="kept.parquet",
+    )
+    session.types(
+        ".venv/bin/millrace difficulty config/recipes/demo_cpu.yaml data.train.size=200 -n 8 --rescore",
+        says="rows.parquet",
+    )
+    for size in ("small", "large"):
+        shutil.copytree(
+            session.folder / "config" / "recipes" / "demo_model", session.folder / "models" / size
+        )
+    session.types(
+        ".venv/bin/millrace difficulty config/recipes/demo_cpu.yaml data.train.size=50 --model weak=models/small "
+        "--model strong=models/large --keep 'strong>0,weak<0.9' -o two-models",
+        says="strong",
+    )
+    begun = session.folder / "runs" / "demo-difficulty-third" / "config.yaml"
+    with contextlib.ExitStack() as terminals:
+        for line in (
+            (
+                "python -m learner.collect --config config/recipes/demo_cpu.yaml data.train.size=50 "
+                "name=demo-difficulty-third"
+            ),
+            "python -m generators --run demo-difficulty-third",
+            "python -m scorers --run demo-difficulty-third",
+        ):
+            terminals.enter_context(session.keeps(line, until=begun.exists, ends=True))
+
+
 def roles_by_hand(session: PageSession) -> None:
     """Start each role from a terminal of its own, and the reward server with its scorers beside them."""
 
@@ -205,7 +238,8 @@ def the_end(session: PageSession) -> None:
 
 
 ACTS: dict[str, Callable[[PageSession], None]] = {
-    act.__name__: act for act in (before_a_run, a_run, a_finished_run, roles_by_hand, services, the_end)
+    act.__name__: act
+    for act in (before_a_run, a_run, a_finished_run, a_data_set, roles_by_hand, services, the_end)
 }
 
 

@@ -41,6 +41,7 @@ class CollectingLoop:
         weights: version 0, the only one.
         rows: groups in all.
         set_state: receives how far the run is, for the heartbeat.
+        count: told how many rows have an outcome, and how many there are, every few seconds and at the end.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class CollectingLoop:
         weights: WeightSource,
         rows: int,
         set_state: Callable[[str], None],
+        count: Callable[[int, int], None] = lambda _done, _rows: None,
     ) -> None:
         self.run = run
         self.journal = journal
@@ -67,6 +69,7 @@ class CollectingLoop:
         self._weights = weights
         self._rows = rows
         self._set_state = set_state
+        self._count = count
         self._said = time.monotonic()
 
     def collect(self) -> str:
@@ -81,6 +84,7 @@ class CollectingLoop:
         while (groups := self._surviving(self._take)) is not None:
             self._surviving(partial(self._record, groups))
         self.feeder.stop()
+        self._count(self._done(), self._rows)
         if self.selection.is_stopped:
             return STOPPED
         is_complete = all(self.journal.has(str(ordinal)) for ordinal in range(self._rows))
@@ -121,18 +125,20 @@ class CollectingLoop:
         survey = self.intake.survey
         places = ", ".join(f"{count} in {stream}" for stream, count in survey.places.items() if count)
         paused = f"; paused by the operator: millrace resume {self.run.name}" * self.selection.is_paused
-        ledger = self.journal.ledger
-        done = len(ledger.outcomes) - sum(
-            ledger.retries.values()
-        )  # a row that is retried has two outcomes, or will
         state = (
-            f"collected {done} of {self._rows} rows; out: {places or 'none'}; oldest "
+            f"collected {self._done()} of {self._rows} rows; out: {places or 'none'}; oldest "
             f"{survey.oldest_s:.0f} s{paused}{self.selection.memory_note()}{self.selection.who_is_missing()}"
         )
         self._set_state(state)
         if time.monotonic() - self._said > SAY_EVERY_S:
             self._said = time.monotonic()
             log.info("%s", state)
+            self._count(self._done(), self._rows)
+
+    def _done(self) -> int:
+        """Return how many rows have an outcome; one that is asked for again has none until it comes back."""
+        ledger = self.journal.ledger
+        return len(ledger.outcomes) - sum(ledger.retries.values())
 
     def _surviving(self, act: Callable[[], T]) -> T:
         """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from broker.connection import RedisLink
-from broker.errors import RunFailed
+from broker.errors import PipelineError, RunFailed
 from broker.monitoring.heartbeat import Heartbeat
 from config.loading import to_yaml
 from config.run import Run
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OTHERS = ("generator", "dispatcher", "scorer")  # who reads the run's status
+OTHERS_S = 10.0
+POLL_S = 0.1
+
 
 class CollectingSession(Incarnation):
     """What samples every row of a run's sets once.
@@ -60,7 +65,21 @@ class CollectingSession(Incarnation):
 
     def collect(self, stop: threading.Event) -> int:
         """Collect until every row has an outcome, a signal or an error. Returns the exit code."""
-        return self._carry_out(lambda heartbeat: self._collect(stop, heartbeat), stop, end=self._free)
+        code = self._carry_out(lambda heartbeat: self._collect(stop, heartbeat), stop, end=self._free)
+        if self.run.broker.url is None:
+            self._let_the_others_end(stop)
+        return code
+
+    def _let_the_others_end(self, stop: threading.Event) -> None:
+        """Wait for those who have yet to read that the run has ended: the private Redis ends with this process."""
+        deadline = time.monotonic() + OTHERS_S
+        try:
+            while others := [name for role in OTHERS for name in self.run_owner.processes(role)]:
+                if time.monotonic() > deadline or stop.wait(POLL_S):
+                    log.info("ending before %s: they are there after %.0f s", ", ".join(others), OTHERS_S)
+                    return
+        except PipelineError as error:
+            log.warning("ending at once reason=%s", error)
 
     def _collect(self, stop: threading.Event, heartbeat: Heartbeat) -> None:
         heartbeat.set_state("reading the data")
@@ -152,6 +171,7 @@ class CollectingSession(Incarnation):
             weights=weights,
             rows=len(rows),
             set_state=beat.set_state,
+            count=self.status.count_rows,
         )
 
     def _free(self) -> None:

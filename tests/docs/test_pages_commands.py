@@ -60,6 +60,7 @@ VERBS_TESTS = {
     "rescore": "tests/tools/rescore/test_command.py",
     "dead": "tests/tools/dead/test_command.py",
     "import": "tests/tools/imports/test_command.py",
+    "difficulty": "tests/tools/difficulty/test_command.py",
     "prepare": "tests/tools/prepare/test_command.py",
     "think-template": "tests/tools/think_template/test_command.py",
     "evaluate": "tests/tools/evaluate/test_command.py",
@@ -157,10 +158,10 @@ def check_millrace(words: list[str]) -> None:
     verb = words[0]
     config = (
         found.get("file") or found.get("config")
-        if verb in {"up", "doctor", "plan", "chaos"}
+        if verb in {"up", "doctor", "plan", "chaos", "difficulty"}
         else found.get("config")
     )
-    if verb in {"up", "doctor", "plan", "chaos"} or found.get("values"):
+    if verb in {"up", "doctor", "plan", "chaos", "difficulty"} or found.get("values"):
         check_configuration(config, list(found.get("values") or []))
     if verb in {"score", "judge-check"}:
         assert is_there(found["file"])
@@ -169,7 +170,7 @@ def check_millrace(words: list[str]) -> None:
 def check_python(words: list[str]) -> None:
     assert words[0] == "-m"
     name, *rest = words[1:]
-    if name == "learner":
+    if name in {"learner", "learner.collect"}:
         files = [rest[place + 1] for place, word in enumerate(rest) if word == "--config"]
         assert all(map(is_there, files)), files
         values = [word for word in rest if not word.startswith("--") and word not in files]

@@ -100,6 +100,7 @@ def as_text(name: str, result: Audit) -> str:
         f"  trained    {result.trained:8}",
         f"  dropped    {result.dropped:8}{_by(result.dropped_by_reason)}",
         f"  dead       {result.dead:8}{_by(result.dead_by_reason)}",
+        *([f"  collected  {result.collected:8}"] if result.collected else []),
         f"  in flight  {result.in_flight:8}{_by(result.in_flight_by_stream)}",
         f"  lost       {result.lost:8}   {named(result.lost_ids)}".rstrip(),
         f"  twice      {result.twice:8}   {named(result.twice_ids)}".rstrip(),
@@ -128,7 +129,9 @@ def _look_once(link: RedisLink, keys: Keys, folder: Path) -> tuple[Audit, Ledger
 
 def _check(folder: Path, ledger: Ledger) -> Payloads:
     return check_payloads(
-        folder, ledger.steps, covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger)
+        folder,
+        [*ledger.steps, *ledger.collected],
+        covered=lambda: covered_by_checkpoints(folder.parent / "checkpoints", ledger),
     )
 
 

@@ -34,42 +34,48 @@ class Payloads:
 
 
 def check_payloads(
-    folder: Path, steps: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]
+    folder: Path, records: Iterable[Mapping[str, Any]], *, covered: Callable[[], int]
 ) -> Payloads:
-    """Compares every payload with the length and checksum in its step's record.
+    """Compares every payload with the length and checksum in its record.
 
     Args:
         folder: the journal.
-        steps: records with `step`, `file`, `offset`, `length` and `crc32`.
+        records: of steps and of collected groups, with `file`, `offset`, `length` and `crc32`.
         covered: steps up to what it answers are in a checkpoint: only their payloads may have been removed. Asked once
             a file is found to be gone, since a learner that runs removes files behind its newest checkpoints.
     """
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for record in steps:
+    for record in records:
         by_file[record["file"]].append(record)
     whole = removed = 0
     damaged: list[str] = []
-    for name, records in sorted(by_file.items()):
+    for name, held in sorted(by_file.items()):
         try:
             with (folder / name).open("rb") as stream:
                 bad = [
-                    step_number(record)
-                    for record in sorted(records, key=lambda record: int(record["offset"]))
+                    record
+                    for record in sorted(held, key=lambda record: int(record["offset"]))
                     if not _is_whole(stream, record)
                 ]
         except FileNotFoundError:
             oldest = covered()
-            needed = [step for record in records if (step := step_number(record)) > oldest]
-            removed += len(records) - len(needed)
-            damaged += [f"step {step}: {name} is gone, and no checkpoint covers that step" for step in needed]
-        except OSError as error:
+            needed = [record for record in held if "step" not in record or step_number(record) > oldest]
+            removed += len(held) - len(needed)
             damaged += [
-                f"step {step_number(record)}: {name} can't be read: {error.strerror}" for record in records
+                f"{_named(record)}: {name} is gone{', and no checkpoint covers that step' * ('step' in record)}"
+                for record in needed
             ]
+        except OSError as error:
+            damaged += [f"{_named(record)}: {name} can't be read: {error.strerror}" for record in held]
         else:
-            whole += len(records) - len(bad)
-            damaged += [f"step {step}: its payload in {name} is damaged" for step in bad]
+            whole += len(held) - len(bad)
+            damaged += [f"{_named(record)}: its payload in {name} is damaged" for record in bad]
     return Payloads(whole=whole, removed=removed, damaged=tuple(damaged))
+
+
+def _named(record: Mapping[str, Any]) -> str:
+    """Names a payload by its step, or by the first of its collected groups."""
+    return f"step {step_number(record)}" if "step" in record else f"groups from {record['ids'][0]} on"
 
 
 def covered_by_checkpoints(folder: Path, ledger: Ledger) -> int:

@@ -17,7 +17,7 @@ from broker.protocol.ledger_view import Cursor, View
 from config.explanations import ConfigError
 from config.loading import from_yaml
 from learner.groups.evaluation import asked_for, version_of
-from learner.journal.ledger import ADVICE, DEAD, DROPPED, TRAINED, Ledger, Outcome
+from learner.journal.ledger import ADVICE, COLLECTED, DEAD, DROPPED, TRAINED, Ledger, Outcome
 from learner.journal.records import step_number
 from tools.audit.payloads import Payloads
 
@@ -49,7 +49,7 @@ class Look:
 class Audit:
     """Every group that was ever issued, by what became of it. The sums leave evaluation and foreign entries out.
 
-    issued + ahead = trained + dropped + dead + in_flight + lost.
+    issued + ahead = trained + dropped + dead + collected + in_flight + lost.
     """
 
     issued: int  # by the feeder's own count
@@ -75,6 +75,7 @@ class Audit:
     is_empty: bool  # Redis knows nothing of the run: what was issued and is in flight is unknown
     remarks: tuple[str, ...]  # what an operator should know, and is no loss
     problems: tuple[str, ...]  # damage of the ledger
+    collected: int = 0  # groups of a run that trains on nothing
     payloads: Payloads | None = None  # None: not looked at
     notes: tuple[Mapping[str, Any], ...] = ()  # what operators wrote down: purges
     looks: tuple[Look, ...] = ()  # all of them, if there were more than one
@@ -127,6 +128,7 @@ def compare(
         trained=kinds[TRAINED],
         dropped=kinds[DROPPED],
         dead=kinds[DEAD],
+        collected=kinds[COLLECTED],
         in_flight=len(places),
         lost=len(lost),
         twice=len(doubled),

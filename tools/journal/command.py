@@ -19,7 +19,7 @@ SUBVERBS = {
     "export": "one line a completion",
 }
 
-OUTCOMES = ("trained", "dropped", "evaluated")
+OUTCOMES = ("trained", "dropped", "evaluated", "collected")
 STATUSES = tuple(str(status) for status in ScoreStatus)
 
 EXAMPLES = {
@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 nargs="+",
                 choices=OUTCOMES,
                 default=("trained",),
-                help="what became of them (trained); dropped and evaluated ones are kept for a while",
+                help="what became of them (trained); dropped and evaluated ones are kept for a while, and "
+                "collected ones are those of a run that trains on nothing",
             )
             parser.add_argument("--task", nargs="+", metavar="NAME", help="these tasks only (all)")
             parser.add_argument("--source", nargs="+", metavar="NAME", help="these data sources only (all)")

@@ -15,9 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import Permanent
-from learner.journal.ledger import TRAINED, JournalError, Ledger
+from learner.journal.ledger import COLLECTED, TRAINED, JournalError, Ledger
 from learner.journal.records import step_number
-from tools.journal.rows import NotInJournal, Row, Steps, open_journal, ranges, rows_of, untrained_groups
+from tools.journal.rows import (
+    NotInJournal,
+    Row,
+    Steps,
+    collected_groups,
+    open_journal,
+    ranges,
+    rows_of,
+    untrained_groups,
+)
 
 ROWS_AT_ONCE = 1024  # rows of a parquet row group
 
@@ -99,7 +108,12 @@ def _rows(
     """Yields the rows of the wanted outcomes, trained ones first; what can't be read is added to `damaged`."""
     for step, group, advantages in reading.groups():
         yield from rows_of(step, group, advantages)
-    if not set(wanted.outcomes) - {TRAINED}:
+    for collected in collected_groups(reading.folder, ledger) if COLLECTED in wanted.outcomes else ():
+        if isinstance(collected, JournalError):
+            damaged.append(str(collected))
+        else:
+            yield from rows_of(0, collected, None, outcome=COLLECTED)
+    if not set(wanted.outcomes) - {TRAINED, COLLECTED}:
         return
     for found in untrained_groups(reading.folder, ledger):
         if isinstance(found, JournalError):

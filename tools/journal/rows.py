@@ -103,6 +103,23 @@ def untrained_groups(folder: Path, ledger: Ledger) -> Iterator[Untrained | Journ
             yield found
 
 
+def collected_groups(folder: Path, ledger: Ledger) -> Iterator[ScoredGroup | JournalError]:
+    """Yields the groups of a run that trains on nothing, their completions with text, and what is damaged.
+
+    Raises:
+        RunFailed: the tokenizer of the run's model can't be loaded.
+    """
+    decoder: Decoder | None = None
+    for record in ledger.collected:
+        try:
+            groups, _ = read_step(folder / "journal", record)
+        except JournalError as error:
+            yield error
+            continue
+        decoder = decoder or open_decoder(run_of(folder))
+        yield from map(decoder.with_text, groups)
+
+
 def rows_of(
     step: int,
     group: ScoredGroup,
@@ -115,10 +132,10 @@ def rows_of(
 
     Args:
         step: the number of the one that trained on it, or that was trained next; of a held-out group its version,
-            which is the number of the step that made it.
+            which is the number of the step that made it; 0 of a collected one.
         group: with its text.
         advantages: of a trained group, else None.
-        outcome: trained, dropped or evaluated.
+        outcome: trained, dropped, evaluated or collected.
         why: a dropped group's reason.
     """
     prompt, rollout = group.rollout.prompt, group.rollout

@@ -11,15 +11,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from broker.messages import ScoredGroup
-from learner.journal.ledger import DEAD, TRAINED, Ledger, Outcome
+from learner.journal.ledger import DEAD, TRAINED, JournalError, Ledger, Outcome
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
-from tools.journal.rows import NotInJournal, Row, Steps, open_journal, rows_of, untrained_groups
+from tools.journal.rows import (
+    NotInJournal,
+    Row,
+    Steps,
+    collected_groups,
+    open_journal,
+    rows_of,
+    untrained_groups,
+)
 from tools.printable import printable
 
 HEADINGS = ("step", "groups", "tokens", "MiB", "incarnation", "trained at", "payload")
@@ -64,6 +73,8 @@ def show_group(folder: Path, group_id: str) -> int:
         )
     if outcome is not None and outcome.kind == TRAINED:
         return _show(folder, ledger, _record(ledger, int(outcome.detail)), group_id)
+    if record := next((found for found in ledger.collected if group_id in found["ids"]), None):
+        return _show_collected(folder, ledger, record, group_id)
     if outcome is not None:
         _show_end(ledger, group_id, outcome)
         if outcome.kind == DEAD:  # `millrace dead show` has the letter
@@ -74,6 +85,18 @@ def show_group(folder: Path, group_id: str) -> int:
                 sys.stdout.write(line + "\n")
             return 0
     sys.stdout.write("    its answers are not kept any more, or never were: learner.journal.untrained_mb\n")
+    return 0
+
+
+def _show_collected(folder: Path, ledger: Ledger, record: Mapping[str, Any], group_id: str) -> int:
+    """Prints a group of a run that trains on nothing. Raises NotInJournal."""
+    one = replace(ledger, collected=[record])
+    for found in collected_groups(folder, one):
+        if isinstance(found, JournalError):
+            raise NotInJournal(str(found))
+        if found.group_id == group_id:
+            for line in _group_lines(0, found, None):
+                sys.stdout.write(line + "\n")
     return 0
 
 

@@ -69,7 +69,7 @@ def _row(found: RunFolder) -> tuple[str, ...]:
     return (
         found.path.name,
         _status(found),
-        f"{_step(found)}/{found.steps}" if found.steps else "-",
+        _progress(found),
         f"{step['reward_mean']:.3f}" if step else "-",
         " -> ".join(f"{rate:.2f}" for _, rate in (rates if len(rates) < 2 else (rates[0], rates[-1]))) or "-",
         time.strftime("%Y-%m-%d %H:%M", time.localtime(_when(found))),
@@ -84,10 +84,18 @@ def _object(found: RunFolder) -> dict[str, Any]:
         "reason": found.reason,
         "step": _step(found),
         "steps": found.steps or None,
+        **({"rows": found.rows} if found.rows else {}),
         "reward": found.last_step.get("reward_mean"),
         "pass_rates": found.pass_rates,
         "at": _when(found),
     }
+
+
+def _progress(found: RunFolder) -> str:
+    """Returns how far a run is: its steps, or the rows of one that trains on nothing."""
+    if found.rows is not None:
+        return f"{found.rows[0]}/{found.rows[1]} rows"
+    return f"{_step(found)}/{found.steps}" if found.steps else "-"
 
 
 def _step(found: RunFolder) -> int:

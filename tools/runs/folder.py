@@ -44,6 +44,7 @@ class RunFolder:
     reason: str = ""
     version: int = -1  # the newest policy's
     steps: int = 0  # of the whole run
+    rows: tuple[int, int] | None = None  # with an outcome, and in all; None: a run that trains
     has_begun: bool = True  # False: it failed before its first group was issued
     wanted: str = ""  # what an operator asked a run for that goes on: broker.protocol.run_state
     at: float = 0.0  # Unix seconds of the last change of status
@@ -72,6 +73,7 @@ def read_run(path: Path) -> RunFolder:
         reason=status.get("reason", ""),
         version=int(status.get("version", -1)),
         steps=int(status.get("steps", 0)),
+        rows=(int(status["rows"][0]), int(status["rows"][1])) if "rows" in status else None,
         wanted=status.get("wanted", ""),
         at=float(status.get("at", 0.0)),
         has_begun=status.get("begun") != "no",

@@ -32,7 +32,7 @@ class Account:
     record: Record | None = None  # the record that ended the group: a step's, an end's or an evaluation's
     born: Record | None = None  # of a retry: the note that the retry would be issued
     heir: Record | None = None  # the note that the group is issued anew
-    group: ScoredGroup | None = None  # the group as it was trained on
+    group: ScoredGroup | None = None  # the group as it was trained on, or collected
     advantages: Sequence[float | None] = ()  # one a completion, of a trained group
     missing: str = ""  # why a group that was trained on is not here
     is_damaged: bool = False  # whether it is missing because of damage
@@ -68,7 +68,7 @@ def read_account(folder: Path, group_id: str) -> Account:
 def _payload(
     journal: Path, record: Record | None, group_id: str
 ) -> tuple[ScoredGroup | None, Sequence[float | None], str, bool]:
-    if record is None or record["kind"] != "step":
+    if record is None or record["kind"] not in {"step", "collected"}:
         return None, (), "", False
     try:
         groups, advantages = read_step(journal, record)

@@ -18,7 +18,7 @@ from broker.monitoring.group_view import Sight
 from broker.protocol.streams import Entry
 from learner.groups.discarded import Message, facts_of, message_in
 from learner.groups.evaluation import version_of
-from learner.journal.ledger import DROPPED, TRAINED
+from learner.journal.ledger import COLLECTED, DROPPED, TRAINED
 from learner.journal.records import step_number
 from tools.trace.journal_view import Account
 from tools.trace.stages import SAMPLING, SCORING, TRAINING, Stage, done, moment, under_way, wait
@@ -157,6 +157,13 @@ def _ended(run: str, group_id: str, sight: Sight | None, no_redis: str, account:
         is_announced = sight is None or not sight.is_known or sight.version >= step
         says = f"trained at step {step}, which {'made' if is_announced else 'is making'} version {step}"
         stages += _trained(record, stages, account)
+    elif record["kind"] == "collected":
+        why = record["dead"].get(group_id)
+        state, says = (
+            (COLLECTED, "its completions and scores are kept") if why is None else (DEAD, f"dead: {why}")
+        )
+        stages += [moment(state, record.get("at"), says)]
+        tokens = group.rollout.num_tokens if group else None
     else:
         state = str(record["outcome"])
         says = f"{state}: {record['reason']}"

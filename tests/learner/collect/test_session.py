@@ -14,8 +14,10 @@ from broker.connection import RedisLink
 from broker.errors import RunFailed
 from broker.keys import Keys
 from broker.messages import Prompt
+from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.dead_letters import read_page, request
 from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_reader import RunReader
 from broker.protocol.run_state import DRAIN, ask
 from learner.collect.results import NotCollected, open_results
 from learner.collect.session import CollectingSession
@@ -34,6 +36,10 @@ from tests.support.collecting import (
     results_of,
     working,
 )
+from tests.support.waiting import wait_until
+from tools.audit.command import audit
+from tools.main import main
+from tools.trace.journal_view import read_account
 
 
 def right_by_row(prompt: Prompt) -> list[float | None]:
@@ -56,6 +62,9 @@ def test_every_row_is_sampled_once_in_order_and_its_result_is_on_the_disk(
     assert [row.scores for row in rows] == [[1.0, 0.0], [0.0, 0.0]] * (ROWS // 2)
     assert {outcome.kind for outcome in read_ledger(run.folder / "journal").outcomes.values()} == {COLLECTED}
     assert read_status(run.folder)["status"] == "finished"
+    assert read_status(run.folder)["rows"] == [ROWS, ROWS]
+    result = audit(link, keys, run.folder / "journal")
+    assert (result.is_clean, result.issued, result.collected, result.trained) == (True, ROWS, ROWS, 0)
     assert not link.client.zcard(keys("slots")), "every slot is free"
     assert (run.folder / "weights" / "v000000" / "model.safetensors").read_bytes() == b"weights"
     with pytest.raises(AlreadyFinished):
@@ -268,3 +277,43 @@ def test_a_model_without_safetensors_is_refused_with_the_remedy(
     with caplog.at_level(logging.ERROR):
         assert collect(run, link) == 1
     assert "save it with save_pretrained" in read_status(run.folder)["reason"]
+
+
+def test_what_is_collected_is_seen_by_the_verbs_that_read_a_journal(
+    tmp_path: Path, link: RedisLink, keys: Keys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_collected_run(tmp_path, generators={"engine": {"type": "fake"}})
+    with working(link, keys, lambda prompt: "no judge" if prompt.row == 3 else right_by_row(prompt)):
+        assert collect(run, link) == 0
+    where = ["--runs-dir", str(run.runs_dir)]
+    out = tmp_path / "all.jsonl"
+    assert main(["journal", "export", run.name, "--out", str(out), "--outcome", "collected", *where]) == 0
+    assert len(out.read_text().splitlines()) == 2 * ROWS
+    assert main(["journal", "show", run.name, "--group", "2", *where]) == 0
+    assert main(["runs", *where]) == 0
+    said = capsys.readouterr().out
+    assert "row 2 of epoch 0" in said
+    assert f"{ROWS}/{ROWS} rows" in said
+    account = read_account(run.folder, "3")
+    assert account.record is not None
+    assert (account.record["dead"], account.group is not None) == ({"3": "no judge"}, True)
+
+
+def test_a_private_redis_ends_when_the_others_have_read_that_the_run_has_ended(
+    tmp_path: Path, link: RedisLink, keys: Keys
+) -> None:
+    run, ended = make_collected_run(tmp_path), threading.Event()
+    generator = Heartbeat(link, keys, "generator", "host-1")
+
+    def read_the_end() -> None:
+        wait_until(lambda: read_status(run.folder).get("status") == "finished")
+        ended.set()
+        generator.stop()
+
+    other = threading.Thread(target=read_the_end)
+    other.start()
+    with working(link, keys, right_by_row):
+        assert collect(run, link) == 0
+    assert ended.is_set()
+    other.join(10)
+    assert RunReader(link, keys).processes("generator") == []

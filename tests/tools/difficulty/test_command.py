@@ -188,15 +188,12 @@ def test_a_dry_run_shows_the_commands_of_each_model(
 
 
 def difficulty(config: Path, out: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start `millrace difficulty` with a private Redis; its output goes to a log beside `out`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     environment.pop("REDIS_URL", None)
-    return subprocess.Popen(
-        [sys.executable, "-m", "tools.main", "difficulty", str(config), "-o", str(out), *words],
-        cwd=ROOT,
-        env=environment,
-        stdout=(config.parent / f"{out.name}.log").open("ab"),
-        stderr=subprocess.STDOUT,
-    )
+    command = [sys.executable, "-m", "tools.main", "difficulty", str(config), "-o", str(out), *words]
+    with (config.parent / f"{out.name}.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
 
 def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> None:
@@ -209,7 +206,7 @@ def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> N
             return False
         return results.size - results.missing >= rows
 
-    wait_until(has_so_many, 120)
+    wait_until(has_so_many, f"{rows} rows", within_s=120)
     process.send_signal(signal.SIGKILL)
     process.wait(30)
     time.sleep(1.0)  # for the processes that it takes along

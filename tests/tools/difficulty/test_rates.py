@@ -48,10 +48,8 @@ def test_a_histogram_as_text_is_as_wide_as_its_longest_bar() -> None:
 
 
 def test_a_summary_counts_rows_and_samples_without_a_score_apart() -> None:
-    rates = {
-        (0, number): Rate.of(scores, full=1.0)
-        for number, scores in enumerate([[1.0, 0.0], [None, 1.0], [None, None], []])
-    }
+    of_rows: list[list[float | None]] = [[1.0, 0.0], [None, 1.0], [None, None], []]
+    rates = {(0, number): Rate.of(scores, full=1.0) for number, scores in enumerate(of_rows)}
     found = Summary.of(rates)
     assert (found.rows, found.without_rate, found.samples, found.unscorable) == (4, 2, 6, 3)
     assert found.mean == 0.75

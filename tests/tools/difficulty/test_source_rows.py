@@ -30,7 +30,11 @@ def written(path: Path, rows: list[dict[str, Any]], **options: Any) -> list[dict
 
 
 def test_each_row_has_its_columns_and_the_new_ones(tmp_path: Path) -> None:
-    rows = [{"q": "a", "info": {"x": 1}}, {"q": "b", "more": [1, 2]}, {"q": "c", "info": {"y": "z"}}]
+    rows: list[dict[str, Any]] = [
+        {"q": "a", "info": {"x": 1}},
+        {"q": "b", "more": [1, 2]},
+        {"q": "c", "info": {"y": "z"}},
+    ]
     assert written(tmp_path / "rows.parquet", rows) == [
         {"q": "a", "info": {"x": 1, "y": None}, "more": None, "m_pass_rate": None},
         {"q": "b", "info": None, "more": [1, 2], "m_pass_rate": 0.25},
@@ -48,7 +52,7 @@ def test_a_column_of_unlike_values_becomes_json_whatever_chunk_they_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_rows, "CHUNK", 2)
-    rows = [{"a": 1}, {"a": 2}, {"a": "three"}, {"a": None}, {"a": [4]}]
+    rows: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"a": "three"}, {"a": None}, {"a": [4]}]
     found = written(tmp_path / "rows.parquet", rows)
     assert [row["a"] and json.loads(row["a"]) for row in found] == [1, 2, "three", None, [4]]
 
