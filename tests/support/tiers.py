@@ -30,6 +30,8 @@ PLACES = {
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",
     "tests/tools/export/": "model",
+    "tests/tools/think_template/": "model",
+    "tests/learner/data/test_chat_template.py": "model",
     "tests/courier/": "model",
     "tests/generators/test_chat.py": "model",
     "tests/generators/test_decoding.py": "model",
