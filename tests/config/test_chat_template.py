@@ -70,6 +70,17 @@ def test_what_is_no_template_is_refused_by_its_key(template: object, message: st
         load(tmp_path, template)
 
 
+def test_a_word_replaces_or_removes_the_template_of_a_file(tmp_path: Path) -> None:
+    run = load(tmp_path, TEXT)
+    (tmp_path / "stored.yaml").write_text(to_yaml(run))
+    (tmp_path / "new.jinja").write_text("{{ 1 }}")
+    words = ["--config", str(tmp_path / "stored.yaml")]
+    assert load_run([*words, "model.chat_template=null"]).model.chat_template is None
+    replaced = load_run([*words, f"model.chat_template={tmp_path / 'new.jinja'}"]).model.chat_template
+    assert replaced is not None
+    assert (replaced.text, replaced.file) == ("{{ 1 }}", tmp_path / "new.jinja")
+
+
 def test_a_run_goes_on_with_the_same_text_wherever_it_was_read_and_with_no_other(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()

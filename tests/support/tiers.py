@@ -30,6 +30,8 @@ PLACES = {
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",
     "tests/tools/export/": "model",
+    "tests/tools/think_template/": "model",
+    "tests/learner/data/test_chat_template.py": "model",
     "tests/courier/": "model",
     "tests/generators/test_chat.py": "model",
     "tests/generators/test_decoding.py": "model",
@@ -152,6 +154,7 @@ PROOFS = {
     "tests/e2e/test_chaos_command.py::"
     "test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean": "prove-suite",
     "tests/e2e/test_coming_and_going.py::test_two_generators_and_four_scorers_start_and_stop_during_a_run": "prove-suite",
+    "tests/e2e/test_dumps.py::test_no_kill_costs_a_dump_or_writes_one_twice": "prove-suite",
     "tests/e2e/test_epochs.py::"
     "test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate": "prove-suite",
     "tests/deploy/test_wheel.py::test_the_demo_runs_from_the_wheel_in_an_empty_folder": "prove-suite",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import Permanent
@@ -32,6 +33,10 @@ FAMILIES: Final[Mapping[str, str]] = {
     "mistral": "</s>",
     "deepseek": "<\uff5cend\u2581of\u2581sentence\uff5c>",
 }
+SWITCHES: Final = (
+    "enable_thinking",
+    "thinking",
+)  # arguments of templates whose models may think: Qwen3's, Granite's
 # Words that no template has, so that they are found again in what it renders.
 QUESTION: Final = "Quo-vadis-17"
 ANSWER: Final = "Quid-est-42"
@@ -54,7 +59,7 @@ class Reading:
 
     @property
     def family(self) -> str:
-        """Return the family whose turns end so; "" for one that is not known."""
+        """Return the family whose turns end so; others may share the mark. "" where none does."""
         return next((name for name, mark in FAMILIES.items() if mark == self.end), "")
 
 
@@ -161,10 +166,10 @@ def _refuse_thinking(tokenizer: PreTrainedTokenizerBase, asked: str) -> None:
     """Raise CannotThink where the model thinks without a change."""
     if THINK_OPEN in asked.rpartition(QUESTION)[2]:
         raise CannotThink("the template opens a thought already: the model thinks with it as it is")
-    for is_on in (True, False):
-        if _rendered(tokenizer, [USER_TURN], enable_thinking=is_on) != asked:
+    for switch, is_on in product(SWITCHES, (True, False)):
+        if _rendered(tokenizer, [USER_TURN], **{switch: is_on}) != asked:
             raise CannotThink(
-                "the template has enable_thinking: the model thinks already, and was trained to open the thought itself"
+                f"the template has {switch}: the model thinks already, and was trained to open the thought itself"
             )
 
 

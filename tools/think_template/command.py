@@ -149,7 +149,7 @@ def _change(folder: Path, own: PreTrainedTokenizerBase, reading: Reading, instru
     else:
         system = f"{instruction!r}, at the beginning of the user's first turn: there is no system's turn"
     return [
-        f"family    {reading.family or 'unknown'}: turns end with {reading.end}",
+        f"turns     end with {reading.end}{f', as those of {reading.family} do' if reading.family else ''}",
         f"template  {', '.join(template_files)}",
         f"ends      {names}: {', '.join(end_files)}",
         f"system    {system}",

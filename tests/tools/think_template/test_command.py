@@ -77,7 +77,7 @@ def test_a_model_of_each_family_is_told_to_think_and_begins_with_a_thought(
     out = think(name, "--family", name.partition("-")[0])
     assert rendered(out) == PROMPTS[name] + "<think>\n"
     shown = capsys.readouterr().out
-    assert f"family    {name.partition('-')[0]}: turns end with {ENDS[name][0]}\n" in shown
+    assert f"turns     end with {ENDS[name][0]}, as those of {name.partition('-')[0]} do\n" in shown
     assert "What is 17 + 25?" in shown
     assert "is read as '\\n\\nIt is \\\\boxed{42}.'" in shown
 
@@ -188,6 +188,12 @@ def without_trace(folder: Path, out: Path) -> bool:
     ("name", "template", "message"),
     [
         ("qwen", QWEN3, "has enable_thinking: the model thinks already"),
+        (
+            "qwen",
+            FAMILIES["qwen"].template
+            + "{% if add_generation_prompt and thinking %}{{ 'Think:' }}{% endif %}",
+            "has thinking: the model thinks already",
+        ),
         (
             "deepseek",
             DEEPSEEK.replace(f"{ASSISTANT}'}}}}{{% endif %}}", f"{ASSISTANT}<think>\\n'}}}}{{% endif %}}"),
