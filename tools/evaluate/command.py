@@ -35,6 +35,7 @@ EPILOG: Final = (
     "done, or two results can't be compared; 2 a configuration or words that can't be used."
 )
 FILE: Final = "evaluation.json"  # in the evaluation's folder
+UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may be of sets alone
 # Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
 DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
 
@@ -116,7 +117,7 @@ def words_of(options: argparse.Namespace) -> list[str]:
                 "runs are"
             )
         model, config = model or config, str(folder / "config.yaml")
-    words = ["--config", config, *layer_words(options), *options.values]
+    words = ["--config", UNDER, "--config", config, *layer_words(options), *options.values]
     if model is not None:
         words.append(f"model.path={json.dumps(model_path(model, options.runs_dir))}")
     held_out = load_run(words).data.held_out
