@@ -206,7 +206,9 @@ def _tell(result: Result, out: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(tree) + "\n")
         return
-    sys.stdout.write("\n".join(["", *summary.lines(found), "", f"result  {out}"]) + "\n")
+    sys.stdout.write(
+        "\n".join(["", *summary.lines(found), *summary.reasons(result), "", f"result  {out}"]) + "\n"
+    )
 
 
 def _compare(options: argparse.Namespace) -> int:
