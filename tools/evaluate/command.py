@@ -75,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("A.json", "B.json"),
         help="compare two results problem by problem, and start nothing",
     )
+    parser.add_argument(
+        "--by",
+        choices=list(comparison.MEANS),
+        default="right",
+        help="what --compare compares: the share of right samples (right), or the mean score",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
     add_json(parser, "one JSON object on standard output; progress goes to standard error")
     add_runs_dir(parser)
@@ -215,7 +221,9 @@ def _compare(options: argparse.Namespace) -> int:
     if options.config is not None or options.values:
         raise UsageError("--compare takes two results and no configuration")
     first, second = options.compare
-    found = comparison.compare(read_result(first), read_result(second), names=(str(first), str(second)))
+    found = comparison.compare(
+        read_result(first), read_result(second), names=(str(first), str(second)), by=options.by
+    )
     if options.json:
         sys.stdout.write(json.dumps(found.as_json()) + "\n")
     else:
