@@ -35,6 +35,10 @@ EPILOG: Final = (
     "done, or two results can't be compared; 2 a configuration or words that can't be used."
 )
 FILE: Final = "evaluation.json"  # in the evaluation's folder
+UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may be of sets alone
+# Seconds in which a row has to be sampled and scored. A shorter deadline would leave out the rows with long answers
+# first, and those that wait while no generator is there.
+PATIENCE_S: Final = 7 * 24 * 3600.0
 # Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
 DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
 
@@ -71,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("A.json", "B.json"),
         help="compare two results problem by problem, and start nothing",
     )
+    parser.add_argument(
+        "--by",
+        choices=list(comparison.MEANS),
+        default="right",
+        help="what --compare compares: the share of right samples (right), or the mean score",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
     add_json(parser, "one JSON object on standard output; progress goes to standard error")
     add_runs_dir(parser)
@@ -87,7 +97,8 @@ def run(options: argparse.Namespace) -> int:
     words = words_of(options)
     wanted = load_run(words)
     checksum = _weights_checksum(wanted)
-    words = [*words, f"name={name_of(wanted, checksum)}"]
+    patience_s = max(PATIENCE_S, wanted.learner.group_deadline_s)
+    words = [*words, f"name={name_of(wanted, checksum)}", f"learner.group_deadline_s={patience_s}"]
     evaluated = load_run(words)
     from tools.collect.launch import collected, plan_of
 
@@ -116,7 +127,7 @@ def words_of(options: argparse.Namespace) -> list[str]:
                 "runs are"
             )
         model, config = model or config, str(folder / "config.yaml")
-    words = ["--config", config, *layer_words(options), *options.values]
+    words = ["--config", UNDER, "--config", config, *layer_words(options), *options.values]
     if model is not None:
         words.append(f"model.path={json.dumps(model_path(model, options.runs_dir))}")
     held_out = load_run(words).data.held_out
@@ -201,14 +212,18 @@ def _tell(result: Result, out: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(tree) + "\n")
         return
-    sys.stdout.write("\n".join(["", *summary.lines(found), "", f"result  {out}"]) + "\n")
+    sys.stdout.write(
+        "\n".join(["", *summary.lines(found), *summary.reasons(result), "", f"result  {out}"]) + "\n"
+    )
 
 
 def _compare(options: argparse.Namespace) -> int:
     if options.config is not None or options.values:
         raise UsageError("--compare takes two results and no configuration")
     first, second = options.compare
-    found = comparison.compare(read_result(first), read_result(second), names=(str(first), str(second)))
+    found = comparison.compare(
+        read_result(first), read_result(second), names=(str(first), str(second)), by=options.by
+    )
     if options.json:
         sys.stdout.write(json.dumps(found.as_json()) + "\n")
     else:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tools.evaluate.paired import Difference, paired
 from tools.evaluate.rates import FULL
 from tools.evaluate.results import SETTINGS, Result, ResultError, Row
 from tools.evaluate.summary import aligned, label, problems_of
 
+By = Literal["right", "score"]  # what of a sample counts: whether its score is 1, or the score itself
+MEANS: Final[Mapping[By, str]] = {"right": "avg@n", "score": "Mean score"}
 ALL: Final = "all"
 SMALL: Final = 0.0001  # a p below it is not told more closely
 
@@ -28,7 +30,7 @@ class SetComparison:
     shared: int  # problems that both have a score of
     only_first: int  # problems that the second has no score of
     only_second: int
-    first: float  # mean share of right samples over the shared problems
+    first: float  # mean over the shared problems
     second: float
     difference: Difference
 
@@ -38,6 +40,7 @@ class Comparison:
     """Two results."""
 
     names: tuple[str, str]
+    by: By
     sets: Sequence[SetComparison]
     notes: Sequence[str]  # what is unlike about them, beside the model
 
@@ -46,17 +49,19 @@ class Comparison:
         return {
             "first": self.names[0],
             "second": self.names[1],
+            "by": self.by,
             "sets": [asdict(one) for one in self.sets],
             "notes": list(self.notes),
         }
 
 
-def compare(first: Result, second: Result, *, names: tuple[str, str]) -> Comparison:
+def compare(first: Result, second: Result, *, names: tuple[str, str], by: By = "right") -> Comparison:
     """Compare two results.
 
     Args:
         first, second: the difference is what `second` has more.
         names: of the two, for people: their files.
+        by: what of a sample counts.
     Raises:
         ResultError: they have no set in common, a row of one set asks different things, or no problem is shared.
     """
@@ -69,7 +74,7 @@ def compare(first: Result, second: Result, *, names: tuple[str, str]) -> Compari
     for name in common:
         one, other = ([row for row in result.rows if row.set == name] for result in (first, second))
         _refuse_unlike(name, one, other, names)
-        rates[name] = (_rates(one), _rates(other))
+        rates[name] = (_rates(one, by), _rates(other, by))
     sets = [found for name in common if (found := _of_set(name, *rates[name])) is not None]
     if not sets:
         raise ResultError(f"{names[0]} and {names[1]} share no problem that both have a score of")
@@ -79,7 +84,7 @@ def compare(first: Result, second: Result, *, names: tuple[str, str]) -> Compari
             for side in (0, 1)
         ]
         sets += [found for found in [_of_set(ALL, *together)] if found is not None]
-    return Comparison(names=names, sets=sets, notes=list(_notes(first, second, common, names)))
+    return Comparison(names=names, by=by, sets=sets, notes=list(_notes(first, second, common, names)))
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -118,17 +123,20 @@ def lines(found: Comparison) -> Iterator[str]:
         )
     yield from aligned(table)
     yield ""
-    yield "avg@n in percent over shared problems; 95% intervals and p are of the differences, problem by problem."
+    yield (
+        f"{MEANS[found.by]} in percent over shared problems; 95% intervals and p are of the differences, problem by "
+        "problem."
+    )
     yield from found.notes
 
 
-def _rates(rows: Sequence[Row]) -> dict[str, float]:
-    """Return each problem's share of right samples, of those that could be scored."""
+def _rates(rows: Sequence[Row], by: By) -> dict[str, float]:
+    """Return each problem's mean over the samples that could be scored."""
     found = {}
     for digest, scores in problems_of(rows).items():
         scored = [value for value in scores if value is not None]
         if scored:
-            found[digest] = sum(value >= FULL for value in scored) / len(scored)
+            found[digest] = sum(value if by == "score" else value >= FULL for value in scored) / len(scored)
     return found
 
 

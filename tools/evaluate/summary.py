@@ -6,6 +6,8 @@ that are alike, as where a benchmark is repeated to be sampled more often, are o
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -15,6 +17,8 @@ from tools.evaluate.results import Result, Row
 from tools.printable import printable
 
 NOTHING: Final = "-"
+REASONS: Final = 3  # that are shown
+REASON_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,15 @@ def lines(found: Sequence[Summary]) -> Iterator[str]:
     if any(one.versions != (0, 0) for one in found):
         oldest, newest = min(one.versions[0] for one in found), max(one.versions[1] for one in found)
         yield f"Sampled by the policy versions {oldest} to {newest}."
+
+
+def reasons(result: Result) -> Iterator[str]:
+    """Yield why samples or rows are missing from the rates, the most frequent reasons first."""
+    counts = Counter(reason for row in result.rows for reason in (*row.reasons, *filter(None, [row.error])))
+    for reason, count in counts.most_common(REASONS):
+        yield f"{count} row{'s' * (count > 1)}: {printable(textwrap.shorten(reason, REASON_CHARS))}"
+    if (more := len(counts) - REASONS) > 0:
+        yield f"and {more} more reasons, in the result"
 
 
 def label(name: str, source: str | None) -> str:

@@ -104,6 +104,14 @@ def test_only_the_named_sets_are_left() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_file_of_sets_alone_and_a_model_are_enough() -> None:
+    run = load_run(words("config/recipes/evaluation/reasoning360.yaml", "--model", "own", "--sets", "aime"))
+    assert (run.name, run.model.path, run.data.train_sources[0].type) == ("held-out", "own", "procedural")
+    with pytest.raises(ConfigError, match=r"missing key model\.path|missing key model"):
+        words("config/recipes/evaluation/reasoning360.yaml")
+
+
+@pytest.mark.usefixtures("here")
 def test_a_configuration_without_sets_says_where_there_are_some(tmp_path: Path) -> None:
     (tmp_path / "bare.yaml").write_text(
         '{"name": "x", "model": {"path": "m"}, "data": {"train": {"type": "procedural"}}}'
@@ -164,7 +172,9 @@ def test_a_dry_run_shows_the_commands_and_starts_nothing(
     owner, *others = capsys.readouterr().out.splitlines()
     assert "-m learner.collect --of=held_out" in owner
     name = name_of(load_run(words(DEMO)), _weights())
-    assert owner.endswith(f"name={name}")
+    assert owner.endswith(f"name={name} learner.group_deadline_s=604800.0"), (
+        "no row is left out for being late"
+    )
     assert [name in line for line in others] == [True] * 3, "two generators, and the scorers"
     assert not (here / "runs" / name).exists()
 

@@ -35,6 +35,15 @@ def test_several_sets_are_compared_each_and_together() -> None:
     assert found.sets[2].difference.value == pytest.approx(0.2)
 
 
+def test_partial_credit_counts_where_it_is_asked_for() -> None:
+    first, second = ([a_row("a", 0, scores)] for scores in ([0.25, 1.0], [0.75, 1.0]))
+    whole, partial = (
+        compare(a_result(first), a_result(second), names=NAMES, by=by).sets[0] for by in ("right", "score")
+    )
+    assert (whole.first, whole.second, whole.difference.value) == (0.5, 0.5, 0.0)
+    assert (partial.first, partial.second, partial.difference.value) == (0.625, 0.875, 0.25)
+
+
 def test_rows_in_another_order_and_rows_without_a_score_are_no_difference() -> None:
     moved = [a_row("a", 3 - number, row.scores, digest=row.digest) for number, row in enumerate(SECOND)]
     unscored = [

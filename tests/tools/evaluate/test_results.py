@@ -20,7 +20,7 @@ from tools.evaluate.results import (
     unsampled_row,
     write_result,
 )
-from tools.evaluate.summary import lines, summaries
+from tools.evaluate.summary import lines, reasons, summaries
 
 
 def test_a_row_keeps_what_another_evaluation_would_find_again() -> None:
@@ -132,6 +132,18 @@ def test_the_table_is_for_people() -> None:
     assert rest[0][:4] == ["twice", "2", "4", "37.5"]
     assert rest[4] == ["pass@2", "pass@4"]
     assert "policy versions" not in text
+
+
+def test_why_something_is_missing_is_said_the_most_frequent_reason_first() -> None:
+    lost = [unsampled_row("a", "5 attempts")] * 2
+    rows = [*lost, *(a_row("a", at, [None], reasons=(f"reason {at % 4}",)) for at in range(10))]
+    assert list(reasons(a_result(rows))) == [
+        "3 rows: reason 0",
+        "3 rows: reason 1",
+        "2 rows: 5 attempts",
+        "and 2 more reasons, in the result",
+    ]
+    assert not list(reasons(a_result([a_row("a", 0, [1.0])])))
 
 
 def test_versions_that_sampled_are_told_where_there_were_several() -> None:

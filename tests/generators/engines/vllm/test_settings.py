@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from generators.engines.vllm.settings import room
+from config.data import DataConfig, HeldOutProcedural, ProceduralSource
+from config.generators import VllmEngineConfig
+from generators.engines.vllm.settings import longest_sequence, room
+from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
 H100 = ("NVIDIA H100 80GB HBM3", "80", "9.0")
@@ -97,3 +100,16 @@ def test_room_is_twice_what_cache_and_batch_hold(
         )
         == expected
     )
+
+
+def test_the_longest_sequence_may_be_a_held_out_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path, sampling={"max_tokens": 100})
+    sets = (
+        HeldOutProcedural(name="short", max_tokens=50),
+        HeldOutProcedural(name="long", max_prompt_tokens=400, max_tokens=300),
+    )
+    plain = DataConfig(train=ProceduralSource(), max_prompt_tokens=200)
+    for held_out, expected in ((None, 300), (sets[:1], 300), (sets, 700)):
+        data = plain.model_copy(update={"held_out": held_out})
+        assert longest_sequence(run.model_copy(update={"data": data}), VllmEngineConfig()) == expected
+    assert longest_sequence(run, VllmEngineConfig(max_model_len=64)) == 64
