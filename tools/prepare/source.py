@@ -22,6 +22,8 @@ from learner.data.row import RowError
 from learner.data.tables import LoadedTable, Table, file_tables, files_of
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
+HUB_S: Final = 30.0  # for the hub to name a commit
+_LISTED: Final = 20  # files of a source that the manifest lists one by one
 _KINDS: Final[Mapping[type, str]] = {
     str: "text",
     list: "a list",
@@ -163,11 +165,11 @@ def _from_hub(
     """Load from the hub, at a commit. Raises BadRecord that says how to go on without the hub."""
     import datasets
     import httpx
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import hf_hub_download
 
     datasets.disable_progress_bars()
     try:
-        commit = HfApi().dataset_info(source.path, revision=revision, timeout=30.0).sha
+        commit = commit_of(source.path, revision)
         if source.file is not None:  # rows so unlike that no one schema has them
             path = hf_hub_download(source.path, source.file, repo_type="dataset", revision=commit)
             return file_tables(DatasetSource(path=path, split=split.source)) or [], commit
@@ -187,6 +189,13 @@ def _from_hub(
             f"With the data on this machine: millrace prepare {preparation.name} --source FILE_OR_FOLDER, in the "
             f"shape that the hub has, with the columns {', '.join(preparation.columns)}"
         ) from error
+
+
+def commit_of(path: str, revision: str | None) -> str | None:
+    """Return the commit that a revision of a data set is now; the newest one's with None. Raises OSError, HTTPError."""
+    from huggingface_hub import HfApi
+
+    return HfApi().dataset_info(path, revision=revision, timeout=HUB_S).sha
 
 
 def table_records(path: Path, split: str) -> Iterator[tuple[str, Record]]:
@@ -249,6 +258,3 @@ def _digests(files: Sequence[Path], root: Path) -> list[Mapping[str, Any]]:
         return found
     total = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return [{"name": f"{len(found)} files", "bytes": sum(one["bytes"] for one in found), "sha256": total}]
-
-
-_LISTED: Final = 20  # files of a source that the manifest lists one by one
