@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.arguments import UsageError, add_json
-from tools.prepare.catalogue import PREPARATIONS, find
+from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
 from tools.prepare.output import NotWritten, refuse_existing, sized, write
 from tools.prepare.preparation import QWEN, BadRecord, Preparation
 from tools.prepare.spool import Spool
@@ -147,15 +147,13 @@ def _tokenizer(name: str) -> PreTrainedTokenizerBase:
     return found
 
 
-def _listed(preparations: Any) -> list[str]:
+def _listed(preparations: Iterable[Preparation]) -> list[str]:
     """Returns the table of all preparations."""
     table = [["name", "domain", "splits", "source", "licence", "what it is"]]
-    for one in preparations:
-        splits = ", ".join(
-            name if split.size is None else f"{name} ({split.size})" for name, split in one.splits.items()
-        )
-        source = getattr(one.source, "path", "") or getattr(one.source, "address", "") or "made here"
-        table.append([one.name, one.domain, splits, source, one.licence or "-", one.about])
+    table += [
+        [one.name, one.domain, splits_of(one), place_of(one), one.licence or "-", one.about]
+        for one in preparations
+    ]
     return _aligned(table, numbers=False)
 
 

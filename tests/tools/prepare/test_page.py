@@ -10,6 +10,7 @@ import pytest
 from benchmarks.pages.pages import NOT_YET_RUN, lines
 from tests.conftest import ROOT
 from tools.main import main
+from tools.prepare.catalogue import as_table
 
 PAGE = ROOT / "docs" / "preparing_data.md"
 
@@ -34,3 +35,10 @@ def test_each_command_of_the_page_does_what_it_says(
     assert "rows.parquet" in made
     assert "my_set.parquet" in made
     assert "data/train/openai_gsm8k_1.parquet" in made
+
+
+def test_the_table_of_the_page_is_that_of_the_catalogue() -> None:
+    """Print it anew with: python -c 'from tools.prepare.catalogue import as_table; print("\\n".join(as_table()))'."""
+    lines_of_page = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines_of_page.index(as_table()[0])
+    assert lines_of_page[start : start + len(as_table())] == as_table()
