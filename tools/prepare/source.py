@@ -164,8 +164,8 @@ def _from_hub(
 ) -> tuple[Sequence[Table], str | None]:
     """Load from the hub, at a commit. Raises BadRecord that says how to go on without the hub."""
     import datasets
-    import httpx
     from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, by its version
 
     datasets.disable_progress_bars()
     try:
@@ -175,14 +175,7 @@ def _from_hub(
             return file_tables(DatasetSource(path=path, split=split.source)) or [], commit
         table = datasets.load_dataset(source.path, source.config, split=split.source, revision=commit)
         return [LoadedTable(source.path, table)], commit
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        RowError,
-        httpx.HTTPError,
-        datasets.exceptions.DatasetsError,
-    ) as error:
+    except (OSError, ValueError, KeyError, RowError, HTTPError, datasets.exceptions.DatasetsError) as error:
         config = f" ({source.config})" if source.config else ""
         raise BadRecord(
             f"{source.path}{config}, split {split.source}, can't be loaded from the hub: {error}\n"
@@ -192,10 +185,17 @@ def _from_hub(
 
 
 def commit_of(path: str, revision: str | None) -> str | None:
-    """Return the commit that a revision of a data set is now; the newest one's with None. Raises OSError, HTTPError."""
-    from huggingface_hub import HfApi
+    """Return the commit that a revision of a data set is now, None: the newest one. Raises OSError, HTTPError.
 
-    return HfApi().dataset_info(path, revision=revision, timeout=HUB_S).sha
+    With `HF_HUB_OFFLINE` nobody is asked: it is the revision itself, and what the cache has of it is read.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    try:
+        return HfApi().dataset_info(path, revision=revision, timeout=HUB_S).sha
+    except OfflineModeIsEnabled:
+        return revision
 
 
 def table_records(path: Path, split: str) -> Iterator[tuple[str, Record]]:

@@ -275,7 +275,7 @@ class _Work:
             )
             texts = {ANSWER: str(row["reward_model"]["ground_truth"]), PROMPT: str(text)}
             for name, limit in limits:
-                if len(tokenizer.encode(texts[name], add_special_tokens=False)) > limit:
+                if len(tokenizer.encode(texts[name], add_special_tokens=False, verbose=False)) > limit:
                     self.tally.leave_out(name.format(limit))
                     break
             else:

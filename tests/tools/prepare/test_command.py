@@ -130,8 +130,9 @@ class Characters:
 
     chat_template = None
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool, verbose: bool) -> list[int]:
         assert not add_special_tokens
+        assert not verbose, "a prompt that is too long for the model is counted here, and no news"
         return [*text.encode()]
 
 
@@ -145,10 +146,15 @@ def test_prompts_longer_than_asked_are_counted_and_left_out(source: Path, tmp_pa
     assert prepared.tally.lines()[-2] == {"stage": "at most 400 tokens", "left_out": 1, "rows": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HF_HUB_OFFLINE", True), ("ENDPOINT", "http://127.0.0.1:9")],
+    ids=["offline", "refused"],
+)
 def test_a_hub_that_can_not_be_reached_names_the_set_and_the_way_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
     assert prepare("gsm8k", "-o", tmp_path / "rows.parquet") == 1
     said = capsys.readouterr().err
     assert "openai/gsm8k (main), split train, can't be loaded from the hub" in said
@@ -230,11 +236,12 @@ def test_wrong_words_are_said_with_the_right_ones(
 def test_the_list_has_name_domain_source_licence_and_size_of_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert prepare("--list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert next(line for line in lines if line.startswith("gsm8k ")).split()[1:6] == [
+    assert next(line for line in lines if line.startswith("gsm8k ")).split()[1:7] == [
         "math",
         "train,",
         "test",
         "openai/gsm8k",
+        "main",
         "MIT",
     ]
 

@@ -47,6 +47,7 @@ def test_the_sampler_has_as_many_rows_of_each_domain_and_each_own_answer_is_righ
     assert Counter(row["ability"] for row in train) == dict.fromkeys(DOMAINS, 4)
     assert Counter(row["ability"] for row in test) == dict.fromkeys(DOMAINS, 2)
     assert not {row["extra_info"]["index"] for row in train} & {row["extra_info"]["index"] for row in test}
+    assert len({str(row["prompt"]) for row in (*train, *test)}) == 36, "no prompt twice"
     assert [row for row in (*train, *test) if not is_right(scorer, row)] == []
     assert max(len(row["prompt"][0]["content"]) for row in (*train, *test)) < 700
 
