@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools.arguments import UsageError, add_json
 from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
 from tools.prepare.output import NotWritten, refuse_existing, sized, write
-from tools.prepare.preparation import QWEN, BadRecord, Preparation
+from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import Request, prepare
 from tools.prepare.template import write_template
@@ -85,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if options.name is None:
         raise UsageError("which one? `millrace prepare --list` has them all")
     preparation = find(options.name)
+    _check(preparation, options)
     split = _split(preparation, options.split)
     folder = options.out.parent if options.out else Path("data") / split
     if not options.force:
@@ -103,6 +104,16 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(_said(manifest, path)) + "\n")
     return 0
+
+
+def _check(preparation: Preparation, options: argparse.Namespace) -> None:
+    """Refuses options that would do nothing. Raises UsageError."""
+    if options.source is not None and options.revision is not None:
+        raise UsageError("--revision names a commit of the hub, and --source reads nothing of it")
+    if isinstance(preparation.source, Made) and options.limit is not None:
+        raise UsageError(
+            f"--limit is of a source's records; {preparation.name} is made here, and --size says how much"
+        )
 
 
 def _split(preparation: Preparation, wanted: str | None) -> str:

@@ -259,6 +259,8 @@ PUBLISHED: dict[str, Published] = {
             TACO_STDIO | {"solutions": []},
             TACO_STDIO | {"input_output": json.dumps({"inputs": [], "outputs": []})},
             TACO_STDIO | {"solutions": ["print(3)"]},
+            TACO_CALLS
+            | {"input_output": '{"fn_name": "add", "inputs": [[1, ' + "9" * 4301 + ']], "outputs": [[0]]}'},
         ],
         kept=2,
         left={
@@ -267,6 +269,7 @@ PUBLISHED: dict[str, Published] = {
             "no pictures": 1,
             "has a solution": 1,
             "has tests": 1,
+            "numbers of at most 4300 digits": 1,
             "its reference is right": 1,
         },
         says=["standard input"],
