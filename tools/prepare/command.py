@@ -44,7 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="write NAME.py, the file from which a preparation of your own is made",
     )
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="parquet file to write")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="parquet file to write; a folder, as in data/, gets the usual name",
+    )
     parser.add_argument("--split", metavar="SPLIT", help="which file of it (train, where there is one)")
     parser.add_argument(
         "--source", type=Path, metavar="PATH", help="file or folder of the same shape, instead of the hub"
@@ -79,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(_listed(PREPARATIONS.values())) + "\n")
         return 0
     if options.template is not None:
-        path = write_template(options.template, options.out)
+        path = write_template(options.template, Path(options.out) if options.out else None)
         sys.stdout.write(f"{path}: pytest {path}; millrace prepare {path.stem}:PREPARATION --source FILE\n")
         return 0
     if options.name is None:
@@ -87,15 +92,15 @@ def run(options: argparse.Namespace) -> int:
     preparation = find(options.name)
     _check(preparation, options)
     split = _split(preparation, options.split)
-    folder = options.out.parent if options.out else Path("data") / split
+    folder, out = _place(options.out, split)
     if not options.force:
-        refuse_existing(options.out, folder, preparation)
+        refuse_existing(out, folder, preparation)
     request = _request(preparation, split, options)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Spool(folder) as spool:
             prepared = prepare(preparation, request, spool)
-            path = options.out or folder / sized(preparation.file_name, len(prepared.chosen))
+            path = out or folder / sized(preparation.file_name, len(prepared.chosen))
             manifest = write(preparation, request, prepared, spool, path)
     except OSError as error:
         raise NotWritten(f"{folder} can't be written to: {error.strerror or error}") from error
@@ -104,6 +109,14 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(_said(manifest, path)) + "\n")
     return 0
+
+
+def _place(out: str | None, split: str) -> tuple[Path, Path | None]:
+    """Returns the folder to write into, and the file; None for a file that is named by its source and size."""
+    if out is None:
+        return Path("data") / split, None
+    path = Path(out)
+    return (path, None) if out.endswith("/") or path.is_dir() else (path.parent, path)
 
 
 def _check(preparation: Preparation, options: argparse.Namespace) -> None:

@@ -115,6 +115,12 @@ def test_the_file_is_named_by_its_source_and_its_own_size(
     assert "openai_gsm8k_20.parquet is there already; --force writes over it" in capsys.readouterr().err
 
 
+def test_a_folder_gets_the_file_under_its_usual_name(source: Path, tmp_path: Path) -> None:
+    assert prepare("gsm8k", "--source", source, "-o", f"{tmp_path}/new/") == 0
+    assert prepare("gsm8k", "--source", source, "--limit", 3, "-o", tmp_path / "new", "--force") == 0
+    assert {"openai_gsm8k_20.parquet", "openai_gsm8k_3.parquet"} < {*left(tmp_path / "new")}
+
+
 def test_a_set_whose_name_begins_as_anothers_is_not_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

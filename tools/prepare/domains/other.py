@@ -111,7 +111,7 @@ def _livebench_set(category: str) -> Preparation:
             Filter(name="has an answer", keeps=lambda record: bool((record["ground_truth"] or "").strip())),
         ),
         max_prompt_tokens=_LONGEST,
-        suffix=f"_{category}",
+        file=f"ood__livebench_{category}",
     )
 
 
