@@ -24,12 +24,41 @@ from tools.prepare.domains import (
     simulation,
     tables,
 )
-from tools.prepare.preparation import Preparation
+from tools.prepare.preparation import Files, Hub, Preparation
 
 _DOMAINS: Final = (made, mathematics, codegen, logic, simulation, tables, science, other, rubric)
 PREPARATIONS: Final[Mapping[str, Preparation]] = {
     one.name: one for domain in _DOMAINS for one in domain.PREPARATIONS
 }
+
+
+def as_table() -> list[str]:
+    """Return the preparations as lines of Markdown, for docs/preparing_data.md."""
+    lines = [
+        "| name | splits | source | data source | references run | licence |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in PREPARATIONS.values():
+        licence = one.licence or "not known here"
+        tested = "yes" if one.tests_references else ""
+        lines.append(
+            f"| `{one.name}` | {splits_of(one)} | {place_of(one)} | `{one.data_source}` | {tested} | {licence} |"
+        )
+    return lines
+
+
+def splits_of(one: Preparation) -> str:
+    """Return the names of a preparation's splits, each with its own size."""
+    return ", ".join(
+        name if split.size is None else f"{name} ({split.size})" for name, split in one.splits.items()
+    )
+
+
+def place_of(one: Preparation) -> str:
+    """Return where a preparation's records come from."""
+    if isinstance(one.source, Hub):
+        return f"{one.source.path} {one.source.config}" if one.source.config else one.source.path
+    return one.source.address if isinstance(one.source, Files) else "made here"
 
 
 class NoPreparation(Permanent):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.arguments import UsageError, add_json
-from tools.prepare.catalogue import PREPARATIONS, find
+from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
 from tools.prepare.output import NotWritten, refuse_existing, sized, write
-from tools.prepare.preparation import QWEN, BadRecord, Preparation
+from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import Request, prepare
 from tools.prepare.template import write_template
@@ -44,7 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="write NAME.py, the file from which a preparation of your own is made",
     )
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="parquet file to write")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="parquet file to write; a folder, as in data/, gets the usual name",
+    )
     parser.add_argument("--split", metavar="SPLIT", help="which file of it (train, where there is one)")
     parser.add_argument(
         "--source", type=Path, metavar="PATH", help="file or folder of the same shape, instead of the hub"
@@ -79,22 +84,23 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(_listed(PREPARATIONS.values())) + "\n")
         return 0
     if options.template is not None:
-        path = write_template(options.template, options.out)
+        path = write_template(options.template, Path(options.out) if options.out else None)
         sys.stdout.write(f"{path}: pytest {path}; millrace prepare {path.stem}:PREPARATION --source FILE\n")
         return 0
     if options.name is None:
         raise UsageError("which one? `millrace prepare --list` has them all")
     preparation = find(options.name)
+    _check(preparation, options)
     split = _split(preparation, options.split)
-    folder = options.out.parent if options.out else Path("data") / split
+    folder, out = _place(options.out, split)
     if not options.force:
-        refuse_existing(options.out, folder, preparation)
+        refuse_existing(out, folder, preparation)
     request = _request(preparation, split, options)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Spool(folder) as spool:
             prepared = prepare(preparation, request, spool)
-            path = options.out or folder / sized(preparation.file_name, len(prepared.chosen))
+            path = out or folder / sized(preparation.file_name, len(prepared.chosen))
             manifest = write(preparation, request, prepared, spool, path)
     except OSError as error:
         raise NotWritten(f"{folder} can't be written to: {error.strerror or error}") from error
@@ -103,6 +109,24 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(_said(manifest, path)) + "\n")
     return 0
+
+
+def _place(out: str | None, split: str) -> tuple[Path, Path | None]:
+    """Returns the folder to write into, and the file; None for a file that is named by its source and size."""
+    if out is None:
+        return Path("data") / split, None
+    path = Path(out)
+    return (path, None) if out.endswith("/") or path.is_dir() else (path.parent, path)
+
+
+def _check(preparation: Preparation, options: argparse.Namespace) -> None:
+    """Refuses options that would do nothing. Raises UsageError."""
+    if options.source is not None and options.revision is not None:
+        raise UsageError("--revision names a commit of the hub, and --source reads nothing of it")
+    if isinstance(preparation.source, Made) and options.limit is not None:
+        raise UsageError(
+            f"--limit is of a source's records; {preparation.name} is made here, and --size says how much"
+        )
 
 
 def _split(preparation: Preparation, wanted: str | None) -> str:
@@ -147,15 +171,13 @@ def _tokenizer(name: str) -> PreTrainedTokenizerBase:
     return found
 
 
-def _listed(preparations: Any) -> list[str]:
+def _listed(preparations: Iterable[Preparation]) -> list[str]:
     """Returns the table of all preparations."""
     table = [["name", "domain", "splits", "source", "licence", "what it is"]]
-    for one in preparations:
-        splits = ", ".join(
-            name if split.size is None else f"{name} ({split.size})" for name, split in one.splits.items()
-        )
-        source = getattr(one.source, "path", "") or getattr(one.source, "address", "") or "made here"
-        table.append([one.name, one.domain, splits, source, one.licence or "-", one.about])
+    table += [
+        [one.name, one.domain, splits_of(one), place_of(one), one.licence or "-", one.about]
+        for one in preparations
+    ]
     return _aligned(table, numbers=False)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from importlib import metadata
@@ -44,7 +45,8 @@ def refuse_existing(out: Path | None, folder: Path, preparation: Preparation) ->
     if out is not None:
         there = [path for path in (out, *beside(out)) if path.exists()]
     else:
-        there = sorted(folder.glob(f"{preparation.file_name}_[0-9]*{SUFFIX}"))
+        name = re.compile(rf"{re.escape(preparation.file_name)}_[0-9.]+k?{re.escape(SUFFIX)}")
+        there = sorted(path for path in folder.glob(f"*{SUFFIX}") if name.fullmatch(path.name))
     if there:
         raise NotWritten(f"{there[0]} is there already; --force writes over it, -o names another file")
 

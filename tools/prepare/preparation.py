@@ -124,12 +124,12 @@ class Preparation:
     max_answer_tokens: int | None = None  # of the ground truth
     tests_references: bool = False  # whether each row's own program must pass its tests
     licence: str = ""  # as the publisher names it; "": not known here
-    suffix: str = ""  # of the file's name, where the data source alone is no name for it
+    file: str = ""  # the beginning of the file's name; "": the data source
 
     @property
     def file_name(self) -> str:
         """The beginning of the file's name, as Reasoning360 names it."""
-        return f"{self.data_source}{self.suffix}".replace("/", "_")
+        return (self.file or self.data_source).replace("/", "_")
 
 
 def tokens_below(limit: int) -> int:

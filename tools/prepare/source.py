@@ -22,6 +22,8 @@ from learner.data.row import RowError
 from learner.data.tables import LoadedTable, Table, file_tables, files_of
 from tools.prepare.preparation import BadRecord, Files, Hub, Made, Preparation, Record, Split, Types, draw_of
 
+HUB_S: Final = 30.0  # for the hub to name a commit
+_LISTED: Final = 20  # files of a source that the manifest lists one by one
 _KINDS: Final[Mapping[type, str]] = {
     str: "text",
     list: "a list",
@@ -162,31 +164,38 @@ def _from_hub(
 ) -> tuple[Sequence[Table], str | None]:
     """Load from the hub, at a commit. Raises BadRecord that says how to go on without the hub."""
     import datasets
-    import httpx
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's, by its version
 
     datasets.disable_progress_bars()
     try:
-        commit = HfApi().dataset_info(source.path, revision=revision, timeout=30.0).sha
+        commit = commit_of(source.path, revision)
         if source.file is not None:  # rows so unlike that no one schema has them
             path = hf_hub_download(source.path, source.file, repo_type="dataset", revision=commit)
             return file_tables(DatasetSource(path=path, split=split.source)) or [], commit
         table = datasets.load_dataset(source.path, source.config, split=split.source, revision=commit)
         return [LoadedTable(source.path, table)], commit
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        RowError,
-        httpx.HTTPError,
-        datasets.exceptions.DatasetsError,
-    ) as error:
+    except (OSError, ValueError, KeyError, RowError, HTTPError, datasets.exceptions.DatasetsError) as error:
         config = f" ({source.config})" if source.config else ""
         raise BadRecord(
             f"{source.path}{config}, split {split.source}, can't be loaded from the hub: {error}\n"
             f"With the data on this machine: millrace prepare {preparation.name} --source FILE_OR_FOLDER, in the "
             f"shape that the hub has, with the columns {', '.join(preparation.columns)}"
         ) from error
+
+
+def commit_of(path: str, revision: str | None) -> str | None:
+    """Return the commit that a revision of a data set is now, None: the newest one. Raises OSError, HTTPError.
+
+    With `HF_HUB_OFFLINE` nobody is asked: it is the revision itself, and what the cache has of it is read.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    try:
+        return HfApi().dataset_info(path, revision=revision, timeout=HUB_S).sha
+    except OfflineModeIsEnabled:
+        return revision
 
 
 def table_records(path: Path, split: str) -> Iterator[tuple[str, Record]]:
@@ -249,6 +258,3 @@ def _digests(files: Sequence[Path], root: Path) -> list[Mapping[str, Any]]:
         return found
     total = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return [{"name": f"{len(found)} files", "bytes": sum(one["bytes"] for one in found), "sha256": total}]
-
-
-_LISTED: Final = 20  # files of a source that the manifest lists one by one

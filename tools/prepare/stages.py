@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 READ: Final = "read"
 SHARE: Final = "in the split's share"
 SCORED: Final = "its scorer can read it"
+TESTED: Final = "its reference can be tested"
 REFERENCE: Final = "its reference is right"
 DRAWN: Final = "drawn"
 ANSWER: Final = "an answer of at most {} tokens"
 PROMPT: Final = "at most {} tokens"
-TRIES: Final = 20  # rounds of made records of which none is kept
+TRIES: Final = (
+    20  # rounds of made records of which none is kept; references that can't be tested from the start
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +146,7 @@ class _Work:
             *(one.name for one in self._filters),
             *self._preparation.leaves_out,
             SCORED,
-            *([REFERENCE] if self._is_tested else []),
+            *([TESTED, REFERENCE] if self._is_tested else []),
             *(name.format(limit) for name, limit in self._limits()),
             DRAWN,
         ]
@@ -187,22 +190,20 @@ class _Work:
                 self.tally.leave_out(SHARE)
                 continue
             check_record(record, preparation.columns, where)
+            row = None
             try:
                 self._filter(record)
                 make = self._split.row or preparation.row
-                draft = make(record, draw_of(seed, preparation.name, "row", number))
-                row = self._row(number, draft)
+                row = self._row(number, make(record, draw_of(seed, preparation.name, "row", number)))
+                route(row)
             except LeftOut as left:
                 self.tally.leave_out(str(left))
-                continue
             except BadRecord as error:
                 raise BadRecord(f"{where}{error}") from error
-            try:
-                route(row)
             except BadMessage as error:
                 self._quarantine(Place(number, where), SCORED, str(error), row)
-                continue
-            yield Place(number, where), row
+            else:
+                yield Place(number, where), row
 
     def _filter(self, record: Record) -> None:
         """Raise LeftOut with the name of the first filter that does not keep a record."""
@@ -211,7 +212,7 @@ class _Work:
                 raise LeftOut(one.name)
 
     def _row(self, number: int, draft: Draft) -> dict[str, Any]:
-        """Return a row of verl, of JSON's types. Raises BadRecord."""
+        """Return a row of verl, of JSON's types. Raises BadMessage for what is none of them."""
         chat = [{"role": "user", "content": draft.prompt}] if isinstance(draft.prompt, str) else draft.prompt
         row = {
             "data_source": self._split.data_source or self._preparation.data_source,
@@ -222,10 +223,7 @@ class _Work:
             "extra_info": {"split": self._request.split, "index": number, **draft.extra},
             **draft.columns,
         }
-        try:
-            found: dict[str, Any] = plain(row, "the row")
-        except BadMessage as error:
-            raise BadRecord(f": {error}") from error
+        found: dict[str, Any] = plain(row, "the row")
         return found
 
     def kept(self, rows: Iterator[Placed]) -> Iterator[Placed]:
@@ -237,8 +235,10 @@ class _Work:
     def _tested(self, rows: Iterator[Placed]) -> Iterator[Placed]:
         """Yield the rows whose reference scores 1, and those of which no right answer can be written.
 
+        Where the machinery failed over a row, nothing is known of it: it is quarantined under a name of its own.
+
         Raises:
-            BadRecord: the machinery failed over a row, about which nothing can be said then.
+            BadRecord: it failed over every row.
         """
         from scorers.api import all_tasks
         from scorers.gold.examiner import Candidate, Verdict, examine
@@ -253,15 +253,23 @@ class _Work:
                 solution = row["extra_info"].get("reference") or ""
                 yield Candidate(task=task, verification_info=info, solution=solution)
 
-        for found in examine(config, candidates()):
+        number, failed, reason = 0, 0, ""
+        for number, found in enumerate(examine(config, candidates()), start=1):
             place, row = waiting.popleft()
-            has_program = bool(row["extra_info"].get("reference"))
-            if found.verdict is Verdict.UNTESTED and has_program:
-                raise BadRecord(f"{place.where}: its reference could not be tested: {found.reason}")
-            if found.verdict in (Verdict.RIGHT, Verdict.UNTESTED):
+            if found.verdict is Verdict.UNTESTED and row["extra_info"].get("reference"):
+                failed, reason = (
+                    failed + 1,
+                    f"{place.where}: its reference could not be tested: {found.reason}",
+                )
+                self._quarantine(place, TESTED, found.reason, row)
+                if failed == number >= TRIES:
+                    raise BadRecord(reason)
+            elif found.verdict in (Verdict.RIGHT, Verdict.UNTESTED):
                 yield place, row
             else:
                 self._quarantine(place, REFERENCE, found.reason, row)
+        if failed and failed == number:
+            raise BadRecord(reason)
 
     def _short(self, rows: Iterator[Placed], tokenizer: PreTrainedTokenizerBase) -> Iterator[Placed]:
         """Yield the rows whose answer is short enough, and whose chat is, as the tokenizer's template writes it."""
@@ -275,13 +283,13 @@ class _Work:
             )
             texts = {ANSWER: str(row["reward_model"]["ground_truth"]), PROMPT: str(text)}
             for name, limit in limits:
-                if len(tokenizer.encode(texts[name], add_special_tokens=False)) > limit:
+                if len(tokenizer.encode(texts[name], add_special_tokens=False, verbose=False)) > limit:
                     self.tally.leave_out(name.format(limit))
                     break
             else:
                 yield place, row
 
-    def _quarantine(self, place: Place, stage: str, reason: str, row: Mapping[str, Any]) -> None:
+    def _quarantine(self, place: Place, stage: str, reason: str, row: Mapping[str, Any] | None) -> None:
         self.tally.leave_out(stage)
         self.quarantine[place.number] = {
             "record": place.number,

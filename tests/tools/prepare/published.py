@@ -67,7 +67,7 @@ def problem(answer: Any, **more: Any) -> dict[str, Any]:
 
 
 GRID = {"input": [[0, 1], [1, 0]], "output": [[1, 0], [0, 1]]}
-FORTY_TWO = {"records": [problem("42")], "split": "test", "says": ["half of 84", "\\boxed{}"]}
+FORTY_TWO = Published(records=[problem("42")], split="test", says=["half of 84", "\\boxed{}"])
 MBPP = {
     "text": "Write a function to add two numbers.",
     "code": "def add(a, b):\r\n  return a + b",
@@ -211,17 +211,10 @@ PUBLISHED: dict[str, Published] = {
         left={"has an answer": 1, "an answer of at most 100 characters": 1},
     ),
     "deepscaler_preview": Published(records=[problem("42"), problem("")], left={"has an answer": 1}),
-    **{
-        name: Published(**FORTY_TWO)
-        for name in (
-            "aime_repeated_8x",
-            "amc_repeated_4x",
-            "minerva",
-            "olympiad_bench",
-            "math",
-            "aime2025_repeated_8x",
-        )
-    },
+    **dict.fromkeys(
+        ("aime_repeated_8x", "amc_repeated_4x", "minerva", "olympiad_bench", "math", "aime2025_repeated_8x"),
+        FORTY_TWO,
+    ),
     "mbpp": Published(
         records=[
             MBPP | {"task_id": 601},
@@ -266,6 +259,8 @@ PUBLISHED: dict[str, Published] = {
             TACO_STDIO | {"solutions": []},
             TACO_STDIO | {"input_output": json.dumps({"inputs": [], "outputs": []})},
             TACO_STDIO | {"solutions": ["print(3)"]},
+            TACO_CALLS
+            | {"input_output": '{"fn_name": "add", "inputs": [[1, ' + "9" * 4301 + ']], "outputs": [[0]]}'},
         ],
         kept=2,
         left={
@@ -274,6 +269,7 @@ PUBLISHED: dict[str, Published] = {
             "no pictures": 1,
             "has a solution": 1,
             "has tests": 1,
+            "numbers of at most 4300 digits": 1,
             "its reference is right": 1,
         },
         says=["standard input"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from scorers.gold.examiner import Candidate, Examined, Verdict
+from tests.tools.prepare.published import PUBLISHED
 from tools.main import main
 from tools.prepare.catalogue import find
 from tools.prepare.spool import Spool
@@ -113,6 +115,22 @@ def test_the_file_is_named_by_its_source_and_its_own_size(
     assert "openai_gsm8k_20.parquet is there already; --force writes over it" in capsys.readouterr().err
 
 
+def test_a_folder_gets_the_file_under_its_usual_name(source: Path, tmp_path: Path) -> None:
+    assert prepare("gsm8k", "--source", source, "-o", f"{tmp_path}/new/") == 0
+    assert prepare("gsm8k", "--source", source, "--limit", 3, "-o", tmp_path / "new", "--force") == 0
+    assert {"openai_gsm8k_20.parquet", "openai_gsm8k_3.parquet"} < {*left(tmp_path / "new")}
+
+
+def test_a_set_whose_name_begins_as_anothers_is_not_in_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = write_lines(tmp_path / "rows.jsonl", [{"problem": "1 + 1?", "answer": "2"}])
+    for name in ("math_500", "math"):
+        assert prepare(name, "--source", source) == 0
+    assert {"math__math_1.parquet", "math__math_500_1.parquet"} < {*left(tmp_path / "data/test")}
+
+
 def test_a_file_that_is_there_is_written_over_by_force_alone(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,8 +148,9 @@ class Characters:
 
     chat_template = None
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool, verbose: bool) -> list[int]:
         assert not add_special_tokens
+        assert not verbose, "a prompt that is too long for the model is counted here, and no news"
         return [*text.encode()]
 
 
@@ -145,15 +164,65 @@ def test_prompts_longer_than_asked_are_counted_and_left_out(source: Path, tmp_pa
     assert prepared.tally.lines()[-2] == {"stage": "at most 400 tokens", "left_out": 1, "rows": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HF_HUB_OFFLINE", True), ("ENDPOINT", "http://127.0.0.1:9")],
+    ids=["offline", "refused"],
+)
 def test_a_hub_that_can_not_be_reached_names_the_set_and_the_way_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
     assert prepare("gsm8k", "-o", tmp_path / "rows.parquet") == 1
     said = capsys.readouterr().err
     assert "openai/gsm8k (main), split train, can't be loaded from the hub" in said
     assert "--source FILE_OR_FOLDER" in said
     assert left(tmp_path) == []
+
+
+def test_a_row_that_can_not_be_written_is_quarantined_and_the_others_go_on(
+    source: Path, tmp_path: Path
+) -> None:
+    """Half of a surrogate pair: no Unicode text, and JSON has an escape for it."""
+    write_lines(source, [question(1), {**question(2), "question": "\ud800?"}])
+    assert prepare("gsm8k", "--source", source, "-o", tmp_path / "rows.parquet") == 0
+    found = json.loads((tmp_path / "rows.quarantine.jsonl").read_text())
+    assert (found["record"], found["stage"], found["row"]) == (1, "its scorer can read it", None)
+    assert "is no Unicode" in found["reason"]
+    assert len(rows_of(tmp_path / "rows.parquet")) == 1
+
+
+class BrokenMachine:
+    """A gold test whose machinery fails over these rows, by their number, and finds all others right."""
+
+    def __init__(self, *broken: int) -> None:
+        self.broken = broken
+
+    def __call__(self, config: Any, rows: Iterable[Candidate]) -> Iterator[Examined]:
+        for number, _ in enumerate(rows):
+            failed = number in self.broken
+            yield Examined(Verdict.UNTESTED, "no sandbox") if failed else Examined(Verdict.RIGHT, "")
+
+
+def test_references_over_which_the_machinery_failed_are_counted_apart_and_if_it_fails_over_all_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lines(
+        tmp_path / "mbpp.jsonl", [{**PUBLISHED["mbpp"].records[0], "task_id": n} for n in (601, 602)]
+    )
+    words = ("mbpp", "--source", source, "-o", tmp_path / "out/rows.parquet")
+    monkeypatch.setattr("scorers.gold.examiner.examine", BrokenMachine(0, 1))
+    assert prepare(*words) == 1
+    assert "its reference could not be tested: no sandbox" in capsys.readouterr().err
+    assert left(tmp_path / "out") == []
+    monkeypatch.setattr("scorers.gold.examiner.examine", BrokenMachine(1))
+    assert prepare(*words) == 0
+    found = json.loads((tmp_path / "out/rows.quarantine.jsonl").read_text())
+    assert (found["record"], found["stage"], found["reason"]) == (
+        1,
+        "its reference can be tested",
+        "no sandbox",
+    )
 
 
 BAD: list[tuple[str, Any, str]] = [
@@ -215,8 +284,18 @@ def test_a_truncated_file_is_named_and_nothing_is_written(
         (["gsm8k", "--split", "dev"], "gsm8k has no split 'dev'; it has train, test"),
         (["gsm8k", "--size", "0"], "'0' is no number of rows"),
         (["gsm8k", "--tokenizer", "x"], "add --max-prompt-tokens N"),
+        (["gsm8k", "--source", "x", "--revision", "y"], "--revision names a commit of the hub"),
+        (["sampler", "--limit", "3"], "sampler is made here, and --size says how much"),
     ],
-    ids=["a name that is none", "no name", "a split that is none", "no rows", "nothing to count for"],
+    ids=[
+        "a name that is none",
+        "no name",
+        "a split that is none",
+        "no rows",
+        "nothing to count for",
+        "a commit of a file",
+        "records of what is made",
+    ],
 )
 def test_wrong_words_are_said_with_the_right_ones(
     words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
@@ -230,11 +309,12 @@ def test_wrong_words_are_said_with_the_right_ones(
 def test_the_list_has_name_domain_source_licence_and_size_of_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert prepare("--list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert next(line for line in lines if line.startswith("gsm8k ")).split()[1:6] == [
+    assert next(line for line in lines if line.startswith("gsm8k ")).split()[1:7] == [
         "math",
         "train,",
         "test",
         "openai/gsm8k",
+        "main",
         "MIT",
     ]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from benchmarks.pages.pages import NOT_YET_RUN, lines
 from tests.conftest import ROOT
 from tools.main import main
+from tools.prepare.catalogue import PREPARATIONS, as_table
+from tools.prepare.output import sized
 
 PAGE = ROOT / "docs" / "preparing_data.md"
 
@@ -34,3 +38,20 @@ def test_each_command_of_the_page_does_what_it_says(
     assert "rows.parquet" in made
     assert "my_set.parquet" in made
     assert "data/train/openai_gsm8k_1.parquet" in made
+
+
+def test_the_table_of_the_page_is_that_of_the_catalogue() -> None:
+    """Print it anew with: python -c 'from tools.prepare.catalogue import as_table; print("\\n".join(as_table()))'."""
+    lines_of_page = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines_of_page.index(as_table()[0])
+    assert lines_of_page[start : start + len(as_table())] == as_table()
+
+
+def test_every_task_of_reasoning360s_evaluation_has_a_preparation_whose_file_it_reads() -> None:
+    recipe = yaml.safe_load(
+        (ROOT / "config/recipes/evaluation/reasoning360.yaml").read_text(encoding="utf-8")
+    )
+    files = [sized(one.file_name, rows) for one in PREPARATIONS.values() for rows in (200, 1319)]
+    patterns = {task["name"]: Path(task["path"]).name for task in recipe["data"]["held_out"]}
+    assert len(patterns) == 19
+    assert [name for name, pattern in patterns.items() if not fnmatch.filter(files, pattern)] == []

@@ -7,7 +7,7 @@ the gold test does; a row of which it can write no right answer is scored with o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,6 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
             prepared = prepare(untested(PREPARATIONS[name]), request, spool)
             found[name] = Outcome(prepared, rows_of(spool, prepared, folder / "rows.parquet"))
     return found
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[RowScorer]:
-    rows = RowScorer(CONFIG)
-    yield rows
-    rows.close()
 
 
 def gold_of(row: Mapping[str, Any]) -> str | None:

@@ -201,7 +201,7 @@ def test_look_ahead_has_the_23_values_of_reasoning360() -> None:
     assert (graph.LOOK_AHEAD[0], graph.LOOK_AHEAD[-1]) == (1, 543)
 
 
-MADE: Mapping[str, dict[str, Any]] = {
+MADE: Mapping[str, Mapping[str, Any]] = {
     "zebra": zebra.make(0, a_draw(1)),
     "ordering": ordering.make(0, a_draw(1)),
     "graph": graph.make(0, a_draw(1)),

@@ -37,6 +37,11 @@ _FENCE: Final = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _UNTESTED_SITES: Final = ("geeksforgeeks", "leetcode")  # of TACO
 _LEAST_CHARS: Final = 100  # letters and digits of a task
 
+_MOST_DIGITS: Final = 4300  # of a number: what Python reads and writes
+_HAS_TESTS: Final = "has tests"
+_NAMES_FUNCTION: Final = "names its function"
+_SHORT_NUMBERS: Final = f"numbers of at most {_MOST_DIGITS} digits"
+
 _FUNCTION: Final = (
     "Write the function in a Python code block, complete with its imports and without the tests."
 )
@@ -48,11 +53,22 @@ _STARTER: Final = "Complete this code, and write all of it in a code block that 
 
 
 def tests_of(text: str, column: str) -> Any:
-    """Return the tests that stand in a column as JSON. Raises BadRecord."""
+    """Return the tests that stand in a column as JSON.
+
+    Raises:
+        BadRecord: it is no JSON.
+        LeftOut: it has a number that Python does not read, for fear of its digits.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_number)
     except (ValueError, RecursionError) as error:
         raise BadRecord(f", column {column}: it is no JSON: {error}") from error
+
+
+def _number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise LeftOut(_SHORT_NUMBERS)
+    return int(digits)
 
 
 def with_asserts(task: str, shown: Sequence[str]) -> str:
@@ -245,8 +261,6 @@ def _with_id(least: int, most: int) -> Filter:
     )
 
 
-_HAS_TESTS: Final = "has tests"
-_NAMES_FUNCTION: Final = "names its function"
 _HAS_SOLUTION: Final = Filter(name="has a solution", keeps=lambda record: bool(record["solutions"]))
 
 _MBPP: Final = {
@@ -377,7 +391,7 @@ PREPARATIONS: Final = (
             ),
             _HAS_SOLUTION,
         ),
-        leaves_out=(_HAS_TESTS,),
+        leaves_out=(_HAS_TESTS, _SHORT_NUMBERS),
         max_prompt_tokens=_LONGEST,
         tests_references=True,
     ),
@@ -391,7 +405,7 @@ PREPARATIONS: Final = (
         data_source="codegen__primeintellect",
         ability="codegen",
         filters=(_no_picture("problem"), Filter(name="says what to do", keeps=_has_task), _HAS_SOLUTION),
-        leaves_out=(_HAS_TESTS, _NAMES_FUNCTION),
+        leaves_out=(_HAS_TESTS, _NAMES_FUNCTION, _SHORT_NUMBERS),
         max_prompt_tokens=_LONGEST,
         tests_references=True,
     ),
@@ -405,7 +419,7 @@ PREPARATIONS: Final = (
         data_source="codegen__livecodebench",
         ability="codegen",
         splits={"train": Split(), "test": Split(source="test")},
-        leaves_out=(_HAS_TESTS, _NAMES_FUNCTION),
+        leaves_out=(_HAS_TESTS, _NAMES_FUNCTION, _SHORT_NUMBERS),
         max_prompt_tokens=_LONGEST,
     ),
 )

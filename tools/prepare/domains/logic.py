@@ -187,6 +187,7 @@ def _arc_set(number: int, address: str) -> Preparation:
         filters=(Filter(name="has pairs", keeps=lambda record: bool(record["train"] and record["test"])),),
         max_prompt_tokens=tokens_below(4096),
         licence="Apache-2.0",
+        file=f"logic__arcagi{number}",
     )
 
 
@@ -222,6 +223,7 @@ PREPARATIONS: Final = (
         splits={"train": Split(head=10_000, share=_TRAIN), "test": Split(head=10_000, share=_TEST)},
         filters=(Filter(name="has two pairs", keeps=lambda record: len(record["examples"]) > 1),),
         max_prompt_tokens=tokens_below(4096),
+        file="logic__barc",
     ),
     _puzzles(
         "zebra_puzzle_dataset",

@@ -22,12 +22,12 @@ _CROPS: Final = ("rye", "oats", "corn", "peas")
 
 
 def _mathematics(draw: random.Random) -> Draft:
-    a, b, c = (draw.randint(2, 20) for _ in range(3))
+    a, b, c = (draw.randint(2, 30) for _ in range(3))
     return Draft(prompt=f"How much is {a} * {b} + {c}?\n\n{BOXED}", ground_truth=str(a * b + c))
 
 
 def _code(draw: random.Random) -> Draft:
-    factor, offset = draw.randint(2, 9), draw.randint(1, 9)
+    factor, offset = draw.randint(2, 99), draw.randint(1, 99)
     tests = "\n".join(f"assert f({n}) == {factor * n + offset}" for n in (0, 3, -4, 100))
     return Draft(
         prompt=f"Write a Python function f(n) that returns {factor} * n + {offset}, in a code block.",
@@ -37,7 +37,7 @@ def _code(draw: random.Random) -> Draft:
 
 
 def _science(draw: random.Random) -> Draft:
-    speed, time = draw.randint(2, 9), draw.randint(3, 12)
+    speed, time = draw.randint(2, 30), draw.randint(3, 60)
     right = speed * time
     options = sorted({right, right + speed, right + 1, speed + time + 2 * right})
     shown = " ".join(f"({letter}) {value} m" for letter, value in zip(_LETTERS, options, strict=True))
@@ -56,7 +56,7 @@ def _logic(draw: random.Random) -> Draft:
 
 
 def _simulation(draw: random.Random) -> Draft:
-    step, n = draw.randint(2, 5), draw.randint(3, 12)
+    step, n = draw.randint(2, 9), draw.randint(10, 60)
     code = f"def main_solution(n):\n    return {{'total': sum(range(0, n, {step}))}}"
     return Draft(
         prompt=f'What does this program return for n = {n}?\n```python\n{code}\n```\nAnswer with "output": and its '

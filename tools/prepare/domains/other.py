@@ -11,7 +11,7 @@ import datetime as dt
 import random
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, Final
+from typing import Final
 
 from tools.prepare.preparation import (
     LIST,
@@ -32,8 +32,10 @@ _LAST: Final = dt.date(2024, 7, 31)
 
 
 def ifeval(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a prompt of IFEval, with the arguments of its instructions that are no nulls."""
-    kwargs = [_without_nulls(one) for one in record["kwargs"]]
+    """Return the draft of a prompt of IFEval; an argument that an instruction lacks is null, as published."""
+    kwargs = record["kwargs"]
+    if not all(isinstance(one, Mapping) for one in kwargs):
+        raise BadRecord(f", column kwargs: objects are wanted, got {kwargs!r:.80}")
     if len(kwargs) != len(record["instruction_id_list"]):
         raise BadRecord(
             f", column kwargs: {len(kwargs)} of them for {len(record['instruction_id_list'])} instructions"
@@ -43,12 +45,6 @@ def ifeval(record: Record, _: random.Random) -> Draft:
         ground_truth=kwargs,
         extra={"instruction_id_list": record["instruction_id_list"], "prompt": record["prompt"]},
     )
-
-
-def _without_nulls(one: Any) -> dict[str, Any]:
-    if not isinstance(one, Mapping):
-        raise BadRecord(f", column kwargs: objects are wanted, got {one!r:.80}")
-    return {name: value for name, value in one.items() if value is not None}
 
 
 def ifbench(record: Record, _: random.Random) -> Draft:
@@ -111,7 +107,7 @@ def _livebench_set(category: str) -> Preparation:
             Filter(name="has an answer", keeps=lambda record: bool((record["ground_truth"] or "").strip())),
         ),
         max_prompt_tokens=_LONGEST,
-        suffix=f"_{category}",
+        file=f"ood__livebench_{category}",
     )
 
 
