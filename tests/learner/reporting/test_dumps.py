@@ -22,6 +22,7 @@ from broker.messages import Prompt, ScoredGroup
 from config.explanations import ConfigError
 from config.loading import build_run
 from config.run import Run
+from learner.incarnation import FINISHED
 from learner.journal.payloads import StepEncoder, decode_step
 from learner.journal.writer import Journal
 from learner.launch.preflight import check_places
@@ -29,7 +30,6 @@ from learner.reporting.dumps import writer
 from learner.reporting.dumps.places import in_the_way
 from learner.reporting.dumps.writer import Dumps, decoder_of
 from learner.reporting.metrics import Metrics
-from learner.trainer import FINISHED
 from learner.training.batch import pack
 from tests.learner.conftest import MakeChain
 from tests.support.chain import make_prompt, make_run, make_scored
