@@ -647,3 +647,16 @@ def test_a_stopped_private_redis_is_started_for_the_question(
         "group 5 has never been issued: run private (no status) has issued the groups below 5"
         in capsys.readouterr().err
     )
+
+
+def test_source_and_columns_of_the_row_are_told(chain: Chain, trace: Trace) -> None:
+    prompt = replace(
+        make_prompt("0", issued_at=ISSUED),
+        data_source="math__made",
+        columns={"ability": "sums", "extra_info.level": 3},
+    )
+    chain.journal.append(0, [scored(prompt)], [[0.25, None]])
+    facts = trace("0").story["facts"]
+    assert (facts["source"], facts["columns"]) == ("math__made", {"ability": "sums", "extra_info.level": 3})
+    what = trace("0", as_json=False).out.splitlines()[1]
+    assert "source math__made, ability sums, extra_info.level 3, 2 completions" in what

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.messages import Prompt, ScoredGroup
 from learner.reporting.report import page as page_module
 from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
 from learner.reporting.report.facts import RunFacts, Series, read_facts
 from learner.reporting.report.findings import findings_of
 from learner.reporting.report.page import write_report
+from tests.support import journaled
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
+from tests.support.tiny import random_groups
 
 HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
 
@@ -102,6 +106,24 @@ def test_a_run_is_on_one_page_that_asks_nobody_and_runs_nothing(
     assert "http://" not in text.replace("http://example.org/x", "")
     for words in ("0.625", "Held-out pass rate", "g0", "Where the time went", "75.0 %", "Nothing stands out"):
         assert words in text
+
+
+def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def groups(*args: Any, **more: Any) -> list[ScoredGroup]:
+        return [
+            replace(group, rollout=replace(group.rollout, prompt=from_a_row(group.rollout.prompt)))
+            for group in random_groups(*args, **more)
+        ]
+
+    def from_a_row(prompt: Prompt) -> Prompt:
+        return replace(prompt, data_source="math__made", columns={"ability": "<sums>"})
+
+    monkeypatch.setattr(journaled, "random_groups", groups)
+    made = JournaledRun(make_run(tmp_path), HashPolicy())
+    made.live(1)
+    written(made.run.folder, [record(1)])
+    monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: "an answer")
+    assert "[math__made, ability &lt;sums&gt;] " in write_report(made.run.folder).read_text()
 
 
 def test_the_comparison_sees_what_a_page_must_not_have() -> None:
