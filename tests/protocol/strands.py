@@ -181,6 +181,7 @@ class Threading:
     """Stands in for the module `threading`."""
 
     Lock = RLock = Lock
+    Condition = threading.Condition  # of the dumps, which no run here has: nobody waits for it
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
