@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools.arguments import UsageError, add_json
 from tools.prepare.catalogue import PREPARATIONS, find, place_of, splits_of
-from tools.prepare.output import NotWritten, refuse_existing, sized, write
+from tools.prepare.output import SUFFIX, NotWritten, refuse_existing, sized, write
 from tools.prepare.preparation import QWEN, BadRecord, Made, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import Request, prepare
@@ -112,11 +112,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _place(out: str | None, split: str) -> tuple[Path, Path | None]:
-    """Returns the folder to write into, and the file; None for a file that is named by its source and size."""
+    """Returns the folder to write into, and the file; None for a file that is named by its source and size.
+
+    Raises:
+        UsageError: `out` is neither a folder nor a parquet file.
+    """
     if out is None:
         return Path("data") / split, None
     path = Path(out)
-    return (path, None) if out.endswith("/") or path.is_dir() else (path.parent, path)
+    if out.endswith("/") or path.is_dir():
+        return path, None
+    if path.suffix != SUFFIX:
+        raise UsageError(f"-o {out}: a parquet file is written; name it {out}{SUFFIX}, or a folder {out}/")
+    return path.parent, path
 
 
 def _check(preparation: Preparation, options: argparse.Namespace) -> None:

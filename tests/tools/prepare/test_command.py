@@ -285,6 +285,7 @@ def test_a_truncated_file_is_named_and_nothing_is_written(
         (["gsm8k", "--size", "0"], "'0' is no number of rows"),
         (["gsm8k", "--tokenizer", "x"], "add --max-prompt-tokens N"),
         (["gsm8k", "--source", "x", "--revision", "y"], "--revision names a commit of the hub"),
+        (["gsm8k", "-o", "rows"], "name it rows.parquet, or a folder rows/"),
         (["sampler", "--limit", "3"], "sampler is made here, and --size says how much"),
     ],
     ids=[
@@ -294,6 +295,7 @@ def test_a_truncated_file_is_named_and_nothing_is_written(
         "no rows",
         "nothing to count for",
         "a commit of a file",
+        "neither a file nor a folder",
         "records of what is made",
     ],
 )
