@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tools.prepare.domains.logic import graph_row, ordering_row
 from tools.prepare.domains.mathematics import BOXED
-from tools.prepare.preparation import TEXT, Draft, Made, Preparation, Record, Split
+from tools.prepare.preparation import Draft, Made, Preparation, Record, Split
 from tools.prepare.puzzles import graph, ordering
 
 _LETTERS: Final = "ABCD"
@@ -48,9 +49,11 @@ def _science(draw: random.Random) -> Draft:
     )
 
 
-def _logic(draw: random.Random) -> Draft:
-    if draw.random() < 0.5:
-        return graph_row(graph.puzzle(draw.randint(1, 3), 2, draw), draw)
+def _implications(draw: random.Random) -> Draft:
+    return graph_row(graph.puzzle(draw.randint(1, 3), 2, draw), draw)
+
+
+def _order(draw: random.Random) -> Draft:
     found = ordering_row(ordering.make(0, draw), draw)
     return Draft(prompt=found.prompt, ground_truth=json.dumps(found.ground_truth))
 
@@ -78,31 +81,42 @@ def _table(draw: random.Random) -> Draft:
     )
 
 
-# Data source and ability of each domain, as Reasoning360 names them; the scorers go by the beginning of the name.
-_DOMAINS: Final[tuple[tuple[str, str, Callable[[random.Random], Draft]], ...]] = (
-    ("math__made", "math", _mathematics),
-    ("codegen__made", "codegen", _code),
-    ("stem__supergpqa_made", "stem", _science),
-    ("", "logical_reasoning", _logic),
-    ("simulation__codeio_made", "coding-inference", _simulation),
-    ("table__hitab", "table", _table),
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of rows; the scorers go by the beginning of the data source, as with Reasoning360's."""
+
+    data_source: str
+    ability: str
+    write: Callable[[random.Random], Draft]
+
+
+_DOMAINS: Final[tuple[tuple[_Kind, ...], ...]] = (  # of several kinds, each in its turn
+    (_Kind("math__made", "math", _mathematics),),
+    (_Kind("codegen__made", "codegen", _code),),
+    (_Kind("stem__supergpqa_made", "stem", _science),),
+    (
+        _Kind("logic__graph_made", "logical_reasoning", _implications),
+        _Kind("logic__ordering_puzzle_made", "logical_reasoning", _order),
+    ),
+    (_Kind("simulation__codeio_made", "coding-inference", _simulation),),
+    (_Kind("table__hitab", "table", _table),),
 )
 
 
 def _make(number: int, _: random.Random) -> Mapping[str, Any]:
-    return {"domain": _DOMAINS[number % len(_DOMAINS)][1]}
+    turn, domain = divmod(number, len(_DOMAINS))
+    return {"domain": domain, "turn": turn}
 
 
 def _row(record: Record, draw: random.Random) -> Draft:
-    source, ability, write = next(one for one in _DOMAINS if one[1] == record["domain"])
-    draft = write(draw)
-    if not source:
-        source = "logic__graph_made" if "lookahead" in draft.extra else "logic__ordering_puzzle_made"
+    kinds = _DOMAINS[record["domain"]]
+    kind = kinds[record["turn"] % len(kinds)]
+    draft = kind.write(draw)
     return Draft(
         prompt=draft.prompt,
         ground_truth=draft.ground_truth,
         extra={"reference": draft.extra.get("reference")},
-        columns={"data_source": source, "ability": ability},
+        columns={"data_source": kind.data_source, "ability": kind.ability},
     )
 
 
@@ -112,7 +126,7 @@ PREPARATIONS: Final = (
         domain="all",
         about="a few made rows of each of the six domains, to try a pipeline with",
         source=Made(by="tools.prepare.domains.made", make=_make, cycle=len(_DOMAINS)),
-        columns={"domain": TEXT},
+        columns={"domain": (int,), "turn": (int,)},
         row=_row,
         data_source="sampler",
         ability="all",
