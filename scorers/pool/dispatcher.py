@@ -68,6 +68,7 @@ class Dispatcher:
         self._looked = 0.0
         self._swept = 0.0
         self._warned = time.monotonic()
+        self._unserved: set[QueueName] = set()  # queues that had groups and no worker at the last look
 
     def run(self, stop: threading.Event) -> None:
         """Deliver until `stop` is set, and then all that is held: no entry has to wait until its lease ends."""
@@ -192,10 +193,12 @@ class Dispatcher:
             return
         self._warned = time.monotonic()
         serving = self.joined.link(lambda _: self.rq_queues.serving())
+        before, self._unserved = self._unserved, set()
         for name, entries in self.held.items():
-            if serving[name]:
+            if serving[name] or not (waiting := len(entries) + self._groups_delivered(name)):
                 continue
-            if waiting := len(entries) + self._groups_delivered(name):
+            self._unserved.add(name)
+            if name in before:  # a worker that is starting has been given the time of one look
                 log.warning(
                     "no_worker queue=%s groups=%d: start some with python -m scorers --run %s --queues %s",
                     self.rq_queues.queues[name].name,

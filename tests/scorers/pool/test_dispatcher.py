@@ -338,6 +338,7 @@ def test_groups_that_nobody_can_take_are_said_aloud(
     station: Station, monkeypatch: pytest.MonkeyPatch, serves: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(dispatching, "WARN_EVERY_S", 0.0)
+    caplog.set_level(logging.WARNING)
     monkeypatch.setattr("broker.monitoring.heartbeat.LOOK_S", 0.02)
     station.roll_out(*range(5))
     heart = Heartbeat(station.link, station.keys, "scorer", "w")
@@ -349,6 +350,8 @@ def test_groups_that_nobody_can_take_are_said_aloud(
         assert len(dispatcher.held["math"]) == 3, (
             "two jobs of one group are enough for the first worker to come"
         )
+        dispatcher._warn_of_unserved_queues()
+        assert not caplog.records, "a worker may be starting"
         dispatcher._warn_of_unserved_queues()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said == (
