@@ -37,7 +37,7 @@ class Size:
 
     rows: int = 100_000
     streamed: int = 1_000_000
-    words: int = 170  # of a prompt: 200 tokens and more
+    words: int = 114  # of a prompt: 200 tokens
     vocabulary: int = 150_000
 
 
