@@ -237,7 +237,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     """Put the stand-ins in place for the learners that are made from now on."""
     clock, disk = Clock(), Disk()
     threads = Threading(clock)
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         if name.startswith(("learner.", "broker.")):
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
