@@ -99,6 +99,11 @@ class Results:
         return str(self._ledger.incarnations[0]["fingerprint"])
 
     @property
+    def of(self) -> str:
+        """Return whose rows these are, `train` or `held_out`."""
+        return str(self._ledger.incarnations[0]["of"])
+
+    @property
     def size(self) -> int:
         """Count the rows of all sets."""
         return sum(each.rows for each in self.sets)

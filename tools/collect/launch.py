@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.errors import PipelineError
+from broker.errors import PipelineError, RunFailed
 from config.run import Run
 from learner.collect.results import Results, open_results
 from learner.collect.settings import Of, collecting, told_changes
@@ -55,7 +55,7 @@ def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = Fa
         NotComplete: the run has ended before every row had an outcome.
         PipelineError: it can't be started, or it has rows that were sampled or scored otherwise.
     """
-    found = _found(run, scores_again=scores_again)
+    found = _found(run, of, scores_again=scores_again)
     if found is not None and found.is_complete:
         sys.stdout.write(f"run {run.name} has all {found.size} rows already\n")
         return found
@@ -64,7 +64,7 @@ def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = Fa
         raise NotComplete(f"run {run.name} has {done}: sample the others first, without --rescore")
     check_light(collecting(run), words)
     outcome = start(run, plan_of(run, words, of), RowsConsole(), tell=_tell)
-    found = _found(run)
+    found = _found(run, of)
     if outcome.code or found is None or not found.is_complete:
         done = "no row" if found is None else f"{found.size - found.missing} of {found.size} rows"
         why = f" ({outcome.reason})" if outcome.reason else ""
@@ -72,12 +72,12 @@ def collected(run: Run, words: Sequence[str], of: Of, *, scores_again: bool = Fa
     return found
 
 
-def _found(run: Run, *, scores_again: bool = False) -> Results | None:
+def _found(run: Run, of: Of, *, scores_again: bool = False) -> Results | None:
     """Returns what the run's folder has; None before the run has begun.
 
     Raises:
         NotCollected: it is a run that trains.
-        RunFailed: it was begun with another configuration.
+        RunFailed: it was begun with another configuration, or for other rows.
     """
     if not ledgers(run.folder / "journal"):
         return None
@@ -85,6 +85,11 @@ def _found(run: Run, *, scores_again: bool = False) -> Results | None:
     if not incarnations:
         return None
     found = open_results(run.folder)
+    if found.of != of:
+        raise RunFailed(
+            f"run {run.name} has the rows of data.{found.of}, and those of data.{of} are wanted: give another name, "
+            f"name=..., or remove it: millrace rm {run.name}"
+        )
     told_changes(incarnations[-1]["config"], collecting(run), scores_again=scores_again)
     return found
 

@@ -18,7 +18,7 @@ import yaml
 from pyarrow import parquet
 
 from broker.connection import RedisLink
-from broker.errors import PipelineError
+from broker.errors import PipelineError, RunFailed
 from broker.keys import Keys
 from broker.messages import Prompt
 from config.loading import load_run
@@ -28,6 +28,7 @@ from learner.journal.writer import Journal
 from tests.support.collecting import Killed, working
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
+from tools.collect.launch import collected
 from tools.main import main
 
 MODEL = str(ROOT / "config" / "recipes" / "demo_model")
@@ -132,6 +133,19 @@ def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text().replace("Row 3", "Row three"))
     assert main(["difficulty", str(config), "-o", str(out)]) == 1
     assert "are no longer those that were sampled" in capsys.readouterr().err
+
+
+def test_rows_of_another_set_are_not_taken_for_those_that_are_wanted(tmp_path: Path, link: RedisLink) -> None:
+    config = write_run(tmp_path, rows=2)
+    collect_by_hand(config, "d", link)
+    words = ["--config", str(config)]
+    assert collected(load_run(words), words, "train").size == 2
+    with pytest.raises(
+        RunFailed, match=r"has the rows of data\.train, and those of data\.held_out are wanted"
+    ):
+        collected(load_run(words), words, "held_out")
+    with pytest.raises(RunFailed, match=r"sampling\.max_tokens: 24 -> 25"):
+        collected(load_run([*words, "sampling.max_tokens=25"]), words, "train")
 
 
 def test_stored_samples_are_scored_again_by_another_scorer(
