@@ -34,6 +34,7 @@ def draw(path: Path, summaries: Mapping[str, Summary]) -> None:
             mean = "no row has a rate" if summary.mean is None else f"mean {summary.mean:.3f}"
             missing = f", {summary.without_rate:,} without a rate" if summary.without_rate else ""
             axes.set_title(f"{name}: {summary.rows:,} rows, {mean}{missing}")
+            axes.yaxis.get_major_locator().set_params(integer=True)
             axes.set_ylabel("rows")
             axes.set_xlabel("pass rate")
         try:

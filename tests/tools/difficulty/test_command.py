@@ -135,6 +135,27 @@ def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
     assert "are no longer those that were sampled" in capsys.readouterr().err
 
 
+def test_each_of_several_sources_has_a_file_with_every_row_once(tmp_path: Path, link: RedisLink) -> None:
+    write_run(tmp_path, rows=6)
+    of_file = {"type": "dataset", "path": str(tmp_path / "rows.jsonl")}
+    sources = [
+        {**of_file, "limit": 3, "weight": 0.9},
+        {"type": "procedural", "size": 2, "epochs": 4},
+        of_file,
+    ]
+    data = {"train": sources, "cache_dir": str(tmp_path / "cache"), "max_prompt_tokens": 64}
+    config, out = write_run(tmp_path, rows=6, data=data), tmp_path / "out"
+    collect_by_hand(config, "d-difficulty-demo_model", link)
+    assert main(["difficulty", str(config), "-o", str(out)]) == 0
+    counts = [parquet.read_metadata(out / f"rows-{number}.parquet").num_rows for number in (1, 2, 3)]
+    assert counts == [3, 2, 6]
+    (model,) = json.loads((out / "manifest.json").read_text())["models"]
+    path = of_file["path"]
+    assert [each["name"] for each in model["sets"]] == [path, "procedural digits train", f"{path} (2)"]
+    last = parquet.read_table(out / "rows-3.parquet").to_pylist()
+    assert [(row["level"], row["demo_model_scored"]) for row in last] == [(number, 4) for number in range(6)]
+
+
 def test_rows_of_another_set_are_not_taken_for_those_that_are_wanted(tmp_path: Path, link: RedisLink) -> None:
     config = write_run(tmp_path, rows=2)
     collect_by_hand(config, "d", link)
