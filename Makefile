@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -89,6 +89,9 @@ prove-staleness: $(INSTALLED)  ## what lag costs, by loss: the demo at max_lag 0
 
 prove-hacking: $(INSTALLED)    ## does the watch name three made reward hacks, and leave six honest seeds of the demo alone? the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.hacking --write $(ARGS)
+
+prove-rubric: $(INSTALLED)    ## a rubric model trained, exported, served by vLLM, and a policy trained with it in each mode; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.rubric --write $(ARGS)
 
 prove-lag: $(INSTALLED)    ## is every token's lag bounded? a generator twenty times slower, one that stands still for a minute; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.lag --write $(ARGS)

@@ -19,6 +19,9 @@ from config.gpus import visible
 from generators.engines.vllm.environment import LIBRARIES, library_path, own_libnuma, variables
 
 HOST = "127.0.0.1"
+# What `vllm serve` runs. That command itself asks for the metadata of a package `vllm`, and ends without it: the wheel
+# of the build for the CPU has another name.
+SERVER = "vllm.entrypoints.openai.api_server"
 KEY_BYTES = 24
 
 
@@ -80,7 +83,7 @@ def words(serve: ServeConfig, port: int) -> tuple[str, ...]:
     if serve.kv_cache_mb is not None:
         options["--kv-cache-memory-bytes"] = serve.kv_cache_mb << 20
     return (
-        *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", serve.model),
+        *(sys.executable, "-m", SERVER, "--model", serve.model),
         *(str(word) for option in options.items() for word in option),
         "--disable-uvicorn-access-log",
         *(["--enforce-eager"] if serve.enforce_eager else []),

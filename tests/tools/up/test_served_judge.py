@@ -133,8 +133,8 @@ def test_the_judges_command_has_its_settings_its_gpus_and_a_key_that_no_argument
     assert (judge.role, judge.gpus, judge.health_url) == ("judge", "3,5", "http://127.0.0.1:8123/health")
     assert list(judge.args[1:]) == [
         "-m",
-        "vllm.entrypoints.cli.main",
-        "serve",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
         "Org/Judge",
         "--host",
         "127.0.0.1",
