@@ -18,6 +18,9 @@ Of = Literal["train", "held_out"]  # whose rows are sampled: those of `data.trai
 # Changes of these keys would give some rows of a set other samples or other scores than the rest.
 SAMPLED: Final = ("sampling.", "evaluation.")
 SCORED: Final = ("scorers.tasks.", "scorers.credit:")
+# Seconds in which a row has to be sampled and scored. A shorter deadline would leave out the rows with long answers
+# first, and those that wait while no generator is there.
+PATIENCE_S: Final = 7 * 24 * 3600.0
 
 
 def collecting(run: Run) -> Run:
@@ -45,7 +48,14 @@ def _learner(learner: LearnerConfig) -> LearnerConfig:
     if not isinstance(weights, CustomTransportConfig):
         weights = weights.model_copy(update={"direct": None})
     return learner.model_copy(
-        update={"lora": None, "epochs": 1, "late_groups": "train", "resume": "auto", "weights": weights}
+        update={
+            "lora": None,
+            "epochs": 1,
+            "late_groups": "train",
+            "resume": "auto",
+            "weights": weights,
+            "group_deadline_s": max(PATIENCE_S, learner.group_deadline_s),
+        }
     )
 
 

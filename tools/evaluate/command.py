@@ -36,9 +36,6 @@ EPILOG: Final = (
 )
 FILE: Final = "evaluation.json"  # in the evaluation's folder
 UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may be of sets alone
-# Seconds in which a row has to be sampled and scored. A shorter deadline would leave out the rows with long answers
-# first, and those that wait while no generator is there.
-PATIENCE_S: Final = 7 * 24 * 3600.0
 # Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
 DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
 
@@ -97,8 +94,7 @@ def run(options: argparse.Namespace) -> int:
     words = words_of(options)
     wanted = load_run(words)
     checksum = _weights_checksum(wanted)
-    patience_s = max(PATIENCE_S, wanted.learner.group_deadline_s)
-    words = [*words, f"name={name_of(wanted, checksum)}", f"learner.group_deadline_s={patience_s}"]
+    words = [*words, f"name={name_of(wanted, checksum)}"]
     evaluated = load_run(words)
     from tools.collect.launch import collected, plan_of
 

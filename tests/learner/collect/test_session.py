@@ -21,6 +21,7 @@ from broker.protocol.run_reader import RunReader
 from broker.protocol.run_state import DRAIN, ask
 from learner.collect.results import NotCollected, open_results
 from learner.collect.session import CollectingSession
+from learner.collect.settings import collecting
 from learner.journal.ledger import COLLECTED, DEAD, read_ledger
 from learner.journal.writer import Journal
 from learner.resume.history import AlreadyFinished, NameTaken
@@ -267,6 +268,15 @@ def test_a_run_is_for_one_purpose_alone(tmp_path: Path, link: RedisLink, keys: K
         CollectingSession(other, link, "train").open()
     with pytest.raises(NotCollected, match="a run that trains"):
         open_results(other.folder)
+
+
+def test_no_row_is_left_out_for_being_late(tmp_path: Path) -> None:
+    run = make_collected_run(tmp_path)
+    assert collecting(run).learner.group_deadline_s == 7 * 24 * 3600
+    patient = run.model_copy(
+        update={"learner": run.learner.model_copy(update={"group_deadline_s": 30 * 24 * 3600.0})}
+    )
+    assert collecting(patient).learner.group_deadline_s == 30 * 24 * 3600
 
 
 def test_a_model_without_safetensors_is_refused_with_the_remedy(
