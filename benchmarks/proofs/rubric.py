@@ -3,9 +3,10 @@
 In: the small world of `benchmarks.rigs.rubric_world`. Out: a model that is warm-started in it; `millrace up` on `grade`
 rows; then, for each mode, `millrace up` of a policy whose `judge.serve` names the model that the first run exported;
 and a table of held-out figures before and after, by a checker that no reward has seen. `--write` puts it at the end of
-benchmarks/RESULTS.md. Exit code 0 if every run and its audit ended well, the rubric model's reward rose, and the mode
-that pays for grades alone left a smaller share of right answers without a derivation than the reward for results.
-What has run is not run again: each part leaves its folder in `--out`, and a run that was interrupted goes on.
+benchmarks/RESULTS.md. Exit code 0 if every run and its audit ended well, the rubric model's held-out score rose, and
+the mode that pays for grades alone left a smaller share of right answers without a derivation than the reward for
+results. What has run is not run again: each part leaves its folder in `--out`, and a run that was interrupted goes
+on.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Result:
 
     name: str
     exit_code: int  # of the run, or of its audit
-    reward: tuple[float, float]  # mean of the first and of the last steps
+    reward: tuple[float, float]  # mean of the first and of the last steps; of the rubric model, held out
     before: Derivations | None = None  # held out, at version 0
     after: Derivations | None = None  # held out, in the end
 
@@ -63,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.proofs.rubric", description="The rubric pipeline, end to end."
     )
     parser.add_argument("--modes", default=",".join(MODES), metavar="LIST", help="(all)")
-    parser.add_argument("--grade-steps", type=int, default=20, metavar="N", help="of the rubric model (20)")
-    parser.add_argument("--steps", type=int, default=40, metavar="N", help="of each policy (40)")
+    parser.add_argument("--grade-steps", type=int, default=12, metavar="N", help="of the rubric model (12)")
+    parser.add_argument("--steps", type=int, default=24, metavar="N", help="of each policy (24)")
     parser.add_argument("--out", type=Path, default=Path("runs/rubric"), metavar="DIR", help="of the runs")
     results.add_write(parser)
     args = parser.parse_args(argv)
@@ -112,6 +113,7 @@ def common(out: Path, name: str, kind: str, *, steps: int, max_tokens: int) -> d
             "max_lag": 1,
             "threads": 1,
             "tokens_per_micro_batch": 4096,
+            "filters": {"zero_variance": "keep"},
             "optimizer": {"lr": 5e-4, "warmup_steps": 2},
             "checkpoint": {"every": 0},
         },
@@ -121,7 +123,7 @@ def common(out: Path, name: str, kind: str, *, steps: int, max_tokens: int) -> d
 def rubric_model_run(out: Path, steps: int) -> dict[str, Any]:
     """Return the configuration that trains a rubric model on gradings."""
     tree = common(out, RUBRIC, "grade", steps=steps, max_tokens=12)
-    tree["evaluation"] |= {"samples": 1}
+    tree["evaluation"] |= {"samples": 4}
     tree["scorers"]["tasks"] = {"grade": {"scorer": {"type": "grade"}}}
     return tree
 
@@ -152,8 +154,7 @@ def run(name: str, tree: Mapping[str, Any], out: Path) -> Result:
     if not (out / name / "model" / "model.safetensors").exists():
         code = _millrace("up", str(config), "--plain", log=out / f"{name}.log")
     code = code or _millrace("audit", name, "--runs-dir", str(out), log=out / f"{name}.log")
-    rewards = [step["reward_mean"] for step in read_metrics(out / name) if "reward_mean" in step]
-    reward = (fmean(rewards[:FIRST]), fmean(rewards[-LAST:])) if rewards else (0.0, 0.0)
+    reward = rewards(out / name, is_held_out=name == RUBRIC)
     sys.stdout.write(f"{name}: exit code {code}, reward {reward[0]:.2f} to {reward[1]:.2f}\n")
     sys.stdout.flush()
     if name == RUBRIC or code:
@@ -165,6 +166,16 @@ def run(name: str, tree: Mapping[str, Any], out: Path) -> Result:
     rounds = held_out(exported) if not code else {}
     ends = (rounds[min(rounds)], rounds[max(rounds)]) if rounds else (None, None)
     return Result(name=name, exit_code=code, reward=reward, before=ends[0], after=ends[1])
+
+
+def rewards(folder: Path, *, is_held_out: bool) -> tuple[float, float]:
+    """Return a run's mean reward at its beginning and at its end, or the mean score of its held-out rounds."""
+    records = read_metrics(folder)
+    if is_held_out:
+        means = [one["mean_score"] for record in records for one in record.get("evaluations", ())]
+        return (means[0], means[-1]) if means else (0.0, 0.0)
+    means = [record["reward_mean"] for record in records if "reward_mean" in record]
+    return (fmean(means[:FIRST]), fmean(means[-LAST:])) if means else (0.0, 0.0)
 
 
 def held_out(exported: Path) -> dict[int, Derivations]:
@@ -198,7 +209,7 @@ def holds(model: Result, policies: Sequence[Result]) -> bool:
 def as_table(model: Result, policies: Sequence[Result]) -> list[str]:
     """Return lines of Markdown: a row for each policy before and after."""
     lines = [
-        f"The rubric model's reward on `grade` rows: {model.reward[0]:.2f} to {model.reward[1]:.2f}.",
+        f"The rubric model's mean score on held-out `grade` rows: {model.reward[0]:.2f} to {model.reward[1]:.2f}.",
         "",
         f"| reward | mean reward | pass@{SAMPLES} | verified pass@{SAMPLES} | right samples | without a derivation |",
         "|---|---|---|---|---|---|",
@@ -217,7 +228,7 @@ def as_table(model: Result, policies: Sequence[Result]) -> list[str]:
         )
         lines.append(f"| {' | '.join(cells)} |")
     words = (
-        "each run and its audit ended well, the rubric model's reward rose, and `tinyv_only` leaves a smaller share of "
+        "each run and its audit ended well, the rubric model's score rose, and `tinyv_only` leaves a smaller share of "
         "right answers without a derivation than the reward for results alone."
     )
     return [
