@@ -166,6 +166,7 @@ def test_a_row_whose_prompt_died_has_an_outcome_and_no_samples(
 ) -> None:
     run = make_collected_run(tmp_path, learner={"group_deadline_s": 0.3, "groups_per_step": 4, "max_lag": 3})
     monkeypatch.setattr("learner.groups.selection.CHECK_EVERY_S", 0.1)
+    monkeypatch.setattr("learner.collect.settings.PATIENCE_S", 0.0)
     assert collect(run, link) == 0, "nobody samples anything, and each row ends at its deadline"
     rows = list(results_of(run).rows())
     assert [(row.row, row.scores, row.group) for row in rows] == [(None, [], None)] * ROWS
