@@ -658,5 +658,5 @@ def test_source_and_columns_of_the_row_are_told(chain: Chain, trace: Trace) -> N
     chain.journal.append(0, [scored(prompt)], [[0.25, None]])
     facts = trace("0").story["facts"]
     assert (facts["source"], facts["columns"]) == ("math__made", {"ability": "sums", "extra_info.level": 3})
-    what = trace("0", as_json=False).out.splitlines()[1]
-    assert "source math__made, ability sums, extra_info.level 3, 2 completions" in what
+    told = " ".join(trace("0", as_json=False).out.split())  # lines end where the terminal does
+    assert "source math__made, ability sums, extra_info.level 3, 2 completions" in told
