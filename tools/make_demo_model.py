@@ -18,7 +18,7 @@ import json
 import logging
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +55,25 @@ NO_LABEL = -100  # the label that cross_entropy leaves out
 
 
 def build_tokenizer() -> Qwen2Tokenizer:
-    """Makes a Qwen2Tokenizer with all 256 bytes, the problems' words and single digits. It encodes any text in NFC."""
+    """Makes the demo's tokenizer: it has the problems' words."""
+    return tokenizer_of(_sentences(), chat_template=CHAT_TEMPLATE, longest=LONGEST_CHAT)
+
+
+def tokenizer_of(texts: Iterable[str], *, chat_template: str, longest: int) -> Qwen2Tokenizer:
+    """Makes a Qwen2Tokenizer with all 256 bytes, the words of `texts` and single digits. It encodes any text in NFC.
+
+    Args:
+        texts: what tokens are learnt from.
+        chat_template: jinja.
+        longest: tokens of a chat, at most.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer  # the family's own way to split text
     bpe.train_from_iterator(
-        _sentences(),
+        texts,
         trainers.BpeTrainer(
             min_frequency=1, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
         ),
@@ -77,9 +88,9 @@ def build_tokenizer() -> Qwen2Tokenizer:
         pad_token=END_OF_TEXT,
         eos_token=IM_END,
         extra_special_tokens=[IM_START],
-        model_max_length=LONGEST_CHAT,
+        model_max_length=longest,
     )
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template = chat_template
     return tokenizer
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from config.scorer_kinds import RubricConfig
 from scorers.rubric.prompt import RubricCase, messages_of
 from scorers.rubric.scorer import RubricProtocol
-from tools.make_demo_model import CHAT_TEMPLATE, END_OF_TEXT, IM_END, IM_START, NO_LABEL
+from tools.make_demo_model import CHAT_TEMPLATE, IM_END, NO_LABEL, tokenizer_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -151,32 +151,11 @@ def make_model(folder: Path, *, steps: int = STEPS) -> list[float]:
 
 def build_tokenizer() -> Qwen2Tokenizer:
     """Make a tokenizer with all bytes, single digits, and the words that a grading's prompt is made of."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import Qwen2Tokenizer
-
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        min_frequency=1, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())
-    )
     case = RubricCase("What is ?", CRITERIA, "")
     wording = [message["content"].replace(case.nonce, "") for message in messages_of(case)]
     words = [*wording, *(message["content"] for chat, _ in self_test() for message in chat)]
-    words += ["Total Score: /10", "\\boxed{}"]
-    bpe.train_from_iterator([*words, "system\n", "user\n", "assistant\n"], trainer)
-    learnt = json.loads(bpe.to_str())["model"]
-    merges: Any = [tuple(pair) for pair in learnt["merges"]]
-    tokenizer = Qwen2Tokenizer(
-        vocab=learnt["vocab"],
-        merges=merges,
-        unk_token=END_OF_TEXT,
-        pad_token=END_OF_TEXT,
-        eos_token=IM_END,
-        extra_special_tokens=[IM_START],
-        model_max_length=LONGEST,
-    )
-    tokenizer.chat_template = CHAT_TEMPLATE
-    return tokenizer
+    words += ["Total Score: /10", "\\boxed{}", "system\n", "user\n", "assistant\n"]
+    return tokenizer_of(words, chat_template=CHAT_TEMPLATE, longest=LONGEST)
 
 
 def warm_start(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, *, steps: int) -> list[float]:

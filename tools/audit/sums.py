@@ -108,11 +108,7 @@ def compare(
         is_finished: the run's status said so before the ledger was read.
     """
     issued = view.cursor.ids()
-    outcomes = {
-        group_id: outcome
-        for group_id, outcome in ledger.outcomes.items()
-        if group_id in issued or not after.names(group_id)
-    }
+    outcomes = _known_by_then(ledger, issued, after)
     out = view.slots - ledger.outcomes.keys()
     places = {group_id: streams[0] for group_id in out if (streams := view.streams_of(group_id))}
     lost = {
@@ -158,6 +154,15 @@ def compare(
             )
         ),
     )
+
+
+def _known_by_then(ledger: Ledger, issued: set[str], after: Cursor) -> dict[str, Outcome]:
+    """Returns the outcomes without those of groups that were issued after the view was read."""
+    return {
+        group_id: outcome
+        for group_id, outcome in ledger.outcomes.items()
+        if group_id in issued or not after.names(group_id)
+    }
 
 
 def _doubled(view: View, ledger: Ledger) -> set[str]:
