@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,8 @@ from learner.weight_sync.transport import SavedWeights
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-BLOCK_BYTES = 1 << 22  # written and hashed at a time
+# Hashed and written at a time. With 4 MiB the system finds room for a block at up to six times the cost (Linux 6.18).
+BLOCK_BYTES = 1 << 20
 # The types of safetensors with their names, in the order of the format: a file holds the last of them first.
 _TYPES = {
     torch.bool: "BOOL",
@@ -133,11 +133,10 @@ def write_safetensors(tensors: Mapping[str, Tensor], file: Path, digest: Digest 
     """
     ordered = sorted(tensors.items(), key=lambda item: (-_RANKS[item[1].dtype], item[0]))
     digest = digest or weights_digest()
-    with file.open("wb", buffering=0) as stream, ThreadPoolExecutor(1, "checksum") as beside:
+    with file.open("wb", buffering=0) as stream:
         for block in _blocks(ordered):
-            hashed = beside.submit(digest.update, block)  # while the disk is at work
+            digest.update(block)  # the write finds the block in the processor's cache
             write_all(stream, block)
-            hashed.result()
         os.fsync(stream.fileno())
         return stream.tell()
 
