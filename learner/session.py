@@ -254,7 +254,7 @@ class Session(Incarnation):
             set_state=beat.set_state,
             meter=beat.meter,
         )
-        recovery = Recovery(run, intake, feeder, publish_status=self.status.begin)
+        recovery = Recovery(run, intake, feeder, publisher, policy, publish_status=self.status.begin)
         trainer = TrainingLoop(
             run,
             policy,

@@ -12,10 +12,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from broker.errors import WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import RunOwner
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from learner.training.backend import TrainingBackend
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class TrainingLoop:
@@ -94,18 +91,18 @@ class TrainingLoop:
 
     def train(self) -> str:
         """Train until the last step, or until an operator or a signal ends the run: finished, drained or stopped."""
-        self._recover()
-        self._surviving(
-            self.selection.poll_operator
-        )  # before the feeder: a run that is drained or paused lets nothing in
+        surviving = self.recovery.surviving
+        self.recovery.recover()
+        # Before the feeder: a run that is drained or paused lets nothing in.
+        surviving(self.selection.poll_operator)
         self.feeder.start()
-        self._surviving(self._evaluate_what_is_due)
+        surviving(self._evaluate_what_is_due)
         while self.version < self.run.learner.steps:
-            groups = self._surviving(lambda: self.selection.take(self.version))  # waits; says for whom
+            groups = surviving(lambda: self.selection.take(self.version))  # waits; says for whom
             if groups is None:
                 break
             self._step(groups)
-        return self._surviving(self._finish)
+        return surviving(self._finish)
 
     def _step(self, groups: list[ScoredGroup]) -> None:
         """Take one optimizer step on `groups`."""
@@ -127,12 +124,12 @@ class TrainingLoop:
             stepped = self._adapt(kl, batch, stepped)
         self.policy_version.trained += 1
         self._clock.lap("train")
-        self._surviving(self._publish_behind)
+        self.recovery.surviving(self._publish_behind)
         self.selection.meter.count(steps=1, groups=len(groups), **ages)
         self._report(groups, batch, stepped, ages)
         self._skipped.count(self.version, stepped)
         check_mismatch(self.run.learner.mismatch, by_generator(stepped))
-        self._surviving(self._after_step)
+        self.recovery.surviving(self._after_step)
 
     def _pack(
         self, groups: list[ScoredGroup], advantages: Advantages, *, truncated: Literal["mask", "keep"]
@@ -194,31 +191,6 @@ class TrainingLoop:
             or self.evaluation.is_due(version)
             or self.checkpoints.is_due(version)
         )
-
-    def _announce(self) -> None:
-        """Announce the version that the learner holds, now."""
-        self.publisher.publish(self.policy, self.version)
-
-    def _surviving(self, act: Callable[[], T]) -> T:
-        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
-        while True:
-            try:
-                return act()
-            except WentBack as error:
-                log.warning("recovering reason=%s", error)
-                self._recover()
-
-    def _recover(self) -> None:
-        """Bring Redis and the ledger together, however often Redis goes back meanwhile."""
-        while True:
-            self.journal.check_fence()
-            self.publisher.rest()
-            try:
-                self.recovery.recover(self.version, self._announce)
-            except WentBack as error:
-                log.warning("recovering again reason=%s", error)
-            else:
-                return
 
     def _after_step(self) -> None:
         self._record_rounds()

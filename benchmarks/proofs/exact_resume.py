@@ -89,7 +89,8 @@ def places() -> list[str]:
         *lines_of("weight_sync/publisher", "begin", "_put", "_announce"),
         *lines_of("groups/retirement", "__call__"),
         *lines_of("weight_sync/filesystem", "put"),
-        *lines_of("resume/recovery", "recover"),
+        *lines_of("resume/recovery", "recover", loop=True),
+        *lines_of("resume/recovery", "_bring_together"),
     ]
 
 

@@ -101,12 +101,15 @@ def _loops(function: ast.FunctionDef) -> Iterator[ast.stmt]:
             yield from node.body
 
 
-def _statements(part: ast.stmt) -> Iterator[int]:
-    """Yield the lines of statements in it that the plain path reaches, without docstrings."""
-    for node in ast.walk(part):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, ast.stmt) and not isinstance(node, NEVER) and not is_text:
-            yield node.lineno
+def _statements(part: ast.AST) -> Iterator[int]:
+    """Yield the lines of statements in it that the plain path reaches: no docstring, no handler of an error."""
+    if isinstance(part, ast.ExceptHandler):
+        return
+    is_text = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+    if isinstance(part, ast.stmt) and not isinstance(part, NEVER) and not is_text:
+        yield part.lineno
+    for child in ast.iter_child_nodes(part):
+        yield from _statements(child)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
-from broker.errors import WentBack
 from broker.messages import ScoredGroup
 from config.run import Run
 from learner.collect.intake import why_dead
@@ -24,10 +22,8 @@ from learner.incarnation import DRAINED, FINISHED, STOPPED
 from learner.journal.writer import Journal
 from learner.resume.recovery import Recovery
 from learner.weight_sync.publisher import Publisher
-from learner.weight_sync.transport import WeightSource
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 MOST_AT_ONCE = 64  # groups of one record
 BLOCK_S = 0.5
@@ -38,7 +34,6 @@ class CollectingLoop:
 
     Args:
         selection: looks around while the loop waits, and knows what is in flight.
-        weights: version 0, the only one.
         rows: groups in all.
         set_state: receives how far the run is, for the heartbeat.
         count: told how many rows have an outcome, and how many there are, every few seconds and at the end.
@@ -54,7 +49,6 @@ class CollectingLoop:
         feeder: Feeder,
         recovery: Recovery,
         publisher: Publisher,
-        weights: WeightSource,
         rows: int,
         set_state: Callable[[str], None],
         count: Callable[[int, int], None] = lambda _done, _rows: None,
@@ -66,7 +60,6 @@ class CollectingLoop:
         self.feeder = feeder
         self.recovery = recovery
         self.publisher = publisher
-        self._weights = weights
         self._rows = rows
         self._set_state = set_state
         self._count = count
@@ -78,11 +71,12 @@ class CollectingLoop:
         Returns:
             FINISHED, DRAINED or STOPPED.
         """
-        self._recover()
-        self._surviving(self.selection.poll_operator)
+        surviving = self.recovery.surviving
+        self.recovery.recover()
+        surviving(self.selection.poll_operator)
         self.feeder.start()
-        while (groups := self._surviving(self._take)) is not None:
-            self._surviving(partial(self._record, groups))
+        while (groups := surviving(self._take)) is not None:
+            surviving(partial(self._record, groups))
         self.feeder.stop()
         self._count(self._done(), self._rows)
         if self.selection.is_stopped:
@@ -139,24 +133,3 @@ class CollectingLoop:
         """Return how many rows have an outcome; one that is asked for again has none until it comes back."""
         ledger = self.journal.ledger
         return len(ledger.outcomes) - sum(ledger.retries.values())
-
-    def _surviving(self, act: Callable[[], T]) -> T:
-        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
-        while True:
-            try:
-                return act()
-            except WentBack as error:
-                log.warning("recovering reason=%s", error)
-                self._recover()
-
-    def _recover(self) -> None:
-        """Bring Redis and the ledger together, however often Redis goes back meanwhile."""
-        while True:
-            self.journal.check_fence()
-            self.publisher.rest()
-            try:
-                self.recovery.recover(0, lambda: self.publisher.publish(self._weights, 0))
-            except WentBack as error:
-                log.warning("recovering again reason=%s", error)
-            else:
-                return

@@ -160,15 +160,15 @@ class CollectingSession(Incarnation):
             set_state=beat.set_state,
             meter=beat.meter,
         )
+        recovery = Recovery(run, intake, feeder, publisher, weights, publish_status=self.status.begin)
         return CollectingLoop(
             run,
             journal=journal,
             intake=intake,
             selection=selection,
             feeder=feeder,
-            recovery=Recovery(run, intake, feeder, publish_status=self.status.begin),
+            recovery=recovery,
             publisher=publisher,
-            weights=weights,
             rows=len(rows),
             set_state=beat.set_state,
             count=self.status.count_rows,

@@ -12,15 +12,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TypeVar
 
+from broker.errors import WentBack
 from broker.group_ids import is_training, order_of, ordinal_of, retried, retry_of
 from config.run import Run
 from learner.groups.evaluation import version_of
 from learner.groups.feeder import Feeder
 from learner.groups.intake import LOOK_COUNT, Intake
 from learner.journal.ledger import DROPPED, Outcome
+from learner.weight_sync.publisher import Publisher
+from learner.weight_sync.transport import WeightSource
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 CHUNK = 500  # ids of one `retire`
 ENTRIES = 32  # groups of one `reissue`
@@ -31,11 +36,20 @@ class Recovery:
     """Brings Redis and the ledger of one run together.
 
     Args:
+        publisher: tells the generators of the version that the learner holds: before any slot is freed.
+        weights: what the learner holds.
         publish_status: writes the run's status and configuration, which Redis may have forgotten.
     """
 
     def __init__(
-        self, run: Run, intake: Intake, feeder: Feeder, *, publish_status: Callable[[int], None]
+        self,
+        run: Run,
+        intake: Intake,
+        feeder: Feeder,
+        publisher: Publisher,
+        weights: WeightSource,
+        *,
+        publish_status: Callable[[int], None],
     ) -> None:
         self._run = run
         self._run_owner = intake.run_owner
@@ -43,21 +57,41 @@ class Recovery:
         self._intake = intake
         self._feeder = feeder
         self._evaluation = intake.evaluation
+        self._version = intake.version
+        self._publisher = publisher
+        self._weights = weights
         self._publish_status = publish_status
 
-    def recover(self, version: int, announce: Callable[[], None]) -> None:
-        """Go on at policy version `version`.
+    def surviving(self, act: Callable[[], T]) -> T:
+        """Do `act`; where Redis turns out to have gone back, recover and do it again. So it must bear repeating."""
+        while True:
+            try:
+                return act()
+            except WentBack as error:
+                log.warning("recovering reason=%s", error)
+                self.recover()
 
-        Args:
-            announce: tells the generators of it: before any slot is freed.
+    def recover(self) -> None:
+        """Go on at the version that the learner holds, however often Redis goes back meanwhile.
+
         Raises:
-            WentBack: Redis went back meanwhile; call it again.
             Fenced: a newer learner has the run.
         """
+        while True:
+            self._journal.check_fence()
+            self._publisher.rest()
+            try:
+                self._bring_together(self._version.trained)
+            except WentBack as error:
+                log.warning("recovering again reason=%s", error)
+            else:
+                return
+
+    def _bring_together(self, version: int) -> None:
         with self._feeder.held():
             knew_the_run = self._run_owner.rejoin()
             self._publish_status(version)
-            announce()
+            self._publisher.publish(self._weights, version)
             self._intake.reset()
             self._retire_what_has_ended()
             self._restore_cursor()

@@ -195,22 +195,7 @@ def pack(
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
     """
-    sequences: list[dict[str, NDArray[Any]]] = []
-    prompts: list[int] = []
-    for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
-        prompt = group.rollout.prompt
-        if len(prompt.token_ids) < 1:
-            raise ValueError(
-                f"group {prompt.group_id}: a prompt without tokens, so nothing predicts the first one"
-            )
-        for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
-            if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
-                continue
-            lags = _lags(completion, policy_version, group_id=prompt.group_id)
-            sequences.append(
-                _sequence(prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags)
-            )
-            prompts.append(index)
+    sequences, prompts = _sequences(groups, advantages, truncated=truncated, policy_version=policy_version)
     of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
     for sequence, index in zip(sequences, prompts, strict=True):
         of_mini[index * mini_batches // len(groups)].append(sequence)
@@ -227,6 +212,33 @@ def pack(
         generators=tuple(names),
         kl_coef=kl_coef,
     )
+
+
+def _sequences(
+    groups: Sequence[ScoredGroup],
+    advantages: Sequence[Sequence[float | None]],
+    *,
+    truncated: Literal["mask", "keep"],
+    policy_version: int,
+) -> tuple[list[dict[str, NDArray[Any]]], list[int]]:
+    """Return the completions that train, in order, and the index of each one's group."""
+    sequences: list[dict[str, NDArray[Any]]] = []
+    prompts: list[int] = []
+    for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
+        prompt = group.rollout.prompt
+        if len(prompt.token_ids) < 1:
+            raise ValueError(
+                f"group {prompt.group_id}: a prompt without tokens, so nothing predicts the first one"
+            )
+        for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
+            if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
+                continue
+            lags = _lags(completion, policy_version, group_id=prompt.group_id)
+            sequences.append(
+                _sequence(prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags)
+            )
+            prompts.append(index)
+    return sequences, prompts
 
 
 def _packed(

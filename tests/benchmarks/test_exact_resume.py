@@ -112,7 +112,11 @@ def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() ->
 
 def test_no_second_time_is_waited_for_where_a_line_comes_by_once() -> None:
     once = [text_of(place) for place in exact_resume.places() if comes_once(place)]
-    recovery = [text_of(place) for place in lines_of("resume/recovery", "recover")]
+    places = (
+        *lines_of("resume/recovery", "recover", loop=True),
+        *lines_of("resume/recovery", "_bring_together"),
+    )
+    recovery = [text_of(place) for place in places]
     assert len(recovery) > 5
     assert sorted(once) == sorted([*recovery, "stream = self._begin_file()"])
 

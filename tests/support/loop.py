@@ -92,7 +92,7 @@ def make_trainer(
         intake=chain.intake,
         selection=chain.selection,
         feeder=feeder,
-        recovery=Recovery(chain.run, chain.intake, feeder, publish_status=lambda _: None),
+        recovery=Recovery(chain.run, chain.intake, feeder, publisher, policy, publish_status=lambda _: None),
         checkpoints=Checkpoints(chain.run),
         metrics=Metrics(chain.run),
         publisher=publisher,

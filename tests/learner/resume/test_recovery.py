@@ -144,7 +144,7 @@ def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
     trainer = make_trainer(chain)
-    trainer._recover()
+    trainer.recovery.recover()
     trainer.metrics.close()
     outcomes = chain.journal.ledger.outcomes
     assert set(outcomes) == {"0", "1", "2"}  # 2 a step, all of floor 0
@@ -294,7 +294,7 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
 ) -> None:
     chain = make_chain(evaluation={"every": 5, "prompts": 3, "samples": 2})
     trainer = make_trainer(chain)
-    trainer._recover()
+    trainer.recovery.recover()
     trainer._evaluate(wait=False)
     trainer.feeder.turn()
     for index in (0, 1):
@@ -306,7 +306,7 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     chain.client.hincrby(chain.keys("cursor"), "seq", -1)
     with pytest.raises(WentBack):
         chain.run_owner.check()
-    trainer._recover()
+    trainer.recovery.recover()
     trainer._record_rounds()
     assert chain.journal.ledger.evaluations == {}, "it has its time again"
     trainer._give_up_rounds()  # reads once more
@@ -403,11 +403,11 @@ def test_a_retry_in_a_redis_that_was_emptied_moves_no_cursor_past_what_is_not_is
     chain.read()
     chain.journal.retry(dead, 1)
     chain.client.flushall()
-    trainer._recover()
+    trainer.recovery.recover()
     trainer.feeder.insert([retried(dead, 1)])
     assert trainer.feeder.turn()
     assert chain.slots == {"2-r1"}
-    trainer._recover()
+    trainer.recovery.recover()
     assert trainer.feeder.position == 0
     while trainer.feeder.turn():
         pass
@@ -436,7 +436,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     chain.client.flushall()
     with pytest.raises(WentBack):
         chain.run_owner.check()
-    trainer._recover()
+    trainer.recovery.recover()
     trainer.selection._checked = 0.0
     trainer.selection.poll()
     trainer.metrics.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -35,10 +37,12 @@ def start_learner(chain: Chain) -> Callable[[], tuple[Chain, Feeder]]:
             known=life.journal.has,
             mean_bytes=lambda: 0.0,
         )
-        version = len(life.journal.ledger.steps)
-        Recovery(chain.run, life.intake, feeder, publish_status=lambda _version: None).recover(
-            version, lambda: life.announce(version)
-        )
+        life.version.trained = len(life.journal.ledger.steps)
+        nothing: Any = None  # told of alone: no generator loads it
+        publisher: Any = SimpleNamespace(rest=lambda: None, publish=lambda _, version: life.announce(version))
+        Recovery(
+            chain.run, life.intake, feeder, publisher, nothing, publish_status=lambda _version: None
+        ).recover()
         return life, feeder
 
     return start
