@@ -13,9 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.forked_roles import forked_roles
 from tests.support.paths import ROOT
+from tests.support.redis_servers import RedisServer
 
 ROWS = 24
+TWO_STEPS_S = 150.0
 # What stands in the place of their model and their GPUs; everything else of the run is what was imported.
 TINY = (
     f"model.path={ROOT / 'config/recipes/demo_model'}",
@@ -67,20 +70,25 @@ def write_jsonl(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
+def variables(folder: Path, **environment: str) -> dict[str, str]:
+    """Return the environment of a command in a folder, on a machine without a GPU and without a hub."""
+    return {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        "PYTHONPATH": str(ROOT),
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "XDG_STATE_HOME": str(folder / "state"),
+        **environment,
+    }
+
+
 def millrace(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Type a command of `millrace` in a folder, on a machine without a GPU and without a hub."""
+    """Type a command of `millrace` in a folder."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "tools.main", *words],
         cwd=folder,
-        env={
-            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "PYTHONPATH": str(ROOT),
-            "CUDA_VISIBLE_DEVICES": "",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "XDG_STATE_HOME": str(folder / "state"),
-            **environment,
-        },
+        env=variables(folder, **environment),
         text=True,
         capture_output=True,
         timeout=200,
@@ -89,9 +97,16 @@ def millrace(*words: str, folder: Path, **environment: str) -> subprocess.Comple
 
 
 def two_steps(run: Path, *words: str, name: str, **environment: str) -> list[dict[str, Any]]:
-    """Train two steps of an imported run with the tiny model in place of theirs, and return their metrics."""
+    """Train two steps of a run with the tiny model in place of its own, and return their metrics."""
     settings = [*TINY, f"name={name}", "runs_dir=runs", *words]
-    done = millrace("up", run.name, "--plain", *settings, folder=run.parent, **environment)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    redis = RedisServer(run.parent)
+    try:
+        with forked_roles(run.parent, variables(run.parent, REDIS_URL=redis.url, **environment)) as roles:
+            roles.start("learner", "--config", run.name, *settings)
+            roles.start("generators", "--run", name)
+            roles.start("scorers", "--run", name)
+            roles.wait("learner", TWO_STEPS_S)
+    finally:
+        redis.kill()
     metrics = (run.parent / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [step for step in map(json.loads, metrics) if "reward_mean" in step]

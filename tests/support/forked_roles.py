@@ -1,0 +1,115 @@
+"""Roles of a run as processes that are forked from one that has their libraries: a start takes no time for imports.
+
+In: a role's module and words, a folder, variables. Out: the process that `python -m ROLE WORDS` would be, with a log in
+that folder. Only the imports are shared. They take some seconds of a processor for each role, which a test of a dozen
+short runs can't spend.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+# What a learner and a generator import when they have read their configuration.
+HEAVY = ("torch", "transformers", "learner.session", "learner.training.build", "learner.training.deepspeed")
+ALSO = (
+    "learner.__main__",
+    "generators.__main__",
+    "generators.worker",
+    "generators.engines.hf",
+    "scorers.__main__",
+)
+END_S = 20.0
+LOOK_S = 0.2
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload([*HEAVY, *ALSO])
+
+
+class ForkedRoles:
+    """Starts roles in one folder.
+
+    Args:
+        folder: where they run, and where their logs lie.
+        variables: all of their environment.
+    """
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._variables = dict(variables)
+        self._processes: dict[str, BaseProcess] = {}
+
+    def start(self, role: str, *words: str) -> None:
+        """Start `python -m ROLE WORDS`."""
+        process = _context.Process(
+            target=_play, args=(role, words, str(self._folder), self._variables), name=role
+        )
+        process.start()
+        self._processes[role] = process
+
+    def wait(self, role: str, timeout_s: float) -> None:
+        """Wait until a role has ended, and ended well.
+
+        Raises:
+            RuntimeError: this role or another one failed, or it goes on; the message has the end of each log.
+        """
+        last = time.monotonic() + timeout_s
+        while (code := self._processes[role].exitcode) is None and time.monotonic() < last:
+            self._processes[role].join(LOOK_S)
+            if any(process.exitcode for process in self._processes.values()):
+                break
+        if code != 0:
+            logs = "".join(f"\n{name}:\n{self.logged(name)[-3000:]}" for name in self._processes)
+            raise RuntimeError(
+                f"the {role} was to end within {timeout_s:.0f} s; exit codes {self._codes()}{logs}"
+            )
+
+    def _codes(self) -> dict[str, int | None]:
+        return {name: process.exitcode for name, process in self._processes.items()}
+
+    def logged(self, role: str) -> str:
+        """Return what a role has said."""
+        return log_of(self._folder, role).read_text(encoding="utf-8")
+
+    def end(self) -> None:
+        """End what is still there."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.join(END_S)
+            if process.exitcode is None:
+                process.kill()
+
+
+@contextmanager
+def forked_roles(folder: Path, variables: Mapping[str, str]) -> Iterator[ForkedRoles]:
+    """Yield roles to start, and end them afterwards."""
+    roles = ForkedRoles(folder, variables)
+    try:
+        yield roles
+    finally:
+        roles.end()
+
+
+def log_of(folder: Path, role: str) -> Path:
+    """Return the file of a role's output."""
+    return folder / f"{role}.log"
+
+
+def _play(role: str, words: Sequence[str], folder: str, variables: Mapping[str, str]) -> None:
+    """Be a role, in the new process."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    with log_of(Path(folder), role).open("wb") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    sys.argv = [role, *words]
+    sys.exit(importlib.import_module(f"{role}.__main__").main(list(words)))
