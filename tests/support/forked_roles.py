@@ -17,20 +17,11 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-# What a learner and a generator import when they have read their configuration.
-HEAVY = ("torch", "transformers", "learner.session", "learner.training.build", "learner.training.deepspeed")
-ALSO = (
-    "learner.__main__",
-    "generators.__main__",
-    "generators.worker",
-    "generators.engines.hf",
-    "scorers.__main__",
-)
 END_S = 20.0
 LOOK_S = 0.2
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([*HEAVY, *ALSO])
+_context.set_forkserver_preload(["tests.support.imported_beforehand"])
 
 
 class ForkedRoles:
@@ -46,37 +37,40 @@ class ForkedRoles:
         self._variables = dict(variables)
         self._processes: dict[str, BaseProcess] = {}
 
-    def start(self, role: str, *words: str) -> None:
-        """Start `python -m ROLE WORDS`."""
+    def start(self, role: str, *words: str, name: str = "") -> None:
+        """Start `python -m ROLE WORDS`, which is called `name` here where a role has several processes."""
+        name = name or role
         process = _context.Process(
-            target=_play, args=(role, words, str(self._folder), self._variables), name=role
+            target=_play,
+            args=(role, words, self._folder, log_of(self._folder, name), self._variables),
+            name=name,
         )
         process.start()
-        self._processes[role] = process
+        self._processes[name] = process
 
-    def wait(self, role: str, timeout_s: float) -> None:
-        """Wait until a role has ended, and ended well.
+    def wait(self, name: str, timeout_s: float) -> None:
+        """Wait until a process has ended, and ended well.
 
         Raises:
-            RuntimeError: this role or another one failed, or it goes on; the message has the end of each log.
+            RuntimeError: this process or another one failed, or it goes on; the message has the end of each log.
         """
         last = time.monotonic() + timeout_s
-        while (code := self._processes[role].exitcode) is None and time.monotonic() < last:
-            self._processes[role].join(LOOK_S)
+        while (code := self._processes[name].exitcode) is None and time.monotonic() < last:
+            self._processes[name].join(LOOK_S)
             if any(process.exitcode for process in self._processes.values()):
                 break
         if code != 0:
-            logs = "".join(f"\n{name}:\n{self.logged(name)[-3000:]}" for name in self._processes)
+            logs = "".join(f"\n{one}:\n{self.logged(one)[-3000:]}" for one in self._processes)
             raise RuntimeError(
-                f"the {role} was to end within {timeout_s:.0f} s; exit codes {self._codes()}{logs}"
+                f"the {name} was to end within {timeout_s:.0f} s; exit codes {self._codes()}{logs}"
             )
 
     def _codes(self) -> dict[str, int | None]:
         return {name: process.exitcode for name, process in self._processes.items()}
 
-    def logged(self, role: str) -> str:
-        """Return what a role has said."""
-        return log_of(self._folder, role).read_text(encoding="utf-8")
+    def logged(self, name: str) -> str:
+        """Return what a process has said."""
+        return log_of(self._folder, name).read_text(encoding="utf-8")
 
     def end(self) -> None:
         """End what is still there."""
@@ -98,18 +92,18 @@ def forked_roles(folder: Path, variables: Mapping[str, str]) -> Iterator[ForkedR
         roles.end()
 
 
-def log_of(folder: Path, role: str) -> Path:
-    """Return the file of a role's output."""
-    return folder / f"{role}.log"
+def log_of(folder: Path, name: str) -> Path:
+    """Return the file of a process's output."""
+    return folder / f"{name}.log"
 
 
-def _play(role: str, words: Sequence[str], folder: str, variables: Mapping[str, str]) -> None:
+def _play(role: str, words: Sequence[str], folder: Path, log: Path, variables: Mapping[str, str]) -> None:
     """Be a role, in the new process."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
-    with log_of(Path(folder), role).open("wb") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    with log.open("wb") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
     sys.argv = [role, *words]
     sys.exit(importlib.import_module(f"{role}.__main__").main(list(words)))

@@ -177,7 +177,6 @@ PROOFS = {
     "tests/e2e/test_import.py::test_a_verl_users_afternoon_from_script_and_parquet_to_two_steps": "prove-suite",
     "tests/e2e/test_import.py::test_a_slurm_script_of_reasoning360_trains_two_steps": "prove-suite",
     "tests/e2e/test_import.py::test_a_reward_file_of_ones_own_trains_two_steps": "prove-suite",
-    "tests/e2e/test_recipes.py::test_a_recipe_trains_two_steps_on_rows_of_its_shape": "prove-suite",
     "tests/e2e/test_lag.py::test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag": "prove-suite",
     "tests/e2e/test_objectives.py::test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit": "prove-suite",
     "tests/e2e/test_outages.py::"

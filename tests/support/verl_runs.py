@@ -104,7 +104,8 @@ def two_steps(run: Path, *words: str, name: str, **environment: str) -> list[dic
         with forked_roles(run.parent, variables(run.parent, REDIS_URL=redis.url, **environment)) as roles:
             roles.start("learner", "--config", run.name, *settings)
             roles.start("generators", "--run", name)
-            roles.start("scorers", "--run", name)
+            for part in ("dispatcher", "worker"):
+                roles.start("scorers", "--run", name, "--part", part, name=part)
             roles.wait("learner", TWO_STEPS_S)
     finally:
         redis.kill()

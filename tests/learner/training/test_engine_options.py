@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from config.learner import LearnerConfig
 from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.policy_workshop import (
+    FLOAT16_NEAR,
     SMALL,
     STEPS,
     Workshop,
@@ -97,7 +98,7 @@ def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
 ) -> None:
     weights = workshop.weights("float16")
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
-    assert_near(weights, workshop.weights("plain"), 2e-3)
+    assert_near(weights, workshop.weights("plain"), FLOAT16_NEAR)
     exact = [step["grad_norm"] for step in first["plain"][:STEPS]]
     assert [step["grad_norm"] for step in first["float16"][:STEPS]] == pytest.approx(exact, rel=0.02)
     assert [step["skipped"] for step in first["float16"][:STEPS]] == [0.0] * STEPS
@@ -114,7 +115,7 @@ def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
     assert found["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.02)
     assert found["loss"] == pytest.approx(exact["loss"], rel=0.02)
     assert found["ratio_mean"] == pytest.approx(exact["ratio_mean"], rel=0.01)  # counted once
-    assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), 2e-3)
+    assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), FLOAT16_NEAR)
 
 
 def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(
