@@ -67,7 +67,7 @@ def before_a_run(session: PageSession) -> None:
 
 
 def a_run(session: PageSession) -> None:
-    """Start the demo, watch it, pause it for a moment, and drain it after 21 steps."""
+    """Start the demo, watch it, pause it for a moment, and drain it after 30 steps."""
     with session.keeps("make demo", until=partial(session.steps, "demo"), ends=True):
         with session.keeps(".venv/bin/millrace metrics demo", until=lambda: listens(9090)):
             pass
@@ -83,7 +83,7 @@ def a_run(session: PageSession) -> None:
         session.types(".venv/bin/millrace redis-cli demo HGET 'rl:{demo}:where' 17")
         session.types("millrace audit first", says="twice", first="demo")
         session.types("millrace resume RUN", RUN="demo")
-        wait_until("step 21", lambda: session.steps("demo") >= 21)
+        wait_until("step 30", lambda: session.steps("demo") >= 30)
         session.types("millrace drain first --wait 600", first="demo")
 
 
