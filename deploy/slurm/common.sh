@@ -5,6 +5,8 @@
 # time limit a job's script alone gets SIGUSR1 (`--signal=B:USR1@…`): that one is handed on, as SIGTERM.
 set -uo pipefail
 . "$1"
+[[ $ENVIRONMENT = /* ]] || ENVIRONMENT=$PWD/$ENVIRONMENT
+[[ $STATE = /* ]] || STATE=$PWD/$STATE
 PYTHON=$ENVIRONMENT/bin/python
 ADDRESS=$STATE/redis_url                # written by Redis' job, anew wherever it starts
 RESTARTS=10                             # failures in a row, each within HEALTHY_S, that end a role's job

@@ -99,6 +99,35 @@ def test_the_judge_wants_its_node_and_a_role_that_there_is_not_is_refused(site: 
     assert "no role trainer" in refused.stderr
 
 
+@pytest.mark.parametrize("given", ["environment", "{site}/environment"])
+def test_a_place_begins_at_the_checkout_or_at_the_root(site: Path, given: str) -> None:
+    place = given.format(site=site)
+    text = settings_with(SETTINGS.read_text(encoding="utf-8"), {"STATE": place, "ENVIRONMENT": place})
+    (site / "settings.sh").write_text(text, encoding="utf-8")
+    said = subprocess.run(
+        [
+            "bash",
+            "-c",
+            '. "$0" "$1"; cd /; echo "$STATE $PYTHON"',
+            FOLDER / "common.sh",
+            site / "settings.sh",
+        ],
+        cwd=site,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    ).stdout
+    assert said == f"{site}/environment {site}/environment/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    "job", [path for path in SCRIPTS if path.suffix == ".sbatch"], ids=lambda path: path.name
+)
+def test_no_job_puts_a_folder_before_python(job: Path) -> None:
+    assert "/$PYTHON" not in job.read_text(encoding="utf-8")
+
+
 def keep(site: Path, script: str, *, role: str = "generators") -> subprocess.Popen[str]:
     (site / "state").mkdir(exist_ok=True)
     (site / "state" / "redis_url").write_text("redis://one\n", encoding="utf-8")
