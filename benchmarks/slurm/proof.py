@@ -65,12 +65,13 @@ class UnderSlurm:
         self.cluster.asks("scontrol", "requeue", self.jobs[role])
 
     def version(self) -> int:
-        """Return the version that the learner has reached; -1 before there is one."""
+        """Return the last step that the learner has reported; -1 before there is one."""
         try:
-            found = json.loads((self.state / "runs" / RUN / "status.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return max(
+                (int(record["step"]) for record in self.records() if "reward_mean" in record), default=-1
+            )
+        except (OSError, ValueError):  # not there yet, or its last line is half written
             return -1
-        return int(found.get("version", -1))
 
     def restarts(self, role: str) -> int:
         """Return how often Slurm has started a job again."""
