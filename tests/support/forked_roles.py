@@ -40,10 +40,10 @@ class ForkedRoles:
     def start(self, role: str, *words: str, name: str = "") -> None:
         """Start `python -m ROLE WORDS`, which is called `name` here where a role has several processes."""
         name = name or role
+        log = log_of(self._folder, name)
+        log.touch()  # there to be read, however early the process ends
         process = _context.Process(
-            target=_play,
-            args=(role, words, self._folder, log_of(self._folder, name), self._variables),
-            name=name,
+            target=_play, args=(role, words, self._folder, log, self._variables), name=name
         )
         process.start()
         self._processes[name] = process

@@ -22,10 +22,6 @@ from tests.conftest import ROOT
 from tests.support.tiny import tiny_run, write_tiny_model
 
 Weights = dict[str, Tensor]
-# Adam's first steps are as long for a small gradient as for a large one: where a rounding turns its sign, two weights
-# part. How many do depends on the processor: one with AVX-512 rounds otherwise than one without.
-FLOAT16_NEAR = 4e-3
-BFLOAT16_NORM = 0.1  # of the second step's gradient
 STEPS = 2  # before the checkpoint; one more after it
 TOY = "tests.support.toy_seams:ToyObjective"
 SMALL, LARGE = 48, 4096  # tokens of a row: many rows, or one (so that one of two ranks has none)
@@ -193,5 +189,5 @@ def assert_follows(workshop: Workshop, steps: list[Any], plain: list[Any], name:
     assert_near(weights, workshop.weights("plain"), 1e-5 if exact else 1e-2)
     for key in ("loss", "grad_norm"):
         found, expected = ([step[key] for step in some[:STEPS]] for some in (steps, plain))
-        assert found == pytest.approx(expected, rel=1e-4 if exact else BFLOAT16_NORM), key
+        assert found == pytest.approx(expected, rel=1e-4 if exact else 0.05), key
     assert distance(workshop.weights(name, "later"), weights) > 1e-3  # and it goes on training

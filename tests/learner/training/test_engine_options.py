@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from config.learner import LearnerConfig
 from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.policy_workshop import (
-    FLOAT16_NEAR,
     SMALL,
     STEPS,
     Workshop,
@@ -31,10 +30,19 @@ pytestmark = pytest.mark.timeout(300)
 
 LORA = {"rank": 4, "alpha": 8}
 SIMPLE = {"type": "grpo"}
-OFFLOAD = zero(1, offload_activations=True, gradient_checkpointing=True)
+# Clips no token here. Else a rounding moves a token over a clip on one processor and not on another, and its gradient
+# is there or not: without AVX-512 one of 120 does so in float16, and makes 7% of the gradient's norm.
+SMOOTH = {"type": "grpo", "clip_low": 0.99, "clip_high": 100.0, "dual_clip": None}
+
+
+def smooth(stage: int, **learner: Any) -> dict[str, Any]:
+    return zero(stage, objective=SMOOTH, **learner)
+
+
+OFFLOAD = smooth(1, offload_activations=True, gradient_checkpointing=True)
 COMPILED = {
-    "compiled": zero(1, torch_compile=True),
-    "compiled-adapter": zero(2, torch_compile=True, gradient_checkpointing=True, lora=LORA),
+    "compiled": smooth(1, torch_compile=True),
+    "compiled-adapter": smooth(2, torch_compile=True, gradient_checkpointing=True, lora=LORA),
 }
 
 
@@ -47,10 +55,10 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 @pytest.fixture(scope="module")
 def first(workshop: Workshop) -> dict[str, list[Any]]:
     plan = {
-        "plain": workshop.life("plain", zero(1)),
+        "plain": workshop.life("plain", smooth(1)),
         "offload": workshop.life("offload", OFFLOAD),
-        "float16": workshop.life("float16", zero(1), dtype="float16"),
-        "skips": workshop.skipping_life("skips", zero(2)) | {"dtype": "float16"},
+        "float16": workshop.life("float16", smooth(1), dtype="float16"),
+        "skips": workshop.skipping_life("skips", smooth(2)) | {"dtype": "float16"},
     }
     for dtype in ("float32", "float16"):
         steps = [["large_step", 0, SMALL], ["save_weights", workshop.path(f"large-{dtype}")]]
@@ -63,9 +71,9 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
         }
     # The last ones: from here on DeepSpeed is configured as on a GPU, and the head is computed so.
     on_a_gpu = {"as_on_a_gpu": True, "torch_adam": True}
-    offloaded = {"zero": {"stage": 2, "offload_optimizer": True}}
+    offloaded = {"zero": {"stage": 2, "offload_optimizer": True}, "objective": SMOOTH}
     plan["on-the-host"] = workshop.life("on-the-host", offloaded, dtype="bfloat16") | on_a_gpu
-    plan["fused"] = workshop.life("fused", zero(1), dtype="bfloat16") | {"fused_head": True}
+    plan["fused"] = workshop.life("fused", smooth(1), dtype="bfloat16") | {"fused_head": True}
     return workshop.do("first", plan, ranks=1)
 
 
@@ -73,8 +81,8 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
 def again(workshop: Workshop, first: dict[str, list[Any]]) -> dict[str, list[Any]]:
     assert first
     plan = {
-        "float16": workshop.second_life("float16", zero(1), dtype="float16"),
-        "skips": workshop.skipping_again("skips", zero(2)) | {"dtype": "float16"},
+        "float16": workshop.second_life("float16", smooth(1), dtype="float16"),
+        "skips": workshop.skipping_again("skips", smooth(2)) | {"dtype": "float16"},
     }
     return workshop.do("again", plan, ranks=1)
 
@@ -82,7 +90,7 @@ def again(workshop: Workshop, first: dict[str, list[Any]]) -> dict[str, list[Any
 @pytest.fixture(scope="module")
 def compiled(workshop: Workshop) -> dict[str, list[Any]]:
     plan = {name: workshop.life(name, learner) for name, learner in COMPILED.items()}
-    plan["adapter"] = workshop.life("adapter", zero(2, lora=LORA))
+    plan["adapter"] = workshop.life("adapter", smooth(2, lora=LORA))
     return workshop.do("compiled", plan, ranks=1)
 
 
@@ -98,7 +106,7 @@ def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
 ) -> None:
     weights = workshop.weights("float16")
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
-    assert_near(weights, workshop.weights("plain"), FLOAT16_NEAR)
+    assert_near(weights, workshop.weights("plain"), 2e-3)
     exact = [step["grad_norm"] for step in first["plain"][:STEPS]]
     assert [step["grad_norm"] for step in first["float16"][:STEPS]] == pytest.approx(exact, rel=0.02)
     assert [step["skipped"] for step in first["float16"][:STEPS]] == [0.0] * STEPS
@@ -115,7 +123,7 @@ def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
     assert found["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.02)
     assert found["loss"] == pytest.approx(exact["loss"], rel=0.02)
     assert found["ratio_mean"] == pytest.approx(exact["ratio_mean"], rel=0.01)  # counted once
-    assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), FLOAT16_NEAR)
+    assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), 2e-3)
 
 
 def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(

@@ -154,7 +154,7 @@ def test_without_patience_nothing_grows() -> None:
 
 
 LOOPS = "def f(x):\n    while True: pass"
-LATE = "import time\ndef f(x):\n    time.sleep(0.8)\n    return x"
+LATE = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x"
 SHAPES = {
     "asserts": {"tests": ["assert f(1) == 1", "assert f(2) == 2"]},
     "pytest": {"pytest": "from solution import f\n\ndef test_f():\n    assert f(1) == 1\n"},
@@ -165,12 +165,12 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
-    scorer = CodeTests(CodeConfig(case_timeout_s=1.6, deadline_s=16.0), ScorersConfig())
+    scorer = CodeTests(CodeConfig(case_timeout_s=0.8, deadline_s=8.0), ScorersConfig())
     info = {"type": "code", "answer": SHAPES[shape]}
     call = "\nif __name__ == '__main__':\n    print(f(int(input())))"
     try:
-        scorer.patience_s = 0.4
-        with pytest.raises(TakesLong, match=r"0\.4 s"):
+        scorer.patience_s = 0.2
+        with pytest.raises(TakesLong, match=r"0\.2 s"):
             scorer.score(f"```python\n{LOOPS}{call}\n```", info)
         with pytest.raises(TakesLong):
             scorer.score(f"```python\n{LATE}{call}\n```", info)
@@ -178,7 +178,7 @@ def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) 
         assert scorer.score(f"```python\ndef f(x): return 0{call}\n```", info).value == 0.0
         scorer.patience_s = None
         assert scorer.score(f"```python\n{LATE}{call}\n```", info).value == 1.0, "within its limit"
-        scorer.patience_s = 1.6
+        scorer.patience_s = 0.8
         score = scorer.score(f"```python\n{LOOPS}{call}\n```", info)
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
     finally:
