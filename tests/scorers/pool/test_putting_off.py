@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +156,7 @@ def test_without_patience_nothing_grows() -> None:
 
 
 LOOPS = "def f(x):\n    while True: pass"
-LATE = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x"
+LATE = "import time\ndef f(x):\n    time.sleep({seconds})\n    return x"
 SHAPES = {
     "asserts": {"tests": ["assert f(1) == 1", "assert f(2) == 2"]},
     "pytest": {"pytest": "from solution import f\n\ndef test_f():\n    assert f(1) == 1\n"},
@@ -163,22 +165,37 @@ SHAPES = {
 }
 
 
+def seconds_of(answer: str, info: dict[str, Any]) -> float:
+    """Return what a right answer takes here, once what it needs is prepared."""
+    scorer = CodeTests(CodeConfig(), ScorersConfig())
+    try:
+        assert scorer.score(answer, info).value == 1.0
+        started = time.monotonic()
+        assert scorer.score(answer, info).value == 1.0
+        return time.monotonic() - started
+    finally:
+        scorer.close()
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
-    scorer = CodeTests(CodeConfig(case_timeout_s=0.8, deadline_s=8.0), ScorersConfig())
     info = {"type": "code", "answer": SHAPES[shape]}
     call = "\nif __name__ == '__main__':\n    print(f(int(input())))"
+    right = f"```python\ndef f(x): return x{call}\n```"
+    patience_s = max(0.2, 2 * seconds_of(right, info))  # pytest alone takes more than 0.2 s on a slow machine
+    late = LATE.format(seconds=2 * patience_s)
+    scorer = CodeTests(CodeConfig(case_timeout_s=4 * patience_s, deadline_s=40 * patience_s), ScorersConfig())
     try:
-        scorer.patience_s = 0.2
-        with pytest.raises(TakesLong, match=r"0\.2 s"):
+        scorer.patience_s = patience_s
+        with pytest.raises(TakesLong, match=re.escape(f"{patience_s:g} s")):
             scorer.score(f"```python\n{LOOPS}{call}\n```", info)
         with pytest.raises(TakesLong):
-            scorer.score(f"```python\n{LATE}{call}\n```", info)
-        assert scorer.score(f"```python\ndef f(x): return x{call}\n```", info).value == 1.0
+            scorer.score(f"```python\n{late}{call}\n```", info)
+        assert scorer.score(right, info).value == 1.0
         assert scorer.score(f"```python\ndef f(x): return 0{call}\n```", info).value == 0.0
         scorer.patience_s = None
-        assert scorer.score(f"```python\n{LATE}{call}\n```", info).value == 1.0, "within its limit"
-        scorer.patience_s = 0.8
+        assert scorer.score(f"```python\n{late}{call}\n```", info).value == 1.0, "within its limit"
+        scorer.patience_s = 4 * patience_s
         score = scorer.score(f"```python\n{LOOPS}{call}\n```", info)
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
     finally:
