@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from config.generators import VllmEngineConfig
-from config.section import Section
+from config.section import GpuNumber, Section
 
 URL_VARIABLE = "SERVED_JUDGE_URL"  # where it answers, for scorers; `config.loading` reads it
 KEY_VARIABLE = "SERVED_JUDGE_API_KEY"  # what it wants to be shown
@@ -69,7 +69,7 @@ class ServeConfig(Section):
 
     model: str
     """A Hugging Face name or folder, such as the `model` that a run on `grade` rows has exported."""
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[GpuNumber, ...] = ()
     """Its GPUs, `tensor_parallel` of them, best ones that no other role has. Empty: all are visible."""
     tensor_parallel: int = Field(1, ge=1)
     """GPUs that it spreads its model over."""

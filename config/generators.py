@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from config.section import Section
+from config.section import GpuNumber, Section
 
 
 class SamplingConfig(Section):
@@ -111,5 +111,5 @@ class GeneratorsConfig(Section):
     update_deadline_s: float = Field(60.0, gt=0)
     """Seconds that a generator keeps a group while it waits for the weights that the group needs.
     Then other generators get the group, and this one takes none until its weights have come."""
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[GpuNumber, ...] = ()
     """GPUs for `millrace up` to hand out, `tensor_parallel` to each generator. Empty: all are visible."""

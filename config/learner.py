@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from config.custom import CustomSection
-from config.section import Section, default_type
+from config.section import GpuNumber, Section, default_type
 
 KlEstimator = Literal["k1", "k2", "k3", "abs"]
 VERL_ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3"}  # verl's name -> the estimator
@@ -574,7 +574,8 @@ class LearnerConfig(Section):
     groups first, and no token is ever older. `train`: it trains on it all the same. `drop`: it is dropped and counted,
     which favours short answers."""
     groups_in_flight: int | None = Field(None, ge=1)
-    """Groups without an outcome; unset, and at most: (max_lag + 1) x groups_per_step."""
+    """Groups that hold a slot, which are those without an outcome and the trained ones whose weights are not announced
+    yet; unset, and at most: (max_lag + 1) x groups_per_step."""
     group_deadline_s: float = Field(300.0, gt=0)
     """Seconds from a group's issue to its death, unless it is scored by then. A pause, an outage of Redis and full
     memory do not count."""
@@ -583,7 +584,7 @@ class LearnerConfig(Section):
     sequence_ranks: int = Field(1, ge=1)
     """Ranks over which one packed row lies (DeepSpeed-Ulysses), for rows that one rank has no memory for. It divides
     `ranks` and the model's heads; 1: each rank has rows of its own."""
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[GpuNumber, ...] = ()
     """GPUs for `millrace up` to give the learner. Empty: all are visible."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train; auto: CUDA where there is one."""
@@ -647,7 +648,7 @@ class LearnerConfig(Section):
     def _ranks_fit(self) -> Self:
         if self.ranks > 1 and self.ranks % self.sequence_ranks:  # a launcher may set other ranks
             raise ValueError(f"sequence_ranks={self.sequence_ranks} does not divide ranks={self.ranks}")
-        if self.gpus and self.ranks > len(self.gpus):
+        if self.gpus and self.ranks > len(set(self.gpus)):
             raise ValueError(
                 f"ranks={self.ranks} is more than gpus={list(self.gpus)} has: each rank trains on a GPU of its own"
             )

@@ -176,9 +176,9 @@ class Run(Section):
                 f"{' and '.join(asking)} ask the judge of judge.serve, so their `concurrency` and "
                 "`requests_per_minute` have to be the same"
             )
-        if 0 < len(serve.gpus) < serve.tensor_parallel:
+        if 0 < len(set(serve.gpus)) < serve.tensor_parallel:
             raise ValueError(
-                f"judge.serve.gpus names {len(serve.gpus)} GPUs, and judge.serve.tensor_parallel="
+                f"judge.serve.gpus names {len(set(serve.gpus))} GPUs, and judge.serve.tensor_parallel="
                 f"{serve.tensor_parallel} needs as many"
             )
         return self

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+GpuNumber = Annotated[int, Field(ge=0)]  # counted from 0 among the GPUs that this process sees
 
 
 class Section(BaseModel):

@@ -40,9 +40,9 @@ def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedW
     try:
         versions.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
-        shutil.rmtree(final, ignore_errors=True)
         aside.mkdir()
         saved = weights.save_weights(aside)
+        shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
     except OSError as error:
         raise RunFailed(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from broker.errors import RunFailed
+from config.endpoint import ServeConfig
 from config.explanations import ConfigError
+from config.generators import GeneratorsConfig
 from config.gpus import Card, SystemGpus, cards, system_gpus, visible, why_unseen
 from config.learner import LearnerConfig
 from learner.training.process_group import device_of
@@ -53,8 +58,19 @@ def test_more_gpus_than_are_handed_out_are_refused_by_name(
 
 def test_more_ranks_than_gpus_are_refused_when_the_configuration_is_read() -> None:
     LearnerConfig(ranks=2, gpus=(0, 1))
-    with pytest.raises(ValueError, match=r"ranks=3 is more than gpus=\[0, 1\] has"):
-        LearnerConfig(ranks=3, gpus=(0, 1))
+    for gpus in ((0, 1), (0, 1, 1)):
+        with pytest.raises(ValueError, match=rf"ranks=3 is more than gpus={re.escape(str(list(gpus)))} has"):
+            LearnerConfig(ranks=3, gpus=gpus)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [LearnerConfig, GeneratorsConfig, partial(ServeConfig, model="judge")],
+    ids=["learner", "generators", "judge"],
+)
+def test_a_gpu_is_a_number_from_zero_on(section: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match=r"gpus\.1\n.*greater than or equal to 0"):
+        section(gpus=(0, -1))
 
 
 def test_without_the_drivers_tool_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

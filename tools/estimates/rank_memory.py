@@ -2,8 +2,8 @@
 
 In: a run, the shape of its model, and the GPU's memory if it is known. Out: bytes. What DeepSpeed and autograd hold
 does not depend on the device: the factors were measured in steps on CPU ranks with the GPU's configuration
-(`tests/tools/doctor/test_rank_memory.py` measures again), by counting tensors. What CUDA takes besides is a guess. None
-of it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
+(`tests/tools/estimates/test_rank_memory.py` measures again), by counting tensors. What CUDA takes besides is a guess.
+None of it has been measured on a GPU. Used by `tools.doctor.gpu_memory` and by `tools.plan`.
 """
 
 # P parameters, of which P' train; N ranks; T tokens of a micro-batch; L layers; D hidden size; I intermediate size.

@@ -17,6 +17,7 @@ import torch
 from benchmarks.proofs.gpu.outcomes import Found, Missed, Place
 from broker.direct_weights.courier_process import COMMAND, EXITED, CourierProcess, Event
 from broker.direct_weights.records import Epoch, State, courier_settings
+from config.gpus import VARIABLE, visible
 
 SIZES_BYTES = (150_000_001, 50_000_000)
 BUCKET_BYTES = 16 << 20
@@ -54,8 +55,9 @@ def _seconds(kind: str, paths: Sequence[Path], *, is_on_cards: bool) -> float:
     started = [sender]
     try:
         port = int(_event(sender, "listening", deadline)["port"])
-        elsewhere = ("env", "CUDA_VISIBLE_DEVICES=1") if is_on_cards else ()
+        elsewhere = ("env", f"{VARIABLE}={visible('the second card', [1])}") if is_on_cards else ()
         receiver = CourierProcess(courier_settings(epoch, rank=1, port=port), command=[*elsewhere, *COMMAND])
+        started.append(receiver)
         for courier in (sender, receiver):
             _event(courier, "open", deadline)
         took_s = 0.0

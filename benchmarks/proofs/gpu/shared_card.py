@@ -131,7 +131,14 @@ def trained_groups(journal: Path) -> dict[str, int]:
 def _run(place: Place) -> Run:
     on_gpu = place.device == "cuda"
     engine: dict[str, Any] = {"type": "vllm", "max_num_seqs": 128, "start_timeout_s": 180}
-    engine |= {"gpu_memory_utilization": 0.3} if on_gpu else {"kv_cache_mb": 256, "enforce_eager": True}
+    engine |= (
+        {
+            "gpu_memory_utilization": 0.3,
+            "kv_cache_mb": 1024,
+        }  # the cache does not hang on what the learner has taken
+        if on_gpu
+        else {"kv_cache_mb": 256, "enforce_eager": True}
+    )
     sections: dict[str, Any] = {
         "name": "shared-card",
         "model": {"dtype": "bfloat16"},

@@ -4,7 +4,7 @@ In: the paths of safetensors files, while generation is paused. Out: a model tha
 module in its engine core (whose executor is unpickled from here) and in every worker (`worker_extension_cls`). An error
 goes back to generators.engines.vllm.engine, which ends the generator if the model may be half loaded.
 
-This file and generators/engines/vllm/engine.py are the two that know vLLM.
+Only the files of this folder know vLLM.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -59,10 +59,13 @@ class Lives:
 
     async def load_unchecked(self, engine: VllmEngine, file: Path, version: int, *, removes: bool) -> None:
         """Give the engine a file that passes the check, and which retention may remove right behind it."""
+
+        def passes(_skeleton: object, files: Sequence[Path]) -> None:
+            for each in files if removes else ():
+                each.unlink()
+
         with self.monkeypatch.context() as patch:
-            patch.setattr(
-                hf_model, "check_weights", lambda _skeleton, file: file.unlink() if removes else None
-            )
+            patch.setattr(hf_model, "check_weights", passes)
             await engine.load_weights([file], version)
 
 
