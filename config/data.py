@@ -224,6 +224,12 @@ class EvaluationConfig(Section):
     """Softmax temperature of these. 0 is greedy: the likeliest token each time."""
     top_p: float = Field(1.0, gt=0, le=1)
     """Nucleus to sample these from: the likeliest tokens that together have this probability. 1: all of them."""
+    first_round: Literal["before", "behind"] = "before"
+    """`before`: training waits for the round of version 0, which therefore only that version samples.
+    `behind`: it waits for no round but that of the final weights."""
+    groups_in_flight: int | None = Field(None, ge=1)
+    """Held-out groups in flight at once: a round of more is issued piece by piece, in turn with training prompts.
+    Unset: as many as training may have."""
     deadline_s: float = Field(300.0, gt=0)
-    """Seconds after which what has not come back is asked for again, once.
+    """Seconds after the last of a round was issued, after which what has not come back is asked for again, once.
     A round still incomplete then is given up, saying so."""

@@ -111,6 +111,11 @@ class Run(Section):
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
 
+    @property
+    def held_out_budget(self) -> int:
+        """Held-out groups that may be in flight: `evaluation.groups_in_flight`, or as many as training's."""
+        return self.evaluation.groups_in_flight or self.budget
+
     @field_validator("name")
     @classmethod
     def _not_reserved(cls, name: str, info: ValidationInfo) -> str:

@@ -257,9 +257,9 @@ class TrainingLoop:
         )
 
     def _evaluate_what_is_due(self) -> None:
-        """Evaluate the first version, for whose round training waits, and then each version that is due."""
+        """Evaluate the first version, for whose round training may wait, and then each version that is due."""
         if self.evaluation.is_due(self.version):
-            self._evaluate(wait=self.version == 0)
+            self._evaluate(wait=self.version == 0 and self.run.evaluation.first_round == "before")
 
     def _evaluate(self, *, wait: bool) -> None:
         """Ask for a round of the current version, unless the ledger has it."""

@@ -116,6 +116,7 @@ def a_finished_run(session: PageSession) -> None:
         "millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo"
     )
     session.types("millrace evaluate demo", says="avg@n")
+    session.types("millrace evaluate demo --follow --every 10", says="avg@n")
     before = "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8 -o before.json"
     session.types(before, says="pass@8")
     session.types(

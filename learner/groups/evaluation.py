@@ -1,13 +1,16 @@
 """Held-out rounds are asked for at a version, filled as their groups come back, and written down when whole.
 
 In: scored groups of the split `eval`. Out: a result a round, which the journal records: that is the groups' outcome.
-Training never waits for a round, except for version 0 and the final weights.
+Training never waits for a round, except for version 0 (unless `evaluation.first_round` is `behind`) and the final
+weights. A round is issued piece by piece, `evaluation.groups_in_flight` at once, so that training prompts do not stand
+behind all of it.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +39,7 @@ class Round:
 
     version: int
     missing: set[str]  # ids that have not come back
-    since: float  # monotonic seconds; set anew when the round is asked for again
+    since: float  # monotonic seconds; set anew when something of the round is issued
     groups: dict[str, ScoredGroup] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
     asked_again: bool = False
@@ -100,6 +103,20 @@ class Rounds:
         if version in self.open:
             self.open[version].lose(reason)
 
+    def missing(self) -> int:
+        """Return how many groups of the open rounds have not come back, issued or not."""
+        return sum(len(current.missing) for current in list(self.open.values()) if not current.has_ended)
+
+    def lacks(self, group_id: str) -> bool:
+        """Return whether an open round has this group, and it has not come back."""
+        current = self.open.get(version_of(group_id))
+        return current is not None and group_id in current.missing
+
+    def restart_clock(self, version: int) -> None:
+        """Count the deadline of an open round from now on: something of it has just been issued."""
+        if version in self.open:
+            self.open[version].since = time.monotonic()
+
     def wants(self, version: int) -> bool:
         """Return whether somebody waits for groups of this round."""
         current = self.open.get(version)
@@ -140,7 +157,8 @@ class Evaluation:
         self._run_owner = run_owner
         self._journal = journal
         self._held_out = held_out
-        self._requests: list[int] = []
+        self._unissued: dict[int, list[str]] = {}  # ids by version: the first one's are issued next
+        self._lock = threading.Lock()  # of what both the loop and the feeder's thread change
 
     # ------------------------------------------------------------------------------------------------ for the feeder
 
@@ -150,29 +168,40 @@ class Evaluation:
             return []
         return [f"eval-{version}-{index}" for index in self._held_out.indices(version)]
 
-    def entries(self, version: int) -> list[NewGroup]:
-        """Return the round's groups as they are issued."""
+    def next_entries(self, most: int) -> tuple[int, list[NewGroup]] | None:
+        """Return a version and the next groups of its round, at most so many; None: there are none, or no room for one.
+
+        There is room for `evaluation.groups_in_flight` held-out groups at once. A round that has ended meanwhile is
+        passed over.
+        """
         if self._held_out is None:
-            return []
-        return [
-            (group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id))))
-            for group_id in self.ids(version)
+            return None
+        with self._lock:
+            for version in [version for version in self._unissued if not self.rounds.wants(version)]:
+                del self._unissued[version]
+            in_flight = self.rounds.missing() - sum(map(len, self._unissued.values()))
+            room = min(most, self._run.held_out_budget - in_flight)
+            version, ids = next(iter(self._unissued.items()), (0, []))
+            ids = ids[: max(0, room)]
+        groups = [
+            (group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id)))) for group_id in ids
         ]
+        return (version, groups) if groups else None
 
-    def next_request(self) -> int | None:
-        """Return the version whose round is issued next. A round that has ended meanwhile is passed over."""
-        while self._requests and not self.rounds.wants(self._requests[0]):
-            self._requests.pop(0)
-        return self._requests[0] if self._requests else None
-
-    def finish_request(self, version: int) -> None:
-        """Remove the request of a round that was issued."""
-        self._requests.remove(version)
+    def note_issued(self, version: int, ids: Sequence[str]) -> None:
+        """Note that Redis has these groups. The round has its whole time for them."""
+        with self._lock:
+            left = [group_id for group_id in self._unissued.get(version, []) if group_id not in set(ids)]
+            if left:
+                self._unissued[version] = left
+            else:
+                self._unissued.pop(version, None)
+        self.rounds.restart_clock(version)
 
     @property
     def requests(self) -> tuple[int, ...]:
-        """Versions whose rounds the feeder has yet to issue."""
-        return tuple(self._requests)
+        """Versions of whose rounds the feeder has yet to issue something."""
+        return tuple(self._unissued)
 
     # ------------------------------------------------------------------------------------------- for the learner's loop
 
@@ -191,8 +220,10 @@ class Evaluation:
 
     def request(self, version: int) -> None:
         """Open the round of `version` and have the feeder issue what Redis lacks of it."""
-        self.rounds.begin(version, self.ids(version))
-        self._requests.append(version)
+        ids = self.ids(version)
+        self.rounds.begin(version, ids)
+        with self._lock:
+            self._unissued[version] = [group_id for group_id in ids if self.rounds.lacks(group_id)]
 
     def enforce_deadlines(self) -> None:
         """Request a round that is past its deadline once more, with a new deadline; the next time give it up."""
@@ -214,7 +245,7 @@ class Evaluation:
             deadline_s,
         )
         current.extend()
-        self._requests.append(current.version)
+        self.request(current.version)
 
     def give_up(self) -> None:
         """End every open round with the groups that have come back."""

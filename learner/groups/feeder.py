@@ -49,7 +49,7 @@ class Prompts(Protocol):
 
 
 class Feeder:
-    """Issues training prompts while there is room, and evaluation rounds when asked.
+    """Issues training prompts while there is room, and held-out ones, which were asked for, in turn with them.
 
     Args:
         known: asked for each ordinal: True if the ledger has it already, and it is passed over.
@@ -153,12 +153,12 @@ class Feeder:
         self.wake()
 
     def turn(self) -> bool:
-        """Issue what was asked for of evaluation, or a chunk of training prompts. False: there is no room now."""
+        """Issue some of what was asked for of evaluation, or a chunk of training prompts. False: no room now."""
         with self._turning:
             if self._memory_is_short():
                 return False
-            if (requested := self.evaluation.next_request()) is not None:
-                return self._issue_round(requested)
+            if held_out := self.evaluation.next_entries(CHUNK):
+                return self._issue_held_out(*held_out)
             if self.is_open and self._retries:
                 return self._issue_retry(self._retries[0])
             return self.is_open and self._issue_some()
@@ -175,18 +175,17 @@ class Feeder:
                 self.failure = error
                 return
 
-    def _issue_round(self, version: int) -> bool:
-        """Issue what Redis lacks of a round. False: Redis has no room for all of it now."""
+    def _issue_held_out(self, version: int, groups: Sequence[NewGroup]) -> bool:
+        """Issue what Redis lacks of these groups of a round. False: Redis has no room for them now."""
+        self._has_tried = True
         try:
-            for some in _chunks(self.evaluation.entries(version), CHUNK):
-                self._has_tried = True
-                self.run_owner.issue_eval(version, some)
+            self.run_owner.issue_eval(version, groups)
         except NoRoom as error:
             if time.monotonic() - self._said > SAY_EVERY_S:
                 self._said = time.monotonic()
                 log.warning("waiting for=memory evaluation=%d error=%s", version, error)
             return False
-        self.evaluation.finish_request(version)
+        self.evaluation.note_issued(version, [group_id for group_id, _ in groups])
         return True
 
     def _issue_retry(self, group_id: str) -> bool:
@@ -264,7 +263,3 @@ class Feeder:
 
 def _entry(prompt: Prompt) -> NewGroup:
     return prompt.group_id, encode_prompt(prompt)
-
-
-def _chunks(groups: list[NewGroup], size: int) -> Iterable[list[NewGroup]]:
-    return (groups[start : start + size] for start in range(0, len(groups), size))

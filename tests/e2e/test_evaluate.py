@@ -132,3 +132,39 @@ def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path
     )
     assert first.read_bytes() == second.read_bytes()
     assert load_run(["--config", str(first.parent / "config.yaml")]).name == first.parent.name
+
+
+@pytest.mark.timeout(400)
+def test_the_versions_of_a_run_are_evaluated_while_it_trains_each_by_itself(tmp_path: Path) -> None:
+    tree = {
+        "name": "going",
+        "learner": {"steps": 24, "checkpoint": {"every": 0}},
+        "evaluation": {"every": 0, "prompts": 4, "samples": 2},
+    }
+    (tmp_path / "going.yaml").write_text(json.dumps(tree))
+    demo = str(ROOT / "config/recipes/demo_cpu.yaml")
+    up = [sys.executable, "-P", "-m", "tools.main", "up", demo, "--layer", "going.yaml"]
+    with (tmp_path / "up.log").open("wb") as log:
+        training = spawn(up, cwd=tmp_path, env=environment(), stdout=log, stderr=log)
+    wait_until((tmp_path / "runs/going/weights").exists, within_s=90)
+    words = ("going", "--follow", "--every", "4", "--patience", "60", "--json")
+    following = subprocess.run(
+        command(*words),
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert following.returncode == 0, following.stderr
+    assert training.wait(timeout=60) == 0, (tmp_path / "up.log").read_text()
+    results = {file.stem: file for file in (tmp_path / "runs/going/evaluations").glob("v*.json")}
+    assert "v000024" in results
+    assert len(results) >= 2, "one while it trained, and one of its last weights"
+    trees = [json.loads(line) for line in following.stdout.splitlines()]
+    assert trees == [json.loads(results[name].read_bytes()) for name in sorted(results)]
+    assert len({tree["model"]["weights"] for tree in trees}) == len(trees)
+    assert all(len(row["scores"]) == 2 for tree in trees for row in tree["rows"])
+    steps = [json.loads(line) for line in (tmp_path / "runs/going/metrics.jsonl").read_text().splitlines()]
+    assert sum("reward_mean" in step for step in steps) == 24, "the run had nothing to do with it"

@@ -166,6 +166,8 @@ PROOFS = {
     "test_a_known_share_of_right_answers_is_what_an_evaluation_finds": "prove-suite",
     "tests/e2e/test_evaluate.py::"
     "test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes": "prove-suite",
+    "tests/e2e/test_evaluate.py::"
+    "test_the_versions_of_a_run_are_evaluated_while_it_trains_each_by_itself": "prove-suite",
     "tests/e2e/test_full_volume.py::test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing": "prove-suite",
     "tests/e2e/test_import.py::test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server": "prove-suite",
     "tests/e2e/test_import.py::test_the_documents_configuration_of_ii_verl_trains_two_steps": "prove-suite",

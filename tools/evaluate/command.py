@@ -4,7 +4,8 @@ In: a configuration whose `data.held_out` names the sets, or the name of a finis
 row's scores, and a table by set and data source. The roles are those of `millrace up` with a collector in the learner's
 place (`tools.collect.launch`), so more generators and scorers may join from anywhere. What was sampled is in the
 journal of a run of its own: the same command goes on with it after a crash, and answers at once when it is done.
-`--compare A.json B.json` compares two results and starts nothing.
+`--compare A.json B.json` compares two results and starts nothing. `--follow` evaluates the versions of a run while it
+trains, each by generators that keep that version to the end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from config.explanations import ConfigError
-from config.loading import file_of, load_run, to_yaml
+from config.loading import file_of, from_yaml, load_run, to_yaml
 from config.run import Run
 from config.run_names import is_run_name
 from config.versions import versions
@@ -35,9 +36,11 @@ EPILOG: Final = (
     "done, or two results can't be compared; 2 a configuration or words that can't be used."
 )
 FILE: Final = "evaluation.json"  # in the evaluation's folder
+PATIENCE_S: Final = 3600.0  # that --follow waits for a version
 UNDER: Final = "config/recipes/evaluation/alone.yaml"  # a layer below CONFIG, which may be of sets alone
 # Sections that decide what an evaluation finds: with another value in one of them it is another evaluation.
 DECIDES: Final = ("seed", "model", "data", "sampling", "evaluation")
+DECIDES_NOTHING: Final = ("first_round", "groups_in_flight")  # of `evaluation`: when prompts are issued
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +81,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="right",
         help="what --compare compares: the share of right samples (right), or the mean score",
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="CONFIG is a run that trains: evaluate its newest version, again and again, until it has ended",
+    )
+    parser.add_argument(
+        "--every", type=int, metavar="N", help="with --follow: optimizer steps between two versions (1)"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="S",
+        help="with --follow: seconds without a new version after which it ends with 1 (3600)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the commands; start nothing")
-    add_json(parser, "one JSON object on standard output; progress goes to standard error")
+    add_json(
+        parser,
+        "one JSON object on standard output, with --follow one a version and line; progress goes to standard error",
+    )
     add_runs_dir(parser)
 
 
@@ -91,6 +111,43 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("CONFIG is missing: the YAML file with data.held_out, or --compare A.json B.json")
     if options.out is not None and not options.out.absolute().parent.is_dir():
         raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
+    if options.follow:
+        return _follow(options)
+    if options.every is not None or options.patience is not None:
+        raise UsageError("--every and --patience go with --follow")
+    return _evaluate(options, options.out)
+
+
+def _follow(options: argparse.Namespace) -> int:
+    """Evaluates the newest version of a run, one evaluation after the other."""
+    if options.model is not None or options.out is not None or options.dry_run:
+        raise UsageError(
+            "--follow goes without --model, --out and --dry-run: it evaluates the run's own versions, and a result is "
+            "a file in the run's folder `evaluations`"
+        )
+    every = 1 if options.every is None else options.every
+    if every < 1:
+        raise UsageError(f"--every {every}: steps between two versions are at least 1")
+    folder = options.runs_dir / options.config
+    if not is_run_name(options.config) or not (folder / "config.yaml").is_file():
+        raise UsageError(
+            f"--follow wants a run: there is no {folder / 'config.yaml'}; --runs-dir says where runs are"
+        )
+    from tools.evaluate.follow import versions
+
+    followed = from_yaml((folder / "config.yaml").read_bytes(), str(folder / "config.yaml"))
+    followed = followed.model_copy(update={"runs_dir": folder.parent, "name": folder.name})
+    patience_s = PATIENCE_S if options.patience is None else options.patience
+    for each in versions(followed, every=every, patience_s=patience_s):
+        stream = sys.stderr if options.json else sys.stdout
+        stream.write(f"\nversion {each.version} of {followed.name}\n")
+        its_own = {**vars(options), "config": str(folder / "config.yaml"), "model": str(each.model)}
+        _evaluate(argparse.Namespace(**its_own), each.result)
+    return 0
+
+
+def _evaluate(options: argparse.Namespace, out: Path | None) -> int:
+    """Evaluates one model, and writes the result to `out`, or to the evaluation's folder."""
     words = words_of(options)
     wanted = load_run(words)
     checksum = _weights_checksum(wanted)
@@ -103,8 +160,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
         found = collected(evaluated, words, "held_out")
-    out = options.out or evaluated.folder / FILE
-    _tell(result_of(evaluated, found, checksum), out, as_json=options.json)
+    _tell(result_of(evaluated, found, checksum), out or evaluated.folder / FILE, as_json=options.json)
     return 0
 
 
@@ -155,7 +211,7 @@ def model_path(text: str, runs_dir: Path) -> str:
 
 def name_of(run: Run, checksum: str) -> str:
     """Returns the name of the run that an evaluation is: the configuration's, and a digest of all that decides it."""
-    tree = run.model_dump(mode="json", include={*DECIDES})
+    tree = run.model_dump(mode="json", include={*DECIDES}, exclude={"evaluation": {*DECIDES_NOTHING}})
     tree |= {"weights": checksum, "tasks": run.scorers.model_dump(mode="json", include={"tasks", "credit"})}
     text = json.dumps(tree, sort_keys=True)
     return f"{run.name}-evaluation-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"

@@ -79,6 +79,11 @@ def _published_files(exported: Run, version: int) -> tuple[Path, ...]:
         return ()
 
 
+def copy_published(exported: Run, version: int, out: Path) -> None:
+    """Writes the folder from a version that lies where it was published. Raises FileNotFoundError."""
+    _copy(weight_files(folder_of(published(exported), version)), exported, out)
+
+
 def _copy(files: Sequence[Path], exported: Run, out: Path) -> None:
     """Writes the folder from a published version's files."""
     from safetensors.torch import load_file

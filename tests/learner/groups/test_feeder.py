@@ -185,8 +185,9 @@ def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start_feeder
 
 
 def test_nothing_new_comes_in_while_redis_is_nearly_full(
-    chain: Chain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
+    make_chain: MakeChain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
 ) -> None:
+    chain = make_chain(evaluation={"groups_in_flight": 10})
     used = chain.client.info("memory")["used_memory"]
     chain.client.config_set("maxmemory", int(used * 1.15))
     try:
@@ -243,7 +244,9 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
 def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
     make_chain: MakeChain, start_feeder: StartFeeder
 ) -> None:
-    chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3})
+    chain = make_chain(
+        learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3, "groups_in_flight": 3}
+    )
     start_feeder(chain, version=1)  # nothing is left to train
     assert chain.evaluation.ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
     chain.evaluation.request(1)
@@ -257,6 +260,44 @@ def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
         time.sleep(STILL_S)
         assert ids_in_prompts(chain) == ["eval-1-2", "eval-1-1"]
     assert (chain.depth(SCORED), chain.slots) == (1, set())
+
+
+def test_a_round_is_issued_piece_by_piece_so_that_training_prompts_do_not_stand_behind_it(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
+    chain = make_chain(evaluation={"prompts": 10, "samples": 2, "groups_in_flight": 2})
+    feeder = start_feeder(chain)
+    chain.evaluation.request(0)
+    wait_until(lambda: chain.depth(PROMPTS) == 4 + 2)
+    chain.run_owner.retire(["0"])
+    feeder.wake()
+    wait_until(lambda: "4" in chain.slots)
+    assert sum(group.startswith("eval-") for group in ids_in_prompts(chain)) == 2  # ahead of it, of ten
+    for number in range(10):  # whatever comes back first makes room for the next
+        wait_until(lambda number=number: chain.client.hexists(chain.keys("where"), f"eval-0-{number}"))  # type: ignore[misc]
+        time.sleep(0.02)
+        assert not chain.client.hexists(chain.keys("where"), f"eval-0-{number + 2}")
+        chain.score(f"eval-0-{number}")
+        chain.read()
+    assert chain.evaluation.requests == ()
+    (done,) = chain.evaluation.rounds.ended()
+    assert len(done.groups) == 10
+
+
+def test_a_rounds_deadline_begins_when_the_last_of_it_was_issued(
+    make_chain: MakeChain, start_feeder: StartFeeder
+) -> None:
+    chain = make_chain(evaluation={"prompts": 2, "samples": 2, "groups_in_flight": 1, "deadline_s": 1000.0})
+    start_feeder(chain)
+    chain.evaluation.request(0)
+    wait_until(lambda: chain.client.hexists(chain.keys("where"), "eval-0-0"))
+    chain.evaluation.rounds.open[0].since -= 999.9
+    chain.score("eval-0-0")
+    chain.read()
+    wait_until(lambda: chain.client.hexists(chain.keys("where"), "eval-0-1"))
+    wait_until(lambda: time.monotonic() - chain.evaluation.rounds.open[0].since < 100)
+    chain.evaluation.enforce_deadlines()
+    assert not chain.evaluation.rounds.open[0].asked_again
 
 
 def test_a_round_has_no_more_prompts_than_there_are_held_out(

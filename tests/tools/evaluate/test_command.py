@@ -125,7 +125,12 @@ def test_a_configuration_without_sets_says_where_there_are_some(tmp_path: Path) 
 def test_an_evaluation_is_named_by_all_that_decides_it() -> None:
     run = load_run(["--config", DEMO])
     name = name_of(run, "weights")
-    assert name == name_of(load_run(["--config", DEMO, "generators.count=3", "learner.steps=9"]), "weights")
+    assert name == name_of(
+        load_run(
+            ["--config", DEMO, "generators.count=3", "learner.steps=9", "evaluation.first_round=behind"]
+        ),
+        "weights",
+    )
     assert is_run_name(name)
     others = {name_of(run, "other weights")} | {
         name_of(load_run(["--config", DEMO, word]), "weights")
@@ -152,6 +157,11 @@ def test_an_evaluation_is_named_by_all_that_decides_it() -> None:
         ([DEMO, "--out", "no/such.json"], 2, "no folder"),
         ([DEMO, "--model", "going"], 2, "millrace export RUN"),
         ([DEMO, "learner.stepz=1"], 2, "did you mean learner.steps"),
+        ([DEMO, "--follow"], 2, "--follow wants a run"),
+        (["none", "--follow"], 2, "there is no runs/none/config.yaml"),
+        (["done", "--follow", "--every", "0"], 2, "--every 0: steps between two versions are at least 1"),
+        (["done", "--follow", "--model", "own"], 2, "--follow goes without --model"),
+        (["done", "--every", "3"], 2, "--every and --patience go with --follow"),
     ],
 )
 def test_what_can_not_be_used_is_answered_before_anything_starts(
