@@ -49,6 +49,7 @@ class Rule:
     convert: Convert
     default: Any = UNSET  # verl's, where leaving the key out would mean something else here
     lead: str = ""  # the key whose rule reads this one's value too; "": its own rule sets all
+    is_open: bool = False  # of a key that ends in `*`: any name may stand there, not only verl's own
 
     def fits(self, key: str) -> bool:
         """Return whether the rule is one for this key."""
@@ -88,9 +89,19 @@ def taken(
     return Rule(key=key, verdict=Verdict.TAKEN, ours=ours, about=about, convert=convert, default=default)
 
 
-def mapped(key: str, ours: str, about: str, convert: Convert, *, default: Any = UNSET) -> Rule:
+def mapped(
+    key: str, ours: str, about: str, convert: Convert, *, default: Any = UNSET, is_open: bool = False
+) -> Rule:
     """Convert a value."""
-    return Rule(key=key, verdict=Verdict.MAPPED, ours=ours, about=about, convert=convert, default=default)
+    return Rule(
+        key=key,
+        verdict=Verdict.MAPPED,
+        ours=ours,
+        about=about,
+        convert=convert,
+        default=default,
+        is_open=is_open,
+    )
 
 
 def part_of(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config.explanations import ConfigError
+from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.rule import ANY, UNSET, Outcome, Rule, Verdict
 from tools.imports.tables import actor, data, rewards, rollout, trainer
 from tools.imports.theirs import Said, Theirs, WrongValue
@@ -76,8 +77,9 @@ def defaults_of(said: Collection[str], *, uses_kl_loss: bool) -> dict[str, Any]:
 
 
 def rule_for(key: str) -> Rule | None:
-    """Return the rule of a key: its own, else the first that holds for all below a section."""
-    return _EXACT.get(key) or next((rule for rule in _BELOW if rule.fits(key)), None)
+    """Return the rule of a key: its own, else the first that holds for all below a section, where verl has the key."""
+    rule = _EXACT.get(key) or next((rule for rule in _BELOW if rule.fits(key)), None)
+    return rule if rule is None or rule.key == key or rule.is_open or is_known(key) else None
 
 
 def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
@@ -150,9 +152,12 @@ def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
 
 def _near(key: str) -> str:
     """Say which known key may be meant; "" where none is near."""
-    leaf = key.rpartition(".")[2]
-    same = [known for known in _EXACT if known.rpartition(".")[2] == leaf]
-    near = same or difflib.get_close_matches(key, _EXACT, n=1, cutoff=0.7)
+    section, _, leaf = key.rpartition(".")
+    known_keys = {*_EXACT, *BELOW_SECTIONS}
+    beside = {known.rpartition(".")[2]: known for known in known_keys if known.rpartition(".")[0] == section}
+    close = [beside[name] for name in difflib.get_close_matches(leaf, beside, n=1, cutoff=0.7)]
+    same = [known for known in known_keys if known.rpartition(".")[2] == leaf]
+    near = close or same or difflib.get_close_matches(key, sorted(known_keys), n=1, cutoff=0.7)
     best = max(near, key=lambda known: difflib.SequenceMatcher(None, known, key).ratio(), default="")
     hint = f"; did you mean {best}?" if best else ""
     return f"{hint} `~{key}` after the file leaves it out"

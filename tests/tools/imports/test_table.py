@@ -12,6 +12,7 @@ from config.explanations import ConfigError
 from config.other_names.foreign_names import NOT_HERE, OURS
 from tests.support.config_keys import is_key
 from tests.support.paths import ROOT
+from tools.imports.known_keys import BELOW_SECTIONS
 from tools.imports.theirs import Said, Theirs, overlaid
 from tools.imports.translation import RULES, as_table, defaults_of, rule_for, translate
 
@@ -263,6 +264,7 @@ def test_ii_verls_older_base_has_other_defaults() -> None:
         ("actor_rollout_ref.actor.optim.lr", "${optim.lr}", "refers to nothing"),
         ("actor_rollout_ref.actor.lr", 1, "did you mean actor_rollout_ref.actor.optim.lr?"),
         ("trainer.total_epoch", 1, "did you mean trainer.total_epochs?"),
+        ("reward_model.tinyv_setup", "tinyv_onyl", "none of addon, gate, mixed, tinyv_only, nor grade-ppo"),
     ],
 )
 def test_what_can_not_be_carried_over_is_named_with_its_place(key: str, value: Any, words: str) -> None:
@@ -273,6 +275,68 @@ def test_what_can_not_be_carried_over_is_named_with_its_place(key: str, value: A
     assert f"c.yaml:{place}: " in message
     assert re.search(re.escape(key), message)
     assert words in message
+
+
+def test_a_setup_that_rrm_sets_and_never_reads_makes_a_run_without_a_verifier() -> None:
+    found = settings_of(reward_model__tinyv_setup="grade-ppo")
+    assert [key for key in found if key.startswith("scorers.tasks.")] == ["scorers.tasks.math"]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("reward_model.tinyv_wieght", "reward_model.tinyv_weight"),
+        ("reward_model.rollout.max_modle_len", "reward_model.rollout.max_model_len"),
+        ("reward_model.overlong_buffer.lenn", "reward_model.overlong_buffer.len"),
+        ("actor_rollout_ref.ref.nonsense", "actor_rollout_ref.ref.model"),
+        (
+            "actor_rollout_ref.actor.fsdp_config.parm_offload",
+            "actor_rollout_ref.actor.fsdp_config.param_offload",
+        ),
+        (
+            "actor_rollout_ref.actor.megatron.tensor_model_paralel_size",
+            "actor_rollout_ref.actor.megatron.tensor_model_parallel_size",
+        ),
+        (
+            "actor_rollout_ref.rollout.log_prob_micro_batch",
+            "actor_rollout_ref.rollout.log_prob_micro_batch_size",
+        ),
+        ("critic.modle.path", "critic.model.path"),
+        ("reward_manager.x", "reward_manager.name"),
+    ],
+)
+def test_a_key_that_verl_does_not_have_is_unknown_below_a_section_of_one_rule_too(
+    key: str, meant: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"c\.yaml:7: unknown key {re.escape(key)}; did you mean {re.escape(meant)}\?"
+    ):
+        settings_of(**{key.replace(".", "__"): 1})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "critic",
+        "reward_model.rollout",
+        "custom_reward_function.reward_kwargs.anything",
+        "reward_model.reward_kwargs.anything",
+        "actor_rollout_ref.model.override_config.attention_dropout",
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space_gb",
+        "actor_rollout_ref.actor.megatron.override_transformer_config.moe_router_dtype",
+        "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size",
+        "algorithm.filter_groups.horizon",
+        "ray_kwargs.ray_init.num_gpus",
+        "hydra.run.dir",
+    ],
+)
+def test_sections_and_names_that_verl_leaves_to_others_are_known(key: str) -> None:
+    assert rule_for(key) is not None
+
+
+def test_every_known_key_below_a_section_is_covered_by_its_rule() -> None:
+    """A key that has a rule of its own, or none at all, would stand in the list for nothing."""
+    assert [key for key in sorted(BELOW_SECTIONS) if (rule := rule_for(key)) is None or rule.key == key] == []
 
 
 def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:

@@ -23,6 +23,7 @@ from tools.imports.rule import (
     part_of,
     refused,
     settings,
+    text,
     whole,
 )
 from tools.imports.theirs import UNKNOWN, Theirs, texts
@@ -33,6 +34,7 @@ OVERLONG: Final = (f"{MODEL}.overlong_buffer", f"{MODEL}.reward_kwargs.overlong_
 TASK: Final = "reward"  # the one task of a function or a server that scores every row
 JUDGE_PORT: Final = 8000  # at which TinyV and RRM look for their verifier
 MODES: Final = frozenset(get_args(VerifierMode))
+UNUSED_SETUP: Final = "grade-ppo"  # RRM's script that trains the rubric model itself sets it
 OF_A_WORKER: Final = "of a reward model's own worker, which is not here"
 
 
@@ -162,9 +164,15 @@ def _dumps_every(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _setup(value: Any, _theirs: Theirs) -> Outcome:
-    if value in MODES:
+    if value is None:
+        return nothing_here("null: the scorers of the rows score")
+    if text(value) in MODES:
         return settings("scorers.tasks.rubric.scorer.mode")
-    return nothing_here("no mode of the verifier, and so read for no row")
+    if value == UNUSED_SETUP:
+        return nothing_here(
+            "no mode of the verifier: RRM sets it where it trains on `grade` rows, and reads it for none"
+        )
+    return refused(f"none of {', '.join(sorted(MODES))}, nor {UNUSED_SETUP}, which RRM sets and never reads")
 
 
 def _path(value: Any, _theirs: Theirs) -> Outcome:
@@ -251,6 +259,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "scorers.tasks.*.scorer.options",
         "as they are",
         _of_function("options"),
+        is_open=True,
     ),
     mapped(
         f"{FUNCTION}.reward_kwargs", "scorers.tasks.*.scorer.options", "as they are", _of_function("options")
@@ -267,7 +276,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "batch: a function that takes lists",
         _manager,
     ),
-    mapped(f"{MODEL}.tinyv_setup", "scorers.tasks.rubric.scorer.mode", "tinyv_only, addon or mixed", _setup),
+    mapped(
+        f"{MODEL}.tinyv_setup",
+        "scorers.tasks.rubric.scorer.mode",
+        "tinyv_only, addon or mixed; grade-ppo is read for no row; refused otherwise",
+        _setup,
+    ),
     part_of(
         f"{MODEL}.tinyv_weight", f"{MODEL}.tinyv_setup", "scorers.tasks.rubric.scorer.weight", "as it is"
     ),
@@ -286,7 +300,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "data.max_response_length says it",
     ),
     mapped(
-        f"{MODEL}.reward_kwargs.*", "scorers.tasks.*.scorer.options", "as they are", _of_function("options")
+        f"{MODEL}.reward_kwargs.*",
+        "scorers.tasks.*.scorer.options",
+        "as they are",
+        _of_function("options"),
+        is_open=True,
     ),
     nothing(f"{MODEL}.launch_reward_fn_async", "scorers never hold the learner up"),
     nothing(f"{MODEL}.*", OF_A_WORKER),

@@ -1,0 +1,42 @@
+"""This module tells which keys verl has below the sections that one rule covers.
+
+In: a key. Out: whether a configuration of verl, II-VERL, TinyV, RRM or Reasoning360 has it, or any name may stand
+there: a misspelt key is unknown there too. The names are those of their configurations, older and newer ones, and of
+calls in their examples: `tables/verl_keys.txt`, one key a line. Pure; used by `tools.imports.translation`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+BELOW_SECTIONS: Final = frozenset(
+    (Path(__file__).parent / "tables" / "verl_keys.txt").read_text(encoding="utf-8").split()
+)
+# Sections whose keys are a library's or the user's own: a model's configuration, an engine's options, Ray's, Hydra's.
+OPEN: Final = frozenset(
+    {
+        "apply_chat_template_kwargs",
+        "engine_kwargs",
+        "hydra",
+        "override_config",
+        "override_ddp_config",
+        "override_mcore_model_config",
+        "override_optimizer_config",
+        "override_transformer_config",
+        "ray_init",
+    }
+)
+
+
+def _above(key: str) -> list[str]:
+    parts = key.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+_SECTIONS: Final = frozenset(above for key in BELOW_SECTIONS for above in _above(key))
+
+
+def is_known(key: str) -> bool:
+    """Return whether verl has the key or section, or leaves its names to others."""
+    return key in BELOW_SECTIONS or key in _SECTIONS or not OPEN.isdisjoint(key.split("."))
