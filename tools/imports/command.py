@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--json needs -o FILE: the run would stand on standard output too")
     if options.out is not None and options.out.exists() and not options.force:
         raise UsageError(f"{options.out} is there: --force writes over it")
-    theirs = read(options.words, config=_config(options))
+    theirs = read(options.words, config=_config(options), options=_typed(options))
     translation = _with_variables(translate(theirs, found_tasks(theirs)), theirs)
     checked(translation)
     text = as_yaml(translation, _sources(theirs))
@@ -75,6 +75,17 @@ def run(options: argparse.Namespace) -> int:
             "\n".join([*listed, f"wrote {options.out}: `millrace doctor {options.out}` looks at it"]) + "\n"
         )
     return 0
+
+
+def _typed(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the options of verl's call that were typed, with their values."""
+    found = {
+        "--config_path": options.config_path,
+        "--config-name": options.config_name,
+        "--backend": options.backend,
+        "-m": options.module,
+    }
+    return [(name, value) for name, value in found.items() if value is not None]
 
 
 def _config(options: argparse.Namespace) -> str | None:

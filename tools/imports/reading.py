@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from config.explanations import ConfigError
-from tools.imports.script import Call, read_script
-from tools.imports.theirs import Said, Theirs, flag, hydra_value, overlaid
+from tools.imports.script import II_VERL, Call, read_script
+from tools.imports.theirs import Said, Served, Theirs, flag, hydra_value, overlaid
 from tools.imports.translation import defaults_of
 from tools.imports.yaml_file import read_keys, resolved
 
 SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".job"})
-PROGRAM: Final = frozenset({"python", "python3", "verl", "train-ppo", "torchrun"})  # of a call that was typed
+PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # of a call that was typed
 _WORD: Final = re.compile(r"(?P<sign>~|\+\+?)?(?P<key>[A-Za-z_][\w.@/-]*)(?P<rest>=.*)?", re.DOTALL)
+BACKEND: Final = "--backend"  # an option that only II-VERL's call has
+_NAMED: Final = re.compile(r"\$\{oc\.env:\s*(\w+)")  # a variable that a value names
 _KL_LOSS: Final = "actor_rollout_ref.actor.use_kl_loss"
 TYPED: Final = "the command line"
 
@@ -35,17 +37,27 @@ class _Found:
     layers: list[list[Said]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     environment: dict[str, Said] = field(default_factory=dict)
-    served: dict[int, Said] = field(default_factory=dict)
+    served: dict[int, Served] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+    options: list[Said] = field(default_factory=list)
+    launcher: list[Said] = field(default_factory=list)
+    is_ii_verl: bool = False
 
 
-def read(words: Sequence[str], *, config: str | None = None) -> Theirs:
+def read(
+    words: Sequence[str], *, config: str | None = None, options: Sequence[tuple[str, str]] = ()
+) -> Theirs:
     """Read files, a call's words and overrides.
 
     Args:
         words: files, arguments of a script, and `key=value`, `+key=value` or `~key`.
         config: the file that `--config_path` or `--config-name` names.
+        options: those of the call and their values, these two among them.
     """
-    found = _Found()
+    found = _Found(
+        options=[Said(key=name, value=value, where=TYPED) for name, value in options],
+        is_ii_verl=II_VERL in words,
+    )
     files = [word for word in words if "=" not in word and word not in PROGRAM and Path(word).is_file()]
     rest = [word for word in words if word not in files and word not in PROGRAM]
     overrides = [word for word in rest if "=" in word or word.startswith("~")]
@@ -59,14 +71,23 @@ def read(words: Sequence[str], *, config: str | None = None) -> Theirs:
     said = {key: one for key, one in overlaid(found.layers).items() if not _is_left_out(key, found.left_out)}
     if not said:
         raise ConfigError("nothing to import: name a YAML file, a script, or the words of a call")
-    uses_kl_loss = _KL_LOSS in said and flag(said[_KL_LOSS].value)
-    defaults = defaults_of(said, uses_kl_loss=uses_kl_loss)
+    backends = {str(one.value) for one in found.options if one.key == BACKEND}
+    defaults = defaults_of(
+        said,
+        uses_kl_loss=_KL_LOSS in said and flag(said[_KL_LOSS].value),
+        is_ii_verl=found.is_ii_verl or bool(backends),
+        has_megatron="megatron" in backends,
+    )
+    found.own |= {name for one in said.values() for name in _NAMED.findall(str(one.value))}
     exported = {name: str(one.value) for name, one in found.environment.items()}
     return Theirs(
         said=resolved(said, defaults, {**os.environ, **exported}),
         defaults=defaults,
         environment=found.environment,
         served=found.served,
+        own=frozenset(found.own),
+        options=tuple(found.options),
+        launcher=tuple(found.launcher),
     )
 
 
@@ -91,6 +112,7 @@ def _read_file(path: Path, arguments: Sequence[str], found: _Found) -> None:
         script = read_script(path, arguments)
         found.environment |= script.exported
         found.served |= script.served
+        found.own |= script.own
         if script.call is None:
             raise ConfigError(
                 f"{path}: no call of verl in it: `python -m verl.trainer.main_ppo ...`, or the like"
@@ -124,6 +146,9 @@ def _read_yaml(path: Path, found: _Found, above: tuple[Path, ...]) -> None:
 
 
 def _read_call(call: Call, script: Path, found: _Found) -> None:
+    found.is_ii_verl |= call.is_ii_verl
+    found.options += call.options
+    found.launcher += call.launcher
     if call.config is not None:
         file = next(
             (one for one in (Path(call.config), script.parent / call.config) if one.is_file()),

@@ -16,13 +16,18 @@ from typing import Final
 
 from config.explanations import ConfigError
 from tools.imports.shell.interpreter import Command, run_through
-from tools.imports.theirs import Said
+from tools.imports.theirs import Said, Served
 
+II_VERL: Final = "train-ppo"  # the command that only II-VERL has
 _MAIN: Final = re.compile(r"(?:[\w.]+\.)?main_\w+")
 _PORT: Final = 8000  # vLLM's own
 # Configurations that lie in verl's package and its recipes; their values are verl's defaults, or a script sets them.
 VERLS_OWN: Final = re.compile(r"(?:ppo|dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?")
-_CONFIG: Final = re.compile(r"--(?:config[-_]path|config[-_]name|config|cp|cn)(?:=(.*))?", re.DOTALL)
+_CONFIG: Final = {  # options that name the configuration's file
+    **dict.fromkeys(("--config-path", "--config_path", "--config", "--cp", "-cp"), "path"),
+    **dict.fromkeys(("--config-name", "--config_name", "--cn", "-cn"), "name"),
+}
+_OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,9 @@ class Call:
     places: tuple[str, ...]  # of each word
     config: str | None = None  # the file that it names
     is_verls_own: bool = False  # the configuration lies in verl's package, and its defaults are known here
+    is_ii_verl: bool = False  # `verl train-ppo`, which only II-VERL has
+    options: tuple[Said, ...] = ()  # `--backend`, and the like
+    launcher: tuple[Said, ...] = ()  # options of what starts the trainer: `torchrun`, `ray job submit`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +50,8 @@ class Script:
 
     call: Call | None
     exported: dict[str, Said]
-    served: dict[int, Said]  # models that it serves, by their port
+    own: frozenset[str]  # of those, the ones that it uses itself
+    served: dict[int, Served]  # models that it serves, by their port
 
 
 def read_script(path: Path, arguments: Sequence[str] = ()) -> Script:
@@ -65,6 +74,7 @@ def read_script(path: Path, arguments: Sequence[str] = ()) -> Script:
             name: Said(key=name, value=value, where=f"{path.name}:{line}")
             for name, (value, line) in ran.exported.items()
         },
+        own=frozenset(one for one in ran.exported if re.search(rf"\$\{{?{one}\b", written)),
         served=served,
     )
 
@@ -75,32 +85,12 @@ def call_of(command: Command, name: str) -> Call | None:
     start = _start(words)
     if start is None:
         return None
-    config: str | None = None
-    name_of_config: str | None = None
-    kept: list[tuple[str, int]] = []
-    rest = list(command.words[start:])
-    while rest:
-        word, line = rest.pop(0)
-        if option := _CONFIG.fullmatch(word):
-            value = option[1] if option[1] is not None else (rest.pop(0)[0] if rest else "")
-            if "name" in word.partition("=")[0] or word.startswith("--cn"):
-                name_of_config = value
-            else:
-                config = value
-        elif word.startswith("--"):
-            if (
-                "=" not in word
-                and rest
-                and not rest[0][0].startswith(("-", "+", "~"))
-                and "=" not in rest[0][0]
-            ):
-                rest.pop(0)  # its value: `--backend fsdp`
-        elif word.strip():
-            kept.append((word, line))
-    file = config
+    options, kept = _parted(command.words[start:], name)
+    found = {_CONFIG[one.key]: str(one.value) for one in options if one.key in _CONFIG}
+    file, name_of_config = found.get("path"), found.get("name")
     if name_of_config is not None:
         named = name_of_config if name_of_config.endswith(".yaml") else f"{name_of_config}.yaml"
-        file = named if config is None else str(Path(config) / named)
+        file = named if file is None else str(Path(file) / named)
     elif kept and "=" not in kept[0][0] and not kept[0][0].startswith("~"):
         file = kept.pop(0)[0]  # `verl train-ppo CONFIG`
     return Call(
@@ -109,7 +99,32 @@ def call_of(command: Command, name: str) -> Call | None:
         places=tuple(f"{name}:{line}" for _, line in kept),
         config=file,
         is_verls_own=VERLS_OWN.fullmatch(name_of_config or "") is not None,
+        is_ii_verl=words[start - 1] == II_VERL,
+        options=tuple(options),
+        launcher=tuple(_parted(command.words[: start - 1], name)[0]),
     )
+
+
+def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], list[tuple[str, int]]]:
+    """Part a command's options, each with its value ("" for none), from its other words."""
+    options: list[Said] = []
+    kept: list[tuple[str, int]] = []
+    rest = list(words)
+    while rest:
+        word, line = rest.pop(0)
+        if option := _OPTION.fullmatch(word):
+            value = option[2]
+            if value is None:
+                value = rest.pop(0)[0] if rest and _is_value(rest[0][0], option[1]) else ""
+            options.append(Said(key=option[1], value=value, where=f"{name}:{line}"))
+        elif word.strip() and word != "--":
+            kept.append((word, line))
+    return options, kept
+
+
+def _is_value(word: str, option: str) -> bool:
+    """Return whether the word behind an option is its value: no option itself, and no override."""
+    return option in _CONFIG or not (word.startswith(("+", "~")) or "=" in word or _OPTION.fullmatch(word))
 
 
 def _start(words: Sequence[str]) -> int | None:
@@ -117,7 +132,7 @@ def _start(words: Sequence[str]) -> int | None:
     for index, word in enumerate(words[:-1]):
         if word == "-m" and _MAIN.fullmatch(words[index + 1]):
             return index + 2
-        if word == "verl" and words[index + 1] == "train-ppo":
+        if word == "verl" and words[index + 1] == II_VERL:
             return index + 2
     for index, word in enumerate(words):
         if word.endswith(".py") and Path(word).stem.startswith("main_"):
@@ -125,12 +140,20 @@ def _start(words: Sequence[str]) -> int | None:
     return None
 
 
-def _served(command: Command, name: str) -> tuple[int, Said] | None:
-    """Return the port and the name of a model that a command serves."""
+def _served(command: Command, name: str) -> tuple[int, Served] | None:
+    """Return the port and the name of a model that a command serves, with its other options."""
     words = [word for word, _ in command.words]
     for index, word in enumerate(words[:-2]):
         if Path(word).name == "vllm" and words[index + 1] == "serve":
-            port = next((words[at + 1] for at, one in enumerate(words[:-1]) if one == "--port"), str(_PORT))
-            found = Said(key="vllm serve", value=words[index + 2], where=f"{name}:{command.line}")
+            options, kept = _parted(command.words[index + 2 :], name)
+            model = [text for text, _ in kept[:1]] or [
+                str(one.value) for one in options if one.key == "--model"
+            ]
+            if not model:
+                return None
+            port = next((str(one.value) for one in options if one.key == "--port"), str(_PORT))
+            found = Served(
+                key="vllm serve", value=model[0], where=f"{name}:{command.line}", options=tuple(options)
+            )
             return (int(port) if port.isdecimal() else _PORT), found
     return None

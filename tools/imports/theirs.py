@@ -39,6 +39,13 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Served(Said):
+    """A model that a script serves by `vllm serve`, as its value, with the options of that call."""
+
+    options: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Theirs:
     """All that was said, and what holds where nothing was said."""
 
@@ -46,7 +53,10 @@ class Theirs:
     defaults: Mapping[str, Any]
     # Beside the keys: what a script or an `.env` exports, and models that a script serves, by their port.
     environment: Mapping[str, Said] = field(default_factory=dict)
-    served: Mapping[int, Said] = field(default_factory=dict)
+    served: Mapping[int, Served] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()  # of the environment, names that the script or a file uses itself
+    options: tuple[Said, ...] = ()  # of verl's call: `--backend`
+    launcher: tuple[Said, ...] = ()  # of what starts it: `torchrun --nproc-per-node`
 
     def has(self, key: str) -> bool:
         """Return whether somebody wrote the key."""

@@ -60,17 +60,25 @@ class Translation:
     accounts: tuple[Account, ...]
 
 
-def defaults_of(said: Collection[str], *, uses_kl_loss: bool) -> dict[str, Any]:
-    """Return verl's defaults, or II-VERL's where keys of its own were said.
+def defaults_of(
+    said: Collection[str], *, uses_kl_loss: bool, is_ii_verl: bool = False, has_megatron: bool = False
+) -> dict[str, Any]:
+    """Return verl's defaults, or II-VERL's where its own call or keys were said.
 
     II-VERL's base is older: it has a bonus for entropy, and takes the divergence from the reward where the loss has no
-    term of it.
+    term of it. Its base for Megatron keeps all activations.
+
+    Args:
+        said: the keys.
+        uses_kl_loss: the loss has a term of the divergence.
+        is_ii_verl: the call is one that only II-VERL has, `verl train-ppo`.
+        has_megatron: that call says `--backend megatron`.
     """
     found = {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
-    if any(key.startswith(_II_VERL) for key in said):
+    if is_ii_verl or any(key.startswith(_II_VERL) for key in said):
         found |= {
             "actor_rollout_ref.actor.entropy_coeff": 0.001,
-            "actor_rollout_ref.model.enable_gradient_checkpointing": False,
+            "actor_rollout_ref.model.enable_gradient_checkpointing": not has_megatron,
             "algorithm.use_kl_in_reward": not uses_kl_loss,
         }
     return found

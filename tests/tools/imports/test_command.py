@@ -304,3 +304,26 @@ def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
     assert yaml.safe_load(said.out)["name"] == "grpo-one"
     assert "without meaning here (" in said.err
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verl", "train-ppo", "--config_path", "grpo.yaml"),
+        ("verl", "train-ppo", "grpo.yaml"),
+        ("grpo.yaml", "--backend", "fsdp"),
+        ("train.sh",),
+    ],
+    ids=" ".join,
+)
+def test_a_call_that_only_ii_verl_has_means_its_defaults(folder: Path, words: tuple[str, ...]) -> None:
+    write(folder, "train.sh", "verl train-ppo --config_path grpo.yaml\n")
+    assert imported("grpo.yaml")["learner"]["objective"]["entropy_coef"] == 0.0
+    assert imported(*words)["learner"]["objective"]["entropy_coef"] == 0.001
+
+
+def test_ii_verls_base_for_megatron_keeps_activations(folder: Path) -> None:
+    write(folder, "short.yaml", GRPO_YAML.replace(", enable_gradient_checkpointing: true", ""))
+    words = ("verl", "train-ppo", "short.yaml")
+    assert imported(*words)["learner"]["gradient_checkpointing"] is True
+    assert imported(*words, "--backend", "megatron")["learner"]["gradient_checkpointing"] is False
