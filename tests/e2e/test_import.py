@@ -166,11 +166,12 @@ def of_rubric(folder: Path, text: str) -> None:
     found = imported(folder, "run_rubric.sh", "made/policy", "trainer.logger=[console]")
     rubric = found["scorers"]["tasks"]["rubric"]["scorer"]
     assert (rubric["type"], rubric["mode"], rubric["weight"]) == ("rubric", "tinyv_only", 1.0)
+    assert found["judge"]["serve"]["tensor_parallel"] == 8
     assert (found["model"]["path"], found["learner"]["groups_per_step"]) == ("made/policy", 512)
     with scripted_endpoint() as server:
         server.script = graded
         endpoint = f"scorers.tasks.rubric.scorer.endpoint={{urls: [{server.url}], model: judge}}"
-        steps = two_steps(folder / "run.yaml", *settings, endpoint, name="rubric")
+        steps = two_steps(folder / "run.yaml", *settings, endpoint, "judge.serve=null", name="rubric")
     assert len(steps) == 2
     dumps = found["learner"]["dumps"]
     for step in steps:

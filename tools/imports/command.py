@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from config.aliases import settings_of
@@ -20,6 +21,7 @@ from tools.imports.rows_at_hand import found_tasks
 from tools.imports.run_file import as_json, as_yaml, checked, leaves, report, write
 from tools.imports.theirs import Theirs
 from tools.imports.translation import Setting, Translation, translate
+from tools.imports.variables import accounts_of_variables
 
 EPILOG = (
     "FILE is YAML, a shell script that calls verl (its own arguments may follow), or an .env; the words of a call may "
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     translation = _with_variables(translate(theirs, found_tasks(theirs)), theirs)
     checked(translation)
     text = as_yaml(translation, _sources(theirs))
-    listed = [*report(translation), *_environment(theirs)]
+    listed = report(translation)
     if options.out is None:
         sys.stdout.write(text)
         sys.stderr.write("\n".join(listed) + "\n")
@@ -104,19 +106,10 @@ def _with_variables(translation: Translation, theirs: Theirs) -> Translation:
     """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
     found = settings_of(variables(theirs), leaves(translation))
     more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]
-    return Translation(settings=(*translation.settings, *more), accounts=translation.accounts)
+    return replace(
+        translation, settings=(*translation.settings, *more), variables=accounts_of_variables(theirs, found)
+    )
 
 
 def _sources(theirs: Theirs) -> list[str]:
     return list(dict.fromkeys(one.where.rpartition(":")[0] or one.where for one in theirs.said.values()))
-
-
-def _environment(theirs: Theirs) -> list[str]:
-    """List what was exported: it stays in the environment, where secrets belong."""
-    if not theirs.environment:
-        return []
-    names = [f"  {name} ({one.where})" for name, one in theirs.environment.items()]
-    return [
-        f"variables of the environment, to be exported again where they are wanted ({len(names)})",
-        *names,
-    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tools.imports.theirs import Theirs, WrongValue, flag, number, text, whole
+from tools.imports.theirs import Said, Theirs, WrongValue, flag, number, text, whole
 
 ANY: Final = "*"
 UNSET: Final = object()  # verl's default does not matter: leaving the key out means the same here
@@ -24,6 +24,7 @@ class Verdict(StrEnum):
     MAPPED = "mapped to"
     NOTHING = "without meaning here"
     REFUSED = "refused"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,14 @@ class Outcome:
     verdict: Verdict
     settings: Mapping[str, Any] = field(default_factory=dict)  # our keys, with dots
     words: str = ""  # what was changed, or why there is nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What became of one key, option or variable that somebody wrote."""
+
+    said: Said
+    outcome: Outcome
 
 
 Convert = Callable[[Any, Theirs], Outcome]
@@ -154,6 +163,7 @@ def _is_same(value: Any, values: tuple[Any, ...]) -> bool:
 __all__ = [
     "ANY",
     "UNSET",
+    "Account",
     "Outcome",
     "Rule",
     "Verdict",

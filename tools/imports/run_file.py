@@ -17,8 +17,8 @@ import yaml
 from config.layers import Leaf, Tree, leaves_of, put
 from config.loading import build_run
 from config.run import Run
-from tools.imports.rule import Outcome, Verdict
-from tools.imports.translation import DEFAULT, Account, Setting, Translation
+from tools.imports.rule import Account, Outcome, Verdict
+from tools.imports.translation import DEFAULT, Setting, Translation
 
 ORDER: Final = tuple(Run.model_fields)
 WIDTH: Final = 60  # columns up to a comment
@@ -94,6 +94,12 @@ def report(translation: Translation) -> list[str]:
         if found:
             lines.append(f"{verdict} ({len(found)})")
             lines += [f"  {_told(one)}" for one in found]
+    if translation.options:
+        lines.append(f"options of the call ({len(translation.options)})")
+        lines += [f"  {_with_verdict(one)}" for one in translation.options]
+    if translation.variables:
+        lines.append(f"variables ({len(translation.variables)})")
+        lines += [f"  {_with_verdict(one)}" for one in translation.variables]
     said = [one for one in translation.settings if one.why.startswith(DEFAULT)]
     if said:
         lines.append(f"verl's defaults, which nobody wrote ({len(said)})")
@@ -104,19 +110,34 @@ def report(translation: Translation) -> list[str]:
 def as_json(translation: Translation) -> dict[str, Any]:
     """Return the same for programs."""
     return {
-        "keys": [
-            {
-                "key": one.said.key,
-                "value": one.said.value,
-                "where": one.said.where,
-                "verdict": str(one.outcome.verdict),
-                "here": dict(one.outcome.settings),
-                "why": one.outcome.words,
-            }
-            for one in translation.accounts
+        "keys": [_entry(one) for one in translation.accounts],
+        "options": [_entry(one) for one in translation.options],
+        "variables": [
+            {name: value for name, value in _entry(one).items() if name != "value"}
+            for one in translation.variables
         ],
         "settings": [{"key": one.path, "value": one.value, "why": one.why} for one in translation.settings],
     }
+
+
+def _entry(account: Account) -> dict[str, Any]:
+    said, outcome = account.said, account.outcome
+    return {
+        "key": said.key,
+        "value": said.value,
+        "where": said.where,
+        "verdict": str(outcome.verdict),
+        "here": dict(outcome.settings),
+        "why": outcome.words,
+    }
+
+
+def _with_verdict(account: Account) -> str:
+    """Tell of an option or a variable, in a list of all verdicts."""
+    said, outcome = account.said, account.outcome
+    verdict = f"{outcome.verdict}{'' if outcome.settings else ':'}"
+    value = "" if said.value in (None, "") else f"={_short(said.value)}"
+    return f"{said.key}{value} ({said.where}): {verdict} {_here(outcome)}"
 
 
 def _told(account: Account) -> str:

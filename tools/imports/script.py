@@ -27,6 +27,7 @@ _CONFIG: Final = {  # options that name the configuration's file
     **dict.fromkeys(("--config-path", "--config_path", "--config", "--cp", "-cp"), "path"),
     **dict.fromkeys(("--config-name", "--config_name", "--cn", "-cn"), "name"),
 }
+_PYTHONS: Final = frozenset({"-m", "-u"})
 _OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
@@ -101,7 +102,9 @@ def call_of(command: Command, name: str) -> Call | None:
         is_verls_own=VERLS_OWN.fullmatch(name_of_config or "") is not None,
         is_ii_verl=words[start - 1] == II_VERL,
         options=tuple(options),
-        launcher=tuple(_parted(command.words[: start - 1], name)[0]),
+        launcher=tuple(
+            one for one in _parted(command.words[: start - 1], name)[0] if one.key not in _PYTHONS
+        ),
     )
 
 

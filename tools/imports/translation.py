@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from config.explanations import ConfigError
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
-from tools.imports.rule import ANY, UNSET, Outcome, Rule, Verdict
+from tools.imports.options import accounts_of_call, option_problems
+from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
+from tools.imports.served import accounts_of_served, serve_section
 from tools.imports.tables import actor, data, rewards, rollout, trainer
 from tools.imports.theirs import Said, Theirs, WrongValue
 
@@ -45,19 +47,13 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What became of one key that somebody wrote."""
-
-    said: Said
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """A run, and an account of every key that it was made of."""
+    """A run, and an account of every key, option and variable that it was made of."""
 
     settings: tuple[Setting, ...]
     accounts: tuple[Account, ...]
+    options: tuple[Account, ...] = ()
+    variables: tuple[Account, ...] = ()
 
 
 def defaults_of(
@@ -112,6 +108,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
                 if path not in ours or ours[path].why.startswith(DEFAULT):
                     words = f": {outcome.words}" if outcome and outcome.words else ""
                     ours[path] = Setting(path=path, value=value, why=f"{DEFAULT}{key}{words}")
+    problems += option_problems(theirs)
     if not problems:
         try:
             _add_ours(theirs, found_tasks, ours)
@@ -120,7 +117,12 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     if problems:
         raise ConfigError("\n".join(problems))
     return Translation(
-        settings=tuple(_by_part(one, theirs) for one in ours.values()), accounts=tuple(accounts)
+        settings=tuple(_by_part(one, theirs) for one in ours.values()),
+        accounts=tuple(accounts),
+        options=(
+            *accounts_of_call(theirs),
+            *accounts_of_served(theirs, asked=rewards.asks_served(theirs, found_tasks)),
+        ),
     )
 
 
@@ -175,6 +177,8 @@ def _add_ours(theirs: Theirs, found_tasks: Collection[str], ours: dict[str, Sett
     for name, task in rewards.tasks_of(theirs, found_tasks).items():
         path = f"scorers.tasks.{name}"
         ours[path] = Setting(path=path, value=task, why=_why_task(theirs, name))
+    if rewards.asks_served(theirs, found_tasks) and (section := serve_section(theirs)):
+        ours["judge.serve"] = Setting(path="judge.serve", value=section, why="vllm serve")
     for path, (value, why) in BESIDE.items():
         ours.setdefault(path, Setting(path=path, value=value, why=why))
     if "evaluation.every" in ours:

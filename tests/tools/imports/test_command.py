@@ -90,6 +90,20 @@ def blocks() -> list[tuple[str, str]]:
     ]
 
 
+def keys_of_yaml(section: dict[str, Any], above: str = "") -> list[str]:
+    """Return every key of a configuration, with dots, by YAML's own reader."""
+    found = []
+    for name, value in section.items():
+        found += keys_of_yaml(value, f"{above}{name}.") if isinstance(value, dict) else [f"{above}{name}"]
+    return found
+
+
+def keys_of_call(text: str) -> list[str]:
+    """Return every key that a script's call of `main_ppo` sets: its words have a dot before their `=`."""
+    call_of_verl = text[text.index("main_ppo") :]
+    return re.findall(r"(?:^|\s)\+*([a-z_]+(?:\.[a-z_]+)+)=", call_of_verl)
+
+
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout")
 @pytest.mark.parametrize(("name", "text"), blocks(), ids=[name for name, _ in blocks()])
 def test_the_documents_own_are_imported_without_a_hands_touch_and_no_key_is_left(
@@ -97,12 +111,11 @@ def test_the_documents_own_are_imported_without_a_hands_touch_and_no_key_is_left
 ) -> None:
     write(folder, name, text)
     assert call("import", name, "-o", "run.yaml", "--json") == 0
-    keys = {one["key"] for one in json.loads(capsys.readouterr().out)["keys"]}
+    keys = [one["key"] for one in json.loads(capsys.readouterr().out)["keys"]]
     load_run(["--config", "run.yaml"])
-    last_parts = set(re.findall(r"(?:^|[.\s+])([a-z_]+)(?:=|: )", text, re.MULTILINE))
-    told = {key.rpartition(".")[2] for key in keys}
-    assert len(keys) > 20
-    assert told <= last_parts
+    expected = keys_of_yaml(yaml.safe_load(text)) if name.endswith(".yaml") else keys_of_call(text)
+    assert len(expected) > 20
+    assert sorted(keys) == sorted(expected)
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="no ../shared/reference/seeds beside the checkout")
@@ -186,10 +199,10 @@ def test_a_scripts_own_arguments_follow_it(folder: Path) -> None:
     assert found["learner"]["objective"]["kl"] == {"coef": 0.001, "estimator": "k3", "place": "loss"}
     assert found["scorers"]["tasks"]["rubric"]["scorer"] == {
         "type": "rubric",
-        "endpoint": {"urls": ["http://localhost:8000"], "model": "us/rubric"},
         "mode": "addon",
         "weight": 0.5,
-    }
+    }  # whose endpoint names no server: the run serves one itself
+    assert found["judge"] == {"serve": {"model": "us/rubric", "tensor_parallel": 8}}
     assert found["learner"]["loggers"][-1] == {"type": "wandb", "project": "rubric", "mode": "offline"}
 
 
@@ -327,3 +340,150 @@ def test_ii_verls_base_for_megatron_keeps_activations(folder: Path) -> None:
     words = ("verl", "train-ppo", "short.yaml")
     assert imported(*words)["learner"]["gradient_checkpointing"] is True
     assert imported(*words, "--backend", "megatron")["learner"]["gradient_checkpointing"] is False
+
+
+def accounts(capsys: pytest.CaptureFixture[str], part: str, *words: str) -> dict[str, dict[str, Any]]:
+    """Import with `--json`, and return what it tells of keys, options or variables, by their names."""
+    capsys.readouterr()
+    assert call("import", *words, "-o", "run.yaml", "--force", "--json") == 0
+    load_run(["--config", "run.yaml"])
+    found: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
+    assert all(one["here"] or one["why"] for one in found[part])
+    return {one["key"]: one for one in found[part]}
+
+
+SERVE = """\
+vllm serve some/rubric --tensor-parallel-size 8 --port 8000 --host 0.0.0.0 \\
+    --max-model-len {length} --gpu-memory-utilization=0.2 --dtype float16 --enforce-eager 2>&1 > served.log &
+torchrun --nproc-per-node 8 -m verl.trainer.main_ppo --backend megatron \\
+    data.train_files=rows_tinyv.parquet {setup}
+"""
+SERVES = "vllm serve"
+SETUP = "reward_model.tinyv_setup=tinyv_only"
+
+
+def test_a_served_model_becomes_the_runs_own_judge_and_each_option_has_an_account(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, "a.sh", SERVE.format(length=15000, setup=SETUP))
+    options = accounts(capsys, "options", "a.sh")
+    run = load_run(["--config", "run.yaml"])
+    serve = run.judge.serve
+    assert serve is not None
+    assert (serve.model, serve.tensor_parallel, serve.max_model_len) == ("some/rubric", 8, 15000)
+    assert (serve.gpu_memory_utilization, serve.enforce_eager) == (0.2, True)
+    assert serve.arguments == ("--dtype", "float16")
+    assert [endpoint.urls for _, endpoint in run.scorers.endpoints()] == [()]
+    names = (
+        "",
+        " --tensor-parallel-size",
+        " --port",
+        " --host",
+        " --max-model-len",
+        " --gpu-memory-utilization",
+    )
+    served = {f"{SERVES}{name}" for name in (*names, " --dtype", " --enforce-eager")}
+    assert set(options) == {*served, "--backend", "--nproc-per-node"}
+    assert options[f"{SERVES} --max-model-len"]["here"] == {"judge.serve.max_model_len": 15000}
+    assert options[f"{SERVES} --max-model-len"]["where"] == "a.sh:2"
+    assert options["--backend"]["value"] == "megatron"
+    assert {options[name]["verdict"] for name in (f"{SERVES} --port", "--backend", "--nproc-per-node")} == {
+        "without meaning here"
+    }
+
+
+def test_a_short_served_model_leaves_room_for_the_question(folder: Path) -> None:
+    write(folder, "a.sh", SERVE.format(length=2048, setup=SETUP))
+    assert imported("a.sh")["scorers"]["tasks"]["rubric"]["scorer"]["endpoint"] == {"max_tokens": 1024}
+
+
+def test_a_served_model_that_nobody_asks_or_knows_is_not_served(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder, "a.sh", SERVE.format(length=15000, setup="").replace("rows_tinyv", "rows"))
+    assert {one["why"] for name, one in accounts(capsys, "options", "a.sh").items() if SERVES in name} == {
+        "no scorer of this run asks a served model"
+    }
+    assert "judge" not in yaml.safe_load(Path("run.yaml").read_text(encoding="utf-8"))
+    write(folder, "b.sh", SERVE.format(length=15000, setup=SETUP).replace("some/rubric", "$(cat model.txt)"))
+    found = imported("b.sh")
+    assert "judge" not in found
+    assert found["scorers"]["tasks"]["rubric"]["scorer"]["endpoint"] == {"urls": ["http://localhost:8000"]}
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--bakcend fsdp", r"a\.sh:1: unknown option --bakcend; did you mean --backend\?"),
+        ("--backend fspd", r"a\.sh:1: --backend='fspd' is refused: none of fsdp, fsdp2, megatron"),
+    ],
+)
+def test_an_option_that_the_call_does_not_have_is_named(folder: Path, option: str, words: str) -> None:
+    write(folder, "a.sh", f"verl train-ppo grpo.yaml {option}\n")
+    with pytest.raises(ConfigError, match=words):
+        call("import", "a.sh", "-o", "run.yaml")
+
+
+def test_options_that_were_typed_have_an_account(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del folder
+    words = ("verl", "train-ppo", "--config_path", "grpo.yaml", "--backend", "megatron")
+    told = accounts(capsys, "options", *words)
+    assert {name: (one["value"], one["verdict"]) for name, one in told.items()} == {
+        "--config_path": ("grpo.yaml", "taken as"),
+        "--backend": ("megatron", "without meaning here"),
+    }
+    assert call("import", *words) == 0
+    assert "--backend=megatron (the command line): without meaning here" in capsys.readouterr().err
+
+
+def test_each_variable_has_a_verdict_and_none_tells_its_value(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "LLM_JUGDE_MODEL=m\nWANDB_MODE=offline\nRAY_ADDRESS=auto\nMY_OWN_THING=secret-1\nOUT=o\n"
+    write(folder, ".env", II_VERL_ENV + more)
+    write(folder, "a.yaml", GRPO_YAML.replace("project_name: gsm8k", "project_name: ${oc.env:OUT}"))
+    told = accounts(capsys, "variables", "a.yaml", ".env")
+    assert {name: one["verdict"] for name, one in told.items()} == {
+        "FUSION_SANDBOX_URL": "mapped to",
+        "LLM_JUDGE_MODEL": "without meaning here",  # GSM8K's rows ask no judge
+        "LLM_JUDGE_BASE_URL": "without meaning here",
+        "LLM_JUDGE_API_KEY": "taken as",
+        "USE_FORMAT_VERIFIER": "without meaning here",
+        "LLM_JUGDE_MODEL": "unknown",
+        "WANDB_MODE": "without meaning here",  # no logger is Weights & Biases'
+        "RAY_ADDRESS": "without meaning here",
+        "MY_OWN_THING": "unknown",
+        "OUT": "without meaning here",
+    }
+    assert told["FUSION_SANDBOX_URL"]["here"] == {"scorers.sandbox_urls": ["http://localhost:8080"]}
+    assert "did you mean LLM_JUDGE_MODEL?" in told["LLM_JUGDE_MODEL"]["why"]
+    assert "value" not in told["MY_OWN_THING"]
+    assert call("import", "a.yaml", ".env") == 0
+    listed = capsys.readouterr().err
+    assert all(listed.count(f"\n  {name} (.env:") == 1 for name in told)
+    assert "secret-1" not in listed
+
+
+def test_variables_of_a_judge_are_mapped_where_a_scorer_asks_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"messages": [], "verification_info": '{"type": "llm_judge"}'}
+    write_parquet(folder / "rows.parquet", [row])
+    words = ("data.train_files=rows.parquet", "trainer.test_freq=-1", "~data.val_files")
+    told = accounts(capsys, "variables", "grpo.yaml", ".env", *words)
+    endpoint = "scorers.tasks.judge.scorer.endpoint"
+    assert told["LLM_JUDGE_MODEL"]["here"] == {f"{endpoint}.model": "Qwen/Qwen2.5-32B-Instruct"}
+    assert told["LLM_JUDGE_BASE_URL"]["here"] == {f"{endpoint}.urls": ["http://localhost:8002/v1"]}
+
+
+def test_a_scripts_own_variables_are_told_from_unknown_ones(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        folder,
+        "a.sh",
+        "export NAME=n\nexport OTHER=o\nverl train-ppo grpo.yaml trainer.experiment_name=$NAME\n",
+    )
+    write(folder, "a.yaml", GRPO_YAML)
+    told = accounts(capsys, "variables", "a.sh")
+    assert (told["NAME"]["verdict"], told["OTHER"]["verdict"]) == ("without meaning here", "unknown")

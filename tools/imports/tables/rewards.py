@@ -26,7 +26,8 @@ from tools.imports.rule import (
     text,
     whole,
 )
-from tools.imports.theirs import UNKNOWN, Theirs, texts
+from tools.imports.served import reply_tokens, serve_section
+from tools.imports.theirs import Theirs, texts
 
 API, FUNCTION, MODEL = "reward_api", "custom_reward_function", "reward_model"
 OPTIONS: Final = (f"{FUNCTION}.reward_kwargs.", f"{MODEL}.reward_kwargs.")
@@ -34,6 +35,7 @@ OVERLONG: Final = (f"{MODEL}.overlong_buffer", f"{MODEL}.reward_kwargs.overlong_
 TASK: Final = "reward"  # the one task of a function or a server that scores every row
 JUDGE_PORT: Final = 8000  # at which TinyV and RRM look for their verifier
 MODES: Final = frozenset(get_args(VerifierMode))
+ASKING: Final = frozenset({"rubric", "tinyv"})  # scorers that ask TinyV's or RRM's verifier
 UNUSED_SETUP: Final = "grade-ppo"  # RRM's script that trains the rubric model itself sets it
 OF_A_WORKER: Final = "of a reward model's own worker, which is not here"
 
@@ -75,8 +77,10 @@ def tasks_of(theirs: Theirs, found: Collection[str]) -> dict[str, Any]:
 
 
 def _scorer(theirs: Theirs, name: str) -> dict[str, Any]:
-    if name in {"rubric", "tinyv"}:
-        section: dict[str, Any] = {"type": name, "endpoint": _judge(theirs)}
+    if name in ASKING:
+        section: dict[str, Any] = {"type": name}
+        if endpoint := _judge(theirs):
+            section["endpoint"] = endpoint
         if has_rubric(theirs):
             weight = theirs.number(f"{MODEL}.tinyv_weight") if theirs.has(f"{MODEL}.tinyv_weight") else 1.0
             section |= {"mode": theirs.text(f"{MODEL}.tinyv_setup"), "weight": weight}
@@ -86,13 +90,19 @@ def _scorer(theirs: Theirs, name: str) -> dict[str, Any]:
     return {"type": name}
 
 
+def asks_served(theirs: Theirs, found: Collection[str]) -> bool:
+    """Return whether a scorer asks the model that a script serves; for `found`, see `tasks_of`."""
+    tasks = tasks_of(theirs, found).values()
+    return bool(theirs.served) and any(one["scorer"]["type"] in ASKING for one in tasks)
+
+
 def _judge(theirs: Theirs) -> dict[str, Any]:
     """Return the endpoint of the verifier that a script serves, else the one at which TinyV and RRM look."""
-    port, served = next(iter(theirs.served.items()), (JUDGE_PORT, None))
-    endpoint: dict[str, Any] = {"urls": [f"http://localhost:{port}"]}
-    if served is not None and UNKNOWN not in str(served.value):
-        endpoint["model"] = served.value
-    return endpoint
+    if (section := serve_section(theirs)) is not None:
+        tokens = reply_tokens(section)
+        return {} if tokens is None else {"max_tokens": tokens}
+    port = next(iter(theirs.served), JUDGE_PORT)
+    return {"urls": [f"http://localhost:{port}"]}
 
 
 def _function(theirs: Theirs) -> dict[str, Any]:
