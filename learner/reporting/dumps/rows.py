@@ -8,10 +8,11 @@ thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from broker.messages import ScoredGroup
+from tasks.stored import ground_truth
 
 Row = dict[str, Any]
 # Makes texts of lists of token ids, with special tokens or without.
@@ -21,8 +22,9 @@ Decode = Callable[[Sequence[Sequence[int]], bool], Sequence[str]]
 def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Iterator[Row]:
     """Yield a row for each completion as verl's trainer dumps it: input and output without special tokens.
 
-    Behind verl's five keys come those that its reward functions would have added: here what is known of the score, the
-    columns that travel with the row, and the score's components. Every row of a file has the same keys.
+    Behind verl's five keys come `groundtruth`, the name that older ones have for `gts`, and those that its reward
+    functions would have added: here what is known of the score, the columns that travel with the row, and the score's
+    components. Every row of a file has the same keys.
 
     Args:
         step: verl's `global_steps`; of a held-out round its version.
@@ -32,15 +34,17 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
     columns, components = _names(groups)
     for group in groups:
         prompt, completions = group.rollout.prompt, group.rollout.completions
+        truth = ground_truth(prompt.verification_info)
         asked = decode([prompt.token_ids.tolist()], False)[0]
         spoken = decode([completion.token_ids.tolist() for completion in completions], False)
         for index, (completion, score) in enumerate(zip(completions, group.scores, strict=True)):
             row = {
                 "input": asked,
                 "output": spoken[index],
-                "gts": reference_of(prompt.verification_info),
+                "gts": truth,
                 "score": group.rewards[index],
                 "step": step,
+                "groundtruth": truth,
                 "acc": score.value,
                 "data_source": prompt.data_source or None,
                 "group": group.group_id,
@@ -80,12 +84,6 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
                 "reason": score.reason,
             }
             yield row | {name: prompt.columns.get(name) for name in columns if name not in row}
-
-
-def reference_of(info: Mapping[str, Any]) -> Any:
-    """Return what verl calls a row's ground truth: the value of its answer, or the answer where that has none."""
-    answer = info.get("answer")
-    return answer["value"] if isinstance(answer, Mapping) and "value" in answer else answer
 
 
 def _names(groups: Sequence[ScoredGroup]) -> tuple[list[str], list[str]]:

@@ -31,6 +31,7 @@ from learner.reporting.dumps.places import in_the_way
 from learner.reporting.dumps.writer import Dumps, decoder_of
 from learner.reporting.metrics import Metrics
 from learner.training.batch import pack
+from tasks.route import route
 from tests.learner.conftest import MakeChain
 from tests.support.chain import make_prompt, make_run, make_scored
 from tests.support.loop import Hands, make_trainer
@@ -117,6 +118,7 @@ def test_a_step_is_read_as_verls_dump(
         "gts": "½",
         "score": 1.0,
         "step": 3,
+        "groundtruth": "½",
         "acc": 1.0,
         "data_source": "numina",
         "group": "7",
@@ -133,6 +135,35 @@ def test_a_step_is_read_as_verls_dump(
     assert first.keys() == second.keys() == third.keys()  # as a table, column by column
     table = pa_json.read_json(tmp_path / "dumps" / "rollouts" / "3.jsonl")
     assert table.column("score").to_pylist() == [1.0, None, 0.25]
+
+
+STORED = {
+    "math__deepscaler_preview": ("\\frac{1}{2}", {}),
+    "codegen__primeintellect": (json.dumps({"inputs": ["1\n"], "outputs": ["½"]}), {}),
+    "codegen__leetcode2k": (json.dumps({"functional": "assert f() == 1"}), {"prefix": "import math"}),
+    "apps": (json.dumps({"fn_name": "f", "inputs": [[1, 0.1]], "outputs": [True]}), {}),
+    "logic__zebra_puzzle_dataset": ({"header": ["Position"], "rows": [["1"]]}, {}),
+    "simulation__codeio": ('"output": {"count": 4}', {}),
+    "simulation__cruxeval-i": (
+        json.dumps({"functional": "def f(x):\n    return x"}),
+        {"reference": "1", "original_prompt": "```python\nassert f(??) == 1\n```"},
+    ),
+    "ood__ifeval": ([{"num_words": 3}], {"instruction_id_list": ["length_constraints:number_words"]}),
+}
+
+
+@pytest.mark.parametrize("source", STORED)
+def test_the_ground_truth_is_what_the_row_stores_under_both_of_verls_names(
+    source: str, run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+) -> None:
+    truth, extra = STORED[source]
+    record = {"data_source": source, "reward_model": {"ground_truth": truth}, "extra_info": extra}
+    _, info = route(record)
+    dumps = open_dumps(run_of())
+    dumps.step(1, [group("7", [1.0], **prompt_facts(verification_info=info))])
+    dumps.settle()
+    (row,) = lines_of(tmp_path / "dumps" / "rollouts" / "1.jsonl")
+    assert (row["gts"], row["groundtruth"]) == (truth, truth)
 
 
 def test_a_step_is_read_as_ii_verls_parquet(
