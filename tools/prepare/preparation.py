@@ -18,6 +18,8 @@ from broker.errors import Permanent
 
 Domain = Literal["math", "code", "logic", "simulation", "table", "science", "other", "rubric", "all"]
 Record = Mapping[str, Any]  # one row as its publisher has it
+# Keys of Reasoning360's `extra_info` that say again what a row is made of: its prompt; its record's number, as text.
+Repeated = Literal["original_prompt", "id"]
 Types = tuple[type, ...]
 
 TEXT: Final[Types] = (str,)
@@ -122,6 +124,7 @@ class Preparation:
     leaves_out: tuple[str, ...] = ()  # names of the filters that `row` applies, by LeftOut
     max_prompt_tokens: int | None = None  # None: rows of any length
     max_answer_tokens: int | None = None  # of the ground truth
+    repeats: tuple[Repeated, ...] = ()  # keys of extra_info, beside those of the draft
     tests_references: bool = False  # whether each row's own program must pass its tests
     licence: str = ""  # as the publisher names it; "": not known here
     file: str = ""  # the beginning of the file's name; "": the data source

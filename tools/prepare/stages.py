@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import BadMessage
+from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
 from tasks.values import plain
 from tools.prepare.preparation import ALL, BadRecord, Draft, LeftOut, Made, Preparation, Record, draw_of
@@ -213,14 +214,17 @@ class _Work:
 
     def _row(self, number: int, draft: Draft) -> dict[str, Any]:
         """Return a row of verl, of JSON's types. Raises BadMessage for what is none of them."""
+        preparation = self._preparation
+        repeated = {"original_prompt": draft.prompt, "id": str(number)}
+        extra: dict[str, Any] = {name: repeated[name] for name in preparation.repeats}
         chat = [{"role": "user", "content": draft.prompt}] if isinstance(draft.prompt, str) else draft.prompt
         row = {
-            "data_source": self._split.data_source or self._preparation.data_source,
+            "data_source": self._split.data_source or preparation.data_source,
             "prompt": [dict(turn) for turn in chat],
-            "ability": self._preparation.ability,
+            "ability": preparation.ability,
             "apply_chat_template": True,
             "reward_model": {"style": "rule", "ground_truth": draft.ground_truth},
-            "extra_info": {"split": self._request.split, "index": number, **draft.extra},
+            "extra_info": {"split": self._request.split, "index": number, **draft.extra, **extra},
             **draft.columns,
         }
         found: dict[str, Any] = plain(row, "the row")
@@ -244,19 +248,20 @@ class _Work:
         from scorers.gold.examiner import Candidate, Verdict, examine
 
         config = all_tasks()
-        waiting: deque[Placed] = deque()
+        waiting: deque[tuple[Place, dict[str, Any], str]] = deque()
 
         def candidates() -> Iterator[Candidate]:
             for place, row in rows:
-                waiting.append((place, row))
                 task, info = route(row, config.tasks)
-                solution = row["extra_info"].get("reference") or ""
+                is_program = TASK_OF_TYPE.get(info["type"]) == "code"
+                solution = (row["extra_info"].get("reference") or "") if is_program else ""
+                waiting.append((place, row, solution))
                 yield Candidate(task=task, verification_info=info, solution=solution)
 
         number, failed, reason = 0, 0, ""
         for number, found in enumerate(examine(config, candidates()), start=1):
-            place, row = waiting.popleft()
-            if found.verdict is Verdict.UNTESTED and row["extra_info"].get("reference"):
+            place, row, solution = waiting.popleft()
+            if found.verdict is Verdict.UNTESTED and solution:
                 failed, reason = (
                     failed + 1,
                     f"{place.where}: its reference could not be tested: {found.reason}",
@@ -283,9 +288,12 @@ class _Work:
             )
             texts = {ANSWER: str(row["reward_model"]["ground_truth"]), PROMPT: str(text)}
             for name, limit in limits:
-                if len(tokenizer.encode(texts[name], add_special_tokens=False, verbose=False)) > limit:
+                length = len(tokenizer.encode(texts[name], add_special_tokens=False, verbose=False))
+                if length > limit:
                     self.tally.leave_out(name.format(limit))
                     break
+                if name == ANSWER:
+                    row["extra_info"]["token_length"] = length
             else:
                 yield place, row
 

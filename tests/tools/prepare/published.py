@@ -333,12 +333,7 @@ PUBLISHED: dict[str, Published] = {
         answer="```python\nassert f([1, 2]) == [1, 2]\n```",
         says=["assert f(??) == [1, 2]"],
     ),
-    "cruxeval-o": Published(
-        records=[CRUXEVAL],
-        split="test",
-        answer="```python\nassert f([2, 1]) == [1, 2]\n```",
-        says=["assert f([2, 1]) == ??"],
-    ),
+    "cruxeval-o": Published(records=[CRUXEVAL], split="test", says=["assert f([2, 1]) == ??"]),
     "hitab": Published(
         records=[HITAB, HITAB | {"table_id": "2", "answer": []}],
         left={"has an answer": 1},

@@ -69,6 +69,7 @@ def test_puzzles_are_rows_whose_own_answer_is_right_and_a_smaller_file_is_the_be
     rows = rows_of(tmp_path / "rows.parquet", name, "--size", 8)
     assert len(rows) == 8
     assert {row["data_source"] for row in rows} == {f"logic__{name}"}
+    assert [row["extra_info"]["id"] for row in rows] == [str(row["extra_info"]["index"]) for row in rows]
     assert [row for row in rows if not is_right(scorer, row)] == []
     assert "<answer>" in rows[0]["prompt"][0]["content"]
     assert rows_of(tmp_path / "few.parquet", name, "--size", 3) == rows[:3]

@@ -102,6 +102,79 @@ def test_the_prompt_shows_the_record_and_says_the_form_of_the_answer(
     assert {*row} >= {"data_source", "prompt", "ability", "apply_chat_template", "reward_model", "extra_info"}
 
 
+# Keys of `extra_info` beside split and index, of the scripts of Reasoning360 that give any.
+CODE_KEYS = {"reference", "original_prompt", "dataset"}
+EXTRA: Mapping[str, set[str]] = {
+    "merged_deduped_dapo_or1_dataset": {"reward_metric", "original_question"},
+    "deepscaler_preview": {"original_question"},
+    "leetcode2k": CODE_KEYS | {"prefix", "question_title", "difficulty"},
+    "taco": CODE_KEYS | {"source"},
+    "primeintellect": CODE_KEYS | {"function_name"},
+    "livecodebench": CODE_KEYS | {"function_name"},
+    **{name: CODE_KEYS | {"task_id"} for name in ("mbpp", "mbppplus", "humaneval", "humanevalplus")},
+    **{name: CODE_KEYS | {"task_id"} for name in ("cruxeval-i", "cruxeval-o")},
+    **{name: {"original_prompt", "dataset"} for name in ("gpqa", "gpqa_diamond", "supergpqa")},
+    "webinstruct": {"idx", "question", "category", "difficulty", "answer_type", "token_length"},
+    "ifeval": {"instruction_id_list", "prompt"},
+    "livebench_reasoning": {"category", "task", "prompt", "date"},
+}
+DATASETS = {  # what they write in `extra_info.dataset` where it is no part of the source's name
+    "mbpp": "mbpp",
+    "mbppplus": "mbpp",
+    "humaneval": "openai_humaneval",
+    "humanevalplus": "evalplus_humanevalplus",
+    "leetcode2k": "LeetCodeDataset",
+    "taco": "likaixin/TACO-verified",
+    "primeintellect": "PrimeIntellect",
+    "livecodebench": "LiveCodeBench",
+    "cruxeval-i": "cruxeval-i",
+    "cruxeval-o": "cruxeval-o",
+    "gpqa": "Idavidrein/gpqa",
+    "gpqa_diamond": "Idavidrein/gpqa",
+    "supergpqa": "m-a-p/SuperGPQA",
+}
+
+
+class Letters:
+    """A tokenizer without a chat template: each letter is one token."""
+
+    chat_template = None
+
+    def encode(self, text: str, **_: bool) -> list[int]:
+        return [*text.encode()]
+
+
+@pytest.mark.parametrize("name", EXTRA)
+def test_a_row_has_the_keys_that_reasoning360_gives_it(
+    name: str, outcomes: Mapping[str, Outcome], tmp_path: Path
+) -> None:
+    row = outcomes[name].rows[0]
+    if name == "webinstruct":  # whose answers are counted by a tokenizer
+        tokenizer: Any = Letters()
+        request = Request(path=PUBLISHED[name].write(tmp_path / "source"), tokenizer=tokenizer)
+        with Spool(tmp_path) as spool:
+            prepared = prepare(PREPARATIONS[name], request, spool)
+            row = rows_of(spool, prepared, tmp_path / "rows.parquet")[0]
+        assert row["extra_info"]["token_length"] == len("4.5 J")
+    extra = row["extra_info"]
+    assert EXTRA[name] - {*extra} == set()
+    assert extra.get("original_prompt", row["prompt"][0]["content"]) == row["prompt"][0]["content"]
+    assert DATASETS.get(name) == extra.get("dataset")
+
+
+def test_a_prediction_of_cruxeval_passes_the_gold_test_without_a_program_to_test(tmp_path: Path) -> None:
+    """Its `reference` is the output, as Reasoning360's is, and no program of its own."""
+    path = PUBLISHED["cruxeval-i"].write(tmp_path / "source")
+    with Spool(tmp_path) as spool:
+        request = Request(split="test", path=path, is_gold_tested=True)
+        prepared = prepare(PREPARATIONS["cruxeval-i"], request, spool)
+    assert (prepared.chosen, prepared.quarantined) == ([0], [])
+
+
+def test_the_hardest_questions_of_gpqa_have_reasoning360s_data_source() -> None:
+    assert PREPARATIONS["gpqa_diamond"].data_source == "stem__gpqa_diamond_no_box"
+
+
 @pytest.mark.parametrize(
     "name", [name for name in SETS if PUBLISHED[name].answer is None and name not in JUDGED]
 )

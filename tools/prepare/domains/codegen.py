@@ -22,6 +22,7 @@ from tools.prepare.preparation import (
     TEXT,
     BadRecord,
     Draft,
+    Draw,
     Filter,
     Hub,
     LeftOut,
@@ -111,14 +112,24 @@ def mbppplus(record: Record, _: random.Random) -> Draft:
         ground_truth=json.dumps({"functional": f"{imports}\n\n{record['test']}".strip()}),
         extra={
             "reference": record["code"].replace("\r\n", "\n"),
-            "dataset": "mbppplus",
+            "dataset": "mbpp",
             "task_id": str(record["task_id"]),
         },
     )
 
 
 def humaneval(record: Record, _: random.Random) -> Draft:
-    """Return the draft of a task of HumanEval. The reference is the whole function, as an answer has to be."""
+    """Return the draft of a task of HumanEval."""
+    return _humaneval(record, "openai_humaneval")
+
+
+def humanevalplus(record: Record, _: random.Random) -> Draft:
+    """Return the draft of a task of HumanEval+."""
+    return _humaneval(record, "evalplus_humanevalplus")
+
+
+def _humaneval(record: Record, dataset: str) -> Draft:
+    """Return the draft of a task whose reference is the whole function, as an answer has to be."""
     return Draft(
         prompt=(
             "Complete this function. Keep its signature and its docstring as they are, and write all of it, with the "
@@ -129,6 +140,7 @@ def humaneval(record: Record, _: random.Random) -> Draft:
         ),
         extra={
             "reference": f"{record['prompt']}{record['canonical_solution']}",
+            "dataset": dataset,
             "task_id": record["task_id"],
         },
     )
@@ -280,16 +292,17 @@ _HUMANEVAL: Final = {
 }
 
 
-def _humaneval_set(name: str, path: str, about: str, licence: str) -> Preparation:
+def _humaneval_set(name: str, row: Draw, path: str, about: str, licence: str) -> Preparation:
     return Preparation(
         name=name,
         domain="code",
         about=about,
         source=Hub(path=path),
         columns=_HUMANEVAL,
-        row=humaneval,
+        row=row,
         data_source=f"codegen__{name}",
         ability="codegen",
+        repeats=("original_prompt",),
         splits={"test": Split(source="test")},
         max_prompt_tokens=_LONGEST,
         tests_references=True,
@@ -307,6 +320,7 @@ PREPARATIONS: Final = (
         row=mbpp_to_train,
         data_source="codegen__mbpp",
         ability="codegen",
+        repeats=("original_prompt",),
         splits={
             "train": Split(filters=(_with_id(601, 974),)),
             "test": Split(source="test", filters=(_with_id(11, 510),), row=mbpp_to_evaluate),
@@ -330,13 +344,18 @@ PREPARATIONS: Final = (
         row=mbppplus,
         data_source="codegen__mbppplus",
         ability="codegen",
+        repeats=("original_prompt",),
         splits={"test": Split(source="test")},
         tests_references=True,
         licence="Apache-2.0",
     ),
-    _humaneval_set("humaneval", "openai/openai_humaneval", "164 functions to complete", "MIT"),
+    _humaneval_set("humaneval", humaneval, "openai/openai_humaneval", "164 functions to complete", "MIT"),
     _humaneval_set(
-        "humanevalplus", "autoprogrammer/humanevalplus_corrected", "HumanEval with many more tests", ""
+        "humanevalplus",
+        humanevalplus,
+        "autoprogrammer/humanevalplus_corrected",
+        "HumanEval with many more tests",
+        "",
     ),
     Preparation(
         name="leetcode2k",
@@ -354,6 +373,7 @@ PREPARATIONS: Final = (
         row=leetcode,
         data_source="codegen__leetcode2k",
         ability="codegen",
+        repeats=("original_prompt",),
         splits={"train": Split(), "test": Split(source="test")},
         max_prompt_tokens=_LONGEST,
         tests_references=True,
@@ -374,6 +394,7 @@ PREPARATIONS: Final = (
         row=taco,
         data_source="codegen__taco",
         ability="codegen",
+        repeats=("original_prompt",),
         filters=(
             Filter(
                 name="no tasks of geeksforgeeks or leetcode",
@@ -404,6 +425,7 @@ PREPARATIONS: Final = (
         row=primeintellect,
         data_source="codegen__primeintellect",
         ability="codegen",
+        repeats=("original_prompt",),
         filters=(_no_picture("problem"), Filter(name="says what to do", keeps=_has_task), _HAS_SOLUTION),
         leaves_out=(_HAS_TESTS, _NAMES_FUNCTION, _SHORT_NUMBERS),
         max_prompt_tokens=_LONGEST,
@@ -418,6 +440,7 @@ PREPARATIONS: Final = (
         row=livecodebench,
         data_source="codegen__livecodebench",
         ability="codegen",
+        repeats=("original_prompt",),
         splits={"train": Split(), "test": Split(source="test")},
         leaves_out=(_HAS_TESTS, _NAMES_FUNCTION, _SHORT_NUMBERS),
         max_prompt_tokens=_LONGEST,

@@ -204,6 +204,7 @@ def _puzzles(
         row=row,
         data_source=f"logic__{name}",
         ability="logical_reasoning",
+        repeats=("id",),
         splits={"train": Split(share=_TRAIN, size=size), "test": Split(share=_TEST, size=size // 4)},
     )
 

@@ -62,6 +62,7 @@ def cruxeval_input(record: Record, _: random.Random) -> Draft:
     """Return the draft that asks for an input of CRUXEval's function."""
     return _cruxeval(
         record,
+        "cruxeval-i",
         f"assert f(??) == {record['output']}",
         "Find an input for which this assertion holds; there may be several. Reason first, and end with the complete "
         "assertion, with your input in the place of ?? and the output as it stands, in a Python code block.",
@@ -72,18 +73,19 @@ def cruxeval_output(record: Record, _: random.Random) -> Draft:
     """Return the draft that asks for the output of CRUXEval's function."""
     return _cruxeval(
         record,
+        "cruxeval-o",
         f"assert f({record['input']}) == ??",
         "Complete this assertion with the value that the function returns, as a literal and without a call. Reason "
         "first, and end with the complete assertion in a Python code block.",
     )
 
 
-def _cruxeval(record: Record, assertion: str, asked: str) -> Draft:
+def _cruxeval(record: Record, dataset: str, assertion: str, asked: str) -> Draft:
     code = record["code"].strip()
     return Draft(
         prompt=f"{asked}\n\n```python\n{code}\n{assertion}\n```\n",
         ground_truth=json.dumps({"functional": code}),
-        extra={"dataset": "cruxeval", "task_id": record["id"]},
+        extra={"reference": record["output"], "dataset": dataset, "task_id": record["id"]},
     )
 
 
@@ -121,6 +123,7 @@ PREPARATIONS: Final = (
         row=cruxeval_input,
         data_source="simulation__cruxeval-i",
         ability="simulation",
+        repeats=("original_prompt",),
         splits={"test": Split(source="test")},
         licence="MIT",
     ),
@@ -133,6 +136,7 @@ PREPARATIONS: Final = (
         row=cruxeval_output,
         data_source="simulation__cruxeval-o",
         ability="simulation",
+        repeats=("original_prompt",),
         splits={"test": Split(source="test")},
         licence="MIT",
     ),
