@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -513,3 +514,125 @@ def test_the_words_in_a_recipes_head_make_it_verls_published_run(recipe: str) ->
         1e-3,
         1,
     )
+
+
+def value_at(run: Run, key: str) -> Any:
+    """The value of a loaded configuration at a dotted key."""
+    found: Any = run
+    for name in key.split("."):
+        found = getattr(found, name)
+    return found
+
+
+# What verl printed of both runs in their logs of 2025-06-13 and -14, under the keys that these values have here.
+VERLS_RUN = {
+    "data.max_prompt_tokens": 512,
+    "data.shuffle": False,
+    "sampling.group_size": 5,
+    "sampling.temperature": 1.0,
+    "sampling.max_tokens": 1024,
+    "learner.groups_per_step": 64,
+    "learner.mini_batches": 1,
+    "learner.epochs": 1,
+    "learner.max_lag": 0,  # it samples and trains in turn
+    "learner.lora.rank": 32,
+    "learner.lora.alpha": 32,
+    "learner.lora.targets": "all-linear",
+    "learner.gradient_checkpointing": True,
+    "learner.optimizer.lr": 3e-5,
+    "learner.optimizer.betas": (0.9, 0.999),
+    "learner.optimizer.eps": 1e-8,
+    "learner.optimizer.weight_decay": 0.01,
+    "learner.optimizer.schedule": "constant",
+    "learner.optimizer.warmup_steps": 0,
+    "learner.optimizer.grad_clip": 1.0,
+    "learner.advantage.baseline": "mean",
+    "learner.advantage.scale": "std",
+    "learner.filters.zero_variance": "keep",
+    "learner.filters.truncated": "keep",
+    "learner.objective.type": "grpo",
+    "learner.objective.aggregate": "token",
+    "learner.objective.clip_low": 0.2,
+    "learner.objective.clip_high": 0.2,
+    "learner.objective.dual_clip": 3.0,
+    "learner.objective.entropy_coef": 0.001,
+    "learner.objective.kl.coef": 0.001,
+    "learner.objective.kl.estimator": "k3",  # low_var_kl
+    "learner.objective.kl.place": "loss",
+    "learner.checkpoint.every": 20,
+    "evaluation.every": 5,
+    "evaluation.prompts": 1319,
+    "evaluation.samples": 1,
+    "evaluation.temperature": 0.0,
+}
+
+
+@pytest.mark.parametrize("recipe", ["gsm8k_qwen2.5-0.5b_1gpu", "gsm8k_qwen2.5-1.5b_2gpu"])
+def test_the_words_in_a_recipes_head_leave_no_value_of_verls_run_aside(recipe: str) -> None:
+    file = ROOT / "config" / "recipes" / f"{recipe}.yaml"
+    lines = [line[4:] for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("#   ")]
+    run = load_run(["--config", str(file), *" ".join(lines).split()])
+    assert {key: value_at(run, key) for key in VERLS_RUN} == VERLS_RUN
+
+
+PUBLISHED: dict[str, dict[str, Any]] = {  # the values of the runs that the heads of these recipes name
+    "gsm8k_qwen2.5-1.5b_2gpu": {  # AReaL's gsm8k_grpo.yaml; a warm-up of 0.001 of 290 steps is none
+        "sampling.group_size": 4,
+        "sampling.temperature": 1.0,
+        "sampling.max_tokens": 1024,
+        "learner.groups_per_step": 256,
+        "learner.mini_batches": 1,
+        "learner.epochs": 10,
+        "learner.max_lag": 2,
+        "learner.tokens_per_micro_batch": 10240,
+        "learner.optimizer.lr": 1.7e-5,
+        "learner.optimizer.betas": (0.9, 0.999),
+        "learner.optimizer.eps": 1e-8,
+        "learner.optimizer.weight_decay": 0.017,
+        "learner.optimizer.schedule": "constant",
+        "learner.optimizer.warmup_steps": 0,
+        "learner.optimizer.grad_clip": 1.0,
+        "learner.advantage.scale": "std",
+        "learner.filters.zero_variance": "keep",
+        "learner.filters.truncated": "keep",
+        "learner.objective.clip_low": 0.4,
+        "learner.objective.clip_high": 0.4,
+        "learner.objective.kl.coef": 0.0,
+        "learner.objective.correction.rollout_is_threshold": 5.0,
+        "evaluation.temperature": 0.6,
+        "evaluation.every": 29,
+    },
+    "rrm_train_grade": {  # run_train_rrm.sh, and verl's own for the rest
+        "data.max_prompt_tokens": 10_000,
+        "sampling.max_tokens": 2048,
+        "sampling.group_size": 8,
+        "learner.groups_per_step": 128,
+        "learner.mini_batches": 1,
+        "learner.tokens_per_micro_batch": 36_144,
+        "learner.optimizer.lr": 5e-7,
+        "learner.filters.zero_variance": "keep",
+        "learner.filters.truncated": "keep",
+        "learner.checkpoint.every": 40,
+        "evaluation.every": 5,
+    },
+    "rrm_policy_polaris": {  # run_rubric.sh
+        "data.max_prompt_tokens": 1024,
+        "sampling.max_tokens": 4096,
+        "sampling.group_size": 8,
+        "learner.groups_per_step": 512,
+        "learner.mini_batches": 8,
+        "learner.tokens_per_micro_batch": 15_360,
+        "learner.epochs": 12,
+        "learner.optimizer.lr": 5e-7,
+        "learner.filters.zero_variance": "keep",
+        "learner.filters.truncated": "keep",
+        "learner.checkpoint.every": 10,
+        "evaluation.every": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", PUBLISHED)
+def test_a_recipe_has_the_values_of_the_run_that_its_head_names(recipe: str) -> None:
+    run = load_run(["--config", str(ROOT / "config" / "recipes" / f"{recipe}.yaml")])
+    assert {key: value_at(run, key) for key in PUBLISHED[recipe]} == PUBLISHED[recipe]
