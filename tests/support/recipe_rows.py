@@ -25,10 +25,26 @@ GURU: Mapping[str, Any] = {  # data source, and a ground truth as published: eac
     "table__hitab": "12.5|9.1",
     "stem_web": "4.5 J",
 }
+# Guru's online evaluation: the name of a file, the data source of its rows, and a ground truth.
+ONLINE: Sequence[tuple[str, str, Any]] = (
+    ("math__math_500", "math__math_500", "42"),
+    ("math__aime_repeated_8x_240", "math__aime_repeated_8x", "42"),
+    ("math__amc_repeated_4x_332", "math__amc_repeated_4x", "42"),
+    ("codegen__humaneval_164", "codegen__humaneval", json.dumps({"functional": "assert f() == 1"})),
+    ("codegen__mbpp_200", "codegen__mbpp", json.dumps({"functional": "assert f() == 1"})),
+    ("codegen__livecodebench_279", "codegen__livecodebench", STDIO),
+    ("logic__ordering_puzzle_dataset_100", "logic__ordering_puzzle_dataset", ["a", "b"]),
+    ("logic__zebra_puzzle_dataset_200", "logic__zebra_puzzle_dataset", ZEBRA),
+    ("logic__arcagi1_200", "simulation__arcagi1", [[0, 1], [1, 0]]),
+    ("simulation__codeio_200", "simulation__codeio", '"output": {"count": 4}'),
+    ("table__multihier_200", "table__multihier", "9"),
+    ("table__hitab_200", "table__hitab", "12.5|9.1"),
+    ("stem__supergpqa_200", "stem__supergpqa", "B"),
+)
 CRITERIA = "1. Adds one (10 points)"
 
 
-def guru_rows(source: str) -> Rows:
+def guru_rows(source: str, truth: Any) -> Rows:
     """Return rows of one of Guru's sources."""
     return [
         {
@@ -36,7 +52,7 @@ def guru_rows(source: str) -> Rows:
             "prompt": [{"role": "user", "content": f"{source} {number}?"}],
             "ability": source.partition("_")[0],
             "apply_chat_template": True,
-            "reward_model": {"style": "rule", "ground_truth": GURU[source]},
+            "reward_model": {"style": "rule", "ground_truth": truth},
             "extra_info": {"split": "train", "index": number, "question": f"{number}?"},
         }
         for number in range(COUNT)
@@ -45,10 +61,10 @@ def guru_rows(source: str) -> Rows:
 
 def guru(folder: Path) -> tuple[str, ...]:
     """Write a folder in Guru's shape."""
-    for source in GURU:
-        write_parquet(folder / f"guru/train/{source}_{COUNT}.parquet", guru_rows(source))
-    write_parquet(folder / "guru/online_eval/math__math_500.parquet", guru_rows("math__deepscaler_preview"))
-    write_parquet(folder / "guru/online_eval/codegen__made_8.parquet", guru_rows("codegen__primeintellect"))
+    for source, truth in GURU.items():
+        write_parquet(folder / f"guru/train/{source}_{COUNT}.parquet", guru_rows(source, truth))
+    for file, source, truth in ONLINE:
+        write_parquet(folder / f"guru/online_eval/{file}.parquet", guru_rows(source, truth))
     return ()
 
 

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from benchmarks.pages.pages import NOT_YET_RUN, lines
+from config.loading import load_run
 from tests.conftest import ROOT
+from tests.support.recipe_rows import ONLINE
 from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS, as_table
 from tools.prepare.output import sized
@@ -55,3 +57,19 @@ def test_every_task_of_reasoning360s_evaluation_has_a_preparation_whose_file_it_
     patterns = {task["name"]: Path(task["path"]).name for task in recipe["data"]["held_out"]}
     assert len(patterns) == 19
     assert [name for name, pattern in patterns.items() if not fnmatch.filter(files, pattern)] == []
+
+
+@pytest.mark.parametrize("recipe", ["guru_qwen2.5-7b_4x8gpu", "guru_qwen2.5-32b_16x8gpu"])
+def test_gurus_recipes_hold_out_the_13_sets_of_its_online_evaluation_and_read_prepared_files_of_them(
+    recipe: str,
+) -> None:
+    run = load_run(["--config", str(ROOT / "config" / "recipes" / f"{recipe}.yaml")])
+    patterns = {one.name: Path(one.path).name for one in run.data.held_out_sets if one.type == "dataset"}
+    published = [f"{file}.parquet" for file, _, _ in ONLINE]
+    assert [fnmatch.filter(published, pattern) for pattern in patterns.values()] == [
+        [one] for one in published
+    ]
+    prepared = [sized(one.file_name, rows) for one in PREPARATIONS.values() for rows in (200, 1319)]
+    assert [name for name, pattern in patterns.items() if len(fnmatch.filter(prepared, pattern)) != 2] == []
+    assert (run.evaluation.every, run.evaluation.samples, run.evaluation.temperature) == (10, 1, 1.0)
+    assert run.evaluation.prompts >= 500  # rows of the largest set
