@@ -1,4 +1,7 @@
-"""Each recipe trains two steps on made rows of its own shape, with the tiny model in the place of its model."""
+"""Each recipe trains two steps on made rows of its own shape, with the tiny model in the place of its model.
+
+Every answer that it trained on has a score, and no group ended otherwise.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.messages import ScoreStatus
+from learner.journal.ledger import TRAINED, read_ledger, read_step
 from tests.support.endpoint_server import Call, scripted_endpoint
 from tests.support.paths import RECIPES
 from tests.support.recipe_rows import ROWS_OF, asking
@@ -15,6 +20,7 @@ from tests.support.verl_runs import two_steps
 ALONE = {  # what the recipes have beside `TINY`, for a machine of one rank without a GPU
     "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",)
 }
+WITHOUT_HELD_OUT = {"reverse-text_qwen3-0.6b_2gpu"}
 BESIDE = (
     "learner.filters.zero_variance=keep",  # no answer of the tiny model is right
     "data.max_prompt_tokens=256",
@@ -40,4 +46,14 @@ def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: P
         words = (*rows, *BESIDE, *ALONE.get(recipe, ()), *asking(recipe, server.url))
         steps = two_steps(tmp_path / f"{recipe}.yaml", *words, name="two")
     assert [step["step"] for step in steps] == [1, 2]
-    assert all(step["unscorable"] == 0 for step in steps if "unscorable" in step)
+    assert [step["groups"] for step in steps] == [4, 4]
+    rounds = [one for step in steps for one in step.get("evaluations", ())]
+    assert [one for one in rounds if "reason" in one] == []
+    assert sum(one["samples"] for one in rounds) > 0 or recipe in WITHOUT_HELD_OUT
+    journal = tmp_path / "runs/two/journal"
+    ledger = read_ledger(journal)
+    assert {outcome.kind for outcome in ledger.outcomes.values()} == {TRAINED}, ledger.outcomes
+    groups = [group for record in ledger.steps for group in read_step(journal, record)[0]]
+    assert len(groups) == len(ledger.outcomes) == 8
+    scores = [score for group in groups for score in group.scores]
+    assert [score.reason for score in scores if score.status is not ScoreStatus.SCORED] == []
