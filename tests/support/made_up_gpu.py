@@ -1,7 +1,8 @@
-"""A program that resolves the engine's settings as on a GPU that is made up, and prints what came of them as JSON.
+"""A program that resolves the engine's settings as on GPUs that are made up, and prints what came of them as JSON.
 
-In: the model's folder, the GPU's name, its memory in GiB, its compute capability, fields of the engine's section as
-JSON. vLLM's CPU build carries the Python half of its platform for CUDA: what that half asks of the driver is answered
+In: the model's folder, and a list as JSON with each GPU's name, its memory in GiB, its compute capability, and fields
+of the engine's section. Out: a line each. Each is resolved in a fork of the process that has imported vLLM, which keeps
+for good what a platform was asked once. vLLM's CPU build carries the Python half of its platform for CUDA: what that half asks of the driver is answered
 here, and the library that it imports for its kernels is an empty module. No kernel runs.
 """
 
@@ -11,6 +12,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -96,12 +98,37 @@ def report(run: Run, config: VllmEngineConfig) -> dict[str, object]:
     }
 
 
+def resolved(folder: Path, gpu: str, memory_gib: str, capability: str, engine: dict[str, object]) -> str:
+    """Return the line of one GPU. The process is of no use for another one then."""
+    section = VllmEngineConfig.model_validate(engine)
+    pretend(gpu, int(memory_gib), capability)
+    run = make_run(folder, section, max_tokens=1024, context=2048)
+    run = run.model_copy(update={"model": run.model.model_copy(update={"dtype": "bfloat16"})})
+    return json.dumps(report(run, section)) + "\n"
+
+
+def import_beforehand() -> None:
+    """Import what takes long, and asks no platform anything."""
+
+    import generators.engines.vllm.settings
+    import generators.engines.vllm.worker  # noqa: F401
+
+
 if __name__ == "__main__":
-    folder, gpu, memory, capability, engine = sys.argv[1:]
     os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    section = VllmEngineConfig.model_validate(json.loads(engine))
-    pretend(gpu, int(memory), capability)
-    run = make_run(Path(folder), section, max_tokens=1024, context=2048)
-    run = run.model_copy(update={"model": run.model.model_copy(update={"dtype": "bfloat16"})})
-    sys.stdout.write(json.dumps(report(run, section)) + "\n")
+    import_beforehand()
+    for case in json.loads(sys.argv[2]):
+        child = os.fork()
+        if child == 0:
+            try:
+                sys.stdout.write(resolved(Path(sys.argv[1]), *case))
+                sys.stdout.flush()
+                os._exit(0)
+            finally:
+                traceback.print_exc()
+                sys.stderr.flush()
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        if status:
+            sys.exit(f"{case[0]}: ended with status {status}")

@@ -201,11 +201,6 @@ PROOFS = {
     "test_two_workers_sample_and_update_as_one_and_come_back_after_a_death": "prove-suite",
     "tests/generators/engines/vllm/test_kept_cache.py::"
     "test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_block": "prove-suite",
-    **{
-        "tests/generators/engines/vllm/test_settings.py::"
-        f"test_what_a_gpu_would_run_is_resolved_without_one[{gpu}]": "prove-suite"
-        for gpu in ("A100", "4090")
-    },
     "tests/generators/engines/vllm/test_engine.py::"
     "test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,67 +17,59 @@ from generators.engines.vllm.settings import longest_sequence, room
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
-H100 = ("NVIDIA H100 80GB HBM3", "80", "9.0")
-A100 = ("NVIDIA A100-SXM4-80GB", "80", "8.0")
-RTX_4090 = ("NVIDIA GeForce RTX 4090", "24", "8.9")
+# What the engine's section says on a GPU, and what vLLM has to make of it.
+CASES: Mapping[str, tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]] = {
+    "H100": (
+        ("NVIDIA H100 80GB HBM3", "80", "9.0"),
+        {},
+        {
+            "v2_model_runner": True,
+            "async_scheduling": True,
+            "max_num_batched_tokens": 16384,
+            "max_num_seqs": 256,
+            "prefix_caching": True,
+            "head_dtype": "torch.float32",
+            "dtype": "torch.bfloat16",
+            "logprobs_mode": "processed_logprobs",
+            "load_format": "dummy",
+            "cuda_graphs": "FULL_AND_PIECEWISE",
+            "executor": "UniProcExecutor",
+        },
+    ),
+    "A100": (
+        ("NVIDIA A100-SXM4-80GB", "80", "8.0"),
+        {"enforce_eager": True},
+        {"max_num_batched_tokens": 8192, "cuda_graphs": "NONE"},
+    ),
+    "4090": (
+        ("NVIDIA GeForce RTX 4090", "24", "8.9"),
+        {"new_weights": "keep_cache", "max_num_batched_tokens": 4096, "tensor_parallel": 2},
+        {"max_num_batched_tokens": 4096, "prefix_caching": False, "executor": "MultiprocExecutor"},
+    ),
+}
 
 
-def on(gpu: tuple[str, str, str], model: Path, **section: Any) -> dict[str, Any]:
-    """Resolve in a process of its own: what a platform is asked once is kept for good."""
+@pytest.fixture(scope="module")
+def resolved(tiny_model: Path) -> dict[str, dict[str, Any]]:
+    """Return what vLLM makes of each case, by a process that imports it once."""
+    cases = [[*gpu, {"type": "vllm", **section}] for gpu, section, _ in CASES.values()]
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.made_up_gpu",
-            str(model),
-            *gpu,
-            json.dumps({"type": "vllm", **section}),
-        ],
+        [sys.executable, "-m", "tests.support.made_up_gpu", str(tiny_model), json.dumps(cases)],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    resolved: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return resolved
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
+    return dict(zip(CASES, map(json.loads, lines), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("gpu", "section", "expected"),
-    [
-        (
-            H100,
-            {},
-            {
-                "v2_model_runner": True,
-                "async_scheduling": True,
-                "max_num_batched_tokens": 16384,
-                "max_num_seqs": 256,
-                "prefix_caching": True,
-                "head_dtype": "torch.float32",
-                "dtype": "torch.bfloat16",
-                "logprobs_mode": "processed_logprobs",
-                "load_format": "dummy",
-                "cuda_graphs": "FULL_AND_PIECEWISE",
-                "executor": "UniProcExecutor",
-            },
-        ),
-        (A100, {"enforce_eager": True}, {"max_num_batched_tokens": 8192, "cuda_graphs": "NONE"}),
-        (
-            RTX_4090,
-            {"new_weights": "keep_cache", "max_num_batched_tokens": 4096, "tensor_parallel": 2},
-            {"max_num_batched_tokens": 4096, "prefix_caching": False, "executor": "MultiprocExecutor"},
-        ),
-    ],
-    ids=["H100", "A100", "4090"],
-)
-def test_what_a_gpu_would_run_is_resolved_without_one(
-    gpu: tuple[str, str, str], section: dict[str, Any], expected: dict[str, Any], tiny_model: Path
-) -> None:
-    found = on(gpu, tiny_model, **section)
-    assert {name: found[name] for name in expected} == expected
+@pytest.mark.parametrize("gpu", [*CASES])
+def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[str, dict[str, Any]]) -> None:
+    expected = CASES[gpu][2]
+    assert {name: resolved[gpu][name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
