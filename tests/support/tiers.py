@@ -240,6 +240,14 @@ PROOFS = {
         )
     },
     "tests/learner/training/test_engine_options.py::test_compiled_layers_train_like_plain_ones": "prove-suite",
+    **{
+        f"tests/learner/training/test_engine_options.py::{name}": "prove-suite"
+        for name in (
+            "test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains",
+            "test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone",
+            "test_float16_goes_on_from_a_checkpoint_bit_for_bit",
+        )
+    },
     "tests/learner/training/test_engine_options.py::"
     "test_compiled_layers_go_on_from_a_checkpoint_bit_for_bit": "prove-suite",
     **{

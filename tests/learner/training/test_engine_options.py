@@ -58,17 +58,7 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
         "plain": workshop.life("plain", smooth(1)),
         "offload": workshop.life("offload", OFFLOAD),
         "float16": workshop.life("float16", smooth(1), dtype="float16"),
-        "skips": workshop.skipping_life("skips", smooth(2)) | {"dtype": "float16"},
     }
-    for dtype in ("float32", "float16"):
-        steps = [["large_step", 0, SMALL], ["save_weights", workshop.path(f"large-{dtype}")]]
-        learner = zero(1, objective=SIMPLE)
-        plan[f"large-{dtype}"] = {
-            "model": str(workshop.model),
-            "dtype": dtype,
-            "learner": learner,
-            "do": steps,
-        }
     # The last ones: from here on DeepSpeed is configured as on a GPU, and the head is computed so.
     on_a_gpu = {"as_on_a_gpu": True, "torch_adam": True}
     offloaded = {"zero": {"stage": 2, "offload_optimizer": True}, "objective": SMOOTH}
@@ -78,8 +68,26 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def again(workshop: Workshop, first: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def extreme(workshop: Workshop) -> dict[str, list[Any]]:
+    plan = {"skips": workshop.skipping_life("skips", smooth(2)) | {"dtype": "float16"}}
+    for dtype in ("float32", "float16"):
+        steps = [["large_step", 0, SMALL], ["save_weights", workshop.path(f"large-{dtype}")]]
+        learner = zero(1, objective=SIMPLE)
+        plan[f"large-{dtype}"] = {
+            "model": str(workshop.model),
+            "dtype": dtype,
+            "learner": learner,
+            "do": steps,
+        }
+    return workshop.do("extreme", plan, ranks=1)
+
+
+@pytest.fixture(scope="module")
+def again(
+    workshop: Workshop, first: dict[str, list[Any]], extreme: dict[str, list[Any]]
+) -> dict[str, list[Any]]:
     assert first
+    assert extreme
     plan = {
         "float16": workshop.second_life("float16", smooth(1), dtype="float16"),
         "skips": workshop.skipping_again("skips", smooth(2)) | {"dtype": "float16"},
@@ -115,9 +123,9 @@ def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
 
 
 def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
-    workshop: Workshop, first: dict[str, list[Any]]
+    workshop: Workshop, extreme: dict[str, list[Any]]
 ) -> None:
-    exact, found = first["large-float32"][0], first["large-float16"][0]
+    exact, found = extreme["large-float32"][0], extreme["large-float16"][0]
     assert found["skipped"] == 0.0
     assert found["loss_scale"] < 2**16
     assert found["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.02)
@@ -127,9 +135,9 @@ def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
 
 
 def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(
-    workshop: Workshop, first: dict[str, list[Any]], again: dict[str, list[Any]]
+    workshop: Workshop, extreme: dict[str, list[Any]], again: dict[str, list[Any]]
 ) -> None:
-    before, skipped, later = (first["skips"][place] for place in (0, 3, 5))
+    before, skipped, later = (extreme["skips"][place] for place in (0, 3, 5))
     assert (before["skipped"], skipped["skipped"], later["skipped"]) == (0.0, 1.0, 0.0)
     assert before["loss_scale"] == skipped["loss_scale"] == later["loss_scale"]
     assert distance(workshop.weights("skips", "before"), workshop.weights("skips", "skipped")) == 0.0
