@@ -93,7 +93,17 @@ def load_scorer(config: CustomConfig) -> Scorer:
     return _CheckedScorer(config.import_path, scorer)
 
 
-def _build(config: CustomConfig) -> Any:
+def takes_every_row(config: CustomConfig) -> bool:
+    """Tell whether the section names a function, or a class that has no `check_row` of its own; nothing is built.
+
+    Raises:
+        CustomScorerError: the class can't be imported.
+    """
+    found = _imported(config)
+    return isinstance(found, FunctionType) or (getattr(found, "check_row", None) is SimpleScorer.check_row)
+
+
+def _imported(config: CustomConfig) -> Any:
     module_name, _, class_name = config.import_path.partition(":")
     try:
         found: Any = import_own(module_name)
@@ -114,6 +124,11 @@ def _build(config: CustomConfig) -> Any:
                 f"import_path {config.import_path}: {module_name} has no {class_name}{hint}"
             )
         found = getattr(found, part)
+    return found
+
+
+def _build(config: CustomConfig) -> Any:
+    found = _imported(config)
     if isinstance(found, FunctionType):
         return _FunctionScorer(config, found)
     if not isinstance(found, type):

@@ -89,8 +89,9 @@ class Scorer(Protocol):
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
         """Refuse a row that the scorer could never score. Raises `BadMessage` naming what the row lacks.
 
-        Called where the row is scored: once for a group, before its first completion, or for a line of a file. It is
-        not called at ingest, which knows no scorer: there only a row's type decides on its task.
+        Called when the data are read, by a process of its own (`scorers.gold.row_check`), and again where the row is
+        scored: once for a group, before its first completion, or for a line of a file. It looks at the row alone: it
+        starts no sandbox and asks no service.
         """
         ...
 

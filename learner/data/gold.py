@@ -8,7 +8,6 @@ beside the rows, under a digest of the scorers' configuration and code, so that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -20,13 +19,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import IO, Final, cast
 
 from broker.errors import RunFailed
 from config.run import Run
 from learner.data.row import Row
+from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
 
 log = logging.getLogger(__name__)
@@ -54,10 +53,7 @@ def gold_test(run: Run, rows: RowStore | RowList) -> GoldTest:
     """
     kept = None
     if isinstance(rows, RowStore):
-        said = [run.scorers.model_dump_json(), _code_digest()]
-        kept = (
-            rows.folder / f"gold-{hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()}.json"
-        )
+        kept = rows.folder / f"gold-{scorers_digest(run)}.json"
         if kept.is_file():
             return _read(kept)
     left_out: dict[int, tuple[str, str]] = {}
@@ -133,12 +129,3 @@ def _write(path: Path, found: GoldTest) -> None:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump({"left_out": found.left_out, "untested": found.untested}, file)
     Path(aside).rename(path)
-
-
-@cache
-def _code_digest() -> str:
-    """Return a digest of the scorers' code: another version of it may score otherwise."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted((_ROOT / "scorers").rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

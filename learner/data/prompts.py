@@ -2,8 +2,8 @@
 
 In: `data.train` or `data.held_out`. Out: for each ordinal of the run one `Prompt`. Runs in the learner's feeder.
 The order is a function of the ordinal and the run's seed, so going back to any position is setting a number.
-A row without an answer is an error when the data are read; a prompt over the limit is counted and left out there, never
-cut.
+A row without an answer is an error when the data are read; a row that its scorer refuses, and a prompt over the limit,
+are counted and left out there. No prompt is cut.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from learner.data.gold import gold_test
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import Share, order_of
+from learner.data.refused import Refused, RefusedRows
 from learner.data.row import Row, RowError
 from learner.data.store import RowList, RowStore
 
@@ -232,24 +233,65 @@ def open_sources(
     parts: list[Part] = []
     digests = []
     first = 0
-    for source in sources:
-        found = ingest(run, source)
-        kept = _without_wrong(run, source, found, within_limit(run, source, found, tokenizer, limit))
+    every = [ingest(run, source) for source in sources]
+    for source, found, kept in zip(
+        sources, every, _usable(run, sources, every, tokenizer, limit), strict=True
+    ):
         parts.append(
             Part(
                 rows=found.rows,
-                kept=kept,
+                kept=kept.places,
                 first=first,
                 weight=getattr(source, "weight", None),
                 epochs=getattr(source, "epochs", None),
             )
         )
-        digests.append(_fingerprint(found, kept, limit, by_number=run.data.gold_test))
+        digests.append(_fingerprint(found, kept.places, limit, by_number=kept.by_number))
         first += found.count
     shares = [[part.weight, part.epochs] for part in parts]
     has_shares = any(value is not None for share in shares for value in share)
     digest = digests[0] if len(digests) == 1 and not has_shares else _digest([digests, shares])
     return PromptSource(run, parts, digest, tokenizer, shuffle=shuffle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usable:
+    """The rows of a source that become prompts."""
+
+    places: NDArray[np.int64]
+    by_number: bool  # whether the rows themselves decide, and not their lengths alone
+
+
+def _usable(
+    run: Run,
+    sources: Sequence[SourceConfig],
+    every: Sequence[Ingested],
+    tokenizer: PreTrainedTokenizerBase,
+    limit: int,
+) -> list[Usable]:
+    """Return the rows of each source that become prompts, and say how many of the others there are.
+
+    The scorers look at the rows while they are tokenized; the gold test, where there is one, asks the same and more.
+    """
+    if run.data.gold_test:
+        kept = [
+            _without_wrong(run, source, found, within_limit(run, source, found, tokenizer, limit))
+            for source, found in zip(sources, every, strict=True)
+        ]
+        return [Usable(places=places, by_number=True) for places in kept]
+    with RefusedRows(run, [found.rows for found in every]) as check:
+        kept = [
+            within_limit(run, source, found, tokenizer, limit)
+            for source, found in zip(sources, every, strict=True)
+        ]
+        refused = check.result()
+    unchecked = {reason: count for one in refused for reason, count in one.unchecked.items()}
+    for reason, count in unchecked.items():
+        log.warning("rows_unchecked count=%d reason=%r: they are kept", count, reason)
+    return [
+        Usable(places=_without_refused(source, found, places, one), by_number=bool(len(one.places)))
+        for source, found, places, one in zip(sources, every, kept, refused, strict=True)
+    ]
 
 
 def within_limit(
@@ -284,6 +326,33 @@ def within_limit(
             f"the longest has {longest}"
         )
     return kept
+
+
+def _without_refused(
+    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], refused: Refused
+) -> NDArray[np.int64]:
+    """Return the places of the rows that their scorer takes, and say how many it refuses.
+
+    Raises:
+        RowError: no row is left.
+    """
+    if not len(refused.places):
+        return kept
+    place, reason = next(refused.reasons())
+    first = f"row {int(found.rows.numbers[place])}: {reason}"
+    log.warning(
+        "rows_refused source=%s count=%d of=%d first=%r: `millrace data check` lists them",
+        source_name(source),
+        len(refused.places),
+        len(found.rows),
+        first,
+    )
+    taken = np.setdiff1d(kept, refused.places)
+    if not len(taken):
+        raise RowError(
+            f"{source_name(source)}: its scorer takes no row that is short enough; the first: {first}"
+        )
+    return taken
 
 
 def _without_wrong(

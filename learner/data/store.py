@@ -123,11 +123,20 @@ class RowStore:
 
     def rows(self) -> Iterator[Row]:
         """Yield every row in its order, read in large pieces."""
+        return map(_row, self._records())
+
+    def checked_parts(self) -> Iterator[tuple[str, str]]:
+        """Yield each row's task and its `verification_info` as JSON: what a scorer looks at, as it is written."""
+        for record in self._records():
+            _, task, info, *_ = _unpacked(record)
+            yield task, info
+
+    def _records(self) -> Iterator[bytes]:
         ends = self._starts[1:]
         with (self.folder / ROWS).open("rb", buffering=_BUFFER_BYTES) as file:
             start = 0
             for end in ends:
-                yield _row(file.read(int(end) - start))
+                yield file.read(int(end) - start)
                 start = int(end)
 
     def quarantined(self) -> Iterator[dict[str, Any]]:
@@ -186,9 +195,14 @@ def _record(row: Row) -> bytes:
     return _PACKED + zlib.compress(packed, 1)
 
 
-def _row(record: bytes) -> Row:
+def _unpacked(record: bytes) -> list[Any]:
     body = zlib.decompress(record[1:]) if record[:1] == _PACKED else record[1:]
-    turns, task, info, data_source, raw_prompt, columns, solution = msgpack.unpackb(body)
+    values: list[Any] = msgpack.unpackb(body)
+    return values
+
+
+def _row(record: bytes) -> Row:
+    turns, task, info, data_source, raw_prompt, columns, solution = _unpacked(record)
     return Row(
         messages=tuple({"role": role, "content": content} for role, content in turns),
         task=task,

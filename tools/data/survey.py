@@ -18,6 +18,7 @@ from config.run import Run
 from learner.data.gold import GoldTest, gold_test
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths
+from learner.data.refused import RefusedRows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -61,13 +62,26 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
     for key, source in run.data.keyed_sources().items():
         kind = TRAIN if key.partition(".")[0] == TRAIN else key
         found = ingest(run, source)
-        gold = gold_test(run, found.rows) if is_gold_tested else GoldTest(left_out={}, untested={})
+        gold, lengths = _examined(run, found, tokenizer, is_gold_tested=is_gold_tested)
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
-        _count(one, found, gold, prompt_lengths(tokenizer, found.rows), limit)
+        _count(one, found, gold, lengths, limit)
         _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
         seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))
         yield one
+
+
+def _examined(
+    run: Run, found: Ingested, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
+) -> tuple[GoldTest, tuple[NDArray[np.int32], Mapping[int, str]]]:
+    """Return what the scorers say of the rows, and the rows' lengths; without the gold test, as at every start."""
+    if is_gold_tested:
+        return gold_test(run, found.rows), prompt_lengths(tokenizer, found.rows)
+    with RefusedRows(run, [found.rows]) as check:
+        lengths = prompt_lengths(tokenizer, found.rows)
+        (refused,) = check.result()
+    left_out = {place: ("refused", reason) for place, reason in refused.reasons()}
+    return GoldTest(left_out=left_out, untested={}), lengths
 
 
 def _count(

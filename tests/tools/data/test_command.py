@@ -97,11 +97,13 @@ def test_the_table_is_for_people(
     assert check(config, "--no-gold") == 1
     said = capsys.readouterr().out
     lines = [line.split() for line in said.splitlines()]
-    assert lines[1] == ["rows", "usable", "unusable", "too", "long", "repeated"]
-    assert ["openai/gsm8k", "4", "2", "1", "1", "1"] in lines
-    assert ["all", "8", "6", "1", "1", "1"] in lines
-    assert said.endswith("1 rows in small-quarantine.jsonl\n")
-    assert len((tmp_path / "small-quarantine.jsonl").read_text().splitlines()) == 1
+    assert lines[1] == ["rows", "usable", "unusable", "refused", "too", "long", "repeated"]
+    assert ["openai/gsm8k", "4", "2", "1", "0", "1", "1"] in lines
+    assert ["all", "8", "5", "1", "1", "1", "1"] in lines
+    assert said.endswith("2 rows in small-quarantine.jsonl\n")
+    records = [json.loads(line) for line in (tmp_path / "small-quarantine.jsonl").read_text().splitlines()]
+    assert [(record["row"], record["by"]) for record in records] == [(2, "reading"), (5, "refused")]
+    assert "train.jsonl row 5: " in records[1]["reason"]
 
 
 def test_data_of_which_every_row_can_be_used_are_said_to_be_so(
@@ -130,7 +132,9 @@ def test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it(config
     assert again.fingerprint == prompts.fingerprint
     assert verdicts.stat().st_mtime_ns == before, "the next start reads the verdicts"
     untested = open_sources(plain, plain.data.train_sources, tokenizer, shuffle=False)
-    assert (len(untested), untested.fingerprint == prompts.fingerprint) == (6, False)
+    # The wrong one trains, but none that its scorer refuses.
+    assert [untested.place(draw)[0].row for draw in range(len(untested))] == [0, 1, 4, 6, 7]
+    assert untested.fingerprint != prompts.fingerprint
     only_wrong = tested.data.train_sources[0].model_copy(update={"limit": 3})
     limited = load_run([*words, "data.gold_test=true", "data.max_prompt_tokens=1"])
     with pytest.raises(RowError, match="no prompt of 2 is within"):

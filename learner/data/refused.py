@@ -1,0 +1,198 @@
+"""Rows that their scorer could never score are found here, beside the tokenizing, and none of them becomes a prompt.
+
+In: the stored rows of some sources, and the run's scorers. Out: the place and the reason of each row that is refused. A
+process of the scorers looks at the rows, `python -m scorers.gold.row_check`: it parses each as its scorer would, and
+scores nothing. What it finds is kept beside the rows, under a digest of the scorers' configuration and code, so that
+the next start reads it. Called at every start; `data.gold_test` asks the same of a row, and more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.errors import RunFailed
+from config.run import Run
+from learner.data.scorers_digest import scorers_digest
+from learner.data.store import RowList, RowStore
+
+log = logging.getLogger(__name__)
+
+_ROOT: Final = Path(__file__).parent.parent.parent
+COMMAND: Final = ("-m", "scorers.gold.row_check")
+SAY_EVERY_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The rows of one source that their scorer refuses."""
+
+    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    file: Path | None = None  # has the reasons; None: no row was refused, or none was looked at
+    unchecked: Mapping[str, int] = field(default_factory=dict)  # why rows could not be looked at -> how many
+
+    def reasons(self) -> Iterator[tuple[int, str]]:
+        """Yield the place and the reason of each refused row, in their order."""
+        if self.file is not None:
+            with self.file.open(encoding="utf-8") as lines:
+                for line in lines:
+                    found = json.loads(line)
+                    if isinstance(found, list):
+                        yield found[0], found[1]
+
+
+class RefusedRows:
+    """The refused rows of some sources, looked for in a thread while the caller does something else.
+
+    Leaving the block before `result` ends the process. Rows that are made in memory are not looked at: they are ours.
+    """
+
+    def __init__(self, run: Run, sources: Sequence[RowStore | RowList]) -> None:
+        self._run = run
+        self._sources = sources
+        self._process: subprocess.Popen[bytes] | None = None
+        self._found: Future[list[Refused]] = Future()
+        self._is_left = False
+        self._thread = threading.Thread(target=self._look, name="row-check", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_left = True
+        if (process := self._process) is not None:
+            _kill(process)
+        self._thread.join()
+
+    def result(self) -> list[Refused]:
+        """Return what was found of each source, when all rows have been looked at.
+
+        Raises:
+            RunFailed: the process that looks has ended early.
+            OSError: what it found can't be written beside the rows.
+        """
+        return self._found.result()
+
+    def _look(self) -> None:
+        try:
+            self._found.set_result(self._looked())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._found.set_exception(error)
+
+    def _looked(self) -> list[Refused]:
+        digest = scorers_digest(self._run)
+        stores = {each.folder: each for each in self._sources if isinstance(each, RowStore)}
+        files = {folder: folder / f"refused-{digest}.jsonl" for folder in stores}
+        new = [stores[folder] for folder, file in files.items() if not file.is_file()]
+        if new:
+            with tempfile.TemporaryFile() as answers:
+                self._ask(new, answers)
+                answers.seek(0)
+                _keep(answers, [(len(each), files[each.folder]) for each in new])
+        return [
+            _read(files[each.folder]) if isinstance(each, RowStore) else Refused() for each in self._sources
+        ]
+
+    def _ask(self, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
+        """Have the process look at every row of `stores`; what it says is in `answers`."""
+        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+        with subprocess.Popen(
+            [sys.executable, *COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=answers,
+            process_group=0,
+            env={**os.environ, "PYTHONPATH": path},
+        ) as process:
+            self._process = process
+            if self._is_left:
+                _kill(process)
+            with (
+                suppress(OSError),
+                cast("IO[bytes]", process.stdin) as stdin,
+            ):  # one that is gone is seen below
+                self._send(stores, stdin)
+            code = process.wait()
+        if code:
+            raise RunFailed(
+                f"the check of the rows by their scorers ended with exit code {code}; what it said stands above"
+            )
+
+    def _send(self, stores: Sequence[RowStore], stream: IO[bytes]) -> None:
+        stream.write(self._run.scorers.model_dump_json().encode() + b"\n")
+        started = said = time.monotonic()
+        count, total = 0, sum(map(len, stores))
+        for store in stores:
+            for task, info in store.checked_parts():
+                stream.write(b"[%b,%b]\n" % (json.dumps(task).encode(), info.encode()))
+                count += 1
+                if count % 1000 == 0 and time.monotonic() - said > SAY_EVERY_S:
+                    said = time.monotonic()
+                    log.info("row_check rows=%d of=%d took_s=%.0f", count, total, said - started)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the process with its forks, if it has not ended."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _keep(answers: IO[bytes], files: Sequence[tuple[int, Path]]) -> None:
+    """Write to each source's file what was said of its rows, which were numbered through all sources.
+
+    Why rows could not be looked at is told of all of them together, so each file has it.
+    """
+    line: object = json.loads(answers.readline())
+    first = 0
+    endings = []
+    for size, path in files:
+        aside = _aside(path)
+        with aside.open("w", encoding="utf-8") as file:
+            while isinstance(line, list) and line[0] < first + size:
+                file.write(json.dumps([line[0] - first, line[1]]) + "\n")
+                line = json.loads(answers.readline())
+        endings.append((aside, path))
+        first += size
+    for aside, path in endings:
+        with aside.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        aside.rename(path)
+
+
+def _aside(path: Path) -> Path:
+    """Return a new file beside `path`; renamed to it when it is whole, a reader sees all of it or nothing."""
+    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    os.close(handle)
+    return Path(name)
+
+
+def _read(path: Path) -> Refused:
+    places = array("q")
+    unchecked: Mapping[str, int] = {}
+    with path.open(encoding="utf-8") as lines:
+        for found in map(json.loads, lines):
+            if isinstance(found, list):
+                places.append(found[0])
+            else:
+                unchecked = found["unchecked"]
+    return Refused(
+        places=np.asarray(places, dtype=np.int64), file=path if places else None, unchecked=unchecked
+    )

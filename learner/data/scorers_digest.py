@@ -1,0 +1,58 @@
+"""This module tells whether verdicts that scorers gave on rows still hold: it makes a digest of what they rest on.
+
+In: a run. Out: a digest of its section `scorers`, of this program's code for scorers, and of the files of a user's own.
+Used by `learner.data.gold` and `learner.data.refused`, which keep verdicts beside the rows. A user's file is read and
+not imported; what it imports in turn is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from config.run import Run
+from config.scorer_kinds import CustomConfig, ScorerConfig, VerlFunctionConfig
+
+_ROOT: Final = Path(__file__).parent.parent.parent
+
+
+def scorers_digest(run: Run) -> str:
+    """Return a digest of what decides how a run's rows are scored: configuration, code, and the user's own files."""
+    every = [
+        section
+        for task in run.scorers.tasks.values()
+        for section in (task.scorer, *(part.scorer for part in task.extra_scorers.values()))
+    ]
+    said = [run.scorers.model_dump_json(), _code_digest(), *map(_own_file, every)]
+    return hashlib.blake2b(json.dumps(said).encode(), digest_size=8).hexdigest()
+
+
+def _own_file(section: ScorerConfig) -> str:
+    """Return a digest of the user's file that a section names; "" where it names none, or there is none."""
+    match section:
+        case CustomConfig():
+            name = section.import_path.partition(":")[0].replace(".", "/")
+            folders = dict.fromkeys([*(sys.path), str(Path.cwd())])
+            files = [Path(folder) / f"{name}{end}" for folder in folders for end in (".py", "/__init__.py")]
+        case VerlFunctionConfig():
+            files = [Path(section.path).expanduser()]
+        case _:
+            return ""
+    for file in files:
+        with suppress(OSError):
+            return hashlib.blake2b(file.read_bytes(), digest_size=8).hexdigest()
+    return ""
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the scorers' code: another version of it may score otherwise."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted((_ROOT / "scorers").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

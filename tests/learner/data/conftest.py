@@ -1,0 +1,25 @@
+"""What tests of data have in common: here no row is shown to a scorer, but where a module asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO
+
+import pytest
+
+from learner.data.refused import RefusedRows
+from learner.data.store import RowStore
+
+SHOWN = "rows_are_shown"  # a mark of modules whose rows really are
+
+
+@pytest.fixture(autouse=True)
+def _takes_every_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the process of the scorers with one that refuses nothing: a unit test starts none."""
+
+    def ask(_: RefusedRows, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
+        del stores
+        answers.write(b'{"rows": 0, "unchecked": {}}\n')
+
+    if not getattr(request.module, SHOWN.upper(), False):
+        monkeypatch.setattr(RefusedRows, "_ask", ask)

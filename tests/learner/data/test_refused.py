@@ -1,0 +1,205 @@
+"""Rows that their scorer could never score: found when the data are read, told, and never in the pool."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from broker.errors import RunFailed
+from config.data import DatasetSource
+from config.run import Run
+from config.scorers import ScorersConfig
+from learner.data.ingest import ingest
+from learner.data.prompts import PromptSource, open_sources
+from learner.data.refused import RefusedRows
+from learner.data.row import RowError
+from learner.data.scorers_digest import scorers_digest
+from learner.data.store import RowStore
+from tests.support.chain import make_run
+from tests.support.character_tokenizer import OneTokenACharacter
+
+pytestmark = pytest.mark.process
+ROWS_ARE_SHOWN = True  # see conftest.py
+OWN = """
+from broker.errors import BadMessage
+from scorers.custom import SimpleScorer
+
+class Even(SimpleScorer):
+    name, version = "even", "1"
+
+    def check_row(self, verification_info):
+        print("a scorer that talks")
+        if int(verification_info["answer"]["value"]) % 2:
+            raise BadMessage("odd")
+
+    def score(self, text, verification_info):
+        return self.scored(0.0, "nothing")
+"""
+PLAIN = """
+from pathlib import Path
+from scorers.custom import SimpleScorer
+
+class Plain(SimpleScorer):
+    name, version = "plain", "1"
+
+    def __init__(self):
+        Path("built").touch()
+
+    def score(self, text, verification_info):
+        return self.scored(0.0, "nothing")
+
+def half(text, verification_info):
+    return 0.5
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    run = make_run(tmp_path)
+    data = run.data.model_copy(update={"cache_dir": tmp_path / "cache"})
+    tasks = {kind: {"scorer": {"type": kind}} for kind in ("math", "choice", "logic")}
+    return run.model_copy(update={"data": data, "scorers": ScorersConfig.model_validate({"tasks": tasks})})
+
+
+def with_own(run: Run, import_path: str) -> Run:
+    tasks = {"own": {"scorer": {"type": "custom", "import_path": import_path}}}
+    return run.model_copy(update={"scorers": ScorersConfig.model_validate({"tasks": tasks})})
+
+
+def row(row_type: str, value: Any, task: str | None = None) -> dict[str, Any]:
+    return {
+        "messages": [{"role": "user", "content": f"{row_type} {value}?"}],
+        "verification_info": {"type": row_type, "answer": {"value": value}},
+        "task": task or row_type,
+    }
+
+
+def source(name: str, *rows: dict[str, Any]) -> DatasetSource:
+    Path(name).write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return DatasetSource(path=name, task_column="task")
+
+
+def opened(run: Run, *sources: DatasetSource) -> PromptSource:
+    tokenizer: Any = OneTokenACharacter()
+    return open_sources(run, sources, tokenizer, shuffle=False)
+
+
+def numbers(prompts: PromptSource) -> list[int]:
+    return [prompts.place(draw)[0].row for draw in range(len(prompts))]
+
+
+MIXED = (row("choice", "seven"), row("math", "3"), row("choice", "B"), row("choice", "eight"))
+
+
+def test_a_row_that_its_scorer_refuses_is_not_in_the_pool_without_a_gold_test(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        prompts = opened(run, source("rows.jsonl", *MIXED))
+    assert numbers(prompts) == [1, 2]
+    (said,) = [record.getMessage() for record in caplog.records if "rows_refused" in record.message]
+    assert "source=rows.jsonl count=2 of=4" in said
+    assert "row 0: " in said
+
+
+def test_the_next_start_reads_what_was_found_and_its_data_are_the_same(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = source("rows.jsonl", *MIXED)
+    first = opened(run, rows)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    again = opened(run, rows)
+    assert (numbers(again), again.fingerprint) == ([1, 2], first.fingerprint)
+
+
+def test_data_of_which_no_row_is_refused_keep_their_fingerprint(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = source("rows.jsonl", row("math", "3"))
+    shown = opened(run, rows).fingerprint
+    monkeypatch.setattr(RefusedRows, "_ask", lambda *_: pytest.fail("it was asked before"))
+    assert opened(run, rows).fingerprint == shown
+
+
+def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    ask = RefusedRows._ask
+
+    def counted(check: RefusedRows, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
+        started.append(len(stores))
+        ask(check, stores, answers)
+
+    monkeypatch.setattr(RefusedRows, "_ask", counted)
+    taken = (row("math", "1"), row("math", "2"))
+    refusing = (row("math", "5"), row("choice", "nine"))
+    prompts = opened(run, source("a.jsonl", *MIXED), source("b.jsonl", *taken), source("c.jsonl", *refusing))
+    assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
+
+
+def test_data_of_which_every_row_is_refused_are_none(run: Run) -> None:
+    with pytest.raises(RowError, match=r"rows\.jsonl: its scorer takes no row .*; the first: row 0: "):
+        opened(run, source("rows.jsonl", row("choice", "seven")))
+
+
+def test_a_scorer_of_ones_own_refuses_rows_and_is_asked_again_when_it_has_changed(run: Run) -> None:
+    Path("own_even.py").write_text(OWN)
+    own = with_own(run, "own_even:Even")
+    rows = source("rows.jsonl", *(row("anything", str(number), "own") for number in range(4)))
+    assert numbers(opened(own, rows)) == [0, 2]
+    Path("own_even.py").write_text(OWN.replace("% 2:", "% 2 == 0:"))
+    assert numbers(opened(own, rows)) == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["Plain", "half"])
+def test_a_scorer_of_ones_own_without_a_check_is_left_alone(run: Run, name: str) -> None:
+    Path("own_plain.py").write_text(PLAIN)
+    rows = source("rows.jsonl", row("anything", "1", "own"))
+    assert numbers(opened(with_own(run, f"own_plain:{name}"), rows)) == [0]
+    assert not Path("built").exists()
+
+
+def test_rows_that_can_not_be_looked_at_are_kept_and_counted(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = source("rows.jsonl", row("anything", "1", "own"), row("anything", "2", "own"))
+    with caplog.at_level(logging.WARNING):
+        assert numbers(opened(with_own(run, "not_on_this_machine:Scorer"), rows)) == [0, 1]
+    assert "rows_unchecked count=2 reason=" in caplog.text
+    assert "not_on_this_machine" in caplog.text
+
+
+def test_a_process_that_ends_early_ends_the_start_and_leaves_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "raise SystemExit(3)"))
+    rows = source("rows.jsonl", *MIXED)
+    with pytest.raises(RunFailed, match="exit code 3"):
+        opened(run, rows)
+    assert not list(Path("cache").glob("*/refused-*"))
+
+
+def test_who_leaves_early_waits_for_no_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "import time; time.sleep(600)"))
+    found = ingest(run, source("rows.jsonl", *MIXED))
+    check = RefusedRows(run, [found.rows])
+    with pytest.raises(KeyError), check:
+        raise KeyError
+    with pytest.raises(RunFailed):
+        check.result()
+
+
+def test_the_digest_follows_configuration_and_the_users_own_file(run: Run) -> None:
+    own = with_own(run, "own_even:Even")
+    digests = [scorers_digest(run), scorers_digest(own)]
+    Path("own_even.py").write_text(OWN)
+    digests.append(scorers_digest(own))
+    assert len(set(digests)) == 3
