@@ -13,6 +13,7 @@ import glob
 import hashlib
 import itertools
 import json
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet"
 PIECE_BYTES: Final = 8 << 20  # of a parquet file's data that are rows of Python at once
 MOST_ROWS: Final = 1024  # of a piece
 HEAD_ROWS: Final = 200  # of a file without a schema, whose keys are its columns
+CAUSE_CHARS: Final = 400  # of what `datasets` and pyarrow say
 SAVED: Final = ("state.json", "dataset_dict.json")  # in a folder that `save_to_disk` wrote
 
 
@@ -295,8 +297,25 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
         return datasets.load_dataset(
             source.path, source.config_name, split=source.split, revision=source.revision, token=token
         )
+    except datasets.exceptions.DatasetGenerationError as error:
+        raise _unreadable(source, source.path, _not_put_together(source, error)) from error
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         raise _unreadable(source, source.path, error) from error
+
+
+def _not_put_together(source: DatasetSource, error: Exception) -> str:
+    """Say in one line why `datasets` has made no table of the files that it has, and how they are read without it."""
+    said = ": ".join(" ".join(str(one).split()) for one in (error, error.__cause__) if one is not None)
+    if Path(source.path).is_dir():
+        config = " without config_name" if source.config_name else ""
+        advice = f'name its files instead, path: "{source.path}/**/*.parquet"{config}'
+    else:
+        revision = f" --revision {source.revision}" if source.revision else ""
+        advice = (
+            f"files with unlike columns are read as files: `hf download --repo-type dataset {source.path}{revision} "
+            "--local-dir FOLDER`, and path: FOLDER"
+        )
+    return f"{textwrap.shorten(said, CAUSE_CHARS, placeholder=' ...')}; {advice}"
 
 
 _FILES: Final[Mapping[str, type[_Json | _Csv | _Parquet]]] = {"json": _Json, "csv": _Csv, "parquet": _Parquet}

@@ -240,6 +240,46 @@ def test_a_name_on_the_hub_is_named_where_there_is_no_network(
         read(run, "owner/nothing_of_this_name")
 
 
+def uneven(folder: Path) -> None:
+    """Two files whose ground truths are unlike, which `datasets` does not load together."""
+    parquet(folder / "a.parquet", verl(1))
+    parquet(folder / "b.parquet", {**verl(2), "reward_model": {"style": "rule", "ground_truth": [[1, 0]]}})
+
+
+def test_what_datasets_can_not_put_together_is_named_with_its_cause_and_the_way_out(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a name of a configuration is loaded as a name on the hub is: by `datasets`."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    uneven(tmp_path / "guru")
+    with pytest.raises(RowError) as error:
+        read(run, tmp_path / "guru", config_name="default")
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(
+        f"{tmp_path / 'guru'} (split train) can't be read: An error occurred while generating"
+    )
+    assert "list" in line  # what pyarrow says of the two types
+    assert f'name its files instead, path: "{tmp_path / "guru"}/**/*.parquet" without config_name' in line
+
+
+def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, but that the folder is named as a data set of the hub is."""
+    uneven(tmp_path / "there")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    load = datasets.load_dataset
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda _, *given, **named: load(str(tmp_path / "there"), *given, **named)
+    )
+    with pytest.raises(RowError) as error:
+        read(run, "LLM360/guru-RL-92k", revision="main")
+    assert str(error.value).endswith(
+        "files with unlike columns are read as files: `hf download --repo-type dataset LLM360/guru-RL-92k --revision "
+        "main --local-dir FOLDER`, and path: FOLDER"
+    )
+
+
 def test_a_folder_that_can_not_be_written_is_named_with_its_key(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(
