@@ -29,13 +29,22 @@ PROGRAMS = frozenset(
         "git",
         "cd",
         "scripts/redis_tls.sh",
+        "deploy/slurm/submit.sh",
+        "squeue",
+        "scancel",
+        "kubectl",
+        "hf",
     }
 )
 COMMANDS = frozenset({"", "console", "sh", "bash"})  # languages of blocks that people type
+OTHERS = frozenset({"jsonl", "python", "yaml"})  # of blocks that nobody does; a third kind is an error
 PROMPT = "$ "
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+CONTINUED = re.compile(r"\s*\\\n\s*")  # a line that ends with a backslash goes on in the next one
+RECIPES = sorted((ROOT / "config" / "recipes").glob("*.yaml"))
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+SETTING = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+=")
 RUNS = frozenset({"RUN", "first", "demo"})  # names of a run: one command, whichever it names
 NOT_YET_RUN = "not yet run"  # says a line that needs a GPU or several machines
 ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
@@ -46,6 +55,11 @@ ELSEWHERE = (  # who runs a command that `benchmarks.pages.proof` does not
     (r"millrace import .+", "tests/tools/imports/test_command.py"),
     (r"millrace prepare .+", "tests/tools/prepare/test_page.py"),
     (r"docker compose .+", "benchmarks/compose/pages.py"),
+    (r"cp deploy/slurm/settings\.sh .+", "benchmarks/slurm/proof.py"),
+    (r"deploy/slurm/submit\.sh .+", "benchmarks/slurm/proof.py"),
+    (r"(squeue|scancel) .+", "benchmarks/slurm/proof.py"),
+    (r'REDIS_URL="\$\(cat .+\)" millrace top .+', "benchmarks/slurm/proof.py"),
+    (r'export PASSWORD="\$\(openssl .+\)"', "tests/docs/test_pages_commands.py"),
 )
 REDIS_PAGE = "redis-cli.md"  # each of its commands: tests/docs/test_redis_cli_page.py
 FLEET_PAGE = "fleet.md"  # each of its commands: benchmarks/fleet/proof.py
@@ -85,11 +99,13 @@ class Line(NamedTuple):
 
 
 def fences(page: Path) -> list[tuple[str, list[str]]]:
-    """Yield the language and the lines of each fenced block."""
-    return [
-        (language.split(" ")[0], text.splitlines())
-        for language, text in FENCE.findall(page.read_text(encoding="utf-8"))
-    ]
+    """Yield the language and the lines of each fenced block; of commands, a line that goes on in the next is one."""
+    found = []
+    for words, text in FENCE.findall(page.read_text(encoding="utf-8")):
+        language = words.split(" ")[0]
+        whole = CONTINUED.sub(" ", text) if language in COMMANDS else text
+        found.append((language, whole.splitlines()))
+    return found
 
 
 def is_command(line: str) -> bool:
@@ -130,6 +146,49 @@ def wanted() -> list[Line]:
         if line.page.name not in {REDIS_PAGE, FLEET_PAGE}
         and NOT_YET_RUN not in line.text
         and not any(re.fullmatch(pattern, same(line.command)) for pattern, _ in ELSEWHERE)
+    ]
+
+
+def unknown_languages() -> list[str]:
+    """List languages of blocks that are neither typed nor known not to be: commands in such a block are never seen."""
+    return [
+        f"{page.name}: {language}"
+        for page in PAGES
+        for language, _ in fences(page)
+        if language not in COMMANDS | OTHERS
+    ]
+
+
+def recipe_lines() -> list[Line]:
+    """List the commands in the recipes' comments: those between backticks, and those on a line of their own."""
+    found = []
+    for recipe in RECIPES:
+        comments = recipe_comments(recipe)
+        text = " ".join(comments)
+        codes = [code for code in CODE.findall(text) if is_command(code)]
+        own = [line.strip() for line in comments if line.startswith("  ") and is_command(line)]
+        found += [Line(recipe, line) for line in (*codes, *own)]
+    return list({str(line): line for line in found}.values())
+
+
+def recipe_settings() -> list[Line]:
+    """List the settings in the recipes' comments: the words of indented lines, all of which are `key=value`."""
+    found = []
+    for recipe in RECIPES:
+        own = [line.strip() for line in recipe_comments(recipe) if line.startswith("  ")]
+        settings = [line for line in own if all(SETTING.match(word) for word in shlex.split(line))]
+        if settings:
+            found.append(Line(recipe, " ".join(settings)))
+    return found
+
+
+def recipe_comments(recipe: Path) -> list[str]:
+    """Return a recipe's comments, each without what begins it."""
+    found = (line.partition("#") for line in recipe.read_text(encoding="utf-8").splitlines())
+    return [
+        comment.removeprefix(" ")
+        for before, sign, comment in found
+        if sign and (not before or before.endswith(" "))
     ]
 
 

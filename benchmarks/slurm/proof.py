@@ -4,6 +4,7 @@ In: Debian's Slurm and a redis-server with TLS. Out: a table of every bar with w
 at the end of benchmarks/RESULTS.md. Exit code 0 if all held, or where there is no Slurm, which is said. The jobs are
 those of deploy/slurm, handed over by submit.sh with its own settings but for places and the port. A job is taken away
 by `scontrol requeue`, which ends it as a preemption does: SIGTERM to all of it, SIGKILL after KillWait, and the queue.
+The commands of Slurm in docs/clusters.md are typed on the way, in the folder of the cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -27,13 +29,19 @@ from benchmarks.compose.proof import as_table
 from benchmarks.compose.stack import Held, NotInTime, wait_for
 from benchmarks.slurm.cluster import Cluster, SlurmError, a_cluster, missing
 
-SUBMIT = results.ROOT / "deploy" / "slurm" / "submit.sh"
 SETTINGS = results.ROOT / "deploy" / "slurm" / "settings.sh"
 RUN, STEPS = "first", 60  # as the settings and the recipe have them
 ROLES = ("redis", "learner", "generators", "scorers")
 TAKEN_AT = {"learner": 12, "generators": 20, "scorers": 28, "redis": 36}  # versions
 START_S, STEP_S, RUN_S = 60.0, 300.0, 900.0
 PASS_RATE = 0.95
+# What docs/clusters.md has people type.
+COPY = "cp deploy/slurm/settings.sh first.sh"
+SUBMIT = "deploy/slurm/submit.sh first.sh"
+MORE = "deploy/slurm/submit.sh first.sh generators"
+LOOK = "squeue --me --name=first-learner,first-generators,first-scorers,first-redis"
+TOP = 'REDIS_URL="$(cat ~/millrace/first/redis_url)" millrace top first --once'
+CANCEL = "scancel $(squeue --me --noheader --format=%A --name=first-learner,first-generators,first-scorers,first-redis)"
 
 
 class UnderSlurm:
@@ -51,14 +59,22 @@ class UnderSlurm:
             "REDIS_PORT": port,
             "ENVIRONMENT": sys.prefix,
         }
-        self.settings = cluster.folder / "settings.sh"
-        self.settings.write_text(settings_with(SETTINGS.read_text(encoding="utf-8"), given), encoding="utf-8")
+        self.settings = cluster.folder / "first.sh"
+        self.types(COPY)
+        text = self.settings.read_text(encoding="utf-8")
+        self.settings.write_text(settings_with(text, given), encoding="utf-8")
         self.jobs: dict[str, str] = {}
+
+    def types(self, line: str) -> str:
+        """Type a line of the page in the checkout, whose settings and state are the cluster's. Raises SlurmError."""
+        for theirs, ours in (("first.sh", self.settings), ("~/millrace/first", self.state)):
+            line = line.replace(theirs, shlex.quote(str(ours)))
+        line = line.replace("millrace top first", f"{shlex.quote(sys.executable)} -m tools.main top {RUN}")
+        return self.cluster.asks("bash", "-c", f"cd {shlex.quote(str(results.ROOT))} && {line}")
 
     def submit(self) -> None:
         """Hand all jobs over, as the page says."""
-        said = self.cluster.asks(str(SUBMIT), str(self.settings))
-        self.jobs = dict(line.split() for line in said.splitlines())
+        self.jobs = dict(line.split() for line in self.types(SUBMIT).splitlines())
 
     def take_away(self, role: str) -> None:
         """End a job as a preemption does, and have it queued again."""
@@ -153,7 +169,28 @@ def prove(run: UnderSlurm) -> Iterator[Held]:
             f"{time.monotonic() - began:.0f} s",
             run.restarts(role) == 1,
         )
+    yield from _looked_at(run)
     yield from _ended(run)
+    run.types(CANCEL)
+    began = time.monotonic()
+    wait_for("an empty queue", STEP_S, lambda: not run.types(LOOK).splitlines()[1:])
+    yield Held(
+        "the page's `scancel` ends Redis' job, and what else is left",
+        f"Redis {run.cluster.job(run.jobs['redis'])['JobState']}, the queue empty after {time.monotonic() - began:.0f} s",
+        run.cluster.job(run.jobs["redis"])["JobState"] == "CANCELLED",
+    )
+
+
+def _looked_at(run: UnderSlurm) -> Iterator[Held]:
+    """Hand over more generators while the run goes on, look at the queue, and ask for the run's state."""
+    role, more = run.types(MORE).split()
+    queue = run.types(LOOK).splitlines()[1:]
+    top = run.types(TOP)
+    yield Held(
+        "the page's `submit.sh` for more generators, `squeue` and `millrace top`",
+        f"another job of {role}, {len(queue)} jobs in the queue, {len(top.splitlines())} lines",
+        role == "generators" and more != run.jobs[role] and len(queue) == len(ROLES) + 1 and RUN in top,
+    )
 
 
 def _is_idle(cluster: Cluster) -> bool:

@@ -31,8 +31,12 @@ from benchmarks.pages.pages import (
     fences,
     lines,
     mentions,
+    recipe_comments,
+    recipe_lines,
+    recipe_settings,
     same,
     strays,
+    unknown_languages,
     wanted,
 )
 from broker.connection import check_url
@@ -65,6 +69,8 @@ VERBS_TESTS = {
     "think-template": "tests/tools/think_template/test_command.py",
     "evaluate": "tests/tools/evaluate/test_command.py",
 }
+SLURM_PAGE = "clusters.md"
+SLURM_PROOF = "slurm/proof.py"
 # Files that a command names and a user has: their own.
 THEIRS = frozenset(
     {
@@ -78,6 +84,7 @@ THEIRS = frozenset(
         "labelled.jsonl",
         "ca.pem",
         "fleet/ca.pem",
+        "first.sh",
     }
 )
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
@@ -227,6 +234,56 @@ def check_docker(words: list[str]) -> None:
         assert set(words) <= services.keys(), words
 
 
+def kubernetes_objects() -> set[str]:
+    """Return the names of the files' objects, each behind its kind as kubectl takes it."""
+    found = set()
+    for file in (ROOT / "deploy" / "kubernetes").rglob("*.yaml"):
+        for one in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            if one and "kind" in one and "name" in one.get("metadata", {}):
+                kind = one["kind"].lower()
+                found.add(f"{'deploy' if kind == 'deployment' else kind}/{one['metadata']['name']}")
+    return found
+
+
+def check_kubectl(words: list[str]) -> None:
+    objects = kubernetes_objects()
+    if words[0] == "-n":
+        assert f"namespace/{words[1]}" in objects, words[1]
+        words = words[2:]
+    match words:
+        case ["apply", "-k", folder]:
+            assert (ROOT / folder / "kustomization.yaml").is_file(), folder
+        case ["create", "namespace", name]:
+            assert f"namespace/{name}" in objects, name
+        case ["create", "secret", "generic", name, *values]:
+            files = (ROOT / "deploy" / "kubernetes").rglob("*.yaml")
+            text = "".join(file.read_text(encoding="utf-8") for file in files)
+            for value in values:
+                option, key, _ = value.split("=", 2)
+                assert option == "--from-literal"
+                assert f"secretKeyRef: {{name: {name}, key: {key}" in text, value
+        case ["logs", "-f", name]:
+            assert name in objects, name
+        case ["exec", name, "--", *command]:
+            assert name in objects, name
+            check_words(command)
+        case _:
+            raise AssertionError(words)
+
+
+def check_slurm(words: list[str]) -> None:
+    """The names of the jobs are those that submit.sh gives."""
+    (names,) = [word.strip(")").removeprefix("--name=") for word in words if word.startswith("--name=")]
+    assert set(names.split(",")) <= {
+        f"first-{file.stem}" for file in (ROOT / "deploy/slurm").glob("*.sbatch")
+    }
+
+
+def check_submit(words: list[str]) -> None:
+    assert is_there(words[0]), words[0]
+    assert all((ROOT / "deploy" / "slurm" / f"{role}.sbatch").is_file() for role in words[1:]), words
+
+
 def check_others(words: list[str]) -> None:
     """Words of the shell around ours."""
     program, *rest = words
@@ -245,6 +302,8 @@ def check_others(words: list[str]) -> None:
         assert rest[1:] == [">>", ".env"]
     elif program == "export":
         name, _, value = rest[0].partition("=")
+        if name == "PASSWORD":
+            return  # test_the_password_of_a_secret_is_made
         assert name == "REDIS_URL"
         address, _, authority = value.partition("?ssl_ca_certs=")
         check_url(address)
@@ -258,6 +317,10 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "python": check_python,
     "make": check_make,
     "docker": check_docker,
+    "kubectl": check_kubectl,
+    "squeue": check_slurm,
+    "scancel": check_slurm,
+    "deploy/slurm/submit.sh": check_submit,
 }
 
 
@@ -290,6 +353,51 @@ def test_a_block_of_commands_holds_nothing_else() -> None:
     assert len(lines()) > 100
 
 
+def test_every_block_is_of_a_language_that_is_typed_or_known_not_to_be() -> None:
+    """Commands in a block of another one would be seen by no test."""
+    assert unknown_languages() == []
+    assert {line.page.name for line in lines() if line.words[0] == "kubectl"} == {SLURM_PAGE}
+
+
+def test_the_password_of_a_secret_is_made() -> None:
+    (line,) = [line for line in lines() if line.command.startswith("export PASSWORD=")]
+    script = f'{line.command}; printf %s "$PASSWORD"'
+    said = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout
+    assert re.fullmatch(r"[0-9a-f]{48}", said)
+
+
+@pytest.mark.parametrize("line", recipe_lines(), ids=str)
+def test_every_command_in_a_recipe_is_one(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed, not run: `hf` asks the network, and the others are of the pages, or are named without their words."""
+    monkeypatch.chdir(ROOT)
+    program, *words = line.words
+    if program == "hf":
+        recipe = line.page.read_text(encoding="utf-8")
+        assert words[:3] == ["download", "--repo-type", "dataset"]
+        assert words[4] == "--local-dir"
+        assert f'path: "{words[5]}/' in recipe
+    elif program == "millrace" and not any(word.startswith("-") or "." in word for word in words):
+        assert words[0] in VERBS, words
+    else:
+        check_words(line.words)
+
+
+@pytest.mark.parametrize("line", recipe_settings(), ids=lambda line: line.page.stem)
+def test_the_settings_in_a_recipe_are_some_over_it(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    load_run(["--config", str(line.page), *line.command.split()])
+
+
+def test_a_recipe_names_recipes_that_there_are_and_its_commands_are_seen() -> None:
+    folder = ROOT / "config" / "recipes"
+    comments = {recipe: " ".join(recipe_comments(recipe)) for recipe in folder.glob("*.yaml")}
+    named = {name for text in comments.values() for name in re.findall(r"(?<![\w./-])[\w.-]+\.yaml", text)}
+    assert [name for name in named if not (folder / name).is_file()] == []
+    seen = {line.page.name for line in recipe_lines()}
+    assert {recipe.name for recipe, text in comments.items() if "hf download" in text} <= seen
+    assert {line.page.name for line in recipe_settings()} >= {"gsm8k_qwen2.5-0.5b_1gpu.yaml"}
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -310,6 +418,11 @@ def test_a_block_of_commands_holds_nothing_else() -> None:
         ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"],
         ["echo", "RUNS=first", ">>", ".env"],
         ["python", "-m", "broker.monitoring.health", "scorers", "demo"],
+        ["kubectl", "apply", "-k", "deploy/kubernetes/bases"],
+        ["kubectl", "-n", "millrace", "exec", "deploy/scorers", "--", "millrace", "top", "demo"],
+        ["kubectl", "-n", "millrace", "logs", "-f", "deploy/learner"],
+        ["squeue", "--me", "--name=first-trainer"],
+        ["deploy/slurm/submit.sh", "first.sh", "trainers"],
     ],
     ids=" ".join,
 )
@@ -374,6 +487,15 @@ def test_every_command_is_typed_by_somebody() -> None:
     typed, composed = typed_in("pages/proof.py"), typed_in("compose/pages.py")
     left = [str(line) for line in wanted() if line.words[0] != "curl" and same(line.command) not in typed]
     assert left == [], "`make prove-pages` does not type them"
+    by_slurm = {pattern for pattern, file in ELSEWHERE if file == f"benchmarks/{SLURM_PROOF}"}
+    submitted = typed_in(SLURM_PROOF)
+    left = [
+        str(line)
+        for line in lines()
+        if any(re.fullmatch(pattern, same(line.command)) for pattern in by_slurm)
+        if same(line.command) not in submitted
+    ]
+    assert left == [], "`make prove-slurm` does not type them"
     left = [
         str(line)
         for line in lines()
