@@ -174,10 +174,11 @@ def prove(run: UnderSlurm) -> Iterator[Held]:
     run.types(CANCEL)
     began = time.monotonic()
     wait_for("an empty queue", STEP_S, lambda: not run.types(LOOK).splitlines()[1:])
+    state = run.cluster.job(run.jobs["redis"])["JobState"]
     yield Held(
         "the page's `scancel` ends Redis' job, and what else is left",
-        f"Redis {run.cluster.job(run.jobs['redis'])['JobState']}, the queue empty after {time.monotonic() - began:.0f} s",
-        run.cluster.job(run.jobs["redis"])["JobState"] == "CANCELLED",
+        f"Redis {state}, the queue empty after {time.monotonic() - began:.0f} s",
+        state == "CANCELLED",
     )
 
 
