@@ -115,6 +115,11 @@ def a_finished_run(session: PageSession) -> None:
     session.types(
         "millrace rescore RUN --scorer letter --config run.yaml --out differences.jsonl", RUN="demo"
     )
+    session.types(
+        "millrace rescore RUN --scorer letter --derivations 4 --config run.yaml",
+        says="verified pass@4",
+        RUN="demo",
+    )
     session.types("millrace evaluate demo", says="avg@n")
     session.types("millrace evaluate demo --follow --every 10", says="avg@n")
     before = "millrace evaluate config/recipes/demo_cpu.yaml evaluation.samples=8 -o before.json"

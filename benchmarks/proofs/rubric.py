@@ -42,6 +42,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "tinyv_only": {"mode": "tinyv_only"},
     "addon": {"mode": "addon", "weight": 1.0},
     "mixed": {"mode": "mixed", "weight": 0.5},
+    "gate": {"mode": "gate"},
 }
 QUESTION = re.compile(r"What is (\d)\+(\d)\+(\d)\?")
 BOX = re.compile(r"\\boxed\{(\d+)\}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from benchmarks.proofs.rubric import MODES, Result, as_table, held_out, holds, policy_run, rubric_model_run
 from benchmarks.rigs.rubric_world import Sum, sums, write_rows
 from config.loading import build_run
+from config.scorer_kinds import VerifierMode
 from tasks.route import route
 from tools.evaluate.derivations import Sample, derivations
 
@@ -41,6 +43,10 @@ def test_no_held_out_problem_is_trained_on_and_every_row_reaches_its_scorer(tmp_
     for name, kind in (("grade_train", "grade"), ("policy_test", "rubric")):
         rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
         assert {route(row)[0] for row in rows} == {kind}
+
+
+def test_every_mode_of_the_scorer_is_proven() -> None:
+    assert {settings["mode"] for settings in MODES.values()} == set(get_args(VerifierMode))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,7 +1,7 @@
 """How often a right answer has a way to it: pass@k, pass@k of verified answers, and the rate of miracle steps.
 
 In: for each problem's samples, whether the answer is right and whether a derivation leads to it. Out: three figures.
-Pure arithmetic; used by `make prove-rubric`, and by whoever has both verdicts of a model's samples.
+Pure arithmetic; used by `millrace rescore --derivations` and by `make prove-rubric`.
 
 A sample is *right* where the rule says so: its result equals the reference, however it came about. It is *verified*
 where, besides, a scorer that had no part in the training finds a derivation that leads to the result. That scorer has

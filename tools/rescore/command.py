@@ -1,10 +1,11 @@
-"""`millrace rescore RUN --scorer X`: completions that a run trained on, through another scorer or another version.
+"""`millrace rescore RUN --scorer X`: what a run trained on, or held out, through another scorer or another version.
 
 In: the run's journal, its `config.yaml`, and a task of its `scorers` section or of another one. Out: the confusion
 between the two scorings, in how many groups an advantage changes its sign, and where the scorings differ most. `--out`
 keeps each completion's two scores in a file. The verb reads only, needs no Redis, and may be asked of a run that goes
 on. Processes of its own score (`scorers.rows.row_workers`), as for `millrace score`. What can't be read or scored is
-named and counted, and stops nothing.
+named and counted, and stops nothing. With `--derivations K` it is the held-out samples that X verifies
+(`tools.rescore.derived`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from broker.messages import Completion, Prompt, Score, ScoredGroup, ScoreStatus
 from broker.private_redis.server import folder_of
 from config.explanations import ConfigError
 from config.loading import from_yaml, load_run
+from config.run import Run
 from config.scorers import ScorersConfig, TaskConfig
 from learner.journal.ledger import Ledger, read_ledger
 from learner.journal.records import step_number
@@ -39,7 +41,8 @@ from scorers.rows.judged_lines import asks
 from scorers.rows.row_workers import RowWorkers
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir, add_steps, add_workers
 from tools.journal.rows import NotInJournal, Steps, ranges
-from tools.rescore.comparison import Comparison, Rescored, score_json
+from tools.rescore.comparison import FULL, Comparison, Rescored, score_json
+from tools.rescore.derived import Derived, HeldOut
 
 SAMPLES: Final = 10
 GROUPS_AHEAD: Final = 4  # for each worker, groups that are read and not scored yet
@@ -72,6 +75,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_steps(parser)
     add_workers(parser)
     parser.add_argument(
+        "--derivations",
+        type=_positive,
+        metavar="K",
+        help="of the held-out samples: pass@K, pass@K verified by X, and the share of right answers that X does not "
+        "verify, by round (--steps: of these versions)",
+    )
+    parser.add_argument(
+        "--rule",
+        metavar="Y",
+        help="with --derivations: the task or type that says what is right (the recorded score, or its rule)",
+    )
+    parser.add_argument(
+        "--accepts",
+        type=float,
+        default=FULL,
+        metavar="SCORE",
+        help="with --derivations: the score of X from which on a sample is verified (1)",
+    )
+    parser.add_argument(
         "--samples",
         type=int,
         default=SAMPLES,
@@ -89,6 +111,10 @@ def run(options: argparse.Namespace) -> int:
     """Rescores a run. 0: done; 1: nothing could be rescored. Raises NotInJournal where there is no such run."""
     if options.samples < 0:
         raise UsageError("--samples can't be negative")
+    if options.derivations is None and (options.rule is not None or options.accepts != FULL):
+        raise UsageError("--rule and --accepts belong to --derivations K")
+    if options.derivations is not None and options.out is not None:
+        raise UsageError("--out is of completions that were trained on; --derivations has --json")
     if options.out is not None and not options.out.absolute().parent.is_dir():
         raise ConfigError(f"--out {options.out}: no folder {options.out.absolute().parent}")
     folder = folder_of(options.run, options.runs_dir)
@@ -97,12 +123,62 @@ def run(options: argparse.Namespace) -> int:
         raise NotInJournal(
             f"no run {options.run!r}: there is no {given}; give --runs-dir, the folder that the run's own folder is in"
         )
-    begun = from_yaml(given.read_bytes(), str(given))
     config = load_run(["--config", options.config or str(given), *options.values]).scorers
-    name = options.scorer
-    only = config.model_copy(update={"tasks": {name: task_of(config, name)}})
-    rescorer = Rescorer(only, lambda _: name, options.workers)
     ledger = read_ledger(folder / "journal", strict=False)
+    if options.derivations is not None:
+        return _derive(options, config, folder, ledger)
+    return _compare(options, config, from_yaml(given.read_bytes(), str(given)), ledger)
+
+
+def _rescorer(config: ScorersConfig, name: str, workers: int, option: str = "--scorer") -> Rescorer:
+    """Returns what puts groups through the task or type `name`. Raises ConfigError."""
+    only = config.model_copy(update={"tasks": {name: task_of(config, name, option)}})
+    return Rescorer(only, lambda _: name, workers)
+
+
+def _derive(options: argparse.Namespace, config: ScorersConfig, folder: Path, ledger: Ledger) -> int:
+    """Verifies the held-out samples, and prints their figures."""
+    held_out = HeldOut(folder, ledger, options.steps)
+    derived = Derived(k=options.derivations, accepts=options.accepts)
+    verifier = _rescorer(config, options.scorer, options.workers)
+    rule = None if options.rule is None else _rescorer(config, options.rule, options.workers, "--rule")
+    with ExitStack() as stack:
+        verify = stack.enter_context(verifier).rescored
+        by_rule = None if rule is None else stack.enter_context(rule).rescored
+        console = Console(stderr=True)
+        done = derived.gather(held_out.groups(), verify, by_rule)
+        groups = sum(
+            1
+            for _ in track(
+                done, "verifying", None, console=console, transient=True, disable=not console.is_terminal
+            )
+        )
+    if options.json:
+        found = {
+            "run": options.run,
+            "scorer": options.scorer,
+            "rule": options.rule,
+            "damaged": held_out.damaged,
+        }
+        sys.stdout.write(json.dumps({**found, **derived.as_json()}) + "\n")
+        return 0 if groups else 1
+    for line in held_out.damaged:
+        sys.stderr.write(f"{line}\n")
+    if not groups:
+        sys.stderr.write(
+            f"millrace rescore: the journal of {options.run} keeps no held-out samples"
+            f"{' of these versions' if options.steps else ''}: `evaluation.every` has them sampled, and "
+            "`learner.journal.untrained_mb` is how many of them are kept\n"
+        )
+        return 1
+    sys.stdout.write("\n".join([f"run {options.run}, {groups} held-out problems", *derived.lines()]) + "\n")
+    return 0
+
+
+def _compare(options: argparse.Namespace, config: ScorersConfig, begun: Run, ledger: Ledger) -> int:
+    """Puts what the run trained on through the scorer, and prints the comparison."""
+    folder = folder_of(options.run, options.runs_dir)
+    rescorer = _rescorer(config, options.scorer, options.workers)
     wanted = [
         record for record in ledger.steps if options.steps is None or step_number(record) in options.steps
     ]
@@ -128,6 +204,12 @@ def run(options: argparse.Namespace) -> int:
                 _write(out, step, group, rescored)
     _print_result(options, ledger, reading, comparison)
     return 0 if comparison.completions else 1
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of samples; it must be at least 1")
+    return int(text)
 
 
 def task_of(config: ScorersConfig, name: str, option: str = "--scorer") -> TaskConfig:

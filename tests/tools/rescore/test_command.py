@@ -6,12 +6,13 @@ import asyncio
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.messages import Prompt, SampledGroup
+from broker.messages import Prompt, SampledGroup, Score, ScoredGroup, ScoreStatus
 from config.generators import ScriptedEngineConfig
 from config.loading import build_run, to_yaml
 from config.run import Run
@@ -20,13 +21,15 @@ from learner.journal.writer import Journal
 from learner.objective.advantages import group_advantages
 from scorers.group import GroupScorer
 from tests.conftest import ROOT
-from tests.support.chain import make_prompt
+from tests.support.chain import make_prompt, make_scored
 from tools.journal.rows import ranges
 from tools.main import main
+from tools.rescore.derived import as_rules_rows, recorded_rule
 
 ANSWERS = ("<answer>B</answer>", "<answer>b</answer>", "no answer", "<answer>A</answer>")
 LETTER = {"type": "custom", "import_path": "my_scorer:Letter"}
 STEPS = 3
+HELD_OUT = {0: "eval-0-0", 2: "eval-2-0"}  # a round of one problem by its version
 
 
 def prompt_of(group_id: str) -> Prompt:
@@ -47,6 +50,10 @@ async def sample(run: Run, prompt: Prompt) -> SampledGroup:
     engine = ScriptedEngine(run, run.generators.engine)
     await engine.load_weights([Path("none")], 0)
     return SampledGroup(prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.1)
+
+
+def held_out_of(run: Run, scorer: GroupScorer, group_id: str) -> ScoredGroup:
+    return scorer.score(asyncio.run(sample(run, prompt_of(group_id))), "w")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +83,10 @@ def journaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert group.rewards == (1.0, 0.0, 0.0, 0.0)
             journal = Journal(run.folder / "journal", step + 1, run=run.name)
             journal.append(step, [group], [group_advantages(group.rewards, "none")])
+            if step in HELD_OUT:
+                journal.evaluation(
+                    step, {"ids": [HELD_OUT[step]]}, [held_out_of(run, scorer, HELD_OUT[step])]
+                )
             journal.close()
     (run.folder / "config.yaml").write_text(to_yaml(run), encoding="utf-8")
     return runs_dir
@@ -187,3 +198,106 @@ def test_what_can_not_be_rescored_is_told(
 )
 def test_steps_are_written_as_people_write_them(steps: list[int], text: str) -> None:
     assert ranges(steps) == text
+
+
+LOOSE = "scorers.tasks.loose={scorer: {type: custom, import_path: 'my_scorer:Letter', options: {ignore_case: true}}}"
+
+
+@pytest.mark.usefixtures("runs")
+def test_right_answers_that_another_scorer_does_not_verify_are_counted_by_round(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of B, b, none and A, `loose` calls two right, and `letter` accepts one of these."""
+    words = ("--scorer", "letter", "--rule", "loose", LOOSE)
+    found = rescore(*words, "--derivations", "2", capsys=capsys)
+    assert [(one["version"], one["problems"], one["samples"]) for one in found["rounds"]] == [
+        (0, 1, 4),
+        (2, 1, 4),
+    ]
+    first = found["rounds"][0]
+    assert (first["right"], first["without_derivation"], first["miracle_rate"]) == (2, 1, 0.5)
+    assert first["pass@2"]["value"] == pytest.approx(5 / 6)
+    assert first["verified_pass@2"]["value"] == pytest.approx(1 / 2)
+    assert (found["k"], found["not_scored"]) == (2, {})
+    assert [list(found[name].values()) for name in ("right_by", "verified_by")] == [[8], [8]]
+    only = rescore(*words, "--derivations", "1", "--steps", "2", capsys=capsys)
+    assert [(one["version"], one["pass@1"]["value"]) for one in only["rounds"]] == [(2, 0.5)]
+
+
+@pytest.mark.usefixtures("runs")
+def test_without_a_rule_the_recorded_score_says_what_is_right_and_who_verified_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["rescore", "first", "--scorer", "loose", LOOSE, "--derivations", "1", "--workers", "1"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "run first, 2 held-out problems"
+    assert said[1].startswith("  right by the recorded score (letter ")
+    assert "; verified by letter " in said[1]
+    assert said[3].split() == [
+        "0",
+        "1",
+        "0.250",
+        "(0.000-1.000)",
+        "0.250",
+        "(0.000-1.000)",
+        "1",
+        "of",
+        "4",
+        "0.0%",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "is_right"),
+    [
+        ((0.4, {"rule": 1.0, "verifier": 0.4}), True),
+        ((1.0, {"rule": 0.0, "verifier": 1.0}), False),
+        ((1.0, {}), True),
+        ((0.9, {}), False),
+        ((None, {}), None),
+    ],
+)
+def test_what_is_right_is_the_rules_to_say_where_a_score_has_one(
+    score: tuple[float | None, dict[str, float]], is_right: bool | None
+) -> None:
+    value, components = score
+    status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
+    found = Score(
+        status=status,
+        value=value,
+        reason="",
+        scorer="rubric",
+        version="1",
+        seconds=0.0,
+        components=components,
+    )
+    assert recorded_rule(found) is is_right
+
+
+def test_a_rubrics_row_is_shown_to_a_rule_by_its_reference() -> None:
+    info = {"type": "rubric", "answer": {"value": "5", "criteria": "c"}}
+    group = make_scored(replace(prompt_of("eval-0-0"), verification_info=info), [1.0] * len(ANSWERS))
+    ((version, shown),) = as_rules_rows(iter([(3, group)]))
+    assert (version, shown.rollout.prompt.verification_info["type"]) == (3, "prime_math")
+    assert group.rollout.prompt.verification_info["type"] == "rubric"
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--derivations", "0"], 2, "at least 1"),
+        (["--rule", "letter"], 2, "--rule and --accepts belong to --derivations K"),
+        (["--derivations", "2", "--rule", "lettr"], 2, "--rule 'lettr'"),
+        (["--derivations", "2", "--out", "f"], 2, "--out is of completions that were trained on"),
+        (["--derivations", "2", "--steps", "1"], 1, "keeps no held-out samples of these versions"),
+    ],
+)
+def test_what_can_not_be_verified_is_said(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(["rescore", "first", "--scorer", "letter", "--workers", "1", *words])
+    except SystemExit as end:
+        found = int(str(end.code))
+    assert (found, message in capsys.readouterr().err) == (code, True)

@@ -1,0 +1,193 @@
+"""How many right answers of held-out samples have a derivation: pass@k, verified pass@k and the miracle rate by round.
+
+In: the held-out groups that a run's journal keeps, or the groups of a run that only collects, as `millrace evaluate`
+makes; the scorer that verifies, and one that says what is right. Out: the figures of `tools.evaluate.derivations` for
+each round, with who gave the verdicts. Used by `tools.rescore.command` for `--derivations K`. A group is one problem.
+Memory holds two verdicts a sample.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import repeat, tee
+from pathlib import Path
+from typing import Any, Final
+
+from broker.messages import Score, ScoredGroup
+from learner.journal.ledger import JournalError, Ledger
+from learner.journal.untrained import EVALUATED
+from tools.evaluate.derivations import Derivations, Sample, derivations
+from tools.evaluate.rates import Estimate
+from tools.journal.rows import collected_groups, untrained_groups
+from tools.rescore.comparison import FULL, Rescored
+
+RULE: Final = "rule"  # the component of a score that has a rule's verdict beside a model's
+RULES_TYPE: Final = "prime_math"  # as which the rule of these rows reads their reference
+JUDGED: Final = frozenset({"rubric", "tinyv"})  # types of rows whose scorers have such a rule
+
+# Puts groups through a scorer: yields each with what is said of its completions.
+Rescore = Callable[[Iterator[tuple[int, ScoredGroup]]], Iterator[tuple[int, ScoredGroup, list[Rescored]]]]
+
+
+@dataclass(slots=True)
+class HeldOut:
+    """Reads the held-out groups of a run, and keeps what could not be read."""
+
+    folder: Path  # of the run
+    ledger: Ledger
+    rounds: range | None = None  # of these versions; None: all
+    damaged: list[str] = field(default_factory=list)
+
+    def groups(self) -> Iterator[tuple[int, ScoredGroup]]:
+        """Yield each group, its completions with text, with the version of its round; 0 of a collected one."""
+        for found in untrained_groups(self.folder, self.ledger):
+            if isinstance(found, JournalError):
+                self.damaged.append(str(found))
+            elif found.kind == EVALUATED and (self.rounds is None or found.step in self.rounds):
+                yield found.step, found.group
+        for group in collected_groups(self.folder, self.ledger):
+            if isinstance(group, JournalError):
+                self.damaged.append(str(group))
+            elif self.rounds is None or 0 in self.rounds:
+                yield 0, group
+
+
+@dataclass(slots=True)
+class Derived:
+    """Gathers the two verdicts of each sample.
+
+    Args:
+        k: of pass@k.
+        accepts: the score from which on a derivation counts as accepted.
+    """
+
+    k: int
+    accepts: float = FULL
+    problems: dict[int, list[list[Sample]]] = field(default_factory=lambda: defaultdict(list))
+    right_by: Counter[str] = field(default_factory=Counter)  # who said what is right -> samples
+    verified_by: Counter[str] = field(default_factory=Counter)
+    not_scored: Counter[str] = field(default_factory=Counter)  # why a sample has no verdict -> samples
+
+    def gather(
+        self, groups: Iterator[tuple[int, ScoredGroup]], verify: Rescore, rule: Rescore | None
+    ) -> Iterator[int]:
+        """Ask both scorers about all groups, and yield the version of each that is done. Raises ScoringFailed.
+
+        Args:
+            groups: each with the version of its round.
+            verify: the scorer that verifies.
+            rule: the one that says what is right; None: what was recorded says it.
+        """
+        ruled: Iterator[list[Rescored] | None] = repeat(None)
+        if rule is not None:
+            groups, same = tee(groups)
+            ruled = (found for _, _, found in rule(as_rules_rows(same)))
+        for (version, group, verified), by_rule in zip(verify(groups), ruled, strict=False):
+            rules = [recorded_rule(score) for score in group.scores] if by_rule is None else None
+            self.problems[version].append(
+                [
+                    Sample(
+                        is_right=rules[place] if rules is not None else self._verdict(by_rule, place, FULL),
+                        is_derived=self._verdict(verified, place, self.accepts),
+                    )
+                    for place in range(len(group.scores))
+                ]
+            )
+            self.verified_by.update(_who(verified))
+            self.right_by.update(
+                _who(by_rule)
+                if by_rule is not None
+                else (recorded_by(score) for score in group.scores if score.value is not None)
+            )
+            yield version
+
+    def figures(self) -> dict[int, Derivations]:
+        """Return the figures of each round by its version, the earliest first."""
+        return {version: derivations(self.problems[version], k=self.k) for version in sorted(self.problems)}
+
+    def as_json(self) -> dict[str, Any]:
+        """Make one object of everything, for programs."""
+        return {
+            "k": self.k,
+            "accepts": self.accepts,
+            "right_by": dict(self.right_by),
+            "verified_by": dict(self.verified_by),
+            "not_scored": dict(self.not_scored),
+            "rounds": [
+                {
+                    "version": version,
+                    "problems": len(self.problems[version]),
+                    "samples": found.samples,
+                    "right": found.right,
+                    "without_derivation": found.miracles,
+                    "miracle_rate": found.miracle_rate,
+                    f"pass@{self.k}": None if found.passed is None else asdict(found.passed),
+                    f"verified_pass@{self.k}": None if found.verified is None else asdict(found.verified),
+                }
+                for version, found in self.figures().items()
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Write everything for people."""
+        yield f"  right by {_names(self.right_by)}; verified by {_names(self.verified_by)}"
+        for reason, count in self.not_scored.most_common(5):
+            yield f"  {count} without a verdict: {reason}"
+        yield (
+            f"  {'version':>8}{'problems':>10}{f'pass@{self.k}':>22}{f'verified pass@{self.k}':>22}"
+            f"{'right':>14}{'miracle rate':>14}"
+        )
+        for version, found in self.figures().items():
+            rate = "" if found.miracle_rate is None else f"{found.miracle_rate:.1%}"
+            yield (
+                f"  {version:>8}{len(self.problems[version]):>10}{_rate(found.passed):>22}{_rate(found.verified):>22}"
+                f"{f'{found.right} of {found.samples}':>14}{rate:>14}"
+            )
+
+    def _verdict(self, found: Sequence[Rescored] | None, place: int, least: float) -> bool | None:
+        if found is None:
+            return None
+        score = found[place].score
+        if score is None or score.value is None:
+            self.not_scored[found[place].error if score is None else score.reason] += 1
+            return None
+        return score.value >= least
+
+
+def recorded_rule(score: Score) -> bool | None:
+    """Tell whether a recorded score calls the result right: by its rule where it has one, else by its value."""
+    if RULE in score.components:
+        return score.components[RULE] >= FULL
+    return None if score.value is None else score.value >= FULL
+
+
+def recorded_by(score: Score) -> str:
+    """Name who gave the verdict of `recorded_rule`."""
+    part = ", its rule" if RULE in score.components else ""
+    return f"the recorded score ({score.scorer} {score.version}{part})"
+
+
+def as_rules_rows(groups: Iterator[tuple[int, ScoredGroup]]) -> Iterator[tuple[int, ScoredGroup]]:
+    """Yield the groups with the rows of a rubric or of TinyV as their own rule reads them: by the reference alone."""
+    for version, group in groups:
+        prompt = group.rollout.prompt
+        if prompt.verification_info.get("type") in JUDGED:
+            info = {**prompt.verification_info, "type": RULES_TYPE}
+            prompt = replace(prompt, verification_info=info)
+            yield version, replace(group, rollout=replace(group.rollout, prompt=prompt))
+        else:
+            yield version, group
+
+
+def _who(found: Sequence[Rescored]) -> Iterator[str]:
+    return (f"{one.score.scorer} {one.score.version}" for one in found if one.score is not None)
+
+
+def _names(counts: Counter[str]) -> str:
+    return ", ".join(counts) or "nobody"
+
+
+def _rate(found: Estimate | None) -> str:
+    return "" if found is None else f"{found.value:.3f} ({found.low:.3f}-{found.high:.3f})"
