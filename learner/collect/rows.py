@@ -24,7 +24,7 @@ from config.run import Run
 from learner.collect.settings import Of
 from learner.data.held_out import HeldOutSet, open_set
 from learner.data.ingest import source_name
-from learner.data.prompts import Sampling, open_sources
+from learner.data.prompts import Sampling, look_for_refused, open_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -81,6 +81,7 @@ def open_rows(run: Run, of: Of, tokenizer: PreTrainedTokenizerBase) -> Rows:
     if not sources:
         raise RunFailed("data.held_out names no set, and its rows are to be sampled")
     names = told_apart([getattr(source, "name", source_name(source)) for source in sources])
+    look_for_refused(run, sources)
     sets = [
         _open_train(run, source, tokenizer) if of == "train" else open_set(run, source, tokenizer, most=None)
         for source in sources

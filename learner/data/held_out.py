@@ -17,7 +17,7 @@ from broker.messages import Prompt
 from config.data import DatasetSource, ProceduralSource
 from config.run import Run
 from learner.data.held_out_rounds import held_out_rounds, rounds_of
-from learner.data.prompts import PromptSource, Sampling, open_sources
+from learner.data.prompts import PromptSource, Sampling, look_for_refused, open_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -92,11 +92,9 @@ class HeldOut:
 
 def open_held_out(run: Run, tokenizer: PreTrainedTokenizerBase) -> HeldOut | None:
     """Read every set that has rounds; None where none has. Raises RowError."""
-    sets = [
-        open_set(run, rounds.source, tokenizer, most=rounds.prompts)
-        for rounds in held_out_rounds(run)
-        if rounds.every
-    ]
+    wanted = [rounds for rounds in held_out_rounds(run) if rounds.every]
+    look_for_refused(run, [rounds.source for rounds in wanted])
+    sets = [open_set(run, rounds.source, tokenizer, most=rounds.prompts) for rounds in wanted]
     return HeldOut(run, sets) if sets else None
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
 from broker.messages import Prompt, Split
-from config.data import SourceConfig
+from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.chat_template import template_name, with_template
 from learner.data.gold import gold_test
@@ -252,6 +252,18 @@ def open_sources(
     has_shares = any(value is not None for share in shares for value in share)
     digest = digests[0] if len(digests) == 1 and not has_shares else _digest([digests, shares])
     return PromptSource(run, parts, digest, tokenizer, shuffle=shuffle)
+
+
+def look_for_refused(run: Run, sources: Sequence[SourceConfig]) -> None:
+    """Have the scorers look at the files of several sources at once, before `open_sources` reads each by itself.
+
+    What is found lies beside the rows, so that not each of them waits for a process of its own.
+    """
+    files = [source for source in sources if isinstance(source, DatasetSource)]
+    if len(files) < 2 or run.data.gold_test:
+        return
+    with RefusedRows(run, [ingest(run, source).rows for source in files]) as check:
+        check.result()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

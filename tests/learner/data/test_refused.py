@@ -7,14 +7,15 @@ import logging
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pytest
 
 from broker.errors import RunFailed
-from config.data import DatasetSource
+from config.data import DatasetSource, HeldOutDataset
 from config.run import Run
 from config.scorers import ScorersConfig
+from learner.data.held_out import open_held_out
 from learner.data.ingest import ingest
 from learner.data.prompts import PromptSource, open_sources
 from learner.data.refused import RefusedRows
@@ -128,21 +129,37 @@ def test_data_of_which_no_row_is_refused_keep_their_fingerprint(
     assert opened(run, rows).fingerprint == shown
 
 
-def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = []
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many stores each process of the scorers was shown."""
+    counts: list[int] = []
     ask = RefusedRows._ask
 
     def counted(check: RefusedRows, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
-        started.append(len(stores))
+        counts.append(len(stores))
         ask(check, stores, answers)
 
     monkeypatch.setattr(RefusedRows, "_ask", counted)
+    return counts
+
+
+def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(run: Run, started: list[int]) -> None:
     taken = (row("math", "1"), row("math", "2"))
     refusing = (row("math", "5"), row("choice", "nine"))
     prompts = opened(run, source("a.jsonl", *MIXED), source("b.jsonl", *taken), source("c.jsonl", *refusing))
     assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
+
+
+def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) -> None:
+    files = {"a": MIXED, "b": (row("math", "1"),), "c": (row("math", "5"), row("choice", "nine"))}
+    held_out = [
+        HeldOutDataset(name=name, path=source(f"{name}.jsonl", *rows).path, task_column="task", every=1)
+        for name, rows in files.items()
+    ]
+    data = run.data.model_copy(update={"held_out": tuple(held_out)})
+    found = open_held_out(run.model_copy(update={"data": data}), cast("Any", OneTokenACharacter()))
+    assert found is not None
+    assert ([len(each.source) for each in found.sets], started) == ([2, 1, 1], [3])
 
 
 def test_data_of_which_every_row_is_refused_are_none(run: Run) -> None:
