@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.proofs.rubric", description="The rubric pipeline, end to end."
     )
     parser.add_argument("--modes", default=",".join(MODES), metavar="LIST", help="(all)")
-    parser.add_argument("--grade-steps", type=int, default=12, metavar="N", help="of the rubric model (12)")
+    parser.add_argument("--grade-steps", type=int, default=24, metavar="N", help="of the rubric model (24)")
     parser.add_argument("--steps", type=int, default=24, metavar="N", help="of each policy (24)")
     parser.add_argument("--out", type=Path, default=Path("runs/rubric"), metavar="DIR", help="of the runs")
     results.add_write(parser)

@@ -34,6 +34,8 @@ DERIVED_RIGHT, GUESSED_RIGHT = 0.6, 0.85  # shares of right results among them: 
 GRADED_RIGHT: Final = 0.7  # of the demonstrated gradings; the others are at random
 NUMBERS: Final = range(1, 6)
 HELD_OUT: Final = 32  # problems
+SELF_TEST_POINTS: Final = (10, 0)  # that 2 + 2 = 4 and 2 + 2 = 5 get
+REPEATED: Final = 4  # times that each of these is among the rows of a rubric model
 LONGEST: Final = 512  # tokens
 HIDDEN_SIZE, HEAD_SIZE, LAYERS = 96, 32, 2
 STEPS, SOLUTIONS, GRADINGS = 400, 24, 18  # of the warm start; rows a step of each kind
@@ -101,6 +103,19 @@ def grading_row(problem: Sum, text: str) -> dict[str, Any]:
     }
 
 
+def self_test_rows() -> list[dict[str, Any]]:
+    """Return rows of the questions that a worker asks before its first job, so that training forgets none of them."""
+    return [
+        {
+            "data_source": "grade",
+            "prompt": chat,
+            "reward_model": {"style": "rule", "ground_truth": points / 10},
+            "extra_info": {"index": 0},
+        }
+        for (chat, _), points in zip(self_test(), SELF_TEST_POINTS, strict=True)
+    ]
+
+
 def policy_row(problem: Sum) -> dict[str, Any]:
     """Return a row that trains a policy: the question, the result, and the criteria."""
     return {
@@ -116,6 +131,8 @@ def write_rows(folder: Path) -> None:
     draw = random.Random(SEED + 1)  # noqa: S311 - rows, not secrets
     for name, problems in zip(("train", "test"), sums(), strict=True):
         gradings = [grading_row(problem, solution(problem, draw)) for problem in problems]
+        if name == "train":
+            gradings += REPEATED * self_test_rows()
         for kind, rows in (("grade", gradings), ("policy", [policy_row(problem) for problem in problems])):
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (folder / f"{kind}_{name}.jsonl").write_text(text, encoding="utf-8")
@@ -235,5 +252,5 @@ def self_test() -> list[tuple[list[dict[str, str]], str]]:
     questions = RubricProtocol(RubricConfig()).self_test_questions()
     return [
         ([dict(message) for message in question.messages], f"Total Score: {points}/10")
-        for question, points in zip(questions, (10, 0), strict=True)
+        for question, points in zip(questions, SELF_TEST_POINTS, strict=True)
     ]

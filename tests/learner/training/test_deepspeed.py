@@ -265,7 +265,13 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
 
 @pytest.mark.parametrize(
     ("processes", "name"),
-    [("alone", "zero-0"), ("single", "bfloat16"), ("together", "zero-2"), ("split", "zero-3")],
+    [
+        ("alone", "zero-0"),
+        ("single", "bfloat16"),
+        ("together", "zero-2"),
+        ("together", "reference-of-two"),
+        ("split", "zero-3"),
+    ],
 )
 def test_gathered_weights_stay_as_they_were_while_the_next_step_is_taken(
     request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
