@@ -73,14 +73,18 @@ class RefusedRows:
         self._thread = threading.Thread(target=self._look, name="row-check", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if any(isinstance(each, RowStore) for each in self._sources):
+            self._thread.start()
+        else:
+            self._found.set_result([Refused() for _ in self._sources])
         return self
 
     def __exit__(self, *_: object) -> None:
         self._is_left = True
         if (process := self._process) is not None:
             _kill(process)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def result(self) -> list[Refused]:
         """Return what was found of each source, when all rows have been looked at.

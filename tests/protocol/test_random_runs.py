@@ -1,4 +1,4 @@
-"""Seven hundred random actions of the protocol; `make prove-protocol` does many more, on two versions of Redis.
+"""Some hundred random actions of the protocol; `make prove-protocol` does many more, on two versions of Redis.
 
 An action is whatever any role did that could take effect, or a rule of the machine that made none of them do anything:
 about a third are rules drawn (3,601 of 10,584 with seed 6), the others what one rule made several workers do; about one
@@ -21,7 +21,7 @@ from tests.protocol.lives import drive
 from tests.protocol.machine import machine_on
 from tests.protocol.random_runs import run_batch
 
-ACTIONS = int(os.environ.get("PROTOCOL_ACTIONS", "150"))
+ACTIONS = int(os.environ.get("PROTOCOL_ACTIONS", "100"))
 SEED = int(os.environ.get("PROTOCOL_SEED", "6"))
 WITHOUT = os.environ.get("PROTOCOL_WITHOUT", "")
 REPORT = os.environ.get("PROTOCOL_REPORT", "")

@@ -137,8 +137,12 @@ PROOFS = {
     "tests/compatibility/test_92978da.py::test_every_step_is_trained_again_offline": "prove-suite",
     "tests/compatibility/test_92978da.py::test_a_version_that_only_its_journal_has_is_exported": "prove-suite",
     "tests/tools/prepare/test_command.py::test_the_templates_own_test_passes": "prove-suite",
+    "tests/tools/data/test_command.py::test_data_of_which_every_row_can_be_used_are_said_to_be_so": "prove-suite",
+    "tests/tools/data/test_command.py::"
+    "test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it": "prove-suite",
     "tests/tools/prepare/test_sources.py::"
     "test_the_real_mbpp_has_the_tasks_of_each_split_and_their_solutions_pass": "prove-suite",
+    "tests/learner/training/test_attention.py::test_so_do_others_and_an_adapter": "prove-suite",
     "tests/learner/training/test_attention.py::test_a_row_over_two_ranks_trains_so_too": "prove-suite",
     "tests/learner/training/test_sequence_parallel.py::"
     "test_so_do_they_with_every_other_kind_of_pass": "prove-suite",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,7 +22,7 @@ from learner.data.prompts import PromptSource, open_sources
 from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from learner.data.scorers_digest import scorers_digest
-from learner.data.store import RowStore
+from learner.data.store import RowList, RowStore
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
 
@@ -148,6 +149,16 @@ def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(run: Run, st
     refusing = (row("math", "5"), row("choice", "nine"))
     prompts = opened(run, source("a.jsonl", *MIXED), source("b.jsonl", *taken), source("c.jsonl", *refusing))
     assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
+
+
+def test_rows_that_are_made_in_memory_start_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
+    made = RowList([])
+    with RefusedRows(run, [made, made]) as check:
+        assert [len(each.places) for each in check.result()] == [0, 0]
+    assert started == []
 
 
 def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) -> None:

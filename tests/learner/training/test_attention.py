@@ -406,17 +406,21 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 KL = {"type": "grpo", "kl": {"coef": 0.3}}
 POLICIES: dict[str, dict[str, Any]] = {
+    "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True)
+}
+MORE: dict[str, dict[str, Any]] = {
     "reference": zero(1, objective=KL),
-    "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True),
     "adapter": zero(2, objective=KL, lora={"rank": 4}),
 }
 
 
-def plan(workshop: Workshop, names: tuple[str, ...], suffix: str, **more: Any) -> dict[str, dict[str, Any]]:
+def plan(
+    workshop: Workshop, policies: dict[str, dict[str, Any]], suffix: str, **more: Any
+) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "model": str(workshop.model),
-            "learner": POLICIES[name] | more,
+            "learner": learner | more,
             "do": [
                 ["step", 0, SMALL],
                 ["step", 1, SMALL],
@@ -424,7 +428,7 @@ def plan(workshop: Workshop, names: tuple[str, ...], suffix: str, **more: Any) -
                 ["save_weights", workshop.path(name, suffix)],
             ],
         }
-        for name in names
+        for name, learner in policies.items()
     }
 
 
@@ -445,19 +449,31 @@ def compare(
 
 @pytest.fixture(scope="module")
 def with_sdpa(workshop: Workshop) -> dict[str, list[Any]]:
-    return workshop.do("sdpa", plan(workshop, tuple(POLICIES), "sdpa", attention="sdpa"), ranks=1)
+    return workshop.do("sdpa", plan(workshop, POLICIES, "sdpa", attention="sdpa"), ranks=1)
+
+
+@pytest.fixture(scope="module")
+def more_with_sdpa(workshop: Workshop) -> dict[str, list[Any]]:
+    return workshop.do("more-sdpa", plan(workshop, MORE, "sdpa", attention="sdpa"), ranks=1)
 
 
 def test_a_policy_with_its_reference_trains_as_under_sdpa(
     workshop: Workshop, with_sdpa: dict[str, list[Any]]
 ) -> None:
-    found = workshop.do("varlen", plan(workshop, tuple(POLICIES), "varlen", attention="varlen"), ranks=1)
+    found = workshop.do("varlen", plan(workshop, POLICIES, "varlen", attention="varlen"), ranks=1)
     compare(workshop, found, with_sdpa, ("varlen", "sdpa"))
     log = (workshop.folder / "varlen.0.log").read_text()
     assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
 
 
-def test_a_row_over_two_ranks_trains_so_too(workshop: Workshop, with_sdpa: dict[str, list[Any]]) -> None:
-    names = ("reference", "split")
-    found = workshop.do("two", plan(workshop, names, "two", attention="varlen", sequence_ranks=2), ranks=2)
-    compare(workshop, found, with_sdpa, ("two", "sdpa"))
+def test_so_do_others_and_an_adapter(workshop: Workshop, more_with_sdpa: dict[str, list[Any]]) -> None:
+    found = workshop.do("more", plan(workshop, MORE, "varlen", attention="varlen"), ranks=1)
+    compare(workshop, found, more_with_sdpa, ("varlen", "sdpa"))
+
+
+def test_a_row_over_two_ranks_trains_so_too(
+    workshop: Workshop, with_sdpa: dict[str, list[Any]], more_with_sdpa: dict[str, list[Any]]
+) -> None:
+    policies = {**POLICIES, "reference": MORE["reference"]}
+    found = workshop.do("two", plan(workshop, policies, "two", attention="varlen", sequence_ranks=2), ranks=2)
+    compare(workshop, found, with_sdpa | more_with_sdpa, ("two", "sdpa"))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(300)
 # The settings of each policy beside its partitioning, and the tokens of its rows: many, and one odd number of them.
 FIRST: dict[str, tuple[dict[str, Any], int]] = {"grpo": (zero(1), 97)}
 GSPO: dict[str, tuple[dict[str, Any], int]] = {
-    "gspo": (zero(3, objective={"type": "gspo", "kl": {"coef": 0.3}}), LARGE),
+    "gspo": (zero(3, objective={"type": "gspo", "kl": {"coef": 0.3}}), LARGE)
 }
 MORE: dict[str, tuple[dict[str, Any], int]] = {
     **GSPO,
