@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ class Lives:
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[VllmEngine]:
         """Yield an engine that has started; none of its processes outlives the block."""
+        resource_tracker.ensure_running()  # of this process, whose first engine would start it
         before = set(descendants(os.getpid()))
         engine = VllmEngine(make_run(self.model, CONFIG, max_tokens=MAX_TOKENS, context=400), CONFIG)
         await engine.start()
