@@ -104,7 +104,10 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     },
     "livebench_reasoning": {"truth": "yes", "extra": {"category": "reasoning", "task": "web_of_lies_v2"}},
     "livebench_language": {"truth": "a, b", "extra": {"category": "language", "task": "connections"}},
-    "livebench_data_analysis": {"truth": "{}", "extra": {"category": "data_analysis", "task": "tablejoin"}},
+    "livebench_data_analysis": {
+        "truth": "{'name': 'full_name'}",
+        "extra": {"category": "data_analysis", "task": "tablejoin"},
+    },
 }
 
 

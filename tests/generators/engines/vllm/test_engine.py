@@ -49,6 +49,7 @@ from tests.support.byte_model import (
 )
 from tests.support.judging import GRADED, JUDGED, Judging, answers
 from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -208,7 +209,12 @@ def test_completions_under_way_may_end_before_new_weights_come(
 
     async def body() -> tuple[list[Group], Group]:
         tasks = [asyncio.create_task(served.engine.sample(prompt)) for prompt in in_flight]
-        await asyncio.sleep(0.3)
+        states = served.vllm.output_processor.request_states
+        count = sum(prompt.n for prompt in in_flight)
+        await asyncio.to_thread(
+            wait_until,
+            lambda: len(states) == count and not any(state.is_prefilling for state in [*states.values()]),
+        )
         loading = asyncio.create_task(served.engine.load_weights([file], served.version))
         await asyncio.sleep(0.05)  # the pause has been asked for
         behind = asyncio.create_task(served.engine.sample(later))
