@@ -29,6 +29,12 @@ def folder_of(versions: Path, version: int) -> Path:
     return versions / f"v{version:06d}"
 
 
+def numbers_of(versions: Path) -> dict[Path, int]:
+    """Return the folders of versions, with their numbers; one that is still written is none."""
+    named = {folder: folder.name.removeprefix("v") for folder in versions.glob("v*")}
+    return {folder: int(number) for folder, number in named.items() if number.isdigit()}
+
+
 def write_version(versions: Path, weights: WeightHandle, version: int) -> SavedWeights:
     """Write a version aside and rename it, in the place of a folder of that version that may be there.
 

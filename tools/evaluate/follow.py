@@ -19,7 +19,7 @@ from typing import Final
 from broker.errors import PipelineError
 from config.explanations import ConfigError
 from config.run import Run
-from learner.weight_sync.version_folder import published
+from learner.weight_sync.version_folder import folder_of, numbers_of, published
 from tools.export.command import copy_published
 
 POLL_S: Final = 1.0
@@ -98,13 +98,12 @@ def _rest(folder: Path, model: Path) -> Followed | None:
 
 
 def _newest(run: Run) -> int | None:
-    numbers = [folder.name.removeprefix("v") for folder in published(run).glob("v*")]
-    return max((int(number) for number in numbers if number.isdigit()), default=None)
+    return max(numbers_of(published(run)).values(), default=None)
 
 
 def _copied(run: Run, folder: Path, version: int) -> Followed | None:
     """Copy a published version aside and rename it; None if the learner removed it meanwhile."""
-    model = folder / f"v{version:06d}"
+    model = folder_of(folder, version)
     aside = model.with_name(f"{model.name}.tmp")
     shutil.rmtree(aside, ignore_errors=True)
     try:
@@ -121,6 +120,6 @@ def _has_ended(run: Run) -> bool:
     if not model.is_file():
         return False
     try:
-        return newest is None or model.stat().st_mtime >= (published(run) / f"v{newest:06d}").stat().st_mtime
+        return newest is None or model.stat().st_mtime >= folder_of(published(run), newest).stat().st_mtime
     except FileNotFoundError:
         return False
