@@ -19,7 +19,7 @@ import threading
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _ROOT: Final = Path(__file__).parent.parent.parent
 COMMAND: Final = ("-m", "scorers.gold.row_check")
 SAY_EVERY_S: Final = 30.0
+STUCK_S: Final = 300.0  # without a further row taken, after which the process counts as one that hangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class RefusedRows:
         self._process: subprocess.Popen[bytes] | None = None
         self._found: Future[list[Refused]] = Future()
         self._is_left = False
+        self._sent = 0  # rows that the process has taken
         self._thread = threading.Thread(target=self._look, name="row-check", daemon=True)
 
     def __enter__(self) -> Self:
@@ -90,9 +92,19 @@ class RefusedRows:
         """Return what was found of each source, when all rows have been looked at.
 
         Raises:
-            RunFailed: the process that looks has ended early.
+            RunFailed: the process that looks has ended early, or hangs.
             OSError: what it found can't be written beside the rows.
         """
+        seen, since = -1, time.monotonic()
+        while not wait([self._found], SAY_EVERY_S).done:
+            if self._sent != seen:
+                seen, since = self._sent, time.monotonic()
+                log.info("row_check rows=%d of=%d", seen, sum(map(len, self._sources)))
+            elif time.monotonic() - since > STUCK_S:
+                raise RunFailed(
+                    f"the check of the rows by their scorers has taken no row for {STUCK_S:.0f} s, after {seen} of "
+                    f"{sum(map(len, self._sources))}: a scorer's check_row does not end on one of the next"
+                )
         return self._found.result()
 
     def _look(self) -> None:
@@ -141,15 +153,10 @@ class RefusedRows:
 
     def _send(self, stores: Sequence[RowStore], stream: IO[bytes]) -> None:
         stream.write(self._run.scorers.model_dump_json().encode() + b"\n")
-        started = said = time.monotonic()
-        count, total = 0, sum(map(len, stores))
         for store in stores:
             for task, info in store.checked_parts():
                 stream.write(b"[%b,%b]\n" % (json.dumps(task).encode(), info.encode()))
-                count += 1
-                if count % 1000 == 0 and time.monotonic() - said > SAY_EVERY_S:
-                    said = time.monotonic()
-                    log.info("row_check rows=%d of=%d took_s=%.0f", count, total, said - started)
+                self._sent += 1
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -215,6 +215,16 @@ def test_a_process_that_ends_early_ends_the_start_and_leaves_nothing(
     assert not list(Path("cache").glob("*/refused-*"))
 
 
+def test_a_process_that_hangs_ends_the_start_and_says_after_which_row(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr("learner.data.refused.SAY_EVERY_S", 0.05)
+    monkeypatch.setattr("learner.data.refused.STUCK_S", 0.2)
+    with pytest.raises(RunFailed, match=r"has taken no row for 0 s, after \d of 4: a scorer's check_row"):
+        opened(run, source("a.jsonl", *MIXED))
+
+
 def test_who_leaves_early_waits_for_no_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "import time; time.sleep(600)"))
     found = ingest(run, source("rows.jsonl", *MIXED))
