@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,13 +23,13 @@ from typing import IO, Final, cast
 
 from broker.errors import RunFailed
 from config.run import Run
+from learner.data import scorers_process
 from learner.data.row import Row
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
 
 log = logging.getLogger(__name__)
 
-_ROOT: Final = Path(__file__).parent.parent.parent
 _LEFT_OUT: Final = ("wrong", "refused")
 ENDING_S: Final = 30.0  # for the process to end once its input has
 SAY_EVERY_S: Final = 30.0
@@ -71,14 +70,7 @@ def gold_test(run: Run, rows: RowStore | RowList) -> GoldTest:
 
 def _verdicts(run: Run, rows: RowStore | RowList) -> Iterator[tuple[str, str]]:
     """Yield a verdict for each row, which another process gives."""
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scorers.gold"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        process_group=0,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    process = scorers_process.start(("-m", "scorers.gold"), subprocess.PIPE)
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
     sender = threading.Thread(target=_send, args=(run, rows, stdin), name="gold", daemon=True)
     sender.start()

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -30,12 +29,12 @@ from numpy.typing import NDArray
 
 from broker.errors import RunFailed
 from config.run import Run
+from learner.data import scorers_process
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
 
 log = logging.getLogger(__name__)
 
-_ROOT: Final = Path(__file__).parent.parent.parent
 COMMAND: Final = ("-m", "scorers.gold.row_check")
 SAY_EVERY_S: Final = 30.0
 STUCK_S: Final = 300.0  # without a further row taken, after which the process counts as one that hangs
@@ -129,14 +128,7 @@ class RefusedRows:
 
     def _ask(self, stores: Sequence[RowStore], answers: IO[bytes]) -> None:
         """Have the process look at every row of `stores`; what it says is in `answers`."""
-        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
-        with subprocess.Popen(
-            [sys.executable, *COMMAND],
-            stdin=subprocess.PIPE,
-            stdout=answers,
-            process_group=0,
-            env={**os.environ, "PYTHONPATH": path},
-        ) as process:
+        with scorers_process.start(COMMAND, answers) as process:
             self._process = process
             if self._is_left:
                 _kill(process)

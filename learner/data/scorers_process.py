@@ -1,0 +1,28 @@
+"""This module starts a program of the scorers for the learner's data: roles don't import each other.
+
+In: the program, and where its answers go. Out: a process in a group of its own, which finds this checkout's packages
+wherever it is started. Used by `learner.data.gold` and `learner.data.refused`, which write rows to it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final
+
+_ROOT: Final = Path(__file__).parent.parent.parent
+
+
+def start(words: Sequence[str], answers: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """Start `python WORDS`, with rows to come on standard input and its standard output in `answers`."""
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+    return subprocess.Popen(
+        [sys.executable, *words],
+        stdin=subprocess.PIPE,
+        stdout=answers,
+        process_group=0,
+        env={**os.environ, "PYTHONPATH": path},
+    )
