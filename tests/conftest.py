@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -37,7 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the tiers, and take the option before the first server is started."""
+    """Register the tiers, and take the option before the first server is started.
+
+    Until all tests are collected, garbage is not: what a collection makes stays to the end.
+    """
+    gc.disable()
     for tier, what in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {what}")
     RedisServer.version = config.getoption("--redis")
@@ -49,6 +54,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     tier = tier_of_place(collection_path.relative_to(ROOT).as_posix())
     return True if tier is not None and tier not in FAST else None
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, and never look at the tests and their modules for it."""
+    gc.freeze()
+    gc.enable()
 
 
 def tier_of_item(item: pytest.Item) -> str:

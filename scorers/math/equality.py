@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -135,8 +135,12 @@ _WARMING: Final = (
 )
 
 
+@cache
 def warm_up() -> None:
-    """Parse and compare texts of ours, so that the children of this process start with a warm parser."""
+    """Parse and compare texts of ours, so that the children of this process start with a warm parser.
+
+    It takes a second or two, once; a process that compares nothing does not spend them.
+    """
     for text in _WARMING:
         judge({"reference": text, "answer": None})
 

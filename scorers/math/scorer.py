@@ -54,7 +54,6 @@ class MathAnswer:
         self._checked: tuple[tuple[str, str], str | None] | None = (
             None  # the last reference, what is wrong with it
         )
-        warm_up()
 
     @property
     def child_pid(self) -> int | None:
@@ -208,6 +207,7 @@ class MathAnswer:
 
     def _ask(self, request: Request) -> Reply:
         """Return the child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better."""
+        warm_up()  # before the deadline's clock runs
         return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
 
 

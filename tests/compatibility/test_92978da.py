@@ -28,6 +28,7 @@ from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress
 from learner.training.model_files import names_on_disk, write_safetensors
+from tests.support.forked_roles import forked_roles
 from tests.support.old_files import NAME, restore, unpack
 from tools.audit.command import audit
 
@@ -182,16 +183,20 @@ def test_the_checkpoint_is_good_and_stands_where_it_stood(
     )
 
 
+def _variables(folder: Path, **more: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(folder)]),
+        "OMP_NUM_THREADS": "1",
+        **more,
+    }
+
+
 def _millrace(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tools.main", *words],
         cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(folder)]),
-            "OMP_NUM_THREADS": "1",
-            **environment,
-        },
+        env=_variables(folder, **environment),
         capture_output=True,
         text=True,
         check=False,
@@ -230,9 +235,13 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
 def test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams(
     folder: Path, old: RedisLink
 ) -> None:
-    done = _millrace(folder, "up", "run.yaml", f"learner.steps={STEPS + 3}", REDIS_URL=old.url)
-    assert done.returncode == 0, done.stdout + done.stderr
-    log = done.stdout + done.stderr
+    with forked_roles(folder, _variables(folder, REDIS_URL=old.url)) as roles:
+        roles.start("learner.__main__", "--config", "run.yaml", f"learner.steps={STEPS + 3}", name="learner")
+        roles.start("generators.__main__", "--run", NAME, name="generator")
+        for part in ("dispatcher", "worker"):
+            roles.start("scorers.__main__", "--run", NAME, "--part", part, name=part)
+        roles.wait("learner", 200)
+        log = roles.logged("learner")
     assert f"going_on checkpoint=runs/{NAME}/checkpoints/step-000009 steps_in_journal={STEPS}" in log, log
     assert "replayed steps=3 from=9 to=12" in log
     found = audit(old, KEYS, folder / "runs" / NAME / "journal")

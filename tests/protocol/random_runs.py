@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from tests.protocol.invariants import Violated
 from tests.protocol.machine import ProtocolMachine
 
 RULES_A_RUN = 60
-RUNS_A_BATCH = 10
+RUNS_A_BATCH = 10  # at most
+ACTIONS_A_RUN = 200  # about
 
 
 def run_batch(
@@ -64,7 +66,6 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     """
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     batch = settings(
-        max_examples=RUNS_A_BATCH,
         stateful_step_count=RULES_A_RUN,
         deadline=None,
         database=None,
@@ -75,5 +76,6 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     )
     number = first_seed * 10_000
     while machine.actions < actions:
-        run_state_machine_as_test(seed(number)(machine), settings=batch)
+        runs = min(RUNS_A_BATCH, math.ceil((actions - machine.actions) / ACTIONS_A_RUN))
+        run_state_machine_as_test(seed(number)(machine), settings=settings(batch, max_examples=runs))
         number += 1

@@ -1,8 +1,8 @@
 """Roles of a run as processes that are forked from one that has their libraries: a start takes no time for imports.
 
-In: a role's module and words, a folder, variables. Out: the process that `python -m ROLE WORDS` would be, with a log in
-that folder. Only the imports are shared. They take some seconds of a processor for each role, which a test of a dozen
-short runs can't spend.
+In: a module and its words, a folder, variables. Out: the process that `python -m MODULE WORDS` would be, with a log.
+Only the imports are shared. They take some seconds of a processor for each role, which a test of a dozen short runs
+can't spend. The learner's ranks of a plan (`policy_workshop`) start in the same way.
 """
 
 from __future__ import annotations
@@ -28,22 +28,30 @@ class ForkedRoles:
     """Starts roles in one folder.
 
     Args:
-        folder: where they run, and where their logs lie.
+        folder: where they run.
         variables: all of their environment.
+        logs: where their logs lie; None: in `folder`.
     """
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], logs: Path | None = None) -> None:
         self._folder = folder
+        self._logs = logs or folder
         self._variables = dict(variables)
         self._processes: dict[str, BaseProcess] = {}
 
-    def start(self, role: str, *words: str, name: str = "") -> None:
-        """Start `python -m ROLE WORDS`, which is called `name` here where a role has several processes."""
-        name = name or role
-        log = log_of(self._folder, name)
+    def start(self, module: str, *words: str, name: str, **variables: str) -> None:
+        """Start a module's `main(words)`.
+
+        Args:
+            module: the one that `python -m` would run.
+            words: its arguments.
+            name: what the process is called here.
+            variables: more of its environment.
+        """
+        log = log_of(self._logs, name)
         log.touch()  # there to be read, however early the process ends
         process = _context.Process(
-            target=_play, args=(role, words, self._folder, log, self._variables), name=name
+            target=_play, args=(module, words, self._folder, log, self._variables | variables), name=name
         )
         process.start()
         self._processes[name] = process
@@ -70,7 +78,7 @@ class ForkedRoles:
 
     def logged(self, name: str) -> str:
         """Return what a process has said."""
-        return log_of(self._folder, name).read_text(encoding="utf-8")
+        return log_of(self._logs, name).read_text(encoding="utf-8")
 
     def end(self) -> None:
         """End what is still there."""
@@ -83,9 +91,11 @@ class ForkedRoles:
 
 
 @contextmanager
-def forked_roles(folder: Path, variables: Mapping[str, str]) -> Iterator[ForkedRoles]:
-    """Yield roles to start, and end them afterwards."""
-    roles = ForkedRoles(folder, variables)
+def forked_roles(
+    folder: Path, variables: Mapping[str, str], logs: Path | None = None
+) -> Iterator[ForkedRoles]:
+    """Yield roles to start, and end them afterwards. Arguments as of `ForkedRoles`."""
+    roles = ForkedRoles(folder, variables, logs)
     try:
         yield roles
     finally:
@@ -97,7 +107,7 @@ def log_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.log"
 
 
-def _play(role: str, words: Sequence[str], folder: Path, log: Path, variables: Mapping[str, str]) -> None:
+def _play(module: str, words: Sequence[str], folder: Path, log: Path, variables: Mapping[str, str]) -> None:
     """Be a role, in the new process."""
     os.chdir(folder)
     os.environ.clear()
@@ -105,5 +115,6 @@ def _play(role: str, words: Sequence[str], folder: Path, log: Path, variables: M
     with log.open("wb") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    sys.argv = [role, *words]
-    sys.exit(importlib.import_module(f"{role}.__main__").main(list(words)))
+    sys.path.insert(0, str(folder))
+    sys.argv = [module, *words]
+    sys.exit(importlib.import_module(module).main(list(words)))

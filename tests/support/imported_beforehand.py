@@ -26,3 +26,4 @@ MODULES = (
 )
 for name in MODULES:
     import_module(name)
+import_module("scorers.math.equality").warm_up()  # which each process that scores mathematics begins with

@@ -14,6 +14,7 @@ import logging
 import os
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -136,8 +137,8 @@ def configure_as_on_a_gpu(*, torch_adam: bool) -> None:
     vars(backend).update(deepspeed_config=configuration, offloads_optimizer=offloads)
 
 
-def main() -> None:
-    plan_file = Path(sys.argv[1])
+def main(words: Sequence[str]) -> None:
+    plan_file = Path(words[0])
     logging.basicConfig(
         filename=plan_file.with_suffix(f".{os.environ.get('RANK', '0')}.log"), level=logging.INFO
     )
@@ -172,4 +173,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

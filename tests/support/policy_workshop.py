@@ -1,11 +1,12 @@
 """A workshop for tests of the DeepSpeed backend: plans of policies, run in fresh processes, and what they left.
 
-Processes are dear (seconds of imports), so that each goes through several policies.
+Processes are dear, so that each goes through several policies; their imports are done once for all.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +20,13 @@ from torch import Tensor
 
 from learner.launch.ranks import launch
 from tests.conftest import ROOT
+from tests.support.forked_roles import forked_roles
+from tests.support.redis_servers import free_port
 from tests.support.tiny import tiny_run, write_tiny_model
 
 Weights = dict[str, Tensor]
+DRIVER = "tests.support.policy_driver"
+PLAN_S = 280.0
 STEPS = 2  # before the checkpoint; one more after it
 TOY = "tests.support.toy_seams:ToyObjective"
 SMALL, LARGE = 48, 4096  # tokens of a row: many rows, or one (so that one of two ranks has none)
@@ -150,11 +155,33 @@ class Workshop:
     def do(
         self, name: str, plan: Mapping[str, dict[str, Any]], *, ranks: int, code: int = 0
     ) -> dict[str, list[Any]]:
-        """Run a plan in fresh processes. Returns what the methods returned, for each policy that came to its end."""
+        """Run a plan in fresh processes. Returns what the methods returned, for each policy that came to its end.
+
+        Ranks of which one is to fail are started as the learner starts them; others only share their imports.
+        """
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps(list(plan.values())))
-        assert launch([sys.executable, "-m", "tests.support.policy_driver", str(file)], ranks) == code
+        if code:
+            assert launch([sys.executable, "-m", DRIVER, str(file)], ranks) == code
+        else:
+            _run_forked(file, ranks)
         return dict(zip(plan, json.loads(file.with_suffix(".results.json").read_text()), strict=code == 0))
+
+
+def _run_forked(file: Path, ranks: int) -> None:
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    with forked_roles(ROOT, os.environ | shared, logs=file.parent) as roles:
+        names = [f"{file.stem}.rank-{rank}" for rank in range(ranks)]
+        for rank, name in enumerate(names):
+            roles.start(DRIVER, str(file), name=name, RANK=str(rank), LOCAL_RANK=str(rank))
+        for name in names:
+            roles.wait(name, PLAN_S)
 
 
 @contextmanager

@@ -117,6 +117,9 @@ PLACES = {
     "tests/tools/trace/": "process",
 }
 
+# The files of these folders begin with the same imports, or fork from one process that has them.
+TOGETHER = ("tests/learner/training/", "tests/generators/engines/vllm/")
+
 # What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
 PROOFS = {
     "tests/e2e/test_direct_weights.py::"
@@ -286,6 +289,16 @@ PROOFS = {
     "test_a_hang_costs_twice_the_limit_of_a_case_and_a_second": "prove-suite",
     "tests/scorers/code/test_hanging.py::"
     "test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second": "prove-suite",
+    "tests/scorers/math/test_forms.py::test_nor_to_any_other_heavy_reference": "prove-suite",
+    **{
+        f"tests/scorers/pool/test_putting_off.py::"
+        f"test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer[{shape}]": "prove-suite"
+        for shape in ("calls", "pytest")
+    },
+    **{
+        f"tests/tools/score/test_command.py::test_the_exit_code_tells_of_lines_that_were_refused[{rows}]": "prove-suite"
+        for rows in ("rows1-0", "rows2-0")
+    },
     "tests/scorers/math/test_forms.py::test_math_verify_says_what_is_written_beside": "prove-suite",
     "tests/scorers/pool/test_lost_workers.py::"
     "test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again": "prove-suite",
@@ -314,8 +327,13 @@ def proof_of(nodeid: str) -> str | None:
 
 
 def scope_of(nodeid: str) -> str:
-    """Name what one worker of pytest runs in turn: a file, or all whole runs, since they disturb each other."""
-    return "whole runs" if tier_of_place(nodeid) == "e2e" else nodeid.partition("::")[0]
+    """Name what one worker of pytest runs in turn: a file, a folder whose files share what they import, or all whole runs.
+
+    Whole runs disturb each other.
+    """
+    if tier_of_place(nodeid) == "e2e":
+        return "whole runs"
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 def tier_of(nodeid: str, markers: Iterable[str], fixtures: Iterable[str]) -> str:

@@ -102,10 +102,10 @@ def two_steps(run: Path, *words: str, name: str, **environment: str) -> list[dic
     redis = RedisServer(run.parent)
     try:
         with forked_roles(run.parent, variables(run.parent, REDIS_URL=redis.url, **environment)) as roles:
-            roles.start("learner", "--config", run.name, *settings)
-            roles.start("generators", "--run", name)
+            roles.start("learner.__main__", "--config", run.name, *settings, name="learner")
+            roles.start("generators.__main__", "--run", name, name="generators")
             for part in ("dispatcher", "worker"):
-                roles.start("scorers", "--run", name, "--part", part, name=part)
+                roles.start("scorers.__main__", "--run", name, "--part", part, name=part)
             roles.wait("learner", TWO_STEPS_S)
     finally:
         redis.kill()
