@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import secrets
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,9 @@ from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program,
 
 MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
-
-DEAF: Final = 1  # that of its watchdog: the tests were in a call that heard no alarm, `sum(range(10 ** 15))`
+DEAF: Final = (
+    -signal.SIGPROF
+)  # by its watchdog: the tests were in a call that heard no alarm, `sum(range(10 ** 15))`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,15 +160,33 @@ def test_an_unfinished_run_goes_on_under_its_name(
         (["--version"], 0, "redis "),
     ],
 )
-def test_the_command_answers_at_once_with_the_right_code(
-    words: list[str], code: int, says: str, tmp_path: Path
+def test_the_command_answers_with_the_right_code(
+    words: list[str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "demo.yaml"
     config.write_text(CONFIG.format(runs_dir=tmp_path))
-    asked = [word.format(config=config, folder=tmp_path) for word in words]
+    try:
+        ended: object = main([word.format(config=config, folder=tmp_path) for word in words])
+    except SystemExit as end:
+        ended = end.code or 0
+    said = "".join(capsys.readouterr())
+    assert ended == code, said
+    assert says.format(folder=tmp_path) in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["up", "{folder}/none.yaml"], 2, "No such file"),
+        (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
+        (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
+        (["--version"], 0, "redis "),
+    ],
+)
+def test_the_command_answers_at_once(words: list[str], code: int, says: str, tmp_path: Path) -> None:
     started = time.monotonic()
     answer = subprocess.run(
-        [sys.executable, "-m", "tools.main", *asked],
+        [sys.executable, "-m", "tools.main", *(word.format(folder=tmp_path) for word in words)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -176,7 +194,7 @@ def test_the_command_answers_at_once_with_the_right_code(
         timeout=60,
     )
     assert answer.returncode == code, answer.stderr
-    assert says.format(folder=tmp_path) in answer.stdout + answer.stderr
+    assert says in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
     assert time.monotonic() - started < 10  # seconds, not the half minute that importing vLLM takes
 

@@ -9,11 +9,21 @@ scorer goes on with the others in a fresh sandbox.
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import sys
 import time
-from _signal import ITIMER_REAL, SIG_DFL, SIGALRM, SIGINT, SIGKILL, SIGSTOP, setitimer, signal  # type: ignore[import-not-found]
+from _signal import (  # type: ignore[import-not-found]
+    ITIMER_PROF,
+    ITIMER_REAL,
+    SIG_DFL,
+    SIGALRM,
+    SIGINT,
+    SIGKILL,
+    SIGPROF,
+    SIGSTOP,
+    setitimer,
+    signal,
+)
 
 from scorers.sandbox.harness.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
@@ -22,7 +32,7 @@ from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
 if False:
     from typing import Any
 
-DEAF_S = 0.1  # beyond a case's limit, in which T may still hear its alarm
+DEAF_S = 0.1  # of processor time, beyond a case's limit, in which T may still hear its alarm
 ENDED_S = 0.2  # for a process whose pipe is closed to be found dead
 CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's, in tests that were made from it
 
@@ -55,7 +65,6 @@ class Run:
         self.tests = Tests(pipe)
         self.child = child
         self.deadline = time.monotonic() + payload["total_s"]
-        self.nowhere = os.open(os.devnull, os.O_WRONLY)
         self.is_timed = self.is_late = False
         self.checks = 0
         self.missing: list[str] = []  # what the tests import, and this machine does not have
@@ -65,6 +74,7 @@ class Run:
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
         signal(SIGALRM, self._on_alarm)
+        signal(SIGPROF, SIG_DFL)
         signal(SIGINT, SIG_DFL)  # from C, where the walls let it through: an end by a signal, no failure of T
 
     def _count(self) -> None:
@@ -95,13 +105,14 @@ class Run:
             try:
                 self.is_timed = True
                 setitimer(ITIMER_REAL, limit_s, 0.1)  # again and again, should it be swallowed
-                # Ends T, with exit code 1, in a call that hears no alarm: `sum` of C's endless range.
-                faulthandler.dump_traceback_later(limit_s + DEAF_S, exit=True, file=self.nowhere)
+                # Ends T, by SIGPROF, in a call that hears no alarm: `sum` of C's endless range. Such a call computes,
+                # so its clock is of T's processor time: a T that waits for a processor is not ended.
+                setitimer(ITIMER_PROF, limit_s + DEAF_S)
                 work()
             finally:
                 self.is_timed = False
                 setitimer(ITIMER_REAL, 0)
-                faulthandler.cancel_dump_traceback_later()
+                setitimer(ITIMER_PROF, 0)
         except BaseException as error:  # noqa: BLE001 - tests may raise anything
             self._judge(error)
         if self.is_late:

@@ -12,6 +12,7 @@ from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import SandboxUnavailable
+from scorers.scorer import OVER_LIMIT
 from scorers.swe.scorer import SwePatch
 from tests.support.tried_again import score_of
 
@@ -227,3 +228,13 @@ def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests)
     row = {"type": "code_verifiable", "answer": {"tests": tests}}
     score = scorer.score(f"```python\n{program}\n```", row)
     assert score.value == pytest.approx(2 / 3), score.reason
+
+
+def test_tests_that_hear_no_alarm_are_ended_and_it_was_the_time() -> None:
+    scorer = CodeTests(CodeConfig(case_timeout_s=0.3, deadline_s=40.0), ScorersConfig())
+    score = judged(scorer, "def f(x): return range(10 ** 15)", {"tests": ["assert sum(f(9)) == 1"]})
+    scorer.close()
+    assert (score.value, score.components.get(OVER_LIMIT)) == (0.0, 1.0), score.reason
+    assert (
+        "exceeded its limit: the time of what the tests do with its values, and again alone" in score.reason
+    )

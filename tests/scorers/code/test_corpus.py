@@ -77,9 +77,9 @@ def plan() -> dict[str, Plan]:
     quick = one_shape_each([*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS])
     slow = one_shape_each([*LIMIT_ATTACKS, *TEXT_ATTACKS])
     return {
-        "auto": Plan([*quick[::5], *slow[::13], *DERIVED[::125]], [*HONEST[::5], *SEALED[::7]]),
+        "auto": Plan([*quick[::8], *slow[::26], *DERIVED[::250]], [*HONEST[::8], *SEALED[::7]]),
         "landlock": Plan(
-            [*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::26], *DERIVED[61::251]],
+            [*one_shape_each(OUTSIDE_ATTACKS)[::9], *slow[1::52], *DERIVED[61::502]],
             [*landlocked[:75:15], *SEALED[24::15]],
         ),
     }
