@@ -22,9 +22,8 @@ from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program,
 
 MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
-DEAF: Final = (
-    -signal.SIGPROF
-)  # by its watchdog: the tests were in a call that heard no alarm, `sum(range(10 ** 15))`
+# The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10 ** 15))`.
+DEAF: Final = frozenset({-signal.SIGPROF, 128 + signal.SIGPROF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +141,7 @@ def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> dict[str, Any] | 
 def _report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessReport:
     if (proof := proof_of(outcome, nonce)) is not None:
         return _proven(proof, expected)
-    if outcome.exit_code == DEAF:
+    if outcome.exit_code in DEAF:
         return HarnessReport(cases=(), stopped="the time of what the tests do with its values", is_limit=True)
     is_limit = outcome.ending in {Ending.TIME, Ending.MEMORY, Ending.OUTPUT}
     return HarnessReport(

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +19,7 @@ import pytest
 
 from scorers.child.process import LAST, ChildDied, KillableChild, LimitExceeded, Reply, Request
 from tests.support.paths import ROOT
+from tests.support.tried_again import TRIES
 from tests.support.waiting import wait_until_gone
 
 
@@ -117,12 +118,26 @@ def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
 
 
+def unless_starved(ask: Callable[[], Reply]) -> Reply:
+    """Return what `ask` returns, or raise what it raises: asked again, as a worker asks, where the machine was too busy."""
+    for _ in range(TRIES - 1):
+        try:
+            return ask()
+        except ChildDied as error:
+            if "this machine has more to do than it can" not in str(error):
+                raise
+    return ask()
+
+
 def test_a_request_that_hangs_once_is_answered_by_a_fresh_child(child: KillableChild, tmp_path: Path) -> None:
-    (flag := tmp_path / "flag").touch()
+    flag = tmp_path / "flag"
     pid = pid_of(child)
-    assert child.ask_with_fresh_child_retry({"do": "spin once", "flag": str(flag)}, 6.0) == {
-        "said": "in time"
-    }
+
+    def ask() -> Reply:
+        flag.touch()
+        return child.ask_with_fresh_child_retry({"do": "spin once", "flag": str(flag)}, 6.0)
+
+    assert unless_starved(ask) == {"said": "in time"}
     assert child.pid not in {None, pid}
 
 
@@ -312,6 +327,6 @@ def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> N
         assert child.pid is None  # the next one has its full share again
         assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
         with pytest.raises(LimitExceeded, match="deadline"):
-            child.ask({"do": "spin"}, timeout_s=0.5)
+            unless_starved(lambda: child.ask({"do": "spin"}, timeout_s=0.5))
     finally:
         child.close()
