@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,11 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the tiers, and take the option before the first server is started.
-
-    Until all tests are collected, garbage is not: what a collection makes stays to the end.
-    """
-    gc.disable()
+    """Register the tiers, and take the option before the first server is started."""
     for tier, what in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {what}")
     RedisServer.version = config.getoption("--redis")
@@ -56,10 +52,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if tier is not None and tier not in FAST else None
 
 
-def pytest_collection_finish() -> None:
-    """Collect garbage again, and never look at the tests and their modules for it."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without looking for garbage: what this makes stays to the end, and is never looked at."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def tier_of_item(item: pytest.Item) -> str:

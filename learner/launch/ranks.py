@@ -98,6 +98,18 @@ def say_last(error: BaseException) -> None:
             )
 
 
+def shared_environment(ranks: int, port: int) -> dict[str, str]:
+    """Return the variables by which as many ranks of this machine find each other on a port."""
+    return {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",  # all on this machine: no name to resolve, nothing open to the network
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
+    }
+
+
 def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None] | None = None) -> int:
     """Start a command once for each rank, pass signals on to rank 0, and wait for all. From the main thread only.
 
@@ -111,15 +123,7 @@ def launch(command: Sequence[str], ranks: int, *, report: Callable[[Ended], None
     )  # bound until the ranks have ended: no other process gets its port before rank 0 listens
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as torch's store does, so that it may
     kept.bind(("127.0.0.1", 0))
-    port = kept.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",  # all on this machine: no name to resolve, nothing open to the network
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks))),
-    }
+    shared = shared_environment(ranks, kept.getsockname()[1])
     children: list[subprocess.Popen[bytes]] = []
     with kept, _signals_to(children), contextlib.ExitStack() as pipes:
         readers = []

@@ -22,7 +22,7 @@ from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program,
 
 MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
-# The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10 ** 15))`.
+# The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.
 DEAF: Final = frozenset({-signal.SIGPROF, 128 + signal.SIGPROF})
 
 

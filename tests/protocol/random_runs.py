@@ -66,6 +66,7 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     """
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     batch = settings(
+        max_examples=min(RUNS_A_BATCH, math.ceil(actions / ACTIONS_A_RUN)),
         stateful_step_count=RULES_A_RUN,
         deadline=None,
         database=None,
@@ -76,6 +77,5 @@ def run_until(machine: type[ProtocolMachine], actions: int, *, first_seed: int, 
     )
     number = first_seed * 10_000
     while machine.actions < actions:
-        runs = min(RUNS_A_BATCH, math.ceil((actions - machine.actions) / ACTIONS_A_RUN))
-        run_state_machine_as_test(seed(number)(machine), settings=settings(batch, max_examples=runs))
+        run_state_machine_as_test(seed(number)(machine), settings=batch)
         number += 1

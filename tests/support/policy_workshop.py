@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from learner.launch.ranks import launch
+from learner.launch.ranks import launch, shared_environment
 from tests.conftest import ROOT
 from tests.support.forked_roles import forked_roles
 from tests.support.redis_servers import free_port
@@ -169,13 +169,7 @@ class Workshop:
 
 
 def _run_forked(file: Path, ranks: int) -> None:
-    shared = {
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
+    shared = shared_environment(ranks, free_port())
     with forked_roles(ROOT, os.environ | shared, logs=file.parent) as roles:
         names = [f"{file.stem}.rank-{rank}" for rank in range(ranks)]
         for rank, name in enumerate(names):
