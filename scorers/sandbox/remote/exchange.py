@@ -17,6 +17,7 @@ from scorers.sandbox.wire import CommandResult, RunReply, RunRequest
 from scorers.servers.retry_after import retry_after_s
 
 REFUSALS: Final = frozenset({400, 413, 422})
+CLOSED: Final = "the sandbox was closed"
 TEXT_BYTES: Final = 300  # of what a server says about its trouble
 REST_S: Final = (0.05, 5.0)  # shortest and longest rest that a server may ask for
 
@@ -53,6 +54,29 @@ def post_run(
         Busy: the server has no room now.
         Refused: the server never takes this request.
     """
+    response, body = _exchanged(client, url, request, timeout_s=timeout_s, max_bytes=max_bytes)
+    status = response.status_code
+    text = body[:TEXT_BYTES].decode(errors="replace")
+    if status in REFUSALS:
+        raise Refused(f"HTTP {status}: {text}", is_size=status == httpx.codes.REQUEST_ENTITY_TOO_LARGE)
+    if status in (429, 503) and "retry-after" in response.headers:
+        raise Busy(_rest_s(response.headers["retry-after"]))
+    if status != httpx.codes.OK:
+        raise ServerTrouble(f"HTTP {status}: {text}")
+    try:
+        reply = RunReply.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ServerTrouble(f"no reply of this API: {where}: {first['msg']}: {text}") from None
+    _check(reply)
+    return reply
+
+
+def _exchanged(
+    client: httpx.Client, url: str, request: RunRequest, *, timeout_s: float, max_bytes: int
+) -> tuple[httpx.Response, bytes]:
+    """Send a request and read the whole reply. Raises ServerTrouble where none comes in time."""
     deadline = time.monotonic() + timeout_s
     body = bytearray()
     try:
@@ -69,22 +93,11 @@ def post_run(
         raise ServerTrouble(f"no reply in {timeout_s:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ServerTrouble(f"{type(error).__name__}: {error}") from error
-    status = response.status_code
-    text = body[:TEXT_BYTES].decode(errors="replace")
-    if status in REFUSALS:
-        raise Refused(f"HTTP {status}: {text}", is_size=status == httpx.codes.REQUEST_ENTITY_TOO_LARGE)
-    if status in (429, 503) and "retry-after" in response.headers:
-        raise Busy(_rest_s(response.headers["retry-after"]))
-    if status != httpx.codes.OK:
-        raise ServerTrouble(f"HTTP {status}: {text}")
-    try:
-        reply = RunReply.model_validate_json(bytes(body))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ServerTrouble(f"no reply of this API: {where}: {first['msg']}: {text}") from None
-    _check(reply)
-    return reply
+    except RuntimeError as error:
+        if not client.is_closed:
+            raise
+        raise ServerTrouble(CLOSED) from error  # by another thread, after this one had been given the client
+    return response, bytes(body)
 
 
 def compile_failed(reply: RunReply) -> bool:

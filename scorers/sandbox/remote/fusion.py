@@ -41,7 +41,7 @@ from scorers.sandbox.program import (
     SandboxMissing,
     SandboxUnavailable,
 )
-from scorers.sandbox.remote.exchange import Busy, Refused, compile_failed, post_run
+from scorers.sandbox.remote.exchange import CLOSED, Busy, Refused, compile_failed, post_run
 from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
 from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
 from scorers.sandbox.remote.probed_servers import ProbedServers, SandboxServer, ServerTrouble
@@ -226,7 +226,7 @@ class FusionSandbox:
     def _client(self) -> httpx.Client:
         with self._lock:
             if not self._is_open:  # a probe that was begun before, or another thread's call
-                raise ServerTrouble("the sandbox was closed")
+                raise ServerTrouble(CLOSED)
             if self._http is None:
                 limits = httpx.Limits(max_connections=None, keepalive_expiry=IDLE_S)
                 self._http = httpx.Client(limits=limits)

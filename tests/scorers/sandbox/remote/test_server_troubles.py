@@ -118,6 +118,18 @@ def test_a_probe_that_is_late_opens_nothing(fusion: FusionSandbox) -> None:
     assert fusion._http is None
 
 
+def test_a_probe_that_was_about_to_send_when_the_sandbox_was_closed_ends_in_trouble(
+    fusion: FusionSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fusion.self_test()
+    client = fusion._client()
+    monkeypatch.setattr(fusion, "_client", lambda: client)
+    fusion.close()
+    (server, *_) = fusion._servers.all
+    fusion._servers._run_probe(server)
+    assert server.trouble == "the sandbox was closed"
+
+
 @pytest.mark.parametrize("header", ["nan", "inf", "soon"])
 def test_a_rest_of_no_length_that_makes_sense_is_a_short_one(servers: list[FakeServer], header: str) -> None:
     later = f"HTTP/1.1 503 Full\r\nRetry-After: {header}\r\nContent-Length: 0\r\n\r\n".encode()
