@@ -42,6 +42,9 @@ another-python:
 demo: $(INSTALLED)     ## a whole run on this machine: watch a small model learn (ENGINE=vllm, SEED=n, ARGS="key=value")
 	@.venv/bin/millrace up config/recipes/demo_cpu.yaml $(OVERRIDES)
 
+# Bytecode is kept, whatever the user's own setting: the tests start hundreds of processes that import the same modules.
+test prove-suite: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(INSTALLED)     ## the tests, JOBS at once; prove-suite has the longest (ARGS="tests/broker -k lease": a part of it)
 	@$(PYTHON_IN_VENV) -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

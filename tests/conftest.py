@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -71,17 +72,21 @@ def tier_of_item(item: pytest.Item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its tier, before pytest's -m looks at the markers."""
+    cases: Counter[str] = Counter()
+    proven: dict[pytest.Item, str | None] = {}
     for item in items:
+        test = item.nodeid.partition("[")[0]
+        proven[item] = proof_of(item.nodeid, cases[test])
+        cases[test] += 1
         markers = {marker.name for marker in item.iter_markers()}
         tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
         if tier not in markers:
             item.add_marker(tier)
-        target = proof_of(item.nodeid)
-        if target is not None and not config.getoption("--prove"):
-            item.add_marker(pytest.mark.skip(reason=f"runs long: make {target}"))
+        if proven[item] is not None and not config.getoption("--prove"):
+            item.add_marker(pytest.mark.skip(reason=f"runs long: make {proven[item]}"))
     if config.getoption("--prove"):
-        config.hook.pytest_deselected(items=[item for item in items if proof_of(item.nodeid) is None])
-        items[:] = [item for item in items if proof_of(item.nodeid) is not None]
+        config.hook.pytest_deselected(items=[item for item in items if proven[item] is None])
+        items[:] = [item for item in items if proven[item] is not None]
     else:  # what takes longest begins first, so that no worker is left with it at the end
         items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.sources import tree_of
 
 # Who may import whom: config <- broker <- tasks <- {scorers, learner} <- tools <- benchmarks. Generators need config and
 # broker alone, the courier broker; nobody imports the courier, a program. Tests import all.
@@ -45,11 +46,6 @@ WITHOUT = {
 MAX_FILES = 20  # of Python at one level of a package
 MAX_FUNCTION_LINES = 60
 NO_NAMES = {"utils", "util", "helpers", "misc", "common"}
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def source_files(*packages: str) -> list[Path]:

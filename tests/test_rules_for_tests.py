@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import FilesTogether
 from tests.support.paths import ROOT
-from tests.support.tiers import PLACES, PROOFS, TIERS, tier_of
+from tests.support.sources import tree_of
+from tests.support.tiers import PLACES, PROOFS, SAMPLED, TIERS, proof_of, tier_of
 
 TESTS = ROOT / "tests"
 MAY_SLEEP_IN_A_LOOP = {
@@ -22,7 +23,7 @@ MAY_SLEEP_IN_A_LOOP = {
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(TESTS.rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+        yield path, tree_of(path)
 
 
 def test_no_test_imports_a_test() -> None:
@@ -60,7 +61,7 @@ def test_each_test_of_this_run_has_exactly_one_tier(request: pytest.FixtureReque
     assert {name: found for name, found in tiers.items() if len(found) != 1} == {}
 
 
-@pytest.mark.parametrize("place", [*PLACES, *PROOFS])
+@pytest.mark.parametrize("place", sorted({*PLACES, *PROOFS, *SAMPLED}))
 def test_what_the_tables_name_is_there(place: str) -> None:
     path, _, name = place.partition("::")
     assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file()
@@ -94,6 +95,12 @@ def test_the_mark_comes_before_the_place_and_the_place_before_the_fixtures(
 )
 def test_one_worker_has_a_file_and_one_has_all_whole_runs(nodeid: str, scope: str) -> None:
     assert FilesTogether._split_scope(object.__new__(FilesTogether), nodeid) == scope
+
+
+def test_of_many_cases_the_first_of_so_many_stays_in_the_suite() -> None:
+    left_out = [proof_of(f"tests/scorers/code/test_corpus.py::test_x[{case}]", case) for case in range(7)]
+    assert left_out == [None, "prove-suite", "prove-suite"] * 2 + [None]
+    assert proof_of("tests/broker/test_x.py::test_x[1]", 1) is None
 
 
 def test_two_tiers_are_refused() -> None:

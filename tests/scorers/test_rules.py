@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.sources import tree_of
 
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
@@ -25,7 +26,7 @@ INSIDE = (
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+            yield str(path.relative_to(ROOT)), tree_of(path)
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from broker.errors import Retryable
 from broker.messages import Score
+from scorers.child.process import ChildDied
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import CROWDED
 
 TRIES = 4
+T = TypeVar("T")
 
 
 def score_of(scorer: CodeTests, text: str, verification_info: dict[str, Any]) -> Score:
@@ -23,3 +26,14 @@ def score_of(scorer: CodeTests, text: str, verification_info: dict[str, Any]) ->
                 raise
             time.sleep(attempt + 0.5)
     return scorer.score(text, verification_info)
+
+
+def unless_starved(ask: Callable[[], T]) -> T:
+    """Return what `ask` returns, or raise what it raises; asked again where the machine was too busy for its child."""
+    for _ in range(TRIES - 1):
+        try:
+            return ask()
+        except ChildDied as error:
+            if "this machine has more to do than it can" not in str(error):
+                raise
+    return ask()

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,7 +19,7 @@ import pytest
 
 from scorers.child.process import LAST, ChildDied, KillableChild, LimitExceeded, Reply, Request
 from tests.support.paths import ROOT
-from tests.support.tried_again import TRIES
+from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until_gone
 
 
@@ -116,17 +116,6 @@ def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -
     assert child.pid is None
     assert state_of(pid) is None  # not even a zombie
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
-
-
-def unless_starved(ask: Callable[[], Reply]) -> Reply:
-    """Return what `ask` returns, or raise what it raises: asked again, as a worker asks, where the machine was too busy."""
-    for _ in range(TRIES - 1):
-        try:
-            return ask()
-        except ChildDied as error:
-            if "this machine has more to do than it can" not in str(error):
-                raise
-    return ask()
 
 
 def test_a_request_that_hangs_once_is_answered_by_a_fresh_child(child: KillableChild, tmp_path: Path) -> None:

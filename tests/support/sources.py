@@ -1,0 +1,13 @@
+"""The project's own source, read once for all rules on it that one process checks."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of one module; nobody may change it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
