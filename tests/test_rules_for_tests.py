@@ -98,7 +98,7 @@ def test_one_worker_has_a_file_and_one_has_all_whole_runs(nodeid: str, scope: st
 
 
 def test_of_many_cases_the_first_of_so_many_stays_in_the_suite() -> None:
-    left_out = [proof_of(f"tests/scorers/code/test_corpus.py::test_x[{case}]", case) for case in range(7)]
+    left_out = [proof_of(f"tests/scorers/code/test_breaking.py::test_x[{case}]", case) for case in range(7)]
     assert left_out == [None, "prove-suite", "prove-suite"] * 2 + [None]
     assert proof_of("tests/broker/test_x.py::test_x[1]", 1) is None
 

@@ -226,6 +226,57 @@ PROOFS = {
     "tests/learner/test_session.py::"
     "test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places": "prove-suite",
     "tests/scorers/pool/test_tls.py::test_a_pool_dispatches_and_scores_by_tls": "prove-suite",
+    "tests/docs/test_scorers_page.py::test_the_ten_lines_are_ten_and_score_as_the_page_says": "prove-suite",
+    "tests/e2e/test_import.py::test_a_configuration_of_grpo_trains_two_steps": "prove-suite",
+    "tests/generators/engines/vllm/test_engine.py::"
+    "test_completions_under_way_may_end_before_new_weights_come": "prove-suite",
+    "tests/generators/test_processes.py::"
+    "test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more": "prove-suite",
+    "tests/generators/weight_sync/test_direct.py::test_a_collective_that_hangs_for_ever_holds_up_nobody": "prove-suite",
+    "tests/learner/reporting/test_full_tensorboard.py::"
+    "test_a_full_disk_is_said_by_the_next_step_and_the_process_ends": "prove-suite",
+    "tests/learner/test_session.py::"
+    "test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them": "prove-suite",
+    "tests/learner/training/test_engine_options.py::"
+    "test_float16_follows_float32_at_a_scale_that_its_gradients_bear": "prove-suite",
+    "tests/scorers/gold/test_examiner.py::"
+    "test_a_program_is_tested_where_the_row_has_one_beside_its_tests": "prove-suite",
+    "tests/scorers/gold/test_examiner.py::test_the_half_of_a_program_that_is_asked_for_is_the_reference": "prove-suite",
+    "tests/scorers/pool/test_lost_workers.py::"
+    "test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more": "prove-suite",
+    "tests/scorers/pool/test_putting_off.py::test_a_real_pool_scores_what_it_puts_off": "prove-suite",
+    "tests/scorers/pool/test_supervisor.py::test_a_real_worker_says_when_it_is_ready": "prove-suite",
+    "tests/scorers/rows/test_many.py::test_a_judge_that_the_caller_names_is_asked": "prove-suite",
+    "tests/scorers/rows/test_many.py::test_a_judges_calls_are_under_way_together_beside_other_rows": "prove-suite",
+    "tests/scorers/rows/test_many.py::"
+    "test_processes_stay_for_the_next_call_and_for_every_thread_and_a_fork_has_its_own": "prove-suite",
+    "tests/scorers/sandbox/server/test_service.py::"
+    "test_a_killed_process_is_no_result_and_the_next_call_works": "prove-suite",
+    "tests/scorers/swe/test_trial.py::"
+    "test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_nothing": "prove-suite",
+    "tests/scorers/test_api.py::"
+    "test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable": "prove-suite",
+    "tests/scorers/test_api.py::"
+    "test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked": "prove-suite",
+    "tests/tools/data/test_command.py::test_the_table_is_for_people": "prove-suite",
+    "tests/tools/difficulty/test_command.py::"
+    "test_each_of_several_sources_has_a_file_with_every_row_once": "prove-suite",
+    "tests/tools/difficulty/test_command.py::"
+    "test_rows_of_another_set_are_not_taken_for_those_that_are_wanted": "prove-suite",
+    "tests/tools/evaluate/test_recipes.py::test_every_tasks_rows_are_found_and_reach_their_scorer": "prove-suite",
+    "tests/tools/prepare/test_published.py::"
+    "test_a_row_whose_reference_fails_lies_in_a_file_with_its_reason": "prove-suite",
+    "tests/tools/prepare/test_puzzles.py::test_there_are_reasoning360s_61_sizes_and_a_puzzle_of_each": "prove-suite",
+    "tests/tools/rescore/test_command.py::test_another_scorer_is_compared_with_the_runs_own": "prove-suite",
+    "tests/tools/score/test_command.py::"
+    "test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks_again": "prove-suite",
+    "tests/tools/score/test_command.py::test_a_terminal_shows_a_bar_and_then_the_summary": "prove-suite",
+    "tests/tools/score/test_judged_lines.py::"
+    "test_a_group_that_is_rescored_has_its_calls_under_way_together": "prove-suite",
+    "tests/tools/score/test_judged_lines.py::"
+    "test_the_judges_calls_are_under_way_side_by_side_beside_other_lines": "prove-suite",
+    "tests/tools/up/test_full_disk.py::"
+    "test_a_disk_that_fills_is_said_in_the_terminal_at_once_and_ends_the_run": "prove-suite",
     **{
         f"tests/learner/training/test_deepspeed.py::{name}": "prove-suite"
         for name in (
@@ -329,16 +380,18 @@ PROOFS = {
 
 # Of each test with many cases in these places, `make test` runs one case in so many, and `make prove-suite` the others.
 SAMPLED = {
+    "tests/docs/test_scorers_page.py": 2,
     "tests/scorers/code/test_breaking.py": 3,
-    "tests/scorers/code/test_corpus.py": 3,
     "tests/scorers/code/test_names.py": 4,
     "tests/scorers/code/test_scorer.py": 2,
     "tests/scorers/code/test_tally.py": 3,
     "tests/scorers/math/test_corpus.py": 4,
-    "tests/scorers/math/test_forms.py": 2,
+    "tests/scorers/math/test_forms.py": 4,
     "tests/scorers/math/test_golden.py": 2,
     "tests/scorers/math/test_scorer.py": 2,
+    "tests/scorers/gold/test_examiner.py": 2,
     "tests/scorers/pool/test_supervisor.py": 2,
+    "tests/scorers/pool/test_worker.py": 2,
     "tests/scorers/sandbox/harness/": 3,
     "tests/scorers/sandbox/local/": 3,
     "tests/scorers/sandbox/remote/test_fusion.py": 3,
