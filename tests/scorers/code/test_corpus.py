@@ -1,7 +1,7 @@
 """The corpus of programs: honest right and wrong answers get what they deserve, attacks and null answers get nothing.
 
 Three workers judge it in the sandbox that this machine offers, attacks and honest answers by turns, so that a scorer
-that an attack has broken misjudges what follows. `CORPUS=all` (make prove-attacks) judges every attack in every shape
+that an attack has broken misjudges what follows; the proof has no more of them than processors, as a pool has. `CORPUS=all` (make prove-attacks) judges every attack in every shape
 of rows and behind both walls, with a thousand attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say
 how many and which); without it, every third attack is told in one shape, of the slow ones every ninth, every third
 honest program is judged, and the second wall gets a smaller sample. Programs can import numpy, and the proof fails
@@ -38,6 +38,7 @@ from tests.scorers.code.corpus.wrong_code import FRACTIONS, WRONG_CASES
 
 EVERYTHING = os.environ.get("CORPUS") == "all"
 TIMEOUT_S = 3600 if EVERYTHING else 300
+WORKERS = min(3, len(os.sched_getaffinity(0))) if EVERYTHING else 3
 BUSY = 2  # a machine that runs every test may be shared: the proof, on a quiet one, holds the limit itself
 ATTACKS = [*CHECK_ATTACKS, *NAME_ATTACKS, *OUTSIDE_ATTACKS, *LIMIT_ATTACKS, *TEXT_ATTACKS]
 NEEDS_SHARED_MEMORY = {"multiprocessing", "concurrent.futures"}  # /dev/shm, which Landlock can't make private
@@ -115,7 +116,7 @@ class Reports:
                     chosen(share.attacks),
                     chosen(share.honest),
                     walls,
-                    workers=3,
+                    workers=WORKERS,
                     right_timeout_s=CASE_TIMEOUT_S * (1 if EVERYTHING else 2 * BUSY),
                 )
                 self.damage[walls] = ground.damage()
