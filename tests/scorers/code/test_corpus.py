@@ -1,11 +1,11 @@
 """The corpus of programs: honest right and wrong answers get what they deserve, attacks and null answers get nothing.
 
 Three workers judge it in the sandbox that this machine offers, attacks and honest answers by turns, so that a scorer
-that an attack has broken misjudges what follows; the proof has no more of them than processors, as a pool has. `CORPUS=all` (make prove-attacks) judges every attack in every shape
-of rows and behind both walls, with a thousand attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say
-how many and which); without it, every third attack is told in one shape, of the slow ones every ninth, every third
-honest program is judged, and the second wall gets a smaller sample. Programs can import numpy, and the proof fails
-where they can't.
+that an attack has broken misjudges what follows; the proof has no more of them than processors, as a pool has.
+`CORPUS=all` (make prove-attacks) judges every attack in every shape of rows and behind both walls, with a thousand
+attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say how many and which); without it, every third
+attack is told in one shape, of the slow ones every ninth, every third honest program is judged, and the second wall
+gets a smaller sample. Programs can import numpy, and the proof fails where they can't.
 """
 
 from __future__ import annotations
