@@ -72,12 +72,13 @@ def tier_of_item(item: pytest.Item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its tier, before pytest's -m looks at the markers."""
-    cases: Counter[str] = Counter()
+    cases = Counter(item.nodeid.partition("[")[0] for item in items)
+    seen: Counter[str] = Counter()
     proven: dict[pytest.Item, str | None] = {}
     for item in items:
         test = item.nodeid.partition("[")[0]
-        proven[item] = proof_of(item.nodeid, cases[test])
-        cases[test] += 1
+        proven[item] = proof_of(item.nodeid, seen[test], cases[test])
+        seen[test] += 1
         markers = {marker.name for marker in item.iter_markers()}
         tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
         if tier not in markers:

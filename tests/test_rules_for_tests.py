@@ -97,10 +97,16 @@ def test_one_worker_has_a_file_and_one_has_all_whole_runs(nodeid: str, scope: st
     assert FilesTogether._split_scope(object.__new__(FilesTogether), nodeid) == scope
 
 
-def test_of_many_cases_the_first_of_so_many_stays_in_the_suite() -> None:
-    left_out = [proof_of(f"tests/scorers/code/test_breaking.py::test_x[{case}]", case) for case in range(7)]
-    assert left_out == [None, "prove-suite", "prove-suite"] * 2 + [None]
-    assert proof_of("tests/broker/test_x.py::test_x[1]", 1) is None
+@pytest.mark.parametrize("cases", [1, 2, 3, 7])
+def test_of_many_cases_one_in_so_many_stays_in_the_suite_and_never_none(cases: int) -> None:
+    kept = set()
+    for number in range(30):
+        test = f"tests/scorers/code/test_breaking.py::test_{number}"
+        stays = [case for case in range(cases) if proof_of(f"{test}[{case}]", case, cases) is None]
+        assert stays == list(range(stays[0], cases, 3))
+        kept.add(stays[0])
+    assert len(kept) == min(3, cases), "not the first case of every test"
+    assert proof_of("tests/broker/test_x.py::test_x[1]", 1, cases) is None
 
 
 def test_two_tiers_are_refused() -> None:

@@ -10,6 +10,7 @@ For what neither names, the fixtures decide: `redis` with a server of its own, e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from zlib import crc32
 
 TIERS = {
     "unit": "needs nothing but this process",
@@ -219,8 +220,7 @@ PROOFS = {
     "test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams": "prove-suite",
     "tests/generators/engines/vllm/test_engine.py::"
     "test_thoughts_that_vllm_tells_from_the_reply_are_none": "prove-suite",
-    "tests/generators/engines/vllm/test_settings.py::"
-    "test_what_a_gpu_would_run_is_resolved_without_one": "prove-suite",
+    "tests/benchmarks/test_mbpp.py::test_sample_of_references_passes_and_no_mutant_does": "prove-suite",
     "tests/generators/weight_sync/test_direct.py::"
     "test_a_generator_whose_courier_hangs_three_times_asks_no_more": "prove-suite",
     "tests/learner/test_session.py::"
@@ -423,17 +423,24 @@ def tier_of_place(nodeid: str) -> str | None:
     return None if place is None else PLACES[place]
 
 
-def proof_of(nodeid: str, case: int) -> str | None:
+def proof_of(nodeid: str, case: int, cases: int) -> str | None:
     """Return the make target that runs a test which `make test` leaves out, `None` for every other test.
 
     Args:
         nodeid: pytest's name of the test, its parameters in brackets.
         case: how many cases of the same test are collected before this one.
+        cases: how many of the same test are collected.
     """
-    if target := PROOFS.get(nodeid) or PROOFS.get(nodeid.partition("[")[0]):
+    test = nodeid.partition("[")[0]
+    if target := PROOFS.get(nodeid) or PROOFS.get(test):
         return target
-    place = _place_of(nodeid, SAMPLED)
-    return "prove-suite" if place is not None and case % SAMPLED[place] else None
+    if (place := _place_of(nodeid, SAMPLED)) is None:
+        return None
+    one_in = SAMPLED[place]
+    first = crc32(test.encode()) % min(
+        one_in, cases
+    )  # not the first of each test: not one wall of two for all
+    return None if case % one_in == first else "prove-suite"
 
 
 def _place_of(nodeid: str, places: Iterable[str]) -> str | None:
