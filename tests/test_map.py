@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import tree_of
+from tests.support.sources import nodes_of, tree_of
 
 # Who may import whom: config <- broker <- tasks <- {scorers, learner} <- tools <- benchmarks. Generators need config and
 # broker alone, the courier broker; nobody imports the courier, a program. Tests import all.
@@ -56,7 +56,7 @@ def source_files(*packages: str) -> list[Path]:
 def imported_modules(path: Path) -> frozenset[str]:
     """Full names of all modules that a file imports, at its top or inside a function."""
     names: set[str] = set()
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -86,7 +86,7 @@ def spelt_keys(path: Path) -> Iterator[int]:
 
     A command that a page or `--help` shows, such as `redis-cli demo HGET 'rl:{demo}:where' 17`, is text for people.
     """
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.search(r"\brl:\{(?!demo\})", node.value):
                 yield node.lineno
@@ -145,7 +145,7 @@ def imports_between_files() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         found = set()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

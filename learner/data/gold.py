@@ -1,9 +1,9 @@
 """The rows whose own reference does not score 1, and those that their scorer refuses, are found before they train.
 
-In: stored rows, and the run's scorers. Out: the place and the reason of each row that is to be left out, and the rows
-that could not be tested. A process of the scorers examines the rows, `python -m scorers.gold`. Its verdicts are kept
-beside the rows, under a digest of the scorers' configuration and code, so that the next start reads them. Called where
-`data.gold_test` is set, and by `millrace data check`.
+In: the rows of some sources, and the run's scorers. Out: the place and the reason of each row that is to be left out,
+and the rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`. Its
+verdicts are kept beside the rows, under a digest of the scorers' configuration and code, so that the next start reads
+them. Called where `data.gold_test` is set, and by `millrace data check`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -43,39 +44,58 @@ class GoldTest:
     untested: Mapping[str, list[int]]  # reason -> places of rows of which no right answer can be written
 
 
-def gold_test(run: Run, rows: RowStore | RowList) -> GoldTest:
-    """Examine every row, or read what an earlier start has found.
+def gold_tests(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest]:
+    """Examine every row of some sources in one process, or read what an earlier start has found.
 
     Raises:
         RunFailed: the process that examines has ended early.
         OSError: the verdicts can't be written beside the rows.
     """
-    kept = None
-    if isinstance(rows, RowStore):
-        kept = rows.folder / f"gold-{scorers_digest(run)}.json"
-        if kept.is_file():
-            return _read(kept)
-    left_out: dict[int, tuple[str, str]] = {}
-    untested: dict[str, list[int]] = {}
-    for place, (verdict, reason) in enumerate(_verdicts(run, rows)):
-        if verdict in _LEFT_OUT:
-            left_out[place] = (verdict, reason)
-        elif verdict == "untested":
-            untested.setdefault(reason, []).append(place)
-    found = GoldTest(left_out=left_out, untested=untested)
-    if kept is not None:
-        _write(kept, found)
+    digest = scorers_digest(run)
+    files = [
+        source.folder / f"gold-{digest}.json" if isinstance(source, RowStore) else None for source in sources
+    ]
+    new: dict[Path | int, RowStore | RowList] = {  # two sources may be the same rows
+        file or number: source
+        for number, (source, file) in enumerate(zip(sources, files, strict=True))
+        if file is None or not file.is_file()
+    }
+    tested = dict(zip(new, _examined(run, list(new.values())), strict=True))
+    for key, found in tested.items():
+        if isinstance(key, Path):
+            _write(key, found)
+    return [tested[number] if file is None else _read(file) for number, file in enumerate(files)]
+
+
+def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest]:
+    """Return what comes of each source's rows, which one process examines in turn."""
+    if not sources:
+        return []
+    found = []
+    with closing(_verdicts(run, sources)) as verdicts:
+        for source in sources:
+            left_out: dict[int, tuple[str, str]] = {}
+            untested: dict[str, list[int]] = {}
+            for place, (verdict, reason) in zip(
+                range(len(source)), verdicts, strict=False
+            ):  # it goes on with the next
+                if verdict in _LEFT_OUT:
+                    left_out[place] = (verdict, reason)
+                elif verdict == "untested":
+                    untested.setdefault(reason, []).append(place)
+            found.append(GoldTest(left_out=left_out, untested=untested))
+        next(verdicts, None)  # how the process ended
     return found
 
 
-def _verdicts(run: Run, rows: RowStore | RowList) -> Iterator[tuple[str, str]]:
-    """Yield a verdict for each row, which another process gives."""
+def _verdicts(run: Run, sources: Sequence[RowStore | RowList]) -> Generator[tuple[str, str]]:
+    """Yield a verdict for each row of one source after the other, which another process gives."""
     process = scorers_process.start(("-m", "scorers.gold"), subprocess.PIPE)
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-    sender = threading.Thread(target=_send, args=(run, rows, stdin), name="gold", daemon=True)
+    sender = threading.Thread(target=_send, args=(run, sources, stdin), name="gold", daemon=True)
     sender.start()
     started = said = time.monotonic()
-    count = 0
+    count, rows = 0, sum(map(len, sources))
     try:
         for line in stdout:
             verdict, reason = json.loads(line)
@@ -83,7 +103,7 @@ def _verdicts(run: Run, rows: RowStore | RowList) -> Iterator[tuple[str, str]]:
             count += 1
             if time.monotonic() - said > SAY_EVERY_S:
                 said = time.monotonic()
-                log.info("gold_test rows=%d of=%d took_s=%.0f", count, len(rows), said - started)
+                log.info("gold_test rows=%d of=%d took_s=%.0f", count, rows, said - started)
         code = process.wait(ENDING_S)
     finally:
         if process.poll() is None:
@@ -91,17 +111,17 @@ def _verdicts(run: Run, rows: RowStore | RowList) -> Iterator[tuple[str, str]]:
             process.wait(ENDING_S)
         sender.join(ENDING_S)
         stdout.close()
-    if count < len(rows):
+    if count < rows:
         raise RunFailed(
-            f"the gold test ended after {count} of {len(rows)} rows, with exit code {code}; what it said stands above"
+            f"the gold test ended after {count} of {rows} rows, with exit code {code}; what it said stands above"
         )
 
 
-def _send(run: Run, rows: RowStore | RowList, stream: IO[bytes]) -> None:
+def _send(run: Run, sources: Sequence[RowStore | RowList], stream: IO[bytes]) -> None:
     """Write the scorers' section and every row. A process that is gone is the reader's to notice."""
     with suppress(OSError), stream:
         stream.write(run.scorers.model_dump_json().encode() + b"\n")
-        for row in rows.rows():
+        for row in chain.from_iterable(source.rows() for source in sources):
             stream.write(json.dumps(_candidate(row)).encode() + b"\n")
 
 

@@ -26,7 +26,7 @@ from broker.messages import Prompt, Split
 from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.chat_template import template_name, with_template
-from learner.data.gold import gold_test
+from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import Share, order_of
@@ -260,9 +260,13 @@ def look_for_refused(run: Run, sources: Sequence[SourceConfig]) -> None:
     What is found lies beside the rows, so that not each of them waits for a process of its own.
     """
     files = [source for source in sources if isinstance(source, DatasetSource)]
-    if len(files) < 2 or run.data.gold_test:
+    if len(files) < 2:
         return
-    with RefusedRows(run, [ingest(run, source).rows for source in files]) as check:
+    rows = [ingest(run, source).rows for source in files]
+    if run.data.gold_test:
+        gold_tests(run, rows)
+        return
+    with RefusedRows(run, rows) as check:
         check.result()
 
 
@@ -287,10 +291,14 @@ def _usable(
     """
     if run.data.gold_test:
         kept = [
-            _without_wrong(run, source, found, within_limit(run, source, found, tokenizer, limit))
+            within_limit(run, source, found, tokenizer, limit)
             for source, found in zip(sources, every, strict=True)
         ]
-        return [Usable(places=places, by_number=True) for places in kept]
+        tested = gold_tests(run, [found.rows for found in every])
+        return [
+            Usable(places=_without_wrong(source, found, places, one), by_number=True)
+            for source, found, places, one in zip(sources, every, kept, tested, strict=True)
+        ]
     with RefusedRows(run, [found.rows for found in every]) as check:
         kept = [
             within_limit(run, source, found, tokenizer, limit)
@@ -368,16 +376,13 @@ def _without_refused(
 
 
 def _without_wrong(
-    run: Run, source: SourceConfig, found: Ingested, kept: NDArray[np.int64]
+    source: SourceConfig, found: Ingested, kept: NDArray[np.int64], tested: GoldTest
 ) -> NDArray[np.int64]:
-    """Return the places of the rows that pass the gold test, where `data.gold_test` asks for one, and say how many do.
+    """Return the places of the rows that pass the gold test, and say how many do not.
 
     Raises:
         RowError: no row is left.
     """
-    if not run.data.gold_test:
-        return kept
-    tested = gold_test(run, found.rows)
     right = np.setdiff1d(kept, np.fromiter(tested.left_out, dtype=np.int64, count=len(tested.left_out)))
     log.log(
         logging.WARNING if tested.left_out else logging.INFO,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import tree_of
+from tests.support.sources import nodes_of
 
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
@@ -23,16 +23,16 @@ INSIDE = (
 )
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
+def modules() -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), tree_of(path)
+            yield str(path.relative_to(ROOT)), nodes_of(path)
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
     """Top-level names of all that a module imports, wherever in it."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -40,14 +40,14 @@ def imported(tree: ast.Module) -> set[str]:
     return names
 
 
-def evaluators(tree: ast.Module) -> set[str]:
+def evaluators(nodes: Iterable[ast.AST]) -> set[str]:
     """Return what a module names that turns text into code: called or not, `sympy.S` too, but not `model.eval()`.
 
     `ast.parse` is none: it makes a tree, and only `compile` makes code of one. A hostile text can cost it time and
     stack, so `scorers.swe.compare` parses a model's text in the scoring child.
     """
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Name(id=name) if name in EVALUATORS | {"__builtins__"}:
                 found.add(name)
@@ -69,7 +69,7 @@ def evaluators(tree: ast.Module) -> set[str]:
                 found.add(module)
             case _:
                 pass
-    return found | (imported(tree) & RUNNERS)
+    return found | (imported(nodes) & RUNNERS)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,14 @@ def evaluators(tree: ast.Module) -> set[str]:
     ],
 )
 def test_the_rule_sees_what_it_forbids(source: str, names: set[str]) -> None:
-    assert evaluators(ast.parse(source)) == names
+    assert evaluators(tuple(ast.walk(ast.parse(source)))) == names
 
 
 def test_no_text_is_evaluated_outside_the_sandbox() -> None:
     found = {
-        path: names for path, tree in trees() if not path.startswith(INSIDE) and (names := evaluators(tree))
+        path: names
+        for path, nodes in modules()
+        if not path.startswith(INSIDE) and (names := evaluators(nodes))
     }
     assert found == {}
 
@@ -121,21 +123,19 @@ def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:
     inside = INSIDE.rstrip("/").replace("/", ".")
     importers = {
         path
-        for path, tree in trees()
+        for path, nodes in modules()
         if not path.startswith(INSIDE)
-        for node in ast.walk(tree)
+        for node in nodes
         if (
             isinstance(node, ast.ImportFrom) and str(node.module).startswith(inside) and node.module != FRAMES
         )
         or (isinstance(node, ast.Import) and any(alias.name.startswith(f"{inside}.") for alias in node.names))
     }
     assert importers == set()
-    (frames,) = (tree for path, tree in trees() if path == FRAMES.replace(".", "/") + ".py")
+    (frames,) = (nodes for path, nodes in modules() if path == FRAMES.replace(".", "/") + ".py")
     assert imported(frames) <= {"__future__", "_json", "os", "typing"}
     called = {
-        node.func.id
-        for node in ast.walk(frames)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        node.func.id for node in frames if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not called & {"eval", "exec", "compile", "__import__"}
 
@@ -143,20 +143,22 @@ def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:
 def test_what_runs_inside_the_sandbox_needs_the_standard_library_only() -> None:
     ours = {
         path: names
-        for path, tree in trees()
+        for path, nodes in modules()
         if path.startswith(INSIDE)
-        if (names := imported(tree) - sys.stdlib_module_names - {"scorers", "pytest", "_pytest"})
+        if (names := imported(nodes) - sys.stdlib_module_names - {"scorers", "pytest", "_pytest"})
     }
     assert ours == {}
 
 
 def test_nothing_is_pickled() -> None:
-    found = {path: names for path, tree in trees() if (names := imported(tree) & PICKLES)}
+    found = {path: names for path, nodes in modules() if (names := imported(nodes) & PICKLES)}
     assert found == {}
 
 
 def test_math_verify_has_one_home() -> None:
     homes = [
-        path for path, tree in trees() if imported(tree) & {"math_verify", "latex2sympy2_extended", "sympy"}
+        path
+        for path, nodes in modules()
+        if imported(nodes) & {"math_verify", "latex2sympy2_extended", "sympy"}
     ]
     assert homes == ["scorers/math/equality.py"]

@@ -120,6 +120,8 @@ PLACES = {
 
 # The files of these folders begin with the same imports, or fork from one process that has them.
 TOGETHER = ("tests/learner/training/", "tests/generators/engines/vllm/")
+# These read the whole source, which one worker does once.
+OF_THE_SOURCE = ("tests/test_map.py", "tests/test_rules_for_tests.py", "tests/scorers/test_rules.py")
 
 # What `make test` leaves out, with the command that runs it. A sample of each stays in the suite.
 PROOFS = {
@@ -277,6 +279,12 @@ PROOFS = {
     "test_the_judges_calls_are_under_way_side_by_side_beside_other_lines": "prove-suite",
     "tests/tools/up/test_full_disk.py::"
     "test_a_disk_that_fills_is_said_in_the_terminal_at_once_and_ends_the_run": "prove-suite",
+    "tests/docs/test_scorers_page.py::test_every_program_of_the_page_runs": "prove-suite",
+    "tests/scorers/code/test_names.py::"
+    "test_every_row_of_mbpp_is_read_and_asks_for_what_its_reference_defines": "prove-suite",
+    "tests/tools/score/test_command.py::test_results_are_in_order_whatever_each_takes": "prove-suite",
+    "tests/tools/score/test_command.py::test_a_reader_that_has_seen_enough_is_no_error": "prove-suite",
+    "tests/learner/training/test_process_group.py::test_a_learner_of_one_rank_listens_on_loopback_alone": "prove-suite",
     **{
         f"tests/learner/training/test_deepspeed.py::{name}": "prove-suite"
         for name in (
@@ -380,40 +388,54 @@ PROOFS = {
 
 # Of each test with many cases in these places, `make test` runs one case in so many, and `make prove-suite` the others.
 SAMPLED = {
-    "tests/docs/test_scorers_page.py": 2,
-    "tests/scorers/code/test_breaking.py": 3,
+    "tests/docs/test_scorers_page.py": 4,
+    "tests/scorers/code/test_breaking.py": 4,
     "tests/scorers/code/test_names.py": 4,
-    "tests/scorers/code/test_scorer.py": 2,
+    "tests/scorers/code/test_scorer.py": 3,
     "tests/scorers/code/test_tally.py": 3,
     "tests/scorers/math/test_corpus.py": 4,
-    "tests/scorers/math/test_forms.py": 4,
-    "tests/scorers/math/test_golden.py": 2,
-    "tests/scorers/math/test_scorer.py": 2,
-    "tests/scorers/gold/test_examiner.py": 2,
-    "tests/scorers/pool/test_supervisor.py": 2,
+    "tests/scorers/math/test_forms.py": 8,
+    "tests/scorers/math/test_golden.py": 4,
+    "tests/scorers/math/test_scorer.py": 4,
+    "tests/scorers/gold/test_examiner.py": 4,
+    "tests/scorers/pool/test_supervisor.py": 4,
     "tests/scorers/pool/test_worker.py": 2,
     "tests/scorers/sandbox/harness/": 3,
     "tests/scorers/sandbox/local/": 3,
     "tests/scorers/sandbox/remote/test_fusion.py": 3,
-    "tests/scorers/sandbox/server/test_submit.py": 2,
+    "tests/scorers/sandbox/server/test_submit.py": 4,
     "tests/scorers/simulation/test_scorer.py": 3,
-    "tests/scorers/swe/test_trial.py": 3,
+    "tests/scorers/swe/test_trial.py": 6,
     "tests/generators/engines/vllm/test_engine.py": 2,
     "tests/generators/weight_sync/test_relayed_at_random.py": 3,
     "tests/learner/collect/test_session.py": 2,
-    "tests/learner/journal/test_payloads.py": 3,
-    "tests/learner/launch/test_ranks.py": 3,
+    "tests/learner/journal/test_payloads.py": 6,
+    "tests/learner/launch/test_ranks.py": 6,
     "tests/learner/training/test_attention.py": 2,
     "tests/learner/training/test_logprobs.py": 2,
-    "tests/protocol/test_holes.py": 2,
+    "tests/protocol/test_holes.py": 3,
     "tests/protocol/test_machine.py": 2,
-    "tests/tools/doctor/test_light.py": 3,
-    "tests/tools/judge_check/test_command.py": 3,
-    "tests/tools/score/test_command.py": 2,
-    "tests/tools/test_commands.py": 2,
-    "tests/tools/test_completion.py": 2,
-    "tests/tools/top/test_command.py": 2,
-    "tests/tools/up/": 2,
+    "tests/config/test_entry_points.py": 3,
+    "tests/docs/test_pages_commands.py": 4,
+    "tests/learner/resume/test_config_changes.py": 4,
+    "tests/learner/test_status.py": 3,
+    "tests/learner/test_main.py": 2,
+    "tests/tools/rescore/test_command.py": 4,
+    "tests/scorers/sandbox/server/test_service.py": 4,
+    "tests/broker/private_redis/": 2,
+    "tests/scorers/verl_function/": 3,
+    "tests/scorers/swe/test_similarity.py": 3,
+    "tests/scorers/text/": 3,
+    "tests/learner/groups/test_selection.py": 3,
+    "tests/scorers/reward_server/test_server.py": 3,
+    "tests/e2e/test_redis_restart.py": 2,
+    "tests/tools/doctor/test_light.py": 6,
+    "tests/tools/judge_check/test_command.py": 6,
+    "tests/tools/score/test_command.py": 4,
+    "tests/tools/test_commands.py": 4,
+    "tests/tools/test_completion.py": 4,
+    "tests/tools/top/test_command.py": 4,
+    "tests/tools/up/": 4,
 }
 
 
@@ -459,6 +481,8 @@ def scope_of(nodeid: str) -> str:
     """
     if tier_of_place(nodeid) == "e2e":
         return "whole runs"
+    if nodeid.partition("::")[0] in OF_THE_SOURCE:
+        return "the source"
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 

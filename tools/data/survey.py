@@ -7,7 +7,7 @@ counted here is what a run would train on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from config.run import Run
-from learner.data.gold import GoldTest, gold_test
+from learner.data.gold import GoldTest, gold_tests
 from learner.data.ingest import Ingested, ingest, source_name
 from learner.data.lengths import prompt_lengths
 from learner.data.refused import RefusedRows
@@ -59,10 +59,11 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
     seen: dict[
         str, list[NDArray[np.int64]]
     ] = {}  # hashes of prompts, of all training and of each held-out source
-    for key, source in run.data.keyed_sources().items():
+    sources = run.data.keyed_sources()
+    every = [ingest(run, source) for source in sources.values()]
+    examined = _examined(run, every, tokenizer, is_gold_tested=is_gold_tested)
+    for (key, source), found, (gold, lengths) in zip(sources.items(), every, examined, strict=True):
         kind = TRAIN if key.partition(".")[0] == TRAIN else key
-        found = ingest(run, source)
-        gold, lengths = _examined(run, found, tokenizer, is_gold_tested=is_gold_tested)
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
         _count(one, found, gold, lengths, limit)
@@ -72,16 +73,20 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
 
 
 def _examined(
-    run: Run, found: Ingested, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
-) -> tuple[GoldTest, tuple[NDArray[np.int32], Mapping[int, str]]]:
-    """Return what the scorers say of the rows, and the rows' lengths; without the gold test, as at every start."""
+    run: Run, every: Sequence[Ingested], tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
+) -> list[tuple[GoldTest, tuple[NDArray[np.int32], Mapping[int, str]]]]:
+    """Return what the scorers say of each source, and its rows' lengths; without the gold test, as at every start."""
+    rows = [found.rows for found in every]
     if is_gold_tested:
-        return gold_test(run, found.rows), prompt_lengths(tokenizer, found.rows)
-    with RefusedRows(run, [found.rows]) as check:
-        lengths = prompt_lengths(tokenizer, found.rows)
-        (refused,) = check.result()
-    left_out = {place: ("refused", reason) for place, reason in refused.reasons()}
-    return GoldTest(left_out=left_out, untested={}), lengths
+        tested = gold_tests(run, rows)
+        lengths = [prompt_lengths(tokenizer, one) for one in rows]
+    else:
+        with RefusedRows(run, rows) as check:
+            lengths = [prompt_lengths(tokenizer, one) for one in rows]
+            refused = check.result()
+        left_out = [{place: ("refused", reason) for place, reason in one.reasons()} for one in refused]
+        tested = [GoldTest(left_out=one, untested={}) for one in left_out]
+    return list(zip(tested, lengths, strict=True))
 
 
 def _count(

@@ -1,0 +1,66 @@
+"""The gold test: one process examines the rows of all sources, and each source has its own verdicts."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.data import DatasetSource
+from config.run import Run
+from learner.data import scorers_process
+from learner.data.gold import gold_tests
+from learner.data.ingest import ingest
+from learner.data.store import RowList, RowStore
+from tests.support.chain import make_run
+from tests.support.verl_runs import write_jsonl
+
+RIGHT, BROKEN = "4", "\\frac{1}{2"  # references, of which the second is no mathematics
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = make_run(tmp_path)
+    return run.model_copy(update={"data": run.data.model_copy(update={"cache_dir": tmp_path / "cache"})})
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Return the programs of the scorers that were started."""
+    programs: list[tuple[str, ...]] = []
+    start = scorers_process.start
+
+    def counted(words: Any, answers: Any) -> subprocess.Popen[bytes]:
+        programs.append(tuple(words))
+        return start(words, answers)
+
+    monkeypatch.setattr(scorers_process, "start", counted)
+    return programs
+
+
+def stored(run: Run, file: Path, *answers: str) -> RowStore | RowList:
+    """Return the stored rows of a file, with these references."""
+    rows = [
+        {"problem": f"{number} in {file.name}?", "answer": answer} for number, answer in enumerate(answers)
+    ]
+    source = DatasetSource(
+        path=str(write_jsonl(file, rows)), prompt_template="{problem}", answer_column="answer", task="math"
+    )
+    return ingest(run, source).rows
+
+
+def test_one_process_examines_all_sources_and_the_next_start_none(
+    run: Run, tmp_path: Path, started: list[tuple[str, ...]]
+) -> None:
+    first = stored(run, tmp_path / "first.jsonl", RIGHT, BROKEN, RIGHT)
+    second = stored(run, tmp_path / "second.jsonl", BROKEN, RIGHT)
+    made = RowList([first[1], first[0]])
+    expected = [[1], [0], [1], [0]]
+    found = gold_tests(run, [first, second, first, made])
+    assert [sorted(one.left_out) for one in found] == expected
+    assert {by for one in found for by, _ in one.left_out.values()} == {"wrong"}
+    assert started == [("-m", "scorers.gold")]
+    assert [sorted(one.left_out) for one in gold_tests(run, [second, first])] == [[0], [1]]
+    assert len(started) == 1, "the verdicts lie beside the rows"
