@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -25,6 +26,9 @@ from tests.support.tls import TlsProxy, certificates
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
 
 SHARED = ROOT.parent / "shared"
+# What a busy machine takes for an example is no property of the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 FIRST = {"e2e": 0, "model": 1, "process": 2}
 
 

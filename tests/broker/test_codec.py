@@ -230,7 +230,7 @@ def test_a_payload_alone_is_the_streams() -> None:
     assert plain(codec.decode_scored_payload(codec.encode_scored_payload(group))) == plain(group)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=scored_groups())
 def test_any_group_survives_every_stage_of_its_way(group: ScoredGroup) -> None:
     rollout, prompt = group.rollout, group.rollout.prompt
@@ -402,14 +402,14 @@ def test_a_payload_cut_anywhere_or_with_more_behind_it_is_refused(name: str) -> 
     assert not decodes(decode, {**fields, "payload": payload + b"\x00"})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(payload=st.binary(max_size=60), name=st.sampled_from(BINARY))
 def test_random_bytes_are_refused(payload: bytes, name: str) -> None:
     _, fields, decode = WIRE[name]
     assert not decodes(decode, {**fields, "payload": payload})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(name=st.sampled_from(BINARY), where=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_flipped_byte_is_a_bad_message_or_none_but_never_another_error(
     name: str, where: int, byte: int

@@ -36,7 +36,7 @@ def pairs(draw: st.DrawFn) -> tuple[NDArray[Any], NDArray[Any]]:
     return old, new
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs())
 def test_what_was_coded_is_written_over_the_old_once_and_twice_alike(
     pair: tuple[NDArray[Any], NDArray[Any]],

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from broker.errors import BadMessage
 from broker.messages import ScoredGroup
@@ -39,7 +39,6 @@ def put_together(columns: Any, arrays: dict[str, list[bytes]]) -> ScoredGroup:
     return group_of(msgpack.packb(columns), get)
 
 
-@settings(deadline=None)  # a loaded machine's time is no property
 @given(group=scored_groups())
 def test_any_group_is_the_same_again_but_for_its_text(group: ScoredGroup) -> None:
     silent = [dataclasses.replace(said, text="") for said in group.rollout.completions]
@@ -79,7 +78,6 @@ def without_a_prompt(columns: Columns) -> None:
         (without_a_prompt, "KeyError: 'prompt'"),
     ],
 )
-@settings(deadline=None)  # a loaded machine's time is no property
 @given(group=scored_groups())
 def test_columns_that_mean_nothing_are_a_bad_message(
     harm: Callable[[Columns], None], message: str, group: ScoredGroup

@@ -44,7 +44,7 @@ scorers:
 """
 MATH = {"type": "math_verifiable", "answer": {"value": "5"}}
 RIGHT, WRONG, HANGING = "\\boxed{5}", "\\boxed{6}", "\\boxed{9^{9^{9}}}"
-QUICK_S = 1.5  # --timeout of the server of old clients; a hanging answer takes longer, and less than two
+QUICK_S = 1.9  # --timeout of the server of old clients; a hanging answer takes its deadline of 2 s, and less than two
 
 
 @dataclass(frozen=True)
@@ -292,6 +292,9 @@ def test_the_lines_of_the_page_do_what_it_says(served: Served) -> None:
 
 def test_a_server_that_is_told_to_end_answers_what_it_is_at(served: Served) -> None:
     slow = {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "0.5"}}}
+    wait_until(
+        lambda: "0 requests" in httpx.get(f"{served.old_url}/ping").text, within_s=10
+    )  # of tests before
     with ThreadPoolExecutor(1) as threads:
         under_way = threads.submit(httpx.post, f"{served.old_url}/reward", json=slow, timeout=10)
         wait_until(lambda: "0 requests" not in httpx.get(f"{served.old_url}/ping").text, within_s=5)
