@@ -13,6 +13,7 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import CROWDED
 
 TRIES = 4
+STARVED_TRIES = 10  # a machine that starves one child starves the next
 T = TypeVar("T")
 
 
@@ -30,7 +31,7 @@ def score_of(scorer: CodeTests, text: str, verification_info: dict[str, Any]) ->
 
 def unless_starved(ask: Callable[[], T]) -> T:
     """Return what `ask` returns, or raise what it raises; asked again where the machine was too busy for its child."""
-    for _ in range(TRIES - 1):
+    for _ in range(STARVED_TRIES - 1):
         try:
             return ask()
         except ChildDied as error:

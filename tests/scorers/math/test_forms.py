@@ -14,6 +14,7 @@ from scorers.child.process import KillableChild, LimitExceeded
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.corpus import HONEST, WRONG
 from tests.scorers.math.forms import HANGS, HEAVY, NEAR, RIGHT, Form
+from tests.support.tried_again import unless_starved
 
 TABLES = {"right": RIGHT, "near": NEAR}
 MEMORY_BYTES = 2 << 30
@@ -41,7 +42,8 @@ def pairs(table: dict[str, tuple[Form, ...]]) -> list[tuple[str, str]]:
 
 
 def assert_scores(math_scorer: MathAnswer, form: Form, *values: float | None) -> None:
-    score = math_scorer.score_text(f"So it is $\\boxed{{{form.answer}}}$.", form.reference)
+    answer = f"So it is $\\boxed{{{form.answer}}}$."
+    score = unless_starved(lambda: math_scorer.score_text(answer, form.reference))
     assert score.value in values, score.reason
 
 
