@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -60,32 +60,29 @@ def gold_tests(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest
         for number, (source, file) in enumerate(zip(sources, files, strict=True))
         if file is None or not file.is_file()
     }
-    tested = dict(zip(new, _examined(run, list(new.values())), strict=True))
-    for key, found in tested.items():
+    tested: dict[Path | int, GoldTest] = {}
+    for found, key in zip(_examined(run, list(new.values())), new, strict=True):
+        tested[key] = found
         if isinstance(key, Path):
-            _write(key, found)
+            _write(key, found)  # at once: a start that is cut off later examines this source no more
     return [tested[number] if file is None else _read(file) for number, file in enumerate(files)]
 
 
-def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> list[GoldTest]:
-    """Return what comes of each source's rows, which one process examines in turn."""
+def _examined(run: Run, sources: Sequence[RowStore | RowList]) -> Iterator[GoldTest]:
+    """Yield what comes of each source's rows, which one process examines in turn."""
     if not sources:
-        return []
-    found = []
+        return
     with closing(_verdicts(run, sources)) as verdicts:
         for source in sources:
             left_out: dict[int, tuple[str, str]] = {}
             untested: dict[str, list[int]] = {}
-            for place, (verdict, reason) in zip(
-                range(len(source)), verdicts, strict=False
-            ):  # it goes on with the next
+            for place, (verdict, reason) in enumerate(islice(verdicts, len(source))):
                 if verdict in _LEFT_OUT:
                     left_out[place] = (verdict, reason)
                 elif verdict == "untested":
                     untested.setdefault(reason, []).append(place)
-            found.append(GoldTest(left_out=left_out, untested=untested))
+            yield GoldTest(left_out=left_out, untested=untested)
         next(verdicts, None)  # how the process ended
-    return found
 
 
 def _verdicts(run: Run, sources: Sequence[RowStore | RowList]) -> Generator[tuple[str, str]]:

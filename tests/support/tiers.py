@@ -459,9 +459,8 @@ def proof_of(nodeid: str, case: int, cases: int) -> str | None:
     if (place := _place_of(nodeid, SAMPLED)) is None:
         return None
     one_in = SAMPLED[place]
-    first = crc32(test.encode()) % min(
-        one_in, cases
-    )  # not the first of each test: not one wall of two for all
+    # Not the first of each test: that would be the same one of two walls everywhere.
+    first = crc32(test.encode()) % min(one_in, cases)
     return None if case % one_in == first else "prove-suite"
 
 
