@@ -77,6 +77,9 @@ class VllmEngineConfig(Section):
     """What vLLM starts with; nothing is sampled before the learner's first version, which replaces it. `dummy`: random
     numbers, no file is read. `safetensors`: the model's own weights, for a model of which vLLM keeps something that is
     in no version's file; with `dummy` the generator refuses such a model at its first version, and names the layer."""
+    threads: int | None = Field(None, ge=1)
+    """Threads that each worker of vLLM computes with on a CPU; unset: what `OMP_NUM_THREADS` says, or one, since roles
+    share a machine. A generator with a machine of its own takes all processors. Without a meaning on a GPU."""
     start_timeout_s: float = Field(600.0, gt=0)
     """Seconds that the engine may take to start."""
 

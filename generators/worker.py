@@ -36,7 +36,7 @@ from generators.weight_sync.follower import WeightFollower
 log = logging.getLogger(__name__)
 
 ROLE = "generator"
-BLOCK_S = 0.5
+BLOCK_S = 0.5  # for which a read waits for prompts; groups under way go on meanwhile
 LOOK_EVERY_S = 1.0
 GRACE_S = 15.0  # for groups in flight when the run ends or a stop is asked for; `millrace up` waits longer
 
@@ -132,9 +132,7 @@ class Generator:
                 heartbeat.set_state("sampling" if room <= 0 else self.follower.state, **self._facts())
                 await self._wait_for_any(following)
                 continue
-            entries = await asyncio.to_thread(
-                self.prompts.lease, room, block_s=0.05 if self._tasks else BLOCK_S
-            )
+            entries = await asyncio.to_thread(self.prompts.lease, room, block_s=BLOCK_S)
             for entry in entries:
                 task = asyncio.create_task(self._one(entry))
                 task.add_done_callback(lambda _: self._measure())

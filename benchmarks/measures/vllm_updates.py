@@ -1,9 +1,9 @@
 """Tokens that vLLM samples a second with new weights every ten seconds, beside the same requests without.
 
 A random model of 50 million parameters, its versions written beforehand, no learner beside; on a CPU, vLLM's CPU build
-on one thread. A round samples as many groups as take 16 seconds without updates; the first update comes after five
-seconds, the next ten seconds later. Completions that are under way go on as
-`generators.engine.new_weights` says: `vllm_updates_kept` is the same with `keep_cache`.
+on all processors. A round samples as many groups as take 36 seconds without updates; the first update comes after five
+seconds, the next ten seconds later, so that a round of 35 to 45 seconds has four. Completions that are under way go on
+as `generators.engine.new_weights` says: `vllm_updates_kept` is the same with `keep_cache`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
-from benchmarks.rigs.vllm_rig import VllmRig, vllm_rig
+from benchmarks.rigs.vllm_rig import VllmRig, processors, vllm_rig
 from broker.messages import Prompt
 from config.generators import VllmEngineConfig
 
@@ -35,7 +35,7 @@ class Size:
     max_tokens: int = 128
     max_num_seqs: int = 16
     every_s: float = EVERY_S
-    seconds: float = 16.0
+    seconds: float = 36.0
     rounds: int = 5
 
 
@@ -49,6 +49,7 @@ def measure(size: Size) -> list[Comparison]:
         kv_cache_mb=None if torch.cuda.is_available() else 512,
         max_num_seqs=size.max_num_seqs,
         enforce_eager=True,
+        threads=processors(),
         new_weights=size.new_weights,
     )
     with vllm_rig(config, max_tokens=size.max_tokens, group_size=size.group_size) as (rig, loop):

@@ -2,7 +2,7 @@
 
 Ours leases prompts from a real Redis, samples, makes text, notes which version sampled each token, encodes, and hands
 over. The limit is the very same engine, asked for the same requests by its own interface, which counts the tokens and
-throws the rest away. A random model of 50 million parameters; on a CPU, vLLM's CPU build on one thread.
+throws the rest away. A random model of 50 million parameters; on a CPU, vLLM's CPU build on all processors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
-from benchmarks.rigs.vllm_rig import vllm_rig
+from benchmarks.rigs.vllm_rig import processors, vllm_rig
 from config.generators import VllmEngineConfig
 
 
@@ -27,7 +27,7 @@ class Size:
     group_size: int = 4
     max_tokens: int = 128
     max_num_seqs: int = 16
-    seconds: float = 12.0
+    seconds: float = 30.0
     rounds: int = 5
 
 
@@ -41,6 +41,7 @@ def measure(size: Size) -> list[Comparison]:
         kv_cache_mb=None if torch.cuda.is_available() else 512,
         max_num_seqs=size.max_num_seqs,
         enforce_eager=True,
+        threads=processors(),
     )
     with vllm_rig(config, max_tokens=size.max_tokens, group_size=size.group_size) as (rig, loop):
         groups = rig.groups_of(size.seconds, loop)

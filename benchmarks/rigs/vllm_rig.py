@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import tempfile
 import threading
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 
 VERSIONS = 2  # files of weights, given to the engine in turn
 PROMPT_TOKENS = 32
-POLL_S = 0.01
+POLL_S = 0.05
 ROUND_S = 300.0  # for a round to end
+
+
+def processors() -> int:
+    """Return how many processors this process may use: nothing runs beside the engine, and it takes all."""
+    return len(os.sched_getaffinity(0))
 
 
 class StartedEngine:

@@ -17,8 +17,8 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Collection, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +50,7 @@ UPDATE_S = 300.0  # for each step of a weight update
 STALL_S = 120.0  # for an answer of the engine core, which it gives between two tokens
 PING_EVERY_S = 5.0
 SHUTDOWN_S = 3.0  # for vLLM's processes to end by themselves
+REPORTS_OF_THE_END = ("vllm.v1.engine.async_llm", "vllm.v1.utils", "vllm.utils.system_utils")
 NO_FILE = "No such file"  # what safetensors says; vLLM hands a worker's error on as text alone
 
 
@@ -213,7 +214,8 @@ class VllmEngine:
         with suppress(asyncio.CancelledError):
             await parts.watch
         parts.line.cut("it was closed")
-        await asyncio.to_thread(parts.keeper.end)
+        with _without_reports_of_the_end():
+            await asyncio.to_thread(parts.keeper.end)
         del parts
         gc.collect()  # AsyncLLM is part of a cycle
 
@@ -355,6 +357,20 @@ async def _replace_weights(parts: _Parts, files: Sequence[Path], version: int, *
         if workers == 1 and NO_FILE in str(error) and (gone := await asyncio.to_thread(_gone, files)):
             raise FileNotFoundError(f"{gone[0]} is gone") from error
         raise parts.line.cut(f"loading {files[0]} failed half-way: {error}") from error
+
+
+@contextmanager
+def _without_reports_of_the_end() -> Iterator[None]:
+    """Keep vLLM from telling, as of an error with its traceback, that its processes end when they are ended."""
+    loggers = [logging.getLogger(name) for name in REPORTS_OF_THE_END]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _gone(files: Sequence[Path]) -> list[Path]:

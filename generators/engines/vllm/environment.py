@@ -13,12 +13,17 @@ from pathlib import Path
 from config.generators import VllmEngineConfig
 
 LIBRARIES = "LD_LIBRARY_PATH"
+THREADS = "OMP_NUM_THREADS"
+BINDING = "VLLM_CPU_OMP_THREADS_BIND"
+UNBOUND = "nobind"  # threads that no core is set aside for, in vLLM's words
 
 
 def set_environment(config: VllmEngineConfig, *, on_cpu: bool) -> None:
-    """Set what vLLM and its processes read at import; what the operator has set stays."""
+    """Set what vLLM and its processes read at import; what the operator has set stays, but for `threads` of a run."""
     for name, value in variables(config, on_cpu=on_cpu).items():
         os.environ.setdefault(name, value)
+    if on_cpu and config.threads is not None:
+        os.environ[THREADS] = str(config.threads)
     if on_cpu and (libnuma := own_libnuma()) is not None:
         ctypes.CDLL(str(libnuma))  # this process
         os.environ[LIBRARIES] = library_path(libnuma)  # the processes that vLLM starts
@@ -36,7 +41,7 @@ def variables(config: VllmEngineConfig, *, on_cpu: bool) -> dict[str, str]:
         "VLLM_LOGGING_LEVEL": "WARNING",
     }
     if on_cpu:
-        settings |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+        settings |= {BINDING: UNBOUND, THREADS: str(config.threads or 1)}
         if config.enforce_eager:
             settings["TORCHDYNAMO_DISABLE"] = "1"
     return settings

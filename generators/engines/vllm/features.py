@@ -70,6 +70,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "generation_config",
         "logprobs_mode",
         "tensor_parallel_size",
+        "distributed_executor_backend",
         "gpu_memory_utilization",
         "kv_cache_memory_bytes",
         "block_size",

@@ -7,15 +7,18 @@ otherwise than the learner does is refused here.
 
 from __future__ import annotations
 
+import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
 from broker.errors import RunFailed
 from config.generators import VllmEngineConfig
 from config.run import Run
+from generators.engines.vllm.environment import BINDING, UNBOUND
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
+    from vllm.v1.executor import Executor
 
 CPU_BLOCK_SIZE: Final = 32  # tokens of a KV block; the smallest that vLLM's CPU kernels are made for
 HELPINGS: Final = (
@@ -62,6 +65,7 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
         generation_config="vllm",  # a model's own top_p or repetition_penalty would bias the samples
         logprobs_mode="processed_logprobs",  # of the distribution sampled from; the default ignores temperature
         tensor_parallel_size=config.tensor_parallel,
+        distributed_executor_backend=executor_of(config),
         **memory_arguments(config),
         block_size=CPU_BLOCK_SIZE if current_platform.is_cpu() else None,
         # A block is found by its tokens alone, so a later prompt would find blocks that an older version filled.
@@ -82,6 +86,21 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
             "model.head_dtype=model"
         )
     return found
+
+
+def executor_of(config: VllmEngineConfig) -> type[Executor] | None:
+    """Return the executor of a lone worker on a CPU, which is part of the engine core; None: vLLM chooses.
+
+    On a CPU vLLM starts a process for each worker, to bind its threads to cores. The engine core then waits for it in a
+    loop that takes a whole processor, beside threads that could use it. Where nothing is bound
+    (`generators.engines.vllm.environment`) a lone worker needs no process of its own.
+    """
+    from vllm.platforms import current_platform
+
+    from generators.engines.vllm import worker
+
+    is_alone, is_bound = config.tensor_parallel == 1, os.environ.get(BINDING) != UNBOUND
+    return worker.CoreProcessExecutor if current_platform.is_cpu() and is_alone and not is_bound else None
 
 
 def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_size: int) -> int:

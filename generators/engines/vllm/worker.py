@@ -35,6 +35,7 @@ from broker.processes import die_with_parent
 
 DUMMY = "dummy"  # vLLM's load format that reads no file
 BACKEND = "file"  # Millrace's name in vLLM's registry of weight transfer engines
+RELOAD_LOG = logging.getLogger("vllm.model_executor.model_loader.reload.layerwise")
 GENERATOR_PID = "_MILLRACE_GENERATOR_PID"  # environment: the process that starts the engine core
 
 
@@ -73,6 +74,9 @@ class FileEngine(WeightTransferEngine[FileInit, FileUpdate]):
                 with.
         """
         model: Any = self.model
+        # It warns of tied and computed tensors at each update; the files were checked before they came here. vLLM's
+        # engine core sets its loggers after it has imported this module, so the level is set here.
+        RELOAD_LOG.setLevel(logging.ERROR)
         with ExitStack() as opened, torch.no_grad():
             stored = [opened.enter_context(safe_open(path, framework="pt")) for path in update_info.paths]
             initialize_layerwise_reload(model)
@@ -159,7 +163,7 @@ def executor_for(base: type[Executor]) -> type[Executor]:
         RuntimeError: vLLM chose another executor (Ray, for example), whose processes nobody would end.
     """
     for ours in (CoreProcessExecutor, WorkerProcessExecutor):
-        if ours.__base__ is base:
+        if base in (ours, ours.__base__):
             return ours
     raise RuntimeError(f"vLLM chose {base.__name__}; only one machine with its own processes is supported")
 
@@ -180,5 +184,3 @@ def _die_with_parent() -> None:
 
 _die_with_parent()
 WeightTransferEngineFactory.register_engine(BACKEND, FileEngine)
-# vLLM's reload warns of tied and computed tensors at each update. Files have been checked before they come here.
-logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)

@@ -31,6 +31,7 @@ from generators.engines.hf import model as hf_model
 from generators.engines.vllm import engine as vllm_engine
 from generators.engines.vllm import settings as vllm_settings
 from generators.engines.vllm.engine import VllmEngine
+from generators.engines.vllm.environment import BINDING
 from generators.engines.vllm.liveness import EngineDied, Lifeline
 from generators.engines.vllm.memory import memory_arguments
 from scorers import api
@@ -125,6 +126,20 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.mark.timeout(300)  # the first test of the session pays for the start
+def test_a_lone_worker_is_part_of_the_engine_core_where_no_threads_are_bound(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from generators.engines.vllm.worker import CoreProcessExecutor
+
+    parts = served.engine._parts
+    assert parts is not None
+    assert parts.engine.vllm_config.parallel_config.distributed_executor_backend is CoreProcessExecutor
+    assert vllm_settings.executor_of(VllmEngineConfig(tensor_parallel=2)) is None
+    monkeypatch.setenv(BINDING, "auto")
+    assert vllm_settings.executor_of(VllmEngineConfig()) is None
+
+
+@pytest.mark.timeout(300)
 def test_logprobs_agree_with_transformers(served: Served) -> None:
     model = random_model(seed=1)
     served.load(model)

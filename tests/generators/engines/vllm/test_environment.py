@@ -28,6 +28,19 @@ def test_what_the_operator_has_set_stays() -> None:
     assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"
 
 
+def test_the_threads_of_a_run_come_before_the_operators() -> None:
+    set_environment(VllmEngineConfig(threads=2), on_cpu=True)
+    assert os.environ["OMP_NUM_THREADS"] == "2"
+    set_environment(VllmEngineConfig(), on_cpu=True)
+    assert os.environ["OMP_NUM_THREADS"] == "2"
+
+
+def test_a_worker_has_one_thread_where_nobody_says_more() -> None:
+    del os.environ["OMP_NUM_THREADS"]
+    set_environment(VllmEngineConfig(), on_cpu=True)
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
 def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts(tmp_path: Path) -> None:
     shutil.copy(
         msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1"
@@ -39,6 +52,7 @@ def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts
 
 
 def test_a_gpu_keeps_its_threads_and_libraries() -> None:
-    set_environment(VllmEngineConfig(enforce_eager=True), on_cpu=False)
+    set_environment(VllmEngineConfig(enforce_eager=True, threads=2), on_cpu=False)
+    assert os.environ["OMP_NUM_THREADS"] == "3"
     assert "VLLM_CPU_OMP_THREADS_BIND" not in os.environ
     assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"

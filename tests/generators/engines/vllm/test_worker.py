@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,3 +87,12 @@ def test_a_layer_that_the_file_has_nothing_for_is_named(
     else:
         model = receive(weights, tmp_path, is_tied=is_tied, load_format=load_format)
         assert torch.equal(model.embed.weight, EMBEDDING)
+
+
+def test_tied_and_computed_tensors_are_no_warning_at_each_update(tmp_path: Path) -> None:
+    from generators.engines.vllm.worker import RELOAD_LOG
+
+    RELOAD_LOG.setLevel(logging.NOTSET)  # as vLLM's engine core leaves it, after it has imported the module
+    whole = FILE | {"lm_head.weight": torch.zeros(4, 2)}
+    receive(whole, tmp_path, is_tied=False, load_format="dummy")
+    assert not RELOAD_LOG.isEnabledFor(logging.WARNING)
