@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import shutil
+import sys
 import threading
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -137,6 +139,18 @@ def test_a_lone_worker_is_part_of_the_engine_core_where_no_threads_are_bound(
     assert vllm_settings.executor_of(VllmEngineConfig(tensor_parallel=2)) is None
     monkeypatch.setenv(BINDING, "auto")
     assert vllm_settings.executor_of(VllmEngineConfig()) is None
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("served")
+@pytest.mark.parametrize("name", vllm_engine.REPORTS_OF_THE_END)
+def test_an_end_that_was_asked_for_is_no_error(name: str) -> None:
+    assert name in sys.modules  # a module of vLLM's, whose logger has its name
+    logger = logging.getLogger(name)
+    before = logger.level
+    with vllm_engine._without_reports_of_the_end():
+        assert not logger.isEnabledFor(logging.ERROR)
+    assert logger.level == before
 
 
 @pytest.mark.timeout(300)
