@@ -99,8 +99,8 @@ def executor_of(config: VllmEngineConfig) -> type[Executor] | None:
 
     from generators.engines.vllm import worker
 
-    is_alone, is_bound = config.tensor_parallel == 1, os.environ.get(BINDING) != UNBOUND
-    return worker.CoreProcessExecutor if current_platform.is_cpu() and is_alone and not is_bound else None
+    is_alone, is_unbound = config.tensor_parallel == 1, os.environ.get(BINDING) == UNBOUND
+    return worker.CoreProcessExecutor if current_platform.is_cpu() and is_alone and is_unbound else None
 
 
 def room(*, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_size: int) -> int:
