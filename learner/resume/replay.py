@@ -79,11 +79,11 @@ def catch_up(
     if not records:
         return version
     recorded = IncarnationSettings(run, ledger)
-    scratch = _own_folder(run)
     compared, started = _to_compare(records, ledger), time.monotonic()
     _warn_of_smaller_micro_batches(
         run.learner.tokens_per_micro_batch, [(record, recorded.of(record)) for record in records]
     )
+    scratch = _own_folder(run)
     try:
         for record in records:
             if is_stopped():

@@ -196,3 +196,4 @@ def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) 
         RunFailed, match=r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
     ):
         again(made, HashPolicy(), ledger=ledger)
+    assert list(made.run.folder.glob("checkpoints/replay-*")) == []

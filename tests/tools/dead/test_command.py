@@ -15,6 +15,7 @@ from broker.protocol.streams import Entry, bury, reject
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
 from tests.support.laid_out import look
+from tests.support.waiting import wait_until
 from tools.audit.notes import read_notes
 from tools.dead.command import age
 from tools.dead.letters import Choice, ask_again, open_records, read_letters
@@ -82,6 +83,12 @@ def issue_again(chain: Chain, group_id: str) -> None:
     chain.run_owner.issue(
         position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))]
     )
+
+
+def issue_what_is_asked_for(chain: Chain) -> None:
+    """The learner's part of the first retry of group 1, done once it is asked for."""
+    wait_until(lambda: "1" in requests(chain), "group 1 is asked for again")
+    issue_again(chain, "1-r1")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +216,7 @@ def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
 def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
     dead: Run, chain: Chain, letters: dict[str, str]
 ) -> None:
-    learner = threading.Timer(0.3, issue_again, (chain, "1-r1"))
+    learner = threading.Thread(target=issue_what_is_asked_for, args=(chain,), daemon=True)
     learner.start()
     code, out, _ = dead("retry", letters["1"], "--wait", "20")
     learner.join()
