@@ -20,7 +20,7 @@ from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUn
 from scorers.sandbox.walls.seccomp import Walls
 from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
 from tests.support.paths import ROOT
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_gone
 
 LONG = Limits(wall_s=30.0)
 FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
@@ -43,6 +43,11 @@ def children(pid: int) -> list[str]:
     ]
 
 
+def is_at_work(supervisor: int) -> bool:
+    """Return whether a program of this supervisor runs."""
+    return any(name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor))
+
+
 @pytest.mark.parametrize("which", ["the first process", "the program"])
 def test_a_run_that_is_killed_from_outside_is_unavailable(
     which: str, sandbox: LocalSandbox, run: Run
@@ -59,11 +64,7 @@ def test_a_run_that_is_killed_from_outside_is_unavailable(
 
     thread = threading.Thread(target=target)
     thread.start()
-    wait_until(
-        lambda: any(
-            name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor)
-        )
-    )
+    wait_until(lambda: is_at_work(supervisor))
     below = descendants(supervisor)
     os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
     thread.join(timeout=10)
@@ -76,11 +77,20 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
     run(NEXT)
     (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
     base = sandbox._supervisors.base()
-    killer = threading.Timer(0.3, os.kill, (supervisor, signal.SIGKILL))
+    below: list[int] = []
+
+    def kill() -> None:
+        wait_until(lambda: is_at_work(supervisor))
+        below.extend(descendants(supervisor))
+        os.kill(supervisor, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     with pytest.raises(SandboxUnavailable, match="supervisor"):
-        run("import time; time.sleep(60.25)", limits=LONG)
-    wait_until(lambda: str(base) not in commands() and "time.sleep(60.25)" not in commands())
+        run("import time; time.sleep(60)", limits=LONG)
+    killer.join()
+    wait_until_gone(*below)
+    wait_until(lambda: str(base) not in commands())
     assert run(NEXT).stdout == b"42\n"
 
 
