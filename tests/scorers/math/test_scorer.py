@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from broker.errors import BadMessage, Retryable
@@ -18,6 +17,7 @@ from config.scorer_kinds import MathConfig
 from scorers.math.scorer import HANGING, MathAnswer, reference_of
 from scorers.scorer import OVER_LIMIT
 from tests.support.tried_again import unless_starved
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -178,14 +178,14 @@ def test_a_child_that_is_killed_at_work_is_retryable_and_never_a_zero() -> None:
     scorer = MathAnswer(MathConfig(deadline_s=60.0))
 
     def kill() -> None:
-        pid = scorer.child_pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        child = psutil.Process(wait_until(lambda: scorer.child_pid, "a child"))
+        wait_until(lambda: child.cpu_times().user > 0.2, "the child works")
+        child.kill()
 
     try:
         assert scorer.score_text("\\boxed{5}", "5").value == 1.0
-        timer = threading.Timer(0.3, kill)
-        timer.start()
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
         with pytest.raises(Retryable, match="ended with -9"):
             scorer.score_text(f"\\boxed{{{HANGING}}}", "5")
         assert scorer.score_text("\\boxed{5}", "5").value == 1.0
