@@ -77,6 +77,7 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
     run(NEXT)
     (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
     base = sandbox._supervisors.base()
+    assert str(base) in commands()
     below: list[int] = []
 
     def kill() -> None:

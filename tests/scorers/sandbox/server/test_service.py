@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,7 +18,7 @@ import httpx
 import pytest
 
 from scorers.http_service import is_loopback
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program
+from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.server.command import serve
 from tests.support.paths import ROOT
@@ -331,5 +332,8 @@ def test_sigterm_lets_the_runs_end_and_leaves_nothing(service: Service) -> None:
         assert answer.result(timeout=10).json()["run_result"]["stdout"] == "whole\n"
         assert service.process.wait(timeout=10) == 0
         assert not Path(f"/proc/{runner}").exists()
-        with pytest.raises(httpx.ConnectError):
-            service.health()
+        with (
+            closing(FusionSandbox([service.url])) as fusion,
+            pytest.raises(SandboxUnavailable, match="ConnectError"),
+        ):
+            fusion.self_test()
