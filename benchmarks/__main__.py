@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 
 from benchmarks import results
@@ -70,11 +71,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--smoke", action="store_true", help="tiny sizes, to see whether it runs; the numbers mean nothing"
     )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="rounds of each side, for one benchmark: more of them, less noise",
+    )
     args = parser.parse_args(argv)
     if unknown := [name for name in args.names if name not in TITLES]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(TITLES)}")
     if args.write and args.smoke:
         parser.error("--smoke has no numbers worth writing down")
+    if args.rounds is not None and (args.rounds < 1 or len(args.names) != 1):
+        parser.error("--rounds wants a number of at least 1, and the name of one benchmark")
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported: one thread for both sides
     commit = results.commit()
@@ -82,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout.write("\n".join(block) + "\n")
     names = args.names or [name for name in TITLES if name not in LONG]
     for name in [name for name in TITLES if name in names]:
-        lines = [f"### {TITLES[name]} (`{name}`)", "", *as_table(_measure(name, is_smoke=args.smoke)), ""]
+        table = as_table(_measure(name, is_smoke=args.smoke, rounds=args.rounds))
+        lines = [f"### {TITLES[name]} (`{name}`)", "", *table, ""]
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
         block += lines
@@ -93,10 +103,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(name: str, *, is_smoke: bool) -> list[Comparison]:
+def _measure(name: str, *, is_smoke: bool, rounds: int | None) -> list[Comparison]:
     module = import_module(f"benchmarks.measures.{name}")  # its libraries are heavy: not before its turn
-    rows: list[Comparison] = module.measure(module.SMOKE if is_smoke else module.FULL)
-    return rows
+    size = module.SMOKE if is_smoke else module.FULL
+    if rounds is not None:
+        if not hasattr(size, "rounds"):
+            raise SystemExit(f"--rounds: {name} has no number of rounds to choose")
+        size = replace(size, rounds=rounds)
+    found: list[Comparison] = module.measure(size)
+    return found
 
 
 if __name__ == "__main__":

@@ -38,10 +38,15 @@ class Comparison:
     less_is_better: bool = False
 
     @property
-    def ratio(self) -> float:
-        """How many times as good ours is: above 1, ours is ahead."""
+    def ratios(self) -> list[float]:
+        """How many times as good ours is in each round: above 1, ours is ahead."""
         pairs = zip(self.ours, self.other, strict=True)
-        return median(other / ours if self.less_is_better else ours / other for ours, other in pairs)
+        return [other / ours if self.less_is_better else ours / other for ours, other in pairs]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the rounds' own ratios."""
+        return median(self.ratios)
 
 
 def timed(work: Callable[[], float]) -> Turn:
@@ -77,18 +82,19 @@ def as_table(comparisons: Sequence[Comparison]) -> list[str]:
     """Write comparisons as lines of a Markdown table."""
     lines = ["| what | unit | ours | beside it | its number | ratio |", "|---|---|--:|---|--:|--:|"]
     for row in comparisons:
-        cells = (row.what, row.unit, _spread(row.ours), row.beside, _spread(row.other), f"{row.ratio:.2f}")
+        ratio = _spread(row.ratios, lambda value: f"{value:.2f}")
+        cells = (row.what, row.unit, _spread(row.ours), row.beside, _spread(row.other), ratio)
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Show the median of the rounds, with the smallest and the largest."""
-    if len(set(values)) == 1:
-        return number_text(values[0])
-    return f"{number_text(median(values))} ({number_text(min(values))} to {number_text(max(values))})"
 
 
 def number_text(value: float) -> str:
     """Write a number with three significant digits and commas between thousands."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _spread(values: Sequence[float], text: Callable[[float], str] = number_text) -> str:
+    """Show the median of the rounds, with the smallest and the largest."""
+    if len(set(values)) == 1:
+        return text(values[0])
+    return f"{text(median(values))} ({text(min(values))} to {text(max(values))})"

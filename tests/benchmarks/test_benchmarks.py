@@ -59,6 +59,9 @@ def test_table_shows_median_and_spread_of_the_rounds() -> None:
     assert as_table([compare([2000.0, 1500.0, 3000.0], [4000.0, 3000.0, 6000.0])])[2:] == [
         "| hand over | 1/s | 2,000 (1,500 to 3,000) | limit: none | 4,000 (3,000 to 6,000) | 0.50 |"
     ]
+    assert as_table([compare([2000.0, 1500.0, 3000.0], [4000.0, 2000.0, 5000.0])])[2].endswith(
+        "| 4,000 (2,000 to 5,000) | 0.60 (0.50 to 0.75) |"
+    )
 
 
 def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
@@ -126,12 +129,35 @@ def test_a_step_of_groups_of_8_x_512_tokens_takes_at_most_10_bytes_a_token_on_th
     )
 
 
-@pytest.mark.parametrize("words", [["no_such"], ["codec", "--smoke", "--write"]])
-def test_wrong_words_are_refused(words: list[str]) -> None:
-    refused = subprocess.run(
+def benchmarks(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert refused.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["no_such"],
+        ["codec", "--smoke", "--write"],
+        ["codec", "--rounds", "0"],
+        ["--rounds", "3"],
+        ["codec", "journal", "--rounds", "3"],
+    ],
+)
+def test_wrong_words_are_refused(words: list[str]) -> None:
+    assert benchmarks(*words).returncode == 2
+
+
+def test_rounds_are_those_that_were_asked_for_where_there_are_any() -> None:
+    one, three = (benchmarks("codec", "--smoke", "--rounds", rounds) for rounds in "13")
+    assert (one.returncode, three.returncode) == (0, 0), one.stderr + three.stderr
+    ratio_with_spread = re.compile(r"\d \(\S+ to \S+\) \|$", re.MULTILINE)
+    assert ratio_with_spread.search(three.stdout)
+    assert not ratio_with_spread.search(one.stdout)
+    refused = benchmarks("sandbox", "--smoke", "--rounds", "3")
+    assert refused.returncode == 1
+    assert "--rounds: sandbox has no number of rounds to choose" in refused.stderr
 
 
 def made_up(**changes: Any) -> SeedRun:
