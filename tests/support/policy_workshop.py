@@ -161,11 +161,13 @@ class Workshop:
         """
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps(list(plan.values())))
+        results = file.with_suffix(".results.json")
+        results.write_text("[]")  # what it stays where the first policy already fails
         if code:
             assert launch([sys.executable, "-m", DRIVER, str(file)], ranks) == code
         else:
             _run_forked(file, ranks)
-        return dict(zip(plan, json.loads(file.with_suffix(".results.json").read_text()), strict=code == 0))
+        return dict(zip(plan, json.loads(results.read_text()), strict=code == 0))
 
 
 def _run_forked(file: Path, ranks: int) -> None:
