@@ -17,12 +17,14 @@ from config.learner import LearnerConfig
 from learner.training.deepspeed import DeepSpeedBackend
 from tests.support.policy_workshop import (
     SMALL,
+    SMOOTH,
     STEPS,
     Workshop,
     assert_follows,
     assert_near,
     distance,
     open_workshop,
+    smooth,
     zero,
 )
 
@@ -30,15 +32,6 @@ pytestmark = pytest.mark.timeout(300)
 
 LORA = {"rank": 4, "alpha": 8}
 SIMPLE = {"type": "grpo"}
-# Clips no token here. Else a rounding moves a token over a clip on one processor and not on another, and its gradient
-# is there or not: without AVX-512 one of 120 does so in float16, and makes 7% of the gradient's norm.
-SMOOTH = {"type": "grpo", "clip_low": 0.99, "clip_high": 100.0, "dual_clip": None}
-
-
-def smooth(stage: int, **learner: Any) -> dict[str, Any]:
-    return zero(stage, objective=SMOOTH, **learner)
-
-
 OFFLOAD = smooth(1, offload_activations=True, gradient_checkpointing=True)
 COMPILED = {
     "compiled": smooth(1, torch_compile=True),

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_workshop import Workshop, assert_follows, open_workshop, zero
+from tests.support.policy_workshop import SMOOTH, Workshop, assert_follows, open_workshop, smooth
 
 pytestmark = pytest.mark.timeout(300)
 
-# Its gradient is continuous. GRPO's is not: a token at an edge of its clip counts in one type and not in the other.
-OBJECTIVE = {"objective": {"type": "cispo"}}
 OPTIMIZER = {"offload_optimizer": True}
 ALL = {"offload_optimizer": True, "offload_weights": True}
 # Stage, what is offloaded, ranks. Weights go to the host under ZeRO-3 alone.
@@ -44,14 +42,14 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture(scope="module")
 def plain(workshop: Workshop) -> list[Any]:
-    """Return steps that nothing is offloaded from, in float32; `test_deepspeed.py` compares GRPO's with plain torch."""
-    return workshop.do("plain", {"plain": workshop.life("plain", zero(1) | OBJECTIVE)}, ranks=1)["plain"]
+    """Return steps that nothing is offloaded from, in float32; `test_deepspeed.py` compares such with plain torch."""
+    return workshop.do("plain", {"plain": workshop.life("plain", smooth(1))}, ranks=1)["plain"]
 
 
 def life(workshop: Workshop, name: str, dtype: str, label: str, **more: Any) -> dict[str, Any]:
     """Return the life of a case of the matrix; its weights have the name `label`."""
     stage, offloaded, _ = MATRIX[name]
-    learner = {"zero": {"stage": stage, **offloaded}, "gradient_checkpointing": True} | OBJECTIVE
+    learner = {"zero": {"stage": stage, **offloaded}, "objective": SMOOTH, "gradient_checkpointing": True}
     return workshop.life(label, learner, dtype=dtype) | {"as_on_a_gpu": True} | more
 
 
