@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import metadata
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sympy
 import sympy.core.random
@@ -25,12 +25,15 @@ from math_verify import LatexExtractionConfig, parse, verify
 
 from scorers.child.process import Reply, Request
 from scorers.math.forms import FormComparer, core
+from scorers.math.notation import plain
+from scorers.math.symbols import with_distinct_names
 from scorers.math.text import (
     difference,
     elements,
     has_percent,
     normalised,
     plain_number,
+    same_spelling,
     split_outside,
     without_base,
 )
@@ -54,6 +57,9 @@ _ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compa
 _PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
 _DIGITS: Final = 30  # of two values before they are compared
 _BOUND_CHARS: Final = 200  # of a bound of an interval
+
+_T = TypeVar("_T")
+_ROOTED: Final = re.compile(r"\\(?:sqrt|ln|log|exp)(?![A-Za-z])|\^\{?\\frac|\^\{[^{}]*/")
 
 # What sets of one variable are written with.
 _VARIABLE: Final = re.compile(  # `e` is a number
@@ -176,14 +182,10 @@ def judge(request: Request) -> Reply:
 def _examination(reference: str, *, is_compatible: bool) -> Reply:
     if not is_compatible and _FORMS.reads(reference):
         return {"equal": True, "parsed": True}
-    gold = _gold(reference if is_compatible else with_last_letters(core(reference), "")[0])
-    # Equal to itself is seen by the text. Against a number it has to be evaluated: one that hangs then is found out
-    # here, before an honest answer is blamed for it.
-    verify(gold=gold, target=_gold("1"), timeout_seconds=None)
-    return {
-        "equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)),
-        "parsed": any(not isinstance(expression, str) for expression in gold),
-    }
+    text = reference if is_compatible else with_last_letters(core(reference), "")[0]
+    is_parsed = _parses(text)
+    gold = _gold(text)
+    return {"equal": bool(verify(gold=gold, target=gold, timeout_seconds=None)), "parsed": is_parsed}
 
 
 def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
@@ -224,12 +226,16 @@ def _equal(reference: str, target: list[Any]) -> bool:
 
 def _holds(check: Callable[[], bool]) -> bool:
     """Return what a look at an expression of a model's says. One that sympy can't look at is nobody's answer."""
+    return _held(check, False)
+
+
+def _held(check: Callable[[], _T], otherwise: _T) -> _T:
     try:
         return check()
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - sympy raises what it likes at odd expressions, a RecursionError at deep ones
-        return False
+        return otherwise
 
 
 def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> bool:
@@ -316,6 +322,43 @@ def _may_be_number(expression: Any) -> bool:
     """Return whether an expression has no variable but `i`: most have, and need no closer look."""
     symbols: set[Any] = getattr(expression, "free_symbols", set())
     return all(str(symbol) == "i" for symbol in symbols)
+
+
+# Points at which two expressions in letters are compared, the letters in the alphabet's order: positive, negative, mixed.
+_POINTS: Final = tuple(
+    tuple(
+        sympy.Rational(signs[index % 2] * (3 + (7 * place + 11 * index) % 17), 5 + index % 3) for index in range(8)
+    )
+    for place, signs in enumerate(((1, 1),) * 4 + ((-1, -1),) * 2 + ((1, -1), (-1, 1)))
+)
+_FEWEST_POINTS: Final = 3
+
+
+def _same_where_real(reference: str, answer: str) -> bool:
+    r"""Compare two expressions with roots or logarithms where both are real: `\ln xy` is `\ln x + \ln y` there.
+
+    They agree to so many digits at all points at which both have a value, of both signs, so that `\sqrt{x^2}` is no x.
+    """
+    if not _ROOTED.search(reference + answer):
+        return False
+    wanted, given = _single(reference), _single(answer)
+    return wanted is not None and given is not None and _holds(lambda: _agree(wanted, given))
+
+
+def _agree(wanted: Any, given: Any) -> bool:
+    symbols = sorted(wanted.free_symbols | given.free_symbols, key=str)
+    if not symbols or len(symbols) > len(_POINTS[0]) or wanted.free_symbols != given.free_symbols:
+        return False
+    compared = 0
+    for point in _POINTS:
+        values = dict(zip(symbols, point, strict=False))
+        ours, theirs = (one.subs(values).evalf(_DIGITS) for one in (wanted, given))
+        if not (ours.is_real and theirs.is_real and ours.is_finite and theirs.is_finite):
+            continue
+        if not _near(theirs, ours, _EXACT):
+            return False
+        compared += 1
+    return compared >= _FEWEST_POINTS
 
 
 def _is_exact(number: Any) -> bool:
@@ -563,14 +606,73 @@ def _same_sets(reference: str, answer: str) -> bool | None:
 
 
 def _equal_boxes(reference: str, answer: str) -> bool:
-    reference, answer = with_last_letters(reference, answer)
-    return _equal(reference, _expressions(answer, is_boxed=True))
+    reference, answer = with_distinct_names(*with_last_letters(reference, answer))
+    return _equal(reference, _expressions(answer, is_boxed=True)) or _same_where_real(reference, answer)
+
+
+def _parses(text: str) -> bool:
+    """Return whether a text is mathematics, once it has been evaluated: one that hangs then is found out here.
+
+    An honest answer would be blamed for it else. Equal to itself is seen by the text, so it is compared with a number.
+    """
+    gold = _gold(text)
+    verify(gold=gold, target=_gold("1"), timeout_seconds=None)
+    return any(not isinstance(expression, str) for expression in gold)
+
+
+def _single(text: str) -> Any:
+    """Return the expression that a text is; None where it can't be read."""
+    found = _expressions(text, is_boxed=True)
+    return found[0] if found and isinstance(found[0], sympy.Expr) else None
+
+
+def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
+    """Return the sign of the number that the difference of one pair of sides is of the other's; 0 where there is none."""
+    texts = with_distinct_names(" ; ".join(wanted), " ; ".join(given))
+    sides = [_single(side) for text in texts for side in text.split(" ; ")]
+    if len(sides) != 4 or None in sides:
+        return 0
+
+    def sign() -> int:
+        ours, theirs = sides[0] - sides[1], sides[2] - sides[3]
+        if not ours.free_symbols or sympy.simplify(ours) == 0:
+            return 0  # what always holds, or never
+        ratio = sympy.simplify(theirs / ours)
+        if not _is_number(ratio) or not ratio.is_real or ratio.is_zero is not False:
+            return 0
+        return 1 if ratio.is_positive else -1
+
+    return _held(sign, 0)
+
+
+_HALF: Final = sympy.Rational(1, 2)
+_DECIMAL: Final = re.compile(r"-?[0-9]+(?:\.([0-9]+))?")
+
+
+def _is_rounded(value: str, decimal: str) -> bool:
+    """Return whether a decimal is what a value rounds to, or is cut to, in its last place."""
+    found = _DECIMAL.fullmatch(decimal.replace(" ", ""))
+    exact = _single(with_distinct_names(value, "")[0])
+    if found is None or exact is None:
+        return False
+
+    def is_near() -> bool:
+        number = _value(exact)
+        if not _is_number(number) or not number.is_finite:
+            return False
+        step = sympy.Rational(1, 10 ** len(found[1])) if found[1] else _HALF
+        return bool(abs((number - sympy.Rational(found[0])).evalf(_DIGITS)) <= step)
+
+    return _holds(is_near)
 
 
 _FORMS: Final = FormComparer(
     equal=_equal_boxes,
+    parses=_parses,
     same_sets=_same_sets,
     is_set=lambda text: _looks_like_set(text) and _read_set(text) is not None,
+    proportional=_proportional,
+    about=_is_rounded,
 )
 
 
@@ -590,9 +692,7 @@ def _prime_part(reference: str, answer: str) -> bool:
     wanted, given = plain_number(reference), plain_number(answer)
     if wanted is not None and given is not None and wanted == given:
         return True
-    return (normalised(answer) == normalised(reference) != "") or _equal(
-        reference, _expressions(answer, is_boxed=True)
-    )
+    return same_spelling(answer, reference) or _FORMS.same(plain(reference), plain(answer))
 
 
 def _prime_part_compatibly(reference: str, answer: str) -> bool:

@@ -1,8 +1,9 @@
 r"""Forms of one answer: a quantity, an angle, a set, a rule, a congruence, a vector, a list, values with names.
 
 In: a reference and an answer in plain LaTeX (`scorers.math.notation.plain`). Out: whether they are equal. What has one
-of these forms is taken apart here, and its parts are compared; all else is left to math_verify
-(`scorers.math.equality`), which also has the last word where a form is not decisive. Runs in the scoring child.
+of these forms is taken apart here, and its parts are compared; what else says more than one value is compared statement
+by statement (`scorers.math.relations`). math_verify (`scorers.math.equality`) compares two single values, and nothing
+else. What can't be decided is decided by the spelling. Runs in the scoring child.
 """
 
 from __future__ import annotations
@@ -13,39 +14,25 @@ from functools import lru_cache
 from typing import Final
 
 from scorers.math.congruences import classes, read_congruence, with_parameter
-from scorers.math.doubts import doubts
 from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
+from scorers.math.names import SYMBOL, are_one_name, in_words, is_name, is_quantity, name_key, stated
 from scorers.math.notation import layout_key
-from scorers.math.text import has_percent, names_number, split_outside
-from scorers.math.units import DEGREE, RADIAN, Quantity, quantity
-from scorers.math.vectors import read_solutions, read_vector
+from scorers.math.relations import StatementComparer
+from scorers.math.statements import is_value, read_ratio, read_statements
+from scorers.math.symbols import left_to_do, with_primes
+from scorers.math.text import difference, has_percent, left_out, split_outside
+from scorers.math.units import DEGREE, RADIAN, Quantity, quantity, with_one_letter
+from scorers.math.vectors import read_matrix, read_solutions, read_vector
 from scorers.math.words import is_prose, read_choice
 
 _MOST_PARTS: Final = 12  # of a list whose parts are compared one by one
-_DEEPEST: Final = 4  # forms within forms
-_SYMBOL: Final = r"(?:[A-Za-z]|\\(?!frac|sqrt|text|infty|pi(?![A-Za-z]))[A-Za-z]+)(?:'|_\w|_\{\w+\})*"
-_NAMED: Final = re.compile(rf"({_SYMBOL})\s*=\s*([^=<>]+)\Z", re.DOTALL)
-_STATED: Final = re.compile(r"([^=<>]+)=\s*([^=<>]+)\Z", re.DOTALL)
-_NO_SIDE: Final = re.compile(r"\\(?:le|ge|ne|in|to|mapsto|approx|equiv)(?![A-Za-z])")
-_INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\\\|[^|]*\\\||\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
-_BARE_NAME: Final = re.compile(
-    r"(?:(?:[A-Za-z]+|\\(?:det|deg|dim|angle|triangle|overline|vec|hat|bar|mathbf|mathrm|mathbb|operatorname|max|min|gcd"
-    r"|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|log|ln|Pr|ker|measuredangle|widehat"
-    r"|alpha|beta|gamma|delta|Delta|epsilon|theta|lambda|mu|sigma|Sigma|phi|varphi|omega|Omega|rho|tau))'*\s*)*"
-)
-_WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
+_DEEPEST: Final = 6  # forms within forms
+_NAMED: Final = re.compile(rf"({SYMBOL})\s*=\s*([^=<>]+)\Z", re.DOTALL)
 _AND: Final = re.compile(r"\\text\{\s*and\s*\}|(?<=\s)and(?=\s)|;")
-_POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOTALL)
 _SIGNED: Final = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MINUS_TUPLE: Final = re.compile(r"-\s*\((.+)\)", re.DOTALL)
-_LONE_SYMBOL: Final = re.compile(_SYMBOL)
-_ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
-    r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
-)
-_ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
-_PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
 _APPROXIMATE: Final = re.compile(
-    rf"(?:({_SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
+    rf"(?:({SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
     re.DOTALL,
 )
 _PERCENT: Final = re.compile(r"\s*\\?%\s*\Z")
@@ -58,26 +45,39 @@ class FormComparer:
     """Compares texts by their forms.
 
     Args:
-        equal: compares what has none of them.
+        equal: compares two single values.
+        parses: tells whether a single value can be read.
         same_sets: compares two sets of real numbers; None where the texts are none.
         is_set: tells whether a text is a set of real numbers.
+        proportional, about: as `StatementComparer` has them.
     """
 
     def __init__(
-        self, *, equal: Equal, same_sets: Callable[[str, str], bool | None], is_set: Callable[[str], bool]
+        self,
+        *,
+        equal: Equal,
+        parses: Callable[[str], bool],
+        same_sets: Callable[[str, str], bool | None],
+        is_set: Callable[[str], bool],
+        proportional: Callable[[tuple[str, ...], tuple[str, ...]], int],
+        about: Equal,
     ) -> None:
-        self._equal = equal
+        self._equal_values = equal
+        self._parses = parses
         self._same_sets = same_sets
         self._is_set = is_set
+        self._statements = StatementComparer(same=self.same, proportional=proportional, about=about)
 
     def same(self, reference: str, answer: str, *, depth: int = 0) -> bool:
         """Return whether two boxes are equal."""
+        reference, answer = with_primes(reference), with_primes(answer)
         if depth > _DEEPEST or layout_key(reference) == layout_key(answer) != "":
             return depth <= _DEEPEST
         for look in (
             self._as_congruences,
             self._as_approximate,
             self._as_choices,
+            self._as_ratios,
             self._by_unit,
             self._as_sets,
             self._as_rules,
@@ -86,7 +86,7 @@ class FormComparer:
         ):
             if (is_same := look(reference, answer, depth)) is not None:
                 return is_same
-        return any(
+        if any(
             look(reference, answer, depth)
             for look in (
                 self._as_stated,
@@ -94,17 +94,41 @@ class FormComparer:
                 self._as_vectors,
                 self._as_solutions,
                 self._as_lists,
+                self._as_matrices,
             )
-        ) or self._equal(quantity(reference).value, quantity(answer).value)
+        ):
+            return True
+        if is_value(reference) and is_value(answer):
+            return self._equal(quantity(reference).value, quantity(answer).value)
+        return self._statements.same(reference, answer, depth=depth)
 
-    def reads(self, reference: str) -> bool:
-        """Return whether a reference has a form that needs no other reader."""
+    def _equal(self, reference: str, answer: str) -> bool:
+        """Compare two single values; what is more than that is not equal here, and neither is a remark with a number."""
+        return (
+            is_value(reference)
+            and is_value(answer)
+            and left_out(reference) == left_out(answer)
+            and difference(answer, reference) is None
+            and not left_to_do(answer, reference)
+            and self._equal_values(reference, answer)
+        )
+
+    def reads(self, reference: str, *, depth: int = 0) -> bool:
+        """Return whether a reference has a form that needs no other reader, or its parts have."""
         if read_rule(reference) is not None or read_congruence(reference) is not None:
             return True
-        if is_prose(reference) or self._is_set(reference):
+        if is_prose(reference) or self._is_set(reference) or read_ratio(reference) is not None:
             return True
         solutions = read_solutions(reference) if "=" in reference or "\\in" in reference else None
-        return solutions is not None and bool(solutions.names)
+        if solutions is not None and solutions.names:
+            return True
+        sides = _sides(reference)
+        return sides != [reference] and depth < _DEEPEST and all(self._is_read(part, depth + 1) for part in sides)
+
+    def _is_read(self, side: str, depth: int) -> bool:
+        if is_name(side) or is_prose(side):
+            return True
+        return self._parses(core(side)) if is_value(side) else self.reads(side, depth=depth)
 
     def _as_congruences(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare residues of one modulus; a bare residue answers a congruence, as it stands."""
@@ -147,12 +171,34 @@ class FormComparer:
             return None
         return self.same(wanted.value, given.value, depth=depth + 1) if wanted.value and given.value else None
 
+    def _as_ratios(self, reference: str, answer: str, depth: int) -> bool | None:
+        """Compare ratios up to a factor. A ratio of two may be their quotient; one of more is no number."""
+        wanted, given = read_ratio(reference), read_ratio(answer)
+        if wanted is None and given is None:
+            return None
+        if wanted is None or given is None:
+            parts, other = (wanted or given or ()), answer if given is None else reference
+            if len(parts) != 2 or not is_value(other) or not all(map(is_value, parts)):
+                return None
+            quotient = f"\\frac{{{parts[0]}}}{{{parts[1]}}}"
+            return self._equal(*((quotient, answer) if given is None else (reference, quotient)))
+        if len(wanted) != len(given):
+            return False
+        if all(self.same(one, other, depth=depth + 1) for one, other in zip(wanted, given, strict=True)):
+            return True
+        first, other = wanted[0], given[0]
+        return all(
+            self._equal(f"({one})\\cdot({other})", f"({two})\\cdot({first})")
+            and not self._equal("0", one)
+            for one, two in zip(wanted, given, strict=True)
+        )
+
     def _by_unit(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare two quantities: a unit on one side alone is let go, but for degrees against multiples of pi."""
-        wanted, given = quantity(reference), quantity(answer)
+        wanted, given = with_one_letter(quantity(reference), quantity(answer))
         units = {wanted.unit, given.unit}
         if None in units:
-            return self._as_angles(wanted, given) if units == {DEGREE, None} else None
+            return self._as_angles(wanted, given) if units == {DEGREE, None} else self._as_counts(wanted, given)
         if units == {DEGREE, RADIAN}:
             degrees, radians = (wanted, given) if wanted.unit == DEGREE else (given, wanted)
             return self._equal(_in_radians(degrees.value), radians.value)
@@ -164,6 +210,12 @@ class FormComparer:
         return self._equal(
             wanted.value, f"({given.value})\\cdot\\frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
         )
+
+    def _as_counts(self, wanted: Quantity, given: Quantity) -> bool | None:
+        r"""Compare with a number that a word scales: `7\text{ dozen}` is 84."""
+        if not any(one.unit is not None and one.unit.is_count for one in (wanted, given)):
+            return None
+        return self._equal(*(one.value if one.unit is None else one.counted for one in (wanted, given)))
 
     def _as_angles(self, wanted: Quantity, given: Quantity) -> bool | None:
         degrees, bare = (wanted, given) if wanted.unit == DEGREE else (given, wanted)
@@ -219,32 +271,32 @@ class FormComparer:
 
         Another name, as `f(9)` for `f(2)`, is another quantity; no name is needed.
         """
-        name, wanted = _stated(reference)
-        if not _is_quantity(name):
+        name, wanted = stated(reference)
+        if not is_quantity(name):
             return None
         head, equals, value = answer.partition("=")
-        if (stated := _stated(answer))[0]:
-            head, value = stated
-        if equals and not _is_name(head.strip()) and not _in_words(head.strip()):
+        if (named := stated(answer))[0]:
+            head, value = named
+        if equals and not is_name(head.strip()) and not in_words(head.strip()):
             return None
         if not equals:
             return self.same(wanted, answer, depth=depth + 1)
         is_graph = head.strip() == "y" and read_rule(reference) is not None
-        if not is_graph and not _are_one_name(name, head.strip()):
+        if not is_graph and not are_one_name(name, head.strip()):
             return False
-        if _name_key(head) in _name_key(value) or split_outside(value, ",") is None:
+        if name_key(head) in name_key(value) or split_outside(value, ",") is None:
             return False  # a second statement
         return self.same(wanted, value.strip(), depth=depth + 1)
 
     def _as_stated(self, reference: str, answer: str, depth: int) -> bool:
         r"""Compare the right side of an equation that only names its value: `S = 5`, `\det A = 5`, `A(2, 3)`."""
-        wanted, given = _stated(reference), _stated(answer)
+        wanted, given = stated(reference), stated(answer)
         if wanted == ("", reference) and given == ("", answer):
             return False
-        if wanted[0] and given[0] and not _are_one_name(wanted[0], given[0]):
+        if wanted[0] and given[0] and not are_one_name(wanted[0], given[0]):
             return False
         head, equals, _ = answer.partition("=")
-        if wanted[0] and equals and not given[0] and not _is_name(head.strip()):
+        if wanted[0] and equals and not given[0] and not is_name(head.strip()):
             return False  # `2x+1 = 2x+1` for `y = 2x+1`: an equation, and no name of its right side
         return self.same(wanted[1], given[1], depth=depth + 1)
 
@@ -298,6 +350,13 @@ class FormComparer:
             return False
         return self._in_order(ours, theirs, depth)
 
+    def _as_matrices(self, reference: str, answer: str, depth: int) -> bool:
+        """Compare two matrices cell by cell; a determinant is none."""
+        wanted, given = read_matrix(reference), read_matrix(answer)
+        if wanted is None or given is None or list(map(len, wanted)) != list(map(len, given)):
+            return False
+        return all(self._in_order(*rows, depth) for rows in zip(wanted, given, strict=True))
+
     def _match(self, wanted: Sequence[str], given: Sequence[str], depth: int) -> bool:
         """Return whether each wanted part has one of its own among the given ones."""
         left = list(given)
@@ -311,8 +370,8 @@ class FormComparer:
 
 def core(reference: str) -> str:
     """Return the part of a reference that has to be parsed: its value without name, unit, percent, one of two signs."""
-    named, value = _stated(reference)
-    reference = value if _is_quantity(named) else reference
+    named, value = stated(reference)
+    reference = value if is_quantity(named) else reference
     if (approximate := _APPROXIMATE.match(reference)) is not None:
         reference = approximate[2]
     text = _PERCENT.sub("", quantity(reference).value)
@@ -321,59 +380,6 @@ def core(reference: str) -> str:
 
 def _in_radians(degrees: str) -> str:
     return f"({degrees})\\cdot\\frac{{\\pi}}{{180}}"
-
-
-@lru_cache(maxsize=64)
-def _stated(text: str) -> tuple[str, str]:
-    """Return the name and the value that a text states; "" and the text where it states none."""
-    if (point := _POINT.match(text)) is not None and "," in point[1] and "=" not in point[1]:
-        return "", point[1]
-    found = _STATED.match(text)
-    if found is None or _NO_SIDE.search(text):
-        return "", text
-    name, value = found[1].strip(), found[2].strip()
-    if _PLAIN_VALUE.fullmatch(name) is not None and not _LONE_SYMBOL.fullmatch(value):
-        name, value = value, name  # `9 = f(2)`
-    return (name, value) if _is_name(name) or _in_words(name) else ("", text)
-
-
-def _is_name(text: str) -> bool:
-    bare = text
-    while (outer := _INNER.sub("", bare)) != bare:
-        bare = outer
-    return bool(text) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, text))
-
-
-def _in_words(name: str) -> bool:
-    r"""Return whether a name is words alone, as in `\text{Area} = 24`."""
-    return _WORDS.fullmatch(name) is not None and not doubts(name) and not names_number(name)
-
-
-def _is_quantity(name: str) -> bool:
-    """Return whether a name has an argument or a command: more than a symbol, or letters that may be a product."""
-    is_tuple = name.startswith("(")
-    return (
-        bool(name)
-        and not is_tuple
-        and not _LONE_SYMBOL.fullmatch(name)
-        and not name.replace(" ", "").isalpha()
-    )
-
-
-def _name_key(name: str) -> str:
-    return _ONLY_SETS.sub("", layout_key(name).replace("\\mid", "|").replace("\\vert", "|"))
-
-
-def _are_one_name(one: str, other: str) -> bool:
-    r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`."""
-    if _name_key(one) == _name_key(other):
-        return True
-    if _in_words(one) != _in_words(other) and any(map(_LONE_SYMBOL.fullmatch, (one, other))):
-        return True  # `\text{Area}` for `S`
-    angles = [_ANGLE.fullmatch(name) for name in (one, other)]
-    corners = [angle[2] or angle[1] for angle in angles if angle is not None]
-    arms = [{angle[1], angle[3]} for angle in angles if angle is not None and angle[2]]
-    return len(corners) == 2 and corners[0] == corners[1] and (len(arms) < 2 or arms[0] == arms[1])
 
 
 def _is_arrow(rule: Rule | None) -> bool:
@@ -386,6 +392,19 @@ def _named_values(text: str) -> dict[str, str] | None:
     found = [_NAMED.match(part.strip()) for part in parts if part.strip()]
     named = {one[1]: one[2].strip() for one in found if one is not None}
     return named if 2 <= len(named) == len(found) <= _MOST_PARTS else None
+
+
+def _sides(text: str) -> list[str]:
+    """Return what a text's statements, lists and brackets are made of; the whole text where it is none of these."""
+    statements = read_statements(text)
+    sides = [side for statement in statements for side in statement.sides if side]
+    if sides != [text]:
+        return sides
+    matrix = read_matrix(text)
+    inner = _parts(text) if matrix is None else [cell for row in matrix for cell in row]
+    if text.startswith("\\{") and text.endswith("\\}"):
+        inner = split_outside(text[2:-2], ",")
+    return inner or [text]
 
 
 def _parts(text: str) -> list[str] | None:

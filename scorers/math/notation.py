@@ -117,6 +117,9 @@ _SYNONYMS: Final = {
 _DEGREE: Final = re.compile(r"(?<![\^{])(?<!\^ )\\degree(?![A-Za-z])")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
 _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
+_AT_MOST: Final = {"<=": "\\le ", ">=": "\\ge "}
+_WIDE: Final = re.compile(r"(?<![,;\s])\s*(?:\\q?quad(?![A-Za-z])|\n)\s*(?![,;\s])")
+_EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
@@ -204,7 +207,10 @@ def plain(text: str) -> str:
         text = text[1:-1]
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
+    text = _between_statements(text) if "quad" in text or "\n" in text else text
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
+    for sign, spelled in _AT_MOST.items():
+        text = text.replace(sign, spelled)
     text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
     text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
     text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
@@ -244,6 +250,18 @@ def layout_key(text: str) -> str:
     key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
     key = _TIMES.sub(r"\\cdot", key) if "\\times" in key else key
     return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
+
+
+def _between_statements(text: str) -> str:
+    r"""Return a text with a comma for the wide space between two relations: `x = 1 \quad y = 2`."""
+    if "\\begin" in text:
+        return text
+
+    def joined(space: re.Match[str]) -> str:
+        beside = text[: space.start()], text[space.end() :]
+        return ", " if all(map(_EQUATION.search, beside)) else space[0]
+
+    return _WIDE.sub(joined, text)
 
 
 def _without_loose_braces(text: str) -> str:

@@ -23,13 +23,14 @@ from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.figures import with_one_value
 from scorers.math.notation import layout_key, plain
+from scorers.math.symbols import left_to_do
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
 from scorers.math.words import same_words
 from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
-RULES: Final = 7  # raise it with any change in scorers/math or scorers.text.extract that can change a score
+RULES: Final = 8  # raise it with any change in scorers/math or scorers.text.extract that can change a score
 VERSION: Final = f"{RULES} {LIBRARIES}"
 HANGING: Final = "9^{9^{9}}"  # an integer of 370 million digits, computed inside one C call
 HANG_S: Final = 0.4  # its deadline in the self-test, half of it twice
@@ -165,7 +166,7 @@ class MathAnswer:
             if is_compatible and is_integer(answer.text) and is_integer(reference):
                 return False, ""  # what the child would say, without the way to it and back
             texts = with_one_value(answer.text), with_one_value(reference)
-            if not is_compatible and (because := difference(*texts)) is not None:
+            if not is_compatible and (because := difference(*texts, is_whole=False)) is not None:
                 return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {because}"
         is_plain = variant.rule == "math" and not is_compatible
         request: Request = {
@@ -176,11 +177,15 @@ class MathAnswer:
             "compatible": is_compatible,
         }
         try:
-            return bool(self._ask(request)["equal"]), ""
+            if self._ask(request)["equal"]:
+                return True, ""
         except LimitExceeded as limit:
             raise _OverLimit(
                 f"answer {_shown(answer.text)} exceeded its {limit}, and again alone in a fresh child"
             ) from limit
+        if is_plain and (operation := left_to_do(request["answer"], request["reference"])):
+            return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {operation!r} is left to be done"
+        return False, ""
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:
         """Return why no answer could ever equal this reference; None where one could. The child says so once."""

@@ -56,13 +56,17 @@ def has_percent(text: str) -> bool:
     return _PERCENT.search(text) is not None
 
 
-def difference(answer: str, reference: str) -> str | None:
+def difference(answer: str, reference: str, *, is_whole: bool = True) -> str | None:
     r"""Return what makes the answer another one than the reference before any of the two is computed; None: nothing.
 
     math_verify drops all of these. A percentage answers a reference that is one, and no other: `50\%` would equal both
     50 and 0.5. A number of another base is another number, and one without its base is unfinished (base ten is none). A
     word is no product of its letters, so an anagram is another word. A number in a remark is an answer, too. A
     word that negates or doubts takes a value back.
+
+    Args:
+        answer, reference: two boxes, or two single values in them.
+        is_whole: whether nothing takes them apart before their remarks are compared.
     """
     if has_percent(answer) and not has_percent(reference):
         return "a percentage, which the reference is not"
@@ -70,7 +74,7 @@ def difference(answer: str, reference: str) -> str | None:
         return "the base of the number differs"
     if _WORD.fullmatch(answer) and _WORD.fullmatch(reference) and answer.casefold() != reference.casefold():
         return "another word"
-    if _left_out(answer) != _left_out(reference):
+    if is_whole and left_out(answer) != left_out(reference):
         return "another number in a remark"
     if taken_back := sorted(doubts(answer) - doubts(reference)):
         return f"taken back or left open by {taken_back[0]!r}"
@@ -86,7 +90,7 @@ def _numerals(text: str) -> list[str]:
     return _NUMERAL.findall(_ASIDE.sub("", text))
 
 
-def _left_out(text: str) -> list[str]:
+def left_out(text: str) -> list[str]:
     r"""Return the numbers and the `or` in what math_verify and Hendrycks' grader leave out as the unit of a value.
 
     That is all from the first remark on where the text ends with a brace, or the remark begins with a space:
@@ -164,6 +168,12 @@ def normalised(text: str) -> str:
     if text == "0.5":
         return "\\frac{1}{2}"
     return _SLASHED.sub(r"\\frac{\1}{\2}", text) if _SLASHED.fullmatch(text) else text
+
+
+def same_spelling(answer: str, reference: str) -> bool:
+    """Return whether two texts have one normal spelling, and no two units: what is struck from both is the same."""
+    units = [text.partition("\\text{ ")[2].rstrip("} ").casefold() for text in (answer, reference)]
+    return normalised(answer) == normalised(reference) != "" and ("" in units or units[0] == units[1])
 
 
 class Elements(NamedTuple):

@@ -105,7 +105,25 @@ _OTHERS: Final[Mapping[str, tuple[str, Fraction | int]]] = {
     "yuan": ("yuan", 1),
     "rupee": ("rupee", 1),
     "gbp": ("sterling", 1),
-    "dozen": ("dozen", 1),
+    "dozen": ("count", 12),
+    "gross": ("count", 144),
+    "half": ("count", Fraction(1, 2)),
+    "halve": ("count", Fraction(1, 2)),
+    "third": ("count", Fraction(1, 3)),
+    "fourth": ("count", Fraction(1, 4)),
+    "fifth": ("count", Fraction(1, 5)),
+    "sixth": ("count", Fraction(1, 6)),
+    "seventh": ("count", Fraction(1, 7)),
+    "eighth": ("count", Fraction(1, 8)),
+    "ninth": ("count", Fraction(1, 9)),
+    "tenth": ("count", Fraction(1, 10)),
+    "hundredth": ("count", Fraction(1, 100)),
+    "thousandth": ("count", Fraction(1, 1000)),
+    "hundred": ("count", 100),
+    "thousand": ("count", 1000),
+    "million": ("count", 10**6),
+    "billion": ("count", 10**9),
+    "trillion": ("count", 10**12),
 }
 _CURRENCIES: Final = {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "₹": "rupee"}
 _CURRENCY: Final = re.compile(r"\\?\$|[€£¥₹]|\\(?:pounds|euro|yen)(?![A-Za-z])")
@@ -133,12 +151,20 @@ _SCALE: Final = re.compile(  # `100^\circ\text{C}`, `\text{ degrees Fahrenheit}`
 _MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
 
 
+_COUNT: Final = frozenset({("count", 1)})
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A unit: the powers of its dimensions, and its size in the base units of the table."""
 
     dimensions: frozenset[tuple[str, int]]
     size: Fraction = field(default=Fraction(1))
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a number of things and no unit of measurement: it scales its value."""
+        return self.dimensions == _COUNT
 
 
 DEGREE: Final = Unit(frozenset({("degree", 1)}))
@@ -150,6 +176,12 @@ class Quantity(NamedTuple):
 
     value: str
     unit: Unit | None
+
+    @property
+    def counted(self) -> str:
+        """The value times what its unit stands for, as LaTeX."""
+        size = Fraction(1) if self.unit is None else self.unit.size
+        return self.value if size == 1 else f"({self.value})\\cdot\\frac{{{size.numerator}}}{{{size.denominator}}}"
 
 
 def quantity(text: str) -> Quantity:
@@ -272,6 +304,22 @@ def _follows(unit: Unit, count: Fraction, before: Unit) -> bool:
     return unit.dimensions == before.dimensions and count * unit.size < before.size
 
 
+_ONE_LETTER: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z])\Z")
+
+
+def with_one_letter(one: Quantity, other: Quantity) -> tuple[Quantity, Quantity]:
+    r"""Return two quantities where the letter behind one's number is a unit since the other has one: `6m`, `6\text{ ft}`."""
+    return _read_letter(one, other), _read_letter(other, one)
+
+
+def _read_letter(bare: Quantity, beside: Quantity) -> Quantity:
+    if bare.unit is not None or beside.unit is None or beside.unit in (DEGREE, RADIAN):
+        return bare
+    found = _ONE_LETTER.search(bare.value)
+    unit = None if found is None else unit_of(found[1]) or Unit(frozenset({(found[1], 1)}))
+    return bare if found is None else Quantity(bare.value[: found.start()], unit)
+
+
 _LAST_LETTERS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{1,2})\s*\Z")
 _IN_TEXT: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}")
 _COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A-Za-z])")
@@ -280,13 +328,14 @@ _COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A
 def with_last_letters(one: str, other: str) -> tuple[str, str]:
     r"""Return two texts whose last letter can't be read as a unit where it is a variable, as in `\pi r^2 h`.
 
-    It is one in an expression with variables, and where the other text has it elsewhere than behind a number.
+    It is one in an expression with variables, where the other text has it elsewhere than behind a number, and where the
+    other text ends with letters too: `6m` is no `6h`.
     """
     letters = {
         found[1]
         for text, beside in ((one, other), (other, one))
         if (found := _LAST_LETTERS.search(text)) is not None
-        and (_is_factor(text, found) or _stands_within(found[1], beside))
+        and (_is_factor(text, found) or _stands_within(found[1], beside) or _LAST_LETTERS.search(beside))
     }
     return _shielded(one, letters), _shielded(other, letters)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from config.scorer_kinds import MathConfig
-from scorers.math.text import difference, names_number, normalised, plain_number, tidy
+from scorers.math.text import difference, names_number, normalised, plain_number, same_spelling, tidy
 from scorers.text.extract import Unanswered, last_box
 
 MAX_CHARS: Final = 10_000  # of an answer: math_verify's regular expressions are slow on long texts
@@ -89,9 +89,9 @@ def _of_hendrycks(response: str, config: MathConfig) -> Answer:
 
 
 def _same_spelling(answer: str, reference: str, is_compatible: bool) -> bool:
-    if not is_compatible and difference(answer, reference) is not None:
-        return False
-    return normalised(answer) == normalised(reference) != ""
+    if is_compatible:
+        return normalised(answer) == normalised(reference) != ""
+    return difference(answer, reference) is None and same_spelling(answer, reference)
 
 
 _LEAD: Final = re.compile(r"answer:|answers? (?:is|are)", re.IGNORECASE)

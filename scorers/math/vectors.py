@@ -74,6 +74,16 @@ def read_vector(text: str) -> Vector | None:
     )
 
 
+def read_matrix(text: str) -> tuple[tuple[str, ...], ...] | None:
+    """Return the rows of a matrix; None of any other text, and of a determinant."""
+    found = _MATRIX.fullmatch(text) if "\\begin" in text else None
+    if found is None or (found["open"], found["close"]) not in (("", ""), ("(", ")"), ("[", "]")):
+        return None
+    lines = found["cells"].strip().removesuffix("\\\\").split("\\\\")
+    rows = tuple(tuple(cell.strip() for cell in line.split("&")) for line in lines)
+    return rows if "\\begin" not in found["cells"] and all(all(row) for row in rows) else None
+
+
 def _tuple_parts(text: str) -> tuple[str, ...] | None:
     """Return the parts of a tuple in round brackets, two at least; None of any other text."""
     if not text.startswith("(") or not text.endswith(")"):

@@ -1,0 +1,104 @@
+r"""What a value is called: `x`, `f(2)`, `\angle ABC`, `\text{Area}`; and whether two names are one.
+
+In: a side of an equation, in plain LaTeX (`scorers.math.notation.plain`). Out: whether it only names what stands on the
+other side. An expression is no name: `x + 1 = 7` is an equation to be solved. Pure functions on text.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from scorers.math.doubts import doubts
+from scorers.math.notation import layout_key
+from scorers.math.symbols import states_operation
+from scorers.math.text import names_number
+
+SYMBOL: Final = r"(?:[A-Za-z]|\\(?!frac|sqrt|text|infty|pi(?![A-Za-z]))[A-Za-z]+)(?:'|_\w|_\{\w+\})*"
+LONE_SYMBOL: Final = re.compile(SYMBOL)
+_STATED: Final = re.compile(r"([^=<>]+)=\s*([^=<>]+)\Z", re.DOTALL)
+_NO_SIDE: Final = re.compile(r"\\(?:le|ge|ne|in|to|mapsto|approx|equiv)(?![A-Za-z])")
+_INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\\\|[^|]*\\\||\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
+_BARE_NAME: Final = re.compile(
+    r"(?:(?:[A-Za-z]+|:|\\(?:det|deg|dim|angle|triangle|overline|vec|hat|bar|mathbf|mathrm|mathbb|operatorname|max|min|gcd"
+    r"|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|log|ln|Pr|ker|measuredangle|widehat|nabla|ell|varepsilon|eta|zeta|nu"
+    r"|alpha|beta|gamma|Gamma|delta|Delta|epsilon|theta|Theta|lambda|Lambda|mu|sigma|Sigma|phi|Phi|varphi|psi|Psi|omega|Omega"
+    r"|rho|tau|kappa|chi|xi))'*\s*)*"
+)
+_PRODUCT: Final = re.compile(  # of a variable or a bracket with a bracket: no call
+    r"(?:\A|(?<=[\s)\d]))(?:[a-eikmnq-zA-EKMNQX-Z]?\s*)\((?=[^()]*[A-Za-z0-9]\s*[-+^][^()]*\))[^()]*\)"
+)
+_BARS: Final = re.compile(r"\|([^|]*)\|")
+_INDEX: Final = re.compile(r"_(?:\w|\{[^{}]*\})")
+_WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
+_POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOTALL)
+_ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
+    r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
+)
+_ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
+_PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
+_LETTERS: Final = re.compile(r"(?:\\frac\{[0-9]+\}\{[0-9]+\}\s*)?(?:[A-Za-z](?:_\w|_\{\w+\})?|\\(?:cdot|frac)(?![A-Za-z])|[-+/{}()\s])+")
+
+
+@lru_cache(maxsize=64)
+def stated(text: str) -> tuple[str, str]:
+    """Return the name and the value that a text states; "" and the text where it states none."""
+    if (point := _POINT.match(text)) is not None and "," in point[1] and "=" not in point[1]:
+        return "", point[1]
+    found = _STATED.match(text)
+    if found is None or _NO_SIDE.search(text):
+        return "", text
+    name, value = found[1].strip(), found[2].strip()
+    if _PLAIN_VALUE.fullmatch(name) is not None and not LONE_SYMBOL.fullmatch(value):
+        name, value = value, name  # `9 = f(2)`
+    return (name, value) if is_name(name) else ("", text)
+
+
+def is_name(text: str) -> bool:
+    """Return whether a side of an equation only names what stands on the other one."""
+    return _is_called(text) or in_words(text) or states_operation(text)
+
+
+def _is_called(text: str) -> bool:
+    if _PRODUCT.search(text) or any(any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text)):
+        return False
+    bare = text
+    while (outer := _INNER.sub("", bare)) != bare:
+        bare = outer
+    return bool(text) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, text))
+
+
+def in_words(name: str) -> bool:
+    r"""Return whether a name is words alone, as in `\text{Area} = 24`."""
+    return _WORDS.fullmatch(name) is not None and not doubts(name) and not names_number(name)
+
+
+def is_quantity(name: str) -> bool:
+    """Return whether a name has an argument or a command: more than a symbol, or letters that may be a product."""
+    is_tuple = name.startswith("(")
+    return (
+        bool(name) and not is_tuple and not LONE_SYMBOL.fullmatch(name) and not name.replace(" ", "").isalpha()
+    )
+
+
+def is_letters_alone(text: str) -> bool:
+    """Return whether an answer's left side joins letters by signs, as `m + n = 7` does where the sum is asked for."""
+    return _LETTERS.fullmatch(text) is not None and len({one for one in text if one.isalpha()}) > 1
+
+
+def name_key(name: str) -> str:
+    """Return what is the same for two names that differ in layout alone."""
+    return _ONLY_SETS.sub("", layout_key(name).replace("\\mid", "|").replace("\\vert", "|"))
+
+
+def are_one_name(one: str, other: str) -> bool:
+    r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`."""
+    if name_key(one) == name_key(other):
+        return True
+    if in_words(one) != in_words(other) and any(map(LONE_SYMBOL.fullmatch, (one, other))):
+        return True  # `\text{Area}` for `S`
+    angles = [_ANGLE.fullmatch(name) for name in (one, other)]
+    corners = [angle[2] or angle[1] for angle in angles if angle is not None]
+    arms = [{angle[1], angle[3]} for angle in angles if angle is not None and angle[2]]
+    return len(corners) == 2 and corners[0] == corners[1] and (len(arms) < 2 or arms[0] == arms[1])

@@ -1,0 +1,210 @@
+r"""Statements are compared side by side: an equation by both sides, an inequality by its sign, a list one by one.
+
+In: a reference and an answer of which one is more than a single value (`scorers.math.statements`). Out: whether they say
+the same. What a statement's sides are is compared by the caller's own comparer. Runs in the scoring child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from scorers.math.names import are_one_name, is_letters_alone, is_name
+from scorers.math.notation import layout_key
+from scorers.math.statements import SYMMETRIC, TURNED, Statement, is_value, read_statements
+from scorers.math.text import split_outside
+
+_MOST_STATEMENTS: Final = 12
+_LEVEL: Final = frozenset({"=", "\\approx"})
+
+
+class Compare(Protocol):
+    """Compares two texts within others."""
+
+    def __call__(self, reference: str, answer: str, *, depth: int) -> bool:
+        """Return whether they are equal."""
+        ...
+
+
+class StatementComparer:
+    """Compares statements.
+
+    Args:
+        same: compares two sides.
+        proportional: tells of two relations, four values, by how many times the difference of the second's sides is
+            that of the first's: 1, -1, or 0 where there is no such number, or it can't be told.
+        about: tells whether a decimal is what a value rounds to.
+    """
+
+    def __init__(
+        self,
+        *,
+        same: Compare,
+        proportional: Callable[[tuple[str, ...], tuple[str, ...]], int],
+        about: Callable[[str, str], bool],
+    ) -> None:
+        self._same = same
+        self._proportional = proportional
+        self._about = about
+
+    def same(self, reference: str, answer: str, *, depth: int) -> bool:
+        """Return whether two texts, one of them no single value, say the same."""
+        wanted, given = _expanded(read_statements(reference)), _expanded(read_statements(answer))
+        if len(wanted) == len(given) == 1:
+            return self._one(wanted[0], given[0], depth)
+        return self._several(wanted, given, depth)
+
+    def _one(self, wanted: Statement, given: Statement, depth: int) -> bool:
+        if wanted.signs and given.signs:
+            return self._relations(wanted, given, depth)
+        if wanted.signs:
+            return self._value_of(wanted, given.text, depth)
+        return bool(given.signs) and self._gives(given, wanted.text, depth)
+
+    def _several(self, wanted: Sequence[Statement], given: Sequence[Statement], depth: int) -> bool:
+        """Compare lists: each statement has one of its own; a list of values alone is in the order of the other's."""
+        if len(wanted) != len(given) or len(wanted) > _MOST_STATEMENTS:
+            return False
+        named = next((side for side in (wanted, given) if _are_named(side)), ())
+        is_mixed = bool(named) and not any(one.signs for one in (given if named is wanted else wanted))
+        if is_mixed and len({one.sides[0] for one in named}) > 1:
+            return all(
+                self._same(one.sides[-1], other.sides[-1], depth=depth + 1)
+                for one, other in zip(wanted, given, strict=True)
+            )
+        left = list(given)
+        for one in wanted:
+            found = next(
+                (other for other in left if self._same_statement(one, other, depth, is_mixed=is_mixed)), None
+            )
+            if found is None:
+                return False
+            left.remove(found)
+        return True
+
+    def _same_statement(self, wanted: Statement, given: Statement, depth: int, *, is_mixed: bool) -> bool:
+        if is_mixed:
+            return self._same(wanted.sides[-1], given.sides[-1], depth=depth + 1)
+        return bool(wanted.signs) == bool(given.signs) and self._same(wanted.text, given.text, depth=depth + 1)
+
+    def _relations(self, wanted: Statement, given: Statement, depth: int) -> bool:
+        wanted, given = self._shortened(wanted, depth), self._shortened(given, depth)
+        if len(wanted.signs) != len(given.signs):
+            return False
+        for other in (given, _turned(given)):
+            if other is None or not all(map(_is_sign_for, wanted.signs, other.signs)):
+                continue
+            if all(self._same_side(*sides, depth) for sides in zip(wanted.sides, other.sides, strict=True)):
+                return True
+        return self._are_proportional(wanted, given)
+
+    def _same_side(self, wanted: str, given: str, depth: int) -> bool:
+        if layout_key(wanted) == layout_key(given) != "":
+            return True
+        if is_name(wanted) and is_name(given):
+            return are_one_name(wanted, given)
+        return self._same(wanted, given, depth=depth + 1)
+
+    def _are_proportional(self, wanted: Statement, given: Statement) -> bool:
+        r"""Return whether one relation is a multiple of the other: `2x + 2y = 2` and `x + y = 1`.
+
+        One that is solved for a name, `x = 5`, is met by no other that leaves it to be solved, `2x = 10`.
+        """
+        if len(wanted.signs) != 1 or not all(map(is_value, (*wanted.sides, *given.sides))):
+            return False
+        sign, other = wanted.signs[0], given.signs[0]
+        if sign not in ("=", "\\ne", "<", ">", "\\le", "\\ge") or _is_solved(wanted) != _is_solved(given):
+            return False
+        ratio = self._proportional(wanted.sides, given.sides)
+        if not ratio or (sign in SYMMETRIC) != (other in SYMMETRIC):
+            return False
+        return other == (sign if ratio > 0 or sign in SYMMETRIC else TURNED[sign])
+
+    def _value_of(self, wanted: Statement, answer: str, depth: int) -> bool:
+        """Return whether a bare value is what a relation says: what it names, or the right side of what always holds."""
+        if not set(wanted.signs) <= _LEVEL:
+            return False
+        if "\\approx" in wanted.signs:
+            return any(
+                not is_name(side) and self._same(side, answer, depth=depth + 1) for side in wanted.sides
+            )
+        head, value = wanted.sides[0], wanted.sides[-1]
+        if not (is_name(head) or self._same(head, value, depth=depth + 1)):
+            return False
+        return self._same(value, answer, depth=depth + 1)
+
+    def _gives(self, given: Statement, value: str, depth: int) -> bool:
+        """Return whether a relation is a way to say a value: a name for it, or steps to it that hold."""
+        if not set(given.signs) <= _LEVEL:
+            return False
+        sides = list(given.sides)
+        if is_name(sides[0]) or is_letters_alone(sides[0]):
+            sides = sides[1:]
+        if "\\approx" not in given.signs[1:] and (len(sides) == len(given.sides) - 1 or "\\approx" not in given.signs):
+            return self._same(value, sides[-1], depth=depth + 1) and all(
+                self._same(sides[-1], step, depth=depth + 1) for step in sides[:-1]
+            )
+        return self._rounds(sides, value, depth)
+
+    def _rounds(self, sides: Sequence[str], value: str, depth: int) -> bool:
+        r"""Return whether `\sqrt{2} \approx 1.414` says a value: one side is it, and the others are about the same."""
+        said = next((side for side in sides if self._same(value, side, depth=depth + 1)), None)
+        return said is not None and all(
+            side is said or self._about(said, side) or self._about(side, said) for side in sides
+        )
+
+    def _shortened(self, statement: Statement, depth: int) -> Statement:
+        """Return a chain of equal sides without the steps between its first and its last."""
+        first, *rest = statement.sides
+        if not statement.is_equation or len(rest) < 2:
+            return statement
+        if all(self._same(rest[-1], step, depth=depth + 1) for step in rest[:-1]):
+            return Statement((first, rest[-1]), ("=",))
+        return statement
+
+
+def _expanded(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Return the statements with `(x, y) = (1, 2)` as two."""
+    found: list[Statement] = []
+    for statement in statements:
+        parts = [_parts(side) for side in statement.sides]
+        names = parts[0]
+        if len(statements) == 1 or not statement.is_equation or len(parts) != 2 or names is None:
+            found.append(statement)
+        elif not all(map(is_name, names)) or parts[1] is None or len(parts[1]) != len(names):
+            found.append(statement)
+        else:
+            found += [Statement(pair, ("=",)) for pair in zip(names, parts[1], strict=True)]
+    return tuple(found)
+
+
+def _parts(text: str) -> list[str] | None:
+    """Return the parts of a tuple in round brackets; None of any other text."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return None
+    parts = split_outside(text[1:-1], ",")
+    return parts if parts is not None and len(parts) > 1 else None
+
+
+def _are_named(statements: Sequence[Statement]) -> bool:
+    return all(one.is_equation and len(one.sides) == 2 and is_name(one.sides[0]) for one in statements)
+
+
+def _turned(statement: Statement) -> Statement | None:
+    """Return a statement read from the right; None where a sign can't be."""
+    signs = [sign if sign in SYMMETRIC else TURNED.get(sign) for sign in reversed(statement.signs)]
+    turned = tuple(sign for sign in signs if sign is not None)
+    return Statement(statement.sides[::-1], turned) if len(turned) == len(signs) else None
+
+
+def _is_sign_for(wanted: str, given: str) -> bool:
+    return wanted == given or (wanted in _LEVEL and given in _LEVEL)
+
+
+def _is_solved(statement: Statement) -> bool:
+    """Return whether a relation has a name alone on one side, and on the other a value without names."""
+    sides = statement.sides
+    return any(
+        is_name(one) and not any(map(str.isalpha, other.replace("\\pi", "").replace("\\sqrt", "").replace("\\frac", "")))
+        for one, other in (sides, sides[::-1])
+    )

@@ -1,0 +1,220 @@
+r"""A text is taken apart into statements, and a statement into its sides: `x = 1, y < 2` are two of two sides each.
+
+In: a text in plain LaTeX (`scorers.math.notation.plain`). Out: its statements, the parts of a ratio, and whether it is
+one value, which is all that math_verify is ever asked about. Pure functions on text, linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from scorers.math.text import names_number
+
+SYMMETRIC: Final = frozenset(
+    {"=", "\\ne", "\\approx", "\\sim", "\\simeq", "\\cong", "\\equiv", "\\parallel", "\\perp"}
+)
+TURNED: Final = {
+    "<": ">",
+    "\\le": "\\ge",
+    "\\subset": "\\supset",
+    "\\subseteq": "\\supseteq",
+    "\\in": "\\ni",
+    "\\ll": "\\gg",
+}
+TURNED.update({turned: sign for sign, turned in TURNED.items()})
+
+_WORDS: Final = r"\\(?:text(?:bf|it|rm|sf|tt|up|normal)?|mathrm|mathbf|mathit|mbox|operatorname|rm)"
+_TOKEN: Final = re.compile(
+    rf"(?P<words>{_WORDS}\s*\{{(?P<said>[^{{}}]*)\}})"
+    r"|(?P<opening>\\begin\{[A-Za-z]+\*?\}|\\\{|[(\[{])"
+    r"|(?P<closing>\\end\{[A-Za-z]+\*?\}|\\\}|[)\]}])"
+    r"|(?P<sign>\\(?:le|ge|ne|approx|simeq|sim|cong|equiv|notin|in|ni|subseteq|subset|supseteq|supset|n?parallel|perp"
+    r"|to|mapsto|propto|n?mid|ll|gg|prec|succ|doteq)(?![A-Za-z])|[=<>])"
+    r"|(?P<joint>[,;]|\\\\|\\(?:land|lor|implies|iff|quad|(?:Long)?[lL]?eft[rR]ightarrow|(?:Long)?[Rr]ightarrow)(?![A-Za-z])"
+    r"|(?<=[\s\d)}])(?:and|or|when|where|if|for|with)(?=[\s\\]))"
+    r"|(?P<dots>\\ldots(?![A-Za-z])|\.{3})|(?P<ratio>:)|(?P<group>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]))|(?P<number>[0-9]+)"
+    r"|(?P<command>\\[A-Za-z]+|\\.)|(?P<space>\s+)|(?P<other>.)",
+    re.DOTALL,
+)
+_JOINING: Final = re.compile(
+    r"(.*?)[\s,;:.(]*\b(?:and|or|when|where|whenever|if|for|with|while|then|so|but|at|on|as|by|to|in|is|gives|has|such that"
+    r"|provided(?: that)?|respectively)\b[\s,;:.]*",
+    re.IGNORECASE | re.DOTALL,
+)
+_CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
+_TO: Final = re.compile(r"\\text\{\s*(?:to|is to)\s*\}|(?<=[0-9a-z})])\s+to\s+(?=[0-9a-z\\({])")
+_AROUND_COLON: Final = re.compile(r"\{:\}|\\mathbin\{:\}|\\mathrel\{:\}")
+_MOST_PARTS: Final = 12  # of a ratio
+
+
+class Statement(NamedTuple):
+    """What is said of `sides`: between each and the next stands a sign; a bare value has one side and no sign."""
+
+    sides: tuple[str, ...]
+    signs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The statement in one spelling."""
+        return self.sides[0] + "".join(
+            f" {sign} {side}" for sign, side in zip(self.signs, self.sides[1:], strict=True)
+        )
+
+    @property
+    def is_equation(self) -> bool:
+        """Whether it has signs, and all of them say that its sides are equal."""
+        return bool(self.signs) and set(self.signs) == {"="}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    depth: int  # of brackets around it
+    found: re.Match[str]
+
+
+@lru_cache(maxsize=256)
+def _tokens(text: str) -> tuple[_Token, ...]:
+    """Return the tokens of a text; none where a bracket closes that never opened, or never closes."""
+    tokens, depth = [], 0
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup or ""
+        kind = "words" if found["words"] else kind
+        depth -= kind == "closing"
+        if depth < 0:
+            return ()
+        tokens.append(_Token(kind, found[0], depth, found))
+        depth += kind == "opening"
+    return tuple(tokens) if depth == 0 else ()
+
+
+@lru_cache(maxsize=256)
+def read_statements(text: str) -> tuple[Statement, ...]:
+    r"""Return the statements of a text, from left to right; brackets around a set of statements say nothing.
+
+    A text that can't be taken apart is one bare value.
+    """
+    inner = text[2:-2] if text.startswith("\\{") and text.endswith("\\}") else text
+    found = [_statement(piece) for piece in _pieces(inner)]
+    if inner is not text and not any(statement.signs for statement in found):
+        return (Statement((text,), ()),)  # a set of values
+    return tuple(statement for statement in found if any(statement.sides)) or (Statement((text,), ()),)
+
+
+def _pieces(text: str) -> Iterator[list[_Token]]:
+    """Yield the tokens of each statement."""
+    piece: list[_Token] = []
+    tokens = _tokens(text)
+    for place, token in enumerate(tokens):
+        if token.depth or token.kind not in ("joint", "words"):
+            piece.append(token)
+        elif token.kind == "joint":
+            yield piece
+            piece = []
+        elif (kept := _before_next(token, piece, tokens[place + 1 :])) is None:
+            piece.append(token)
+        else:
+            yield [*piece, *kept]
+            piece = []
+    yield piece
+
+
+def _before_next(token: _Token, before: list[_Token], after: tuple[_Token, ...]) -> list[_Token] | None:
+    """Return what of some words ends a statement, where another begins behind them; None where none does.
+
+    Words end one that join by their meaning, and those behind a relation with more than a unit's power behind them.
+    """
+    if not any(one.kind != "space" for one in before):
+        return None
+    follows = next((one for one in after if one.kind != "space"), None)
+    if follows is None or follows.kind in ("sign", "closing", "joint", "words"):
+        return None
+    joining = _JOINING.fullmatch(token.found["said"])
+    if joining is None and (follows.text in "^/_('.-+*" or not any(one.kind == "sign" for one in before)):
+        return None
+    said = token.found["said"] if joining is None else joining[1]
+    return [token._replace(text=f"\\text{{{said}}}")] if said.strip() else []
+
+
+def _statement(piece: list[_Token]) -> Statement:
+    sides, signs, side = [], [], ""
+    for token in piece:
+        if token.kind == "sign" and token.depth == 0:
+            sides.append(side.strip())
+            signs.append(token.text)
+            side = ""
+        else:
+            side += token.text
+    return Statement((*sides, side.strip()), tuple(signs))
+
+
+@lru_cache(maxsize=256)
+def is_value(text: str) -> bool:
+    r"""Return whether a text is one value: no relation, no list, no ratio, nothing left out, no words inside.
+
+    An index may have relations and commas, `\sum_{k=1}^{n}`, and so may what a function is called with, commas alone.
+    """
+    tokens = _tokens(text)
+    brackets: list[str] = []  # "index", "call", "matrix" or ""
+    is_worded = False
+    for place, token in enumerate(tokens):
+        if token.kind == "opening":
+            before = "".join(one.text for one in tokens[max(place - 2, 0) : place]).rstrip()
+            brackets.append(_kind_of_bracket(token.text, before))
+        elif token.kind == "closing":
+            brackets.pop()
+        elif token.kind in ("sign", "joint"):
+            if not _may_hold(token, brackets):
+                return False
+        elif token.kind == "dots" or (token.kind == "ratio" and not brackets):
+            return False
+        elif token.kind == "words":
+            if names_number(token.text) and len(tokens) > 1:
+                return False
+            follows = next((one.text for one in tokens[place + 1 :] if one.kind != "space"), "")
+            is_worded |= place > 0 and not follows.startswith(("(", "^", "_"))
+        elif token.kind in ("number", "group") and is_worded and not brackets and not _is_raised(tokens, place):
+            return False
+    return bool(tokens)
+
+
+def _kind_of_bracket(opening: str, before: str) -> str:
+    if opening.startswith("\\begin"):
+        return "matrix"
+    if opening == "{" and before.endswith(("_", "^")):
+        return "index"
+    return "call" if opening in "([" and _CALLED.search(before) is not None else ""
+
+
+def _may_hold(token: _Token, brackets: list[str]) -> bool:
+    if "index" in brackets:
+        return True
+    inner = brackets[-1] if brackets else ""
+    return (inner == "call" and token.text in (",", ";")) or (inner == "matrix" and token.text == "\\\\")
+
+
+def _is_raised(tokens: tuple[_Token, ...], place: int) -> bool:
+    """Return whether a number is the power of a unit: `\text{ cm}^2`."""
+    before = [one.text for one in tokens[max(place - 2, 0) : place] if one.kind != "space"]
+    return bool(before) and before[-1] in ("^", "-", "_")
+
+
+def read_ratio(text: str) -> tuple[str, ...] | None:
+    r"""Return the parts of `3:4:5` or `3 \text{ to } 4`; None of any other text."""
+    if ":" not in text and "to" not in text:
+        return None
+    text = _TO.sub(":", _AROUND_COLON.sub(":", text))
+    parts, side = [], ""
+    for token in _tokens(text):
+        if token.depth or token.kind != "ratio":
+            if token.depth == 0 and token.kind in ("sign", "joint", "dots"):
+                return None
+            side += token.text
+        else:
+            parts.append(side.strip())
+            side = ""
+    parts.append(side.strip())
+    return tuple(parts) if 2 <= len(parts) <= _MOST_PARTS and all(parts) else None

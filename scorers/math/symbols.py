@@ -1,0 +1,119 @@
+r"""Names that math_verify takes for one are told apart before it reads them, and work left to do is found.
+
+math_verify 0.9.0 reads `A` as `a`, `I` as the imaginary unit, `y'` as `y`, `A^T` as `a` and `\frac{dy}{dx}` as a derivative
+that computes to 0. In: two texts in plain LaTeX (`scorers.math.notation.plain`). Out: the same with one symbol for each
+name, or the operations that a text leaves to be done. Pure functions on text, linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_OPERATOR: Final = r"(?:\\mathrm\{d\}|\\partial\s*|d\s*)"
+_ORDER: Final = r"(?:\^\s*(?:([2-9])|\{([2-9])\}))?"
+_NAME: Final = r"([A-Za-z]|\\(?!partial)[a-z]+(?![A-Za-z])\s*)(?:\s*\(\s*\w\s*\))?"
+_DERIVATIVE: Final = re.compile(
+    rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*{_NAME}\s*\}}\s*\{{\s*{_OPERATOR}\s*([A-Za-z]|\\[a-z]+)\s*(?:\^\s*(?:[2-9]|\{{[2-9]\}}))?\s*\}}"
+    rf"|(?<![\w/\\])d\s*([A-Za-z])\s*/\s*d\s*([A-Za-z])(?![A-Za-z])"
+)
+_DOTTED: Final = re.compile(r"\\(d?)dot\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z]))")
+_DIFFERENTIATED: Final = re.compile(
+    rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*\}}\s*\{{\s*{_OPERATOR}\s*[A-Za-z]"
+)
+_TO_DO: Final = re.compile(
+    r"\\(int|iint|iiint|oint|sum|prod|lim|limsup|liminf|gcd|lcm|max|min|sup|inf|det|bmod|pmod|mod|lfloor|lceil)(?![A-Za-z])"
+    r"|\\(?:operatorname|text|mathrm)\s*\{\s*(gcd|lcm|hcf|max|min|det|mod|lim|floor|ceil|round|sgn|tr)\s*\}"
+)
+_FIGURES: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{-?[0-9]+\}\{[0-9]+\})")
+_ARITHMETIC: Final = re.compile(r"(?:[0-9.\s+*/(){}-]|\\(?:cdot|times|div|frac)(?![A-Za-z]))+")
+_STEP: Final = re.compile(r"(?<=[0-9)}])\s*(?:[-+*/]|\\(?:cdot|times|div)(?![A-Za-z]))\s*(?=[-0-9({\\.])")
+_POWER_OF_TEN: Final = re.compile(r"\\(?:cdot|times)\s*10\b")
+
+_CAPITAL: Final = re.compile(
+    r"\\(?:text|mathrm|mathbf|mathit|mathbb|mathcal|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+|([A-Z])|([a-z])"
+)
+_PRIMED: Final = re.compile(
+    r"([A-Za-z])(_\w|_\{\w+\})?\s*(?:('+)|\^\s*(?:\\prime(?![A-Za-z])|\{\s*((?:\\prime\s*)+)\}))"
+)
+_ACCENTS: Final = ("acute", "ddot", "breve", "hat")  # for one mark, two, three and more
+_TRANSPOSED: Final = re.compile(r"\^\s*(?:T(?![A-Za-z])|\{\s*(?:T|\\top|\\mathrm\{T\}|\\text\{T\})\s*\}|\\top(?![A-Za-z]))")
+_ORDINAL_POWER: Final = re.compile(r"(?<=[A-Za-z])\^\s*\{\s*\(([0-9n])\)\s*\}")
+
+
+def with_primes(text: str) -> str:
+    r"""Return a text whose first derivatives are written as one name: `\frac{dy}{dx}` as `y'`, `\frac{dV}{dt}` as `V'`.
+
+    A higher one has as many marks. A partial derivative, and one by another variable than `x` or `t`, names it.
+    """
+    if "\\frac" in text or "/" in text:
+        text = _DERIVATIVE.sub(_primed, text)
+    return _DOTTED.sub(lambda dot: f"{dot[2] or dot[3]}''" if dot[1] else f"{dot[2] or dot[3]}'", text)
+
+
+def _primed(found: re.Match[str]) -> str:
+    name, variable = (found[3] or found[5]).strip(), (found[4] or found[6]).strip()
+    order = int(found[1] or found[2] or 1)
+    is_named = "\\partial" in found[0] or variable not in ("x", "t")
+    return f"{name}{chr(39) * order}" + (f"_{{{variable}}}" if is_named else "")
+
+
+def left_to_do(text: str, reference: str) -> str:
+    r"""Return an operation that an answer leaves to be done and the reference has not: `\int`, `\gcd`; "" without one.
+
+    A sum of numbers is done in passing, and two steps and more of arithmetic are the question said again, where the
+    reference is a number in figures: `55 \cdot 12 - 15 \cdot 12` for 480.
+    """
+    asked = _operations(text) - _operations(reference)
+    if asked:
+        return min(asked)
+    if _FIGURES.fullmatch(reference.strip()) and _ARITHMETIC.fullmatch(text):
+        steps = _STEP.findall(_POWER_OF_TEN.sub("", text))
+        if len(steps) >= 2:
+            return "arithmetic"
+    return ""
+
+
+def states_operation(text: str) -> bool:
+    r"""Return whether a side of an equation is an operation that the other side is the outcome of: `\lim_{x \to 0} f(x)`."""
+    return bool(_operations(text))
+
+
+def _operations(text: str) -> set[str]:
+    found = {first or second for first, second in _TO_DO.findall(text)}
+    return found | ({"d/dx"} if _DIFFERENTIATED.search(text) else set())
+
+
+def with_distinct_names(one: str, other: str) -> tuple[str, str]:
+    """Return both texts with a symbol of its own for each name that math_verify would take for another one's.
+
+    Capitals are told from small letters where one of the texts has both, so that `C` answers `c`.
+    """
+    letters = [_letters(text) for text in (one, other)]
+    capitals = {
+        capital for found in letters for capital in found if capital.isupper() and capital.lower() in found
+    } | ({"I"} & (letters[0] | letters[1]))
+    return _distinct(one, capitals), _distinct(other, capitals)
+
+
+def _letters(text: str) -> set[str]:
+    return {first or second for first, second in _CAPITAL.findall(text)} - {""}
+
+
+def _distinct(text: str, capitals: set[str]) -> str:
+    if "'" in text or "\\prime" in text:
+        text = _PRIMED.sub(_marked, text)
+    if "^" in text:
+        text = _TRANSPOSED.sub(r"^{\\acute{t}}", text)
+        text = _ORDINAL_POWER.sub(r"^{\\acute{n}\1}", text)
+    if not capitals:
+        return text
+    return _CAPITAL.sub(
+        lambda letter: f"\\grave{{{letter[1].lower()}}}" if letter[1] in capitals else letter[0], text
+    )
+
+
+def _marked(name: re.Match[str]) -> str:
+    marks = len(name[3] or "") or max((name[4] or "").count("\\prime"), 1)
+    accent = _ACCENTS[min(marks, len(_ACCENTS)) - 1]
+    return f"\\{accent}{{{name[1].lower()}}}{name[2] or ''}"
