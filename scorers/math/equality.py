@@ -16,8 +16,7 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import metadata
-from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import sympy
 import sympy.core.random
@@ -26,15 +25,17 @@ from math_verify import LatexExtractionConfig, parse, verify
 from scorers.child.process import Reply, Request
 from scorers.math.forms import FormComparer, core
 from scorers.math.notation import plain
+from scorers.math.real_sets import RealSets
+from scorers.math.statements import is_value
 from scorers.math.symbols import with_distinct_names
 from scorers.math.text import (
     difference,
     elements,
     has_percent,
+    last_expression,
+    last_number,
     normalised,
     plain_number,
-    same_spelling,
-    split_outside,
     without_base,
 )
 from scorers.math.units import with_last_letters
@@ -47,11 +48,6 @@ LIBRARIES: Final = " ".join(
 _BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
 # In a text without a box: LaTeX, or else the last number. math_verify's own way to a bare number ends in parse_expr.
 _FREE: Final = (LatexExtractionConfig(boxed_match_priority=0),)
-_BARE_NUMBER: Final = re.compile(
-    r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
-    r"(?![\w/^*])"
-)
-
 _EXACT: Final = 1e-12  # relative difference of two values that are both exact, or of an integer and anything
 _ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compared six places already
 _PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
@@ -60,56 +56,6 @@ _BOUND_CHARS: Final = 200  # of a bound of an interval
 
 _T = TypeVar("_T")
 _ROOTED: Final = re.compile(r"\\(?:sqrt|ln|log|exp)(?![A-Za-z])|\^\{?\\frac|\^\{[^{}]*/")
-
-# What sets of one variable are written with.
-_VARIABLE: Final = re.compile(  # `e` is a number
-    r"(?:[A-DF-Za-df-z](?:_\w|_\{\w+\})?|\\(?:theta|alpha|beta|lambda|phi|mu|omega|varphi)(?![A-Za-z]))"
-)
-_RELATION: Final = re.compile(r"\\(?:le|ge|ne)(?![A-Za-z])|[<>=]")
-_MEMBER: Final = re.compile(rf"({_VARIABLE.pattern})\s*\\in(?![A-Za-z])\s*(.+)\Z", re.DOTALL)
-_SIGNS: Final = re.compile(r"[<>=]|\\(?:le|ge|ne|in|cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])|\\\{|real")
-_OR: Final = re.compile(
-    r"\\text\{\s*or\s*\}|\\lor(?![A-Za-z])|\\(?:textbf|mathrm)\{\s*or\s*\}|(?<=\s)or(?=\s)"
-)
-_AND: Final = re.compile(r"\\text\{\s*and\s*\}|\\land(?![A-Za-z])|(?<=\s)and(?=\s)")
-_BUILT: Final = re.compile(
-    rf"\\\{{\s*({_VARIABLE.pattern})\s*(?:\\in(?![A-Za-z])\s*([^|:]+?))?\s*(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|[|:])\s*(.+)\\\}}\Z",
-    re.DOTALL,
-)
-_PAIR: Final = re.compile(r"([(\[\]])(.+)([)\]\[])\Z", re.DOTALL)
-_WORDS: Final = re.compile(
-    r"\\text\{\s*(all|any)?\s*real\s*(numbers?)?\s*\}|all real numbers|all reals|\\text\{\s*all reals\s*\}",
-    re.IGNORECASE,
-)
-_CUP: Final = re.compile(r"\\cup(?![A-Za-z])")
-_CAP: Final = re.compile(r"\\cap(?![A-Za-z])")
-_MINUS: Final = re.compile(
-    r"\\setminus(?![A-Za-z])|\\backslash(?![A-Za-z])|(?<=\\mathbb\{R\})\s*-(?=\s*\\\{)|(?<=\\mathbb\{R\} )-(?=\s*\\\{)"
-)
-_BARS: Final = r"(?:\||\\vert(?![A-Za-z]))"
-_ABSOLUTE: Final = re.compile(
-    rf"{_BARS}\s*({_VARIABLE.pattern})\s*(?:([-+])\s*([^|]+?))?\s*{_BARS}\s*({_RELATION.pattern})\s*(.+)",
-    re.DOTALL,
-)
-_EITHER: Final = re.compile(
-    rf"({_VARIABLE.pattern})\s*(\\ne(?![A-Za-z])|=)\s*\\pm(?![A-Za-z])\s*(.+)", re.DOTALL
-)
-_NAMED: Final = {
-    "\\mathbb{Z}": sympy.Integers,
-    "\\mathbb{Q}": sympy.Rationals,
-    "\\mathbb{R}": sympy.Reals,
-    "\\mathbf{R}": sympy.Reals,
-    "\\emptyset": sympy.EmptySet,
-}
-_HOLDS: Final[dict[str, Callable[[Any], Any]]] = {
-    "<": lambda bound: sympy.Interval.open(-sympy.oo, bound),
-    ">": lambda bound: sympy.Interval.open(bound, sympy.oo),
-    "\\le": lambda bound: sympy.Interval(-sympy.oo, bound),
-    "\\ge": lambda bound: sympy.Interval(bound, sympy.oo),
-    "\\ne": lambda bound: sympy.Complement(sympy.Reals, sympy.FiniteSet(bound)),
-    "=": sympy.FiniteSet,
-}
-_TURNED: Final = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne", "=": "="}
 
 logging.getLogger("math_verify").setLevel(
     logging.ERROR
@@ -171,12 +117,10 @@ def judge(request: Request) -> Reply:
         return _examination(reference, is_compatible=is_compatible)
     if request.get("rule") == "prime":
         return {"equal": _prime(reference, answer, _prime_part_compatibly if is_compatible else _prime_part)}
-    if request["boxed"] and not is_compatible:
-        return {"equal": _FORMS.same(reference, answer)}
-    target = _expressions(answer, is_boxed=request["boxed"])
     if is_compatible:  # II-Thought's verifier hands them over in the wrong order
+        target = _expressions(answer, is_boxed=request["boxed"])
         return {"equal": bool(verify(gold=target, target=_gold(reference), timeout_seconds=None))}
-    return {"equal": _equal(reference, target)}
+    return {"equal": _FORMS.same(reference, answer if request["boxed"] else plain(last_expression(answer)))}
 
 
 def _examination(reference: str, *, is_compatible: bool) -> Reply:
@@ -194,9 +138,7 @@ def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
         boxed: list[Any] = parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None)
         return boxed
     found: list[Any] = parse(text, extraction_config=_FREE, parsing_timeout=None)
-    if not found and (numbers := _BARE_NUMBER.findall(text)):
-        return _expressions(numbers[-1], is_boxed=True)
-    return found
+    return found or _expressions(last_number(text), is_boxed=True)
 
 
 @lru_cache(maxsize=8)
@@ -208,7 +150,7 @@ def _gold(reference: str) -> list[Any]:
 @lru_cache(maxsize=64)
 def _real_number(text: str) -> Any:
     """Return a real number or an infinity in sympy's exact form; None of any other text."""
-    if not text or len(text) > _BOUND_CHARS:
+    if not text or len(text) > _BOUND_CHARS or not is_value(text):
         return None
     found = _expressions(text, is_boxed=True)
     if not found or isinstance(found[0], str) or not _is_number(found[0]) or not found[0].is_extended_real:
@@ -220,7 +162,7 @@ def _real_number(text: str) -> Any:
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
     if verify(gold=gold, target=target, timeout_seconds=None):
-        return _holds(lambda: _stands(gold, target, is_percentage=has_percent(reference)))
+        return _holds(lambda: _stands(gold[0], target[0], is_percentage=has_percent(reference)))
     return _holds(lambda: _are_same_numbers(gold, target))
 
 
@@ -238,56 +180,18 @@ def _held(check: Callable[[], _T], otherwise: _T) -> _T:
         return otherwise
 
 
-def _stands(golds: list[Any], targets: list[Any], *, is_percentage: bool) -> bool:
-    """Return whether math_verify's "equal" holds between values: no false equation, nothing lost by rounding.
+def _stands(wanted: Any, given: Any, *, is_percentage: bool) -> bool:
+    """Return whether math_verify's "equal" holds between two values: nothing lost by rounding, no mere text.
 
     A percentage, too, stands for a number of percents or for the share that it is, to the digit: 50 or 0.5 for 50%.
     """
-    gold, target = golds[0], targets[0]
-    if isinstance(gold, str) or isinstance(target, str):
-        return True
-    sides, gold_sides = _sides(target) or _sides_of_text(targets), _sides(gold)
-    if any(isinstance(side, str) for side in sides) or (not gold_sides and _are_other_values(sides)):
-        return False
-    numbers = [_value(side) for side in sides if _is_number(side)]
-    if not all(_near(number, numbers[-1], _ROUNDED) for number in numbers):
-        return False  # `3 = 5` is no way to say 5
-    if sides and gold_sides and sides[0] != gold_sides[0]:
-        return _are_one_line(gold_sides, sides)
-    wanted, given = (gold_sides or [gold])[-1], (sides or [target])[-1]
+    if isinstance(wanted, str) or isinstance(given, str):
+        return False  # the same spelling has been seen before
     if wanted == given or not _is_number(wanted) or not _is_number(given):
         return True
     wanted, given = _value(wanted), _value(given)
     wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
     return any(_is_same_value(given * factor, wanted) for factor in factors)
-
-
-def _are_one_line(wanted: list[Any], given: list[Any]) -> bool:
-    """Return whether two equations that begin otherwise say the same; math_verify looks at their right sides alone.
-
-    `2x+1 = 2x+1` and `5 = 2x+1` have the right side of `y = 2x+1`, and say nothing of y.
-    """
-    if len(wanted) != 2 or not isinstance(wanted[0] - wanted[1], sympy.Expr):
-        return True
-    difference = wanted[0] - wanted[1]
-    for left, right in pairwise(given):
-        ratio = sympy.simplify((left - right) / difference)
-        if not _is_number(ratio) or ratio.is_zero is not False:
-            return False
-    return True
-
-
-def _are_other_values(sides: list[Any]) -> bool:
-    """Return whether an equation relates expressions in the same variables: `3x = 2x+1` is no way to say 2x+1."""
-    if not sides or not isinstance(value := sides[-1], sympy.Expr) or not value.free_symbols:
-        return False
-    return any(
-        isinstance(side, sympy.Expr)
-        and (side.is_Add or side.is_Mul or side.is_Pow)
-        and side.free_symbols & value.free_symbols
-        and not sympy.simplify(side - value).is_zero
-        for side in sides[:-1]
-    )
 
 
 def _is_same_value(given: Any, wanted: Any) -> bool:
@@ -324,10 +228,11 @@ def _may_be_number(expression: Any) -> bool:
     return all(str(symbol) == "i" for symbol in symbols)
 
 
-# Points at which two expressions in letters are compared, the letters in the alphabet's order: positive, negative, mixed.
+# Points at which two expressions are compared, their letters in the alphabet's order: positive, negative, mixed.
 _POINTS: Final = tuple(
     tuple(
-        sympy.Rational(signs[index % 2] * (3 + (7 * place + 11 * index) % 17), 5 + index % 3) for index in range(8)
+        sympy.Rational(signs[index % 2] * (3 + (7 * place + 11 * index) % 17), 5 + index % 3)
+        for index in range(8)
     )
     for place, signs in enumerate(((1, 1),) * 4 + ((-1, -1),) * 2 + ((1, -1), (-1, 1)))
 )
@@ -399,28 +304,6 @@ def _is_zero(difference: Any) -> bool:
     return sympy.sqrtdenest(difference.doit()).equals(0) is not False
 
 
-def _sides(expression: Any) -> list[Any]:
-    """Return the sides of an equation or of a chain of them, from left to right; none of anything else."""
-    if isinstance(expression, sympy.Eq):
-        return [expression.lhs, expression.rhs]
-    relations = getattr(expression, "_unsorted_args", ())
-    is_chain = all(isinstance(relation, sympy.Eq) for relation in relations) and all(
-        left.rhs == right.lhs for left, right in pairwise(relations)
-    )
-    return [relations[0].lhs, *(relation.rhs for relation in relations)] if relations and is_chain else []
-
-
-def _sides_of_text(targets: list[Any]) -> list[Any]:
-    """Return the sides of a chain of which math_verify could read only the last one; none of other texts.
-
-    `6 = 5 = 6` is one: it says the same equation twice.
-    """
-    texts = split_outside(targets[-1], "=") if isinstance(targets[0], sympy.Expr) else None
-    if texts is None or len(texts) < 3:
-        return []
-    return [(_expressions(text, is_boxed=True) or [text])[0] for text in texts]
-
-
 def _is_number(expression: Any) -> bool:
     return (
         isinstance(expression, sympy.Expr)
@@ -449,162 +332,6 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
     )
 
 
-# Sets of real numbers: inequalities, chains, intervals, unions, set-builder notation.
-
-
-class _RealSet(NamedTuple):
-    """A set of real numbers as it was written."""
-
-    members: Any  # a sympy set
-    variable: str  # of the inequality or the set-builder; "" where none was named
-    is_pair: bool  # two numbers in brackets and no more: an interval, or a tuple
-
-
-class _NoSet(Exception):
-    """The text is no set of real numbers."""
-
-
-def _read_set(text: str) -> _RealSet | None:
-    """Return the set that a text describes; None where it describes none."""
-    try:
-        variable, members = _described(text.strip().strip("$").strip())
-    except _NoSet:
-        return None
-    return _RealSet(members, variable, _PAIR.match(text.strip()) is not None and not _CUP.search(text))
-
-
-def _looks_like_set(text: str) -> bool:
-    """Return whether a text may be a set that is no pair in brackets: it has a sign of one."""
-    return _SIGNS.search(text) is not None
-
-
-def _are_one_set(one: _RealSet, other: _RealSet) -> bool:
-    """Return whether two sets have the same members. Variables with two names are two variables."""
-    if one.variable and other.variable and one.variable != other.variable:
-        return False
-    if one.members == other.members:
-        return True
-    difference = sympy.SymmetricDifference(one.members, other.members)
-    return bool(difference is sympy.EmptySet or difference.is_empty)
-
-
-def _described(text: str) -> tuple[str, Any]:
-    """Return the variable's name, "" without one, and the set. Raises _NoSet."""
-    parts = [part.strip() for part in _CUP.split(text)]
-    if len(parts) > 1 and any(map(_BUILT.match, parts)):
-        return "", sympy.Union(*(_described(part)[1] for part in parts))
-    if (built := _BUILT.match(text)) is not None:
-        domain = _members(built[2]) if built[2] else sympy.Reals
-        variable, members = _condition(built[3])
-        if variable not in ("", built[1]):
-            raise _NoSet
-        return "", sympy.Intersection(domain, members)  # the variable is bound
-    if _MEMBER.match(text) is not None and not _OR.search(text) and not _RELATION.search(text):
-        return _clause(text)
-    if _RELATION.search(text):
-        return _condition(text)
-    return "", _members(text)
-
-
-def _condition(text: str) -> tuple[str, Any]:
-    r"""Return what `x < 1 \text{ or } x > 2` describes. `or` binds weaker than `and`.
-
-    A comma is an `and`, but between values of one variable, as in `x = 1, x = 2`. What nothing fulfils is no set that
-    somebody would write so.
-    """
-    names, members = set(), []
-    for alternative in _OR.split(text):
-        pieces = [piece for part in _AND.split(alternative) for piece in split_outside(part, ",") or [""]]
-        clauses = [_clause(piece.strip()) for piece in pieces]
-        names |= {name for name, _ in clauses}
-        parts = [part for _, part in clauses]
-        are_values = all(isinstance(part, sympy.FiniteSet) for part in parts)
-        members.append(sympy.Union(*parts) if are_values else sympy.Intersection(*parts))
-    if len(names) != 1 or sympy.EmptySet in members:
-        raise _NoSet
-    return names.pop(), sympy.Union(*members)
-
-
-def _clause(text: str) -> tuple[str, Any]:
-    r"""Return what one chain of relations describes, as `1 < x \le 5`, or one membership."""
-    if (member := _MEMBER.match(text)) is not None:
-        return member[1], _members(member[2])
-    if (absolute := _ABSOLUTE.fullmatch(text)) is not None:
-        return _distance(absolute)
-    if (both := _EITHER.fullmatch(text)) is not None:
-        value = _read(both[3])
-        return both[1], _HOLDS[both[2]](value) & _HOLDS[both[2]](-value) if both[
-            2
-        ] != "=" else sympy.FiniteSet(value, -value)
-    signs = _RELATION.findall(text)
-    sides = [side.strip() for side in _RELATION.split(text)]
-    places = [place for place, side in enumerate(sides) if _VARIABLE.fullmatch(side)]
-    if len(signs) not in (1, 2) or len(places) != 1 or (len(signs) == 2 and places != [1]):
-        raise _NoSet
-    values = [_read(side) if index != places[0] else None for index, side in enumerate(sides)]
-    parts = []
-    for sign, (left, right) in zip(signs, pairwise(values), strict=True):
-        parts.append(_HOLDS[sign](right) if left is None else _HOLDS[_TURNED[sign]](left))
-    if len(signs) == 2 and not {*signs} <= {"<", "\\le"} and not {*signs} <= {">", "\\ge"}:
-        raise _NoSet  # `1 < x > 5` says nothing that a teacher would write
-    return sides[places[0]], sympy.Intersection(*parts)
-
-
-def _distance(found: re.Match[str]) -> tuple[str, Any]:
-    """Return what `|x - 2| < 3` describes."""
-    centre = _read(found[3]) * (1 if found[2] == "-" else -1) if found[2] else sympy.Integer(0)
-    radius, sign = _read(found[5]), found[4]
-    if radius.is_negative or sign in ("=", "\\ne"):
-        raise _NoSet
-    inner = sympy.Interval(centre - radius, centre + radius, *(sign in ("<", "\\ge"),) * 2)
-    return found[1], inner if sign in ("<", "\\le") else sympy.Complement(sympy.Reals, inner)
-
-
-def _members(text: str) -> Any:
-    r"""Return the set that `(-\infty, 1) \cup [2, 3]` and the like name."""
-    text = text.strip()
-    for sign, combined in ((_CUP, sympy.Union), (_CAP, sympy.Intersection)):
-        if len(parts := sign.split(text)) > 1:
-            return combined(*(_members(part) for part in parts))
-    if len(parts := _MINUS.split(text)) == 2:
-        return sympy.Complement(_members(parts[0]), _members(parts[1]))
-    if text in _NAMED or _WORDS.fullmatch(text):
-        return _NAMED.get(text, sympy.Reals)
-    if text.startswith("\\{") and text.endswith("\\}"):
-        return sympy.FiniteSet(*(_read(part) for part in split_outside(text[2:-2], ",") or [""]))
-    return _interval(text)
-
-
-def _interval(text: str) -> Any:
-    pair = _PAIR.match(text)
-    bounds = split_outside(pair[2], ",") if pair is not None else None
-    if pair is None or bounds is None or len(bounds) != 2:
-        raise _NoSet
-    low, high = (_read(bound) for bound in bounds)
-    opens = pair[1] != "[", pair[3] != "]"
-    if not (low < high) == True:  # noqa: E712 - sympy's truth; (5, 2) is a point
-        raise _NoSet
-    return sympy.Interval(low, high, *opens)
-
-
-def _read(text: str) -> Any:
-    value = _real_number(text)
-    if value is None:
-        raise _NoSet
-    return value
-
-
-def _same_sets(reference: str, answer: str) -> bool | None:
-    """Return whether two texts describe one set; None where one of them describes none, or both are pairs."""
-    if not _looks_like_set(reference) and not _looks_like_set(answer):
-        return None
-    wanted = _read_set(reference)
-    given = None if wanted is None else _read_set(answer)
-    if wanted is None or given is None or (wanted.is_pair and given.is_pair):
-        return None
-    return _are_one_set(wanted, given)
-
-
 def _equal_boxes(reference: str, answer: str) -> bool:
     reference, answer = with_distinct_names(*with_last_letters(reference, answer))
     return _equal(reference, _expressions(answer, is_boxed=True)) or _same_where_real(reference, answer)
@@ -627,7 +354,7 @@ def _single(text: str) -> Any:
 
 
 def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
-    """Return the sign of the number that the difference of one pair of sides is of the other's; 0 where there is none."""
+    """Return the sign of the factor between the differences of two pairs of sides; 0 where there is none."""
     texts = with_distinct_names(" ; ".join(wanted), " ; ".join(given))
     sides = [_single(side) for text in texts for side in text.split(" ; ")]
     if len(sides) != 4 or None in sides:
@@ -666,11 +393,12 @@ def _is_rounded(value: str, decimal: str) -> bool:
     return _holds(is_near)
 
 
+_SETS: Final = RealSets(_real_number)
 _FORMS: Final = FormComparer(
     equal=_equal_boxes,
     parses=_parses,
-    same_sets=_same_sets,
-    is_set=lambda text: _looks_like_set(text) and _read_set(text) is not None,
+    same_sets=_SETS.same,
+    is_set=_SETS.is_set,
     proportional=_proportional,
     about=_is_rounded,
 )
@@ -692,7 +420,7 @@ def _prime_part(reference: str, answer: str) -> bool:
     wanted, given = plain_number(reference), plain_number(answer)
     if wanted is not None and given is not None and wanted == given:
         return True
-    return same_spelling(answer, reference) or _FORMS.same(plain(reference), plain(answer))
+    return _FORMS.same(plain(reference), plain(answer))
 
 
 def _prime_part_compatibly(reference: str, answer: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from scorers.math.congruences import classes, read_congruence, with_parameter
@@ -103,7 +102,7 @@ class FormComparer:
         return self._statements.same(reference, answer, depth=depth)
 
     def _equal(self, reference: str, answer: str) -> bool:
-        """Compare two single values; what is more than that is not equal here, and neither is a remark with a number."""
+        """Compare two single values. What is more than that is not equal here, nor is what has another remark."""
         return (
             is_value(reference)
             and is_value(answer)
@@ -123,7 +122,11 @@ class FormComparer:
         if solutions is not None and solutions.names:
             return True
         sides = _sides(reference)
-        return sides != [reference] and depth < _DEEPEST and all(self._is_read(part, depth + 1) for part in sides)
+        return (
+            sides != [reference]
+            and depth < _DEEPEST
+            and all(self._is_read(part, depth + 1) for part in sides)
+        )
 
     def _is_read(self, side: str, depth: int) -> bool:
         if is_name(side) or is_prose(side):
@@ -188,8 +191,7 @@ class FormComparer:
             return True
         first, other = wanted[0], given[0]
         return all(
-            self._equal(f"({one})\\cdot({other})", f"({two})\\cdot({first})")
-            and not self._equal("0", one)
+            self._equal(f"({one})\\cdot({other})", f"({two})\\cdot({first})") and not self._equal("0", one)
             for one, two in zip(wanted, given, strict=True)
         )
 
@@ -198,7 +200,9 @@ class FormComparer:
         wanted, given = with_one_letter(quantity(reference), quantity(answer))
         units = {wanted.unit, given.unit}
         if None in units:
-            return self._as_angles(wanted, given) if units == {DEGREE, None} else self._as_counts(wanted, given)
+            return (
+                self._as_angles(wanted, given) if units == {DEGREE, None} else self._as_counts(wanted, given)
+            )
         if units == {DEGREE, RADIAN}:
             degrees, radians = (wanted, given) if wanted.unit == DEGREE else (given, wanted)
             return self._equal(_in_radians(degrees.value), radians.value)

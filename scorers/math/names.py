@@ -12,13 +12,15 @@ from typing import Final
 
 from scorers.math.doubts import doubts
 from scorers.math.notation import layout_key
+from scorers.math.statements import sides_of_equation
 from scorers.math.symbols import states_operation
 from scorers.math.text import names_number
 
-SYMBOL: Final = r"(?:[A-Za-z]|\\(?!frac|sqrt|text|infty|pi(?![A-Za-z]))[A-Za-z]+)(?:'|_\w|_\{\w+\})*"
+SYMBOL: Final = (
+    r"(?:[A-Za-z]|\\(?!frac|sqrt|text|infty|(?:pi|le|ge|ne|in|to|approx|equiv|sim|pm|mp|cdot|times|div|cup|cap|ldots|circ)"
+    r"(?![A-Za-z]))[A-Za-z]+)(?:'|_\w|_\{\w+\})*"
+)
 LONE_SYMBOL: Final = re.compile(SYMBOL)
-_STATED: Final = re.compile(r"([^=<>]+)=\s*([^=<>]+)\Z", re.DOTALL)
-_NO_SIDE: Final = re.compile(r"\\(?:le|ge|ne|in|to|mapsto|approx|equiv)(?![A-Za-z])")
 _INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\\\|[^|]*\\\||\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
 _BARE_NAME: Final = re.compile(
     r"(?:(?:[A-Za-z]+|:|\\(?:det|deg|dim|angle|triangle|overline|vec|hat|bar|mathbf|mathrm|mathbb|operatorname|max|min|gcd"
@@ -38,7 +40,9 @@ _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
 )
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
-_LETTERS: Final = re.compile(r"(?:\\frac\{[0-9]+\}\{[0-9]+\}\s*)?(?:[A-Za-z](?:_\w|_\{\w+\})?|\\(?:cdot|frac)(?![A-Za-z])|[-+/{}()\s])+")
+_LETTERS: Final = re.compile(
+    r"(?:\\frac\{[0-9]+\}\{[0-9]+\}\s*)?(?:[A-Za-z](?:_\w|_\{\w+\})?|\\(?:cdot|frac)(?![A-Za-z])|[-+/{}()\s])+"
+)
 
 
 @lru_cache(maxsize=64)
@@ -46,10 +50,10 @@ def stated(text: str) -> tuple[str, str]:
     """Return the name and the value that a text states; "" and the text where it states none."""
     if (point := _POINT.match(text)) is not None and "," in point[1] and "=" not in point[1]:
         return "", point[1]
-    found = _STATED.match(text)
-    if found is None or _NO_SIDE.search(text):
+    sides = sides_of_equation(text)
+    if sides is None:
         return "", text
-    name, value = found[1].strip(), found[2].strip()
+    name, value = sides
     if _PLAIN_VALUE.fullmatch(name) is not None and not LONE_SYMBOL.fullmatch(value):
         name, value = value, name  # `9 = f(2)`
     return (name, value) if is_name(name) else ("", text)
@@ -61,7 +65,9 @@ def is_name(text: str) -> bool:
 
 
 def _is_called(text: str) -> bool:
-    if _PRODUCT.search(text) or any(any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text)):
+    if _PRODUCT.search(text) or any(
+        any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text)
+    ):
         return False
     bare = text
     while (outer := _INNER.sub("", bare)) != bare:
@@ -78,7 +84,10 @@ def is_quantity(name: str) -> bool:
     """Return whether a name has an argument or a command: more than a symbol, or letters that may be a product."""
     is_tuple = name.startswith("(")
     return (
-        bool(name) and not is_tuple and not LONE_SYMBOL.fullmatch(name) and not name.replace(" ", "").isalpha()
+        bool(name)
+        and not is_tuple
+        and not LONE_SYMBOL.fullmatch(name)
+        and not name.replace(" ", "").isalpha()
     )
 
 

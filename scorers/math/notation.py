@@ -156,6 +156,10 @@ _SAID: Final = re.compile(
 _SAID_PLAIN: Final = re.compile(
     r"there\s+(?:is|are)\s+(?=[0-9])|(?:the\s+)?(?:final\s+)?answers?\s*(?:is|are|:)\s*(?=\S)", re.IGNORECASE
 )
+_SAID_BEHIND: Final = re.compile(
+    r"\s*\\text\{\s*,?\s*(?:is|are)\s+(?:the|our|my)\s+(?:final\s+)?(?:answers?|solutions?)\s*\.?\s*\}\Z",
+    re.IGNORECASE,
+)
 _SENTENCE: Final = re.compile(
     r"\\text\{\s*((?:(?:so|thus|hence|therefore|then)\s*,?\s+)?(?:the|its|our)(?:\s+[a-z]{2,}){1,6}?)\s+"
     r"(?:is|are|equals?|=)\s*:?\s*\}\s*(?=\S)",
@@ -205,6 +209,8 @@ def plain(text: str) -> str:
     text = text.strip()
     if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
         text = text[1:-1]
+    if text.startswith("\\(") and text.endswith("\\)"):
+        text = text[2:-2]
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
     text = _between_statements(text) if "quad" in text or "\n" in text else text
@@ -220,7 +226,7 @@ def plain(text: str) -> str:
         lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
     )
     text = _BARE_FRACTION.sub(_with_braces, text)
-    text = _without_loose_braces(text) if "^" in text else text
+    text = _unwrapped(_without_loose_braces(text) if "^" in text else text)
     text = _GROUPED.sub(_joined, text)
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
     text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
@@ -266,7 +272,11 @@ def _between_statements(text: str) -> str:
 
 def _without_loose_braces(text: str) -> str:
     """Return a text with powers without the braces and brackets around one number that say nothing."""
-    text = _EXPONENT_IN_BRACKETS.sub(r"^{\1}", _BASE_IN_BRACKETS.sub(r"\1", _LOOSE_BRACES.sub(r"\1", text)))
+    return _EXPONENT_IN_BRACKETS.sub(r"^{\1}", _BASE_IN_BRACKETS.sub(r"\1", _LOOSE_BRACES.sub(r"\1", text)))
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text without braces around the whole of it."""
     if not text.startswith("{") or not text.endswith("}"):
         return text
     depth = 0
@@ -301,6 +311,7 @@ def _joined(number: re.Match[str]) -> str:
 def _without_words(text: str) -> str:
     """Return the text without words that only introduce its value."""
     text = _COUNTED.sub(r"\1\\text{\2}", text) if text.startswith("\\text{") else text
+    text = text[: found.start()] if "\\text" in text and (found := _SAID_BEHIND.search(text)) else text
     said = _SAID.match(text) or _SAID_PLAIN.match(text) or _sentence(text)
     return text if said is None else text[said.end() :]
 

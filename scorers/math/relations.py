@@ -1,7 +1,7 @@
 r"""Statements are compared side by side: an equation by both sides, an inequality by its sign, a list one by one.
 
-In: a reference and an answer of which one is more than a single value (`scorers.math.statements`). Out: whether they say
-the same. What a statement's sides are is compared by the caller's own comparer. Runs in the scoring child.
+In: a reference and an answer of which one is more than a single value (`scorers.math.statements`). Out: whether they
+say the same. What a statement's sides are is compared by the caller's own comparer. Runs in the scoring child.
 """
 
 from __future__ import annotations
@@ -85,18 +85,19 @@ class StatementComparer:
     def _same_statement(self, wanted: Statement, given: Statement, depth: int, *, is_mixed: bool) -> bool:
         if is_mixed:
             return self._same(wanted.sides[-1], given.sides[-1], depth=depth + 1)
-        return bool(wanted.signs) == bool(given.signs) and self._same(wanted.text, given.text, depth=depth + 1)
+        return bool(wanted.signs) == bool(given.signs) and self._same(
+            wanted.text, given.text, depth=depth + 1
+        )
 
     def _relations(self, wanted: Statement, given: Statement, depth: int) -> bool:
-        wanted, given = self._shortened(wanted, depth), self._shortened(given, depth)
-        if len(wanted.signs) != len(given.signs):
-            return False
-        for other in (given, _turned(given)):
-            if other is None or not all(map(_is_sign_for, wanted.signs, other.signs)):
+        wanted = self._shortened(wanted, depth)
+        for turned in (given, _turned(given)):
+            other = None if turned is None else self._shortened(turned, depth)
+            if other is None or list(map(_level, wanted.signs)) != list(map(_level, other.signs)):
                 continue
             if all(self._same_side(*sides, depth) for sides in zip(wanted.sides, other.sides, strict=True)):
                 return True
-        return self._are_proportional(wanted, given)
+        return len(wanted.signs) == len(given.signs) and self._are_proportional(wanted, given)
 
     def _same_side(self, wanted: str, given: str, depth: int) -> bool:
         if layout_key(wanted) == layout_key(given) != "":
@@ -121,7 +122,7 @@ class StatementComparer:
         return other == (sign if ratio > 0 or sign in SYMMETRIC else TURNED[sign])
 
     def _value_of(self, wanted: Statement, answer: str, depth: int) -> bool:
-        """Return whether a bare value is what a relation says: what it names, or the right side of what always holds."""
+        """Return whether a value is what a relation says: what it names, or the right side of what always holds."""
         if not set(wanted.signs) <= _LEVEL:
             return False
         if "\\approx" in wanted.signs:
@@ -140,7 +141,9 @@ class StatementComparer:
         sides = list(given.sides)
         if is_name(sides[0]) or is_letters_alone(sides[0]):
             sides = sides[1:]
-        if "\\approx" not in given.signs[1:] and (len(sides) == len(given.sides) - 1 or "\\approx" not in given.signs):
+        if "\\approx" not in given.signs[1:] and (
+            len(sides) == len(given.sides) - 1 or "\\approx" not in given.signs
+        ):
             return self._same(value, sides[-1], depth=depth + 1) and all(
                 self._same(sides[-1], step, depth=depth + 1) for step in sides[:-1]
             )
@@ -165,17 +168,18 @@ class StatementComparer:
 
 def _expanded(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     """Return the statements with `(x, y) = (1, 2)` as two."""
-    found: list[Statement] = []
-    for statement in statements:
-        parts = [_parts(side) for side in statement.sides]
-        names = parts[0]
-        if len(statements) == 1 or not statement.is_equation or len(parts) != 2 or names is None:
-            found.append(statement)
-        elif not all(map(is_name, names)) or parts[1] is None or len(parts[1]) != len(names):
-            found.append(statement)
-        else:
-            found += [Statement(pair, ("=",)) for pair in zip(names, parts[1], strict=True)]
-    return tuple(found)
+    if len(statements) == 1:
+        return statements
+    return tuple(part for statement in statements for part in _by_name(statement))
+
+
+def _by_name(statement: Statement) -> Sequence[Statement]:
+    if statement.signs != ("=",):
+        return (statement,)
+    names, values = map(_parts, statement.sides)
+    if names is None or values is None or len(names) != len(values) or not all(map(is_name, names)):
+        return (statement,)
+    return [Statement(pair, ("=",)) for pair in zip(names, values, strict=True)]
 
 
 def _parts(text: str) -> list[str] | None:
@@ -197,14 +201,16 @@ def _turned(statement: Statement) -> Statement | None:
     return Statement(statement.sides[::-1], turned) if len(turned) == len(signs) else None
 
 
-def _is_sign_for(wanted: str, given: str) -> bool:
-    return wanted == given or (wanted in _LEVEL and given in _LEVEL)
+def _level(sign: str) -> str:
+    """Return the sign, and one for an equals sign and its rounded kind."""
+    return "=" if sign in _LEVEL else sign
 
 
 def _is_solved(statement: Statement) -> bool:
     """Return whether a relation has a name alone on one side, and on the other a value without names."""
     sides = statement.sides
     return any(
-        is_name(one) and not any(map(str.isalpha, other.replace("\\pi", "").replace("\\sqrt", "").replace("\\frac", "")))
+        is_name(one)
+        and not any(map(str.isalpha, other.replace("\\pi", "").replace("\\sqrt", "").replace("\\frac", "")))
         for one, other in (sides, sides[::-1])
     )

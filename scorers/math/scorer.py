@@ -176,16 +176,21 @@ class MathAnswer:
             "rule": variant.rule,
             "compatible": is_compatible,
         }
+        is_equal = self._equal(request, answer)
+        if not is_equal and is_plain and (left := left_to_do(request["answer"], request["reference"])):
+            return (
+                False,
+                f"answer {_shown(answer.text)}, expected {_shown(reference)}: {left!r} is left to be done",
+            )
+        return is_equal, ""
+
+    def _equal(self, request: Request, answer: Answer) -> bool:
         try:
-            if self._ask(request)["equal"]:
-                return True, ""
+            return bool(self._ask(request)["equal"])
         except LimitExceeded as limit:
             raise _OverLimit(
                 f"answer {_shown(answer.text)} exceeded its {limit}, and again alone in a fresh child"
             ) from limit
-        if is_plain and (operation := left_to_do(request["answer"], request["reference"])):
-            return False, f"answer {_shown(answer.text)}, expected {_shown(reference)}: {operation!r} is left to be done"
-        return False, ""
 
     def _reference_problem(self, reference: str, variant: Variant) -> str | None:
         """Return why no answer could ever equal this reference; None where one could. The child says so once."""

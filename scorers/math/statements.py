@@ -34,14 +34,14 @@ _TOKEN: Final = re.compile(
     r"|(?P<sign>\\(?:le|ge|ne|approx|simeq|sim|cong|equiv|notin|in|ni|subseteq|subset|supseteq|supset|n?parallel|perp"
     r"|to|mapsto|propto|n?mid|ll|gg|prec|succ|doteq)(?![A-Za-z])|[=<>])"
     r"|(?P<joint>[,;]|\\\\|\\(?:land|lor|implies|iff|quad|(?:Long)?[lL]?eft[rR]ightarrow|(?:Long)?[Rr]ightarrow)(?![A-Za-z])"
-    r"|(?<=[\s\d)}])(?:and|or|when|where|if|for|with)(?=[\s\\]))"
+    r"|(?<=[\s\d)}$])(?:and|or|when|where|if|for|with)(?=[\s\\$]))"
     r"|(?P<dots>\\ldots(?![A-Za-z])|\.{3})|(?P<ratio>:)|(?P<group>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]))|(?P<number>[0-9]+)"
     r"|(?P<command>\\[A-Za-z]+|\\.)|(?P<space>\s+)|(?P<other>.)",
     re.DOTALL,
 )
 _JOINING: Final = re.compile(
-    r"(.*?)[\s,;:.(]*\b(?:and|or|when|where|whenever|if|for|with|while|then|so|but|at|on|as|by|to|in|is|gives|has|such that"
-    r"|provided(?: that)?|respectively)\b[\s,;:.]*",
+    r"(.*?)[\s,;:.(]*\b(?:and|or|when|where|whenever|if|for|with|while|then|so|but|at|on|as|by|to|in|is|gives|has"
+    r"|such that|provided(?: that)?|respectively)\b[\s,;:.]*",
     re.IGNORECASE | re.DOTALL,
 )
 _CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
@@ -143,12 +143,25 @@ def _statement(piece: list[_Token]) -> Statement:
     sides, signs, side = [], [], ""
     for token in piece:
         if token.kind == "sign" and token.depth == 0:
-            sides.append(side.strip())
+            sides.append(side)
             signs.append(token.text)
             side = ""
         else:
             side += token.text
-    return Statement((*sides, side.strip()), tuple(signs))
+    return Statement(tuple(one.strip(" $") for one in (*sides, side)), tuple(signs))
+
+
+def sides_of_equation(text: str) -> tuple[str, str] | None:
+    """Return what stands before and behind the only sign of a text, an equals sign: a list may stand behind it."""
+    tokens = _tokens(text)
+    places = [place for place, token in enumerate(tokens) if token.kind == "sign" and not token.depth]
+    if len(places) != 1 or tokens[places[0]].text != "=":
+        return None
+    before, behind = tokens[: places[0]], tokens[places[0] + 1 :]
+    if any(token.kind == "joint" and not token.depth for token in before):
+        return None
+    sides = ["".join(token.text for token in side).strip() for side in (before, behind)]
+    return (sides[0], sides[1]) if all(sides) else None
 
 
 @lru_cache(maxsize=256)
@@ -176,7 +189,9 @@ def is_value(text: str) -> bool:
                 return False
             follows = next((one.text for one in tokens[place + 1 :] if one.kind != "space"), "")
             is_worded |= place > 0 and not follows.startswith(("(", "^", "_"))
-        elif token.kind in ("number", "group") and is_worded and not brackets and not _is_raised(tokens, place):
+        elif (
+            token.kind in ("number", "group") and is_worded and not brackets and not _is_raised(tokens, place)
+        ):
             return False
     return bool(tokens)
 
@@ -197,7 +212,7 @@ def _may_hold(token: _Token, brackets: list[str]) -> bool:
 
 
 def _is_raised(tokens: tuple[_Token, ...], place: int) -> bool:
-    """Return whether a number is the power of a unit: `\text{ cm}^2`."""
+    r"""Return whether a number is the power of a unit: `\text{ cm}^2`."""
     before = [one.text for one in tokens[max(place - 2, 0) : place] if one.kind != "space"]
     return bool(before) and before[-1] in ("^", "-", "_")
 

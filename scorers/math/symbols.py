@@ -1,8 +1,8 @@
 r"""Names that math_verify takes for one are told apart before it reads them, and work left to do is found.
 
-math_verify 0.9.0 reads `A` as `a`, `I` as the imaginary unit, `y'` as `y`, `A^T` as `a` and `\frac{dy}{dx}` as a derivative
-that computes to 0. In: two texts in plain LaTeX (`scorers.math.notation.plain`). Out: the same with one symbol for each
-name, or the operations that a text leaves to be done. Pure functions on text, linear in its length.
+math_verify 0.9.0 reads `A` as `a`, `I` as the imaginary unit, `y'` as `y`, `A^T` as `a` and `\frac{dy}{dx}` as a
+derivative that computes to 0. In: two texts in plain LaTeX (`scorers.math.notation.plain`). Out: the same with one
+symbol for each name, or the operations that a text leaves to be done. Pure functions on text, linear in its length.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _PRIMED: Final = re.compile(
     r"([A-Za-z])(_\w|_\{\w+\})?\s*(?:('+)|\^\s*(?:\\prime(?![A-Za-z])|\{\s*((?:\\prime\s*)+)\}))"
 )
 _ACCENTS: Final = ("acute", "ddot", "breve", "hat")  # for one mark, two, three and more
-_TRANSPOSED: Final = re.compile(r"\^\s*(?:T(?![A-Za-z])|\{\s*(?:T|\\top|\\mathrm\{T\}|\\text\{T\})\s*\}|\\top(?![A-Za-z]))")
+_TRANSPOSED: Final = re.compile(
+    r"\^\s*(?:T(?![A-Za-z])|\{\s*(?:T|\\top|\\mathrm\{T\}|\\text\{T\})\s*\}|\\top(?![A-Za-z]))"
+)
 _ORDINAL_POWER: Final = re.compile(r"(?<=[A-Za-z])\^\s*\{\s*\(([0-9n])\)\s*\}")
 
 
@@ -75,7 +77,7 @@ def left_to_do(text: str, reference: str) -> str:
 
 
 def states_operation(text: str) -> bool:
-    r"""Return whether a side of an equation is an operation that the other side is the outcome of: `\lim_{x \to 0} f(x)`."""
+    r"""Return whether a side of an equation is an operation, whose outcome the other is: `\lim_{x \to 0} f(x)`."""
     return bool(_operations(text))
 
 

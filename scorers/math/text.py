@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from scorers.math.doubts import doubts
+from scorers.math.units import unit_of
 
 _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
@@ -171,9 +172,17 @@ def normalised(text: str) -> str:
 
 
 def same_spelling(answer: str, reference: str) -> bool:
-    """Return whether two texts have one normal spelling, and no two units: what is struck from both is the same."""
-    units = [text.partition("\\text{ ")[2].rstrip("} ").casefold() for text in (answer, reference)]
-    return normalised(answer) == normalised(reference) != "" and ("" in units or units[0] == units[1])
+    """Return whether two texts have one normal spelling, and neither name nor unit that is struck from it differs."""
+    if normalised(answer) != normalised(reference) or not normalised(answer):
+        return False
+    heads = [text.partition("=")[0].strip() if "=" in text else "" for text in (answer, reference)]
+    tails = [text.partition("\\text{ ")[2].rstrip("} ").casefold() for text in (answer, reference)]
+    if "" not in heads and heads[0] != heads[1]:
+        return False
+    if "" in tails:
+        unit = unit_of("".join(tails)) if any(tails) else None
+        return unit is None or not unit.is_count
+    return tails[0] == tails[1]
 
 
 class Elements(NamedTuple):
@@ -315,3 +324,24 @@ def _integers(text: str) -> tuple[str, object] | None:
     if opening == "{":
         return "set", sorted(set(parts))
     return (f"{opening}{closing}", parts if opening else sorted(parts))
+
+
+_BARE_NUMBER: Final = re.compile(
+    r"(?<![\w.,/^*])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]++)(?:\.[0-9]++)?(?:/[0-9]++)?"
+    r"(?![\w/^*])"
+)
+_SET_APART: Final = re.compile(
+    r"\$\$(.+?)\$\$|(?<!\\)\$(.+?)(?<!\\)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL
+)
+
+
+def last_expression(text: str) -> str:
+    """Return the last piece of a text that is set apart as mathematics, or its last bare number; "" without either."""
+    found = [next(filter(None, one)) for one in _SET_APART.findall(text)]
+    return found[-1].strip() if found else last_number(text)
+
+
+def last_number(text: str) -> str:
+    """Return the last number that stands alone in a text; "" without one."""
+    numbers = _BARE_NUMBER.findall(text)
+    return numbers[-1] if numbers else ""

@@ -181,7 +181,11 @@ class Quantity(NamedTuple):
     def counted(self) -> str:
         """The value times what its unit stands for, as LaTeX."""
         size = Fraction(1) if self.unit is None else self.unit.size
-        return self.value if size == 1 else f"({self.value})\\cdot\\frac{{{size.numerator}}}{{{size.denominator}}}"
+        return (
+            self.value
+            if size == 1
+            else f"({self.value})\\cdot\\frac{{{size.numerator}}}{{{size.denominator}}}"
+        )
 
 
 def quantity(text: str) -> Quantity:
@@ -308,7 +312,7 @@ _ONE_LETTER: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z])\Z")
 
 
 def with_one_letter(one: Quantity, other: Quantity) -> tuple[Quantity, Quantity]:
-    r"""Return two quantities where the letter behind one's number is a unit since the other has one: `6m`, `6\text{ ft}`."""
+    r"""Return two quantities; the letter behind one's number is a unit where the other has one: `6m`, `6\text{ ft}`."""
     return _read_letter(one, other), _read_letter(other, one)
 
 
@@ -322,6 +326,7 @@ def _read_letter(bare: Quantity, beside: Quantity) -> Quantity:
 
 _LAST_LETTERS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{1,2})\s*\Z")
 _IN_TEXT: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}")
+_INDEX: Final = re.compile(r"[_^]\{[^{}]*\}")
 _COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A-Za-z])")
 
 
@@ -343,7 +348,7 @@ def with_last_letters(one: str, other: str) -> tuple[str, str]:
 def _is_factor(text: str, last: re.Match[str]) -> bool:
     if len(last[1]) > 1 and unit_of(last[1]) is not None:
         return False
-    before = _COMMAND.sub("", text[: last.start()].rpartition("=")[2]).rstrip()
+    before = _COMMAND.sub("", _INDEX.sub("", text[: last.start()]).rpartition("=")[2]).rstrip()
     return any(map(str.isalpha, before)) or not before or before[-1] in "+-*/^_(,|<>"
 
 
