@@ -34,6 +34,7 @@ _APPROXIMATE: Final = re.compile(
     rf"(?:({SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
     re.DOTALL,
 )
+_MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
 _PERCENT: Final = re.compile(r"\s*\\?%\s*\Z")
 
 Equal = Callable[[str, str], bool]
@@ -189,6 +190,8 @@ class FormComparer:
             return False
         if all(self.same(one, other, depth=depth + 1) for one, other in zip(wanted, given, strict=True)):
             return True
+        if any(map(_MARKED.search, (*wanted, *given))):
+            return False
         first, other = wanted[0], given[0]
         return all(
             self._equal(f"({one})\\cdot({other})", f"({two})\\cdot({first})") and not self._equal("0", one)
@@ -265,7 +268,7 @@ class FormComparer:
             values, others = list(wanted.values()), _parts(answer)
         else:
             values, others = [value for _, value in sorted((given or {}).items())], _parts(reference)
-        if others is None or len(values) != len(others):
+        if others is None or len(values) != len(others) or any("=" in one for one in others):
             return None
         pairs = zip(values, others, strict=True) if wanted is not None else zip(others, values, strict=True)
         return all(self.same(one, other, depth=depth + 1) for one, other in pairs)

@@ -21,6 +21,7 @@ SYMBOL: Final = (
     r"(?![A-Za-z]))[A-Za-z]+)(?:'|_\w|_\{\w+\})*"
 )
 LONE_SYMBOL: Final = re.compile(SYMBOL)
+_MOST_CHARS: Final = 80
 _INNER: Final = re.compile(r"_\w|_\{[^{}]*\}|\\\|[^|]*\\\||\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\||\{[^{}]*\}")
 _BARE_NAME: Final = re.compile(
     r"(?:(?:[A-Za-z]+|:|\\(?:det|deg|dim|angle|triangle|overline|vec|hat|bar|mathbf|mathrm|mathbb|operatorname|max|min|gcd"
@@ -65,14 +66,20 @@ def is_name(text: str) -> bool:
 
 
 def _is_called(text: str) -> bool:
-    if _PRODUCT.search(text) or any(
-        any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text)
+    if (
+        "\\begin" in text
+        or _PRODUCT.search(text)
+        or any(any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text))
     ):
         return False
     bare = text
     while (outer := _INNER.sub("", bare)) != bare:
         bare = outer
-    return bool(text) and _BARE_NAME.fullmatch(bare) is not None and any(map(str.isalpha, text))
+    return (
+        0 < len(text) <= _MOST_CHARS
+        and _BARE_NAME.fullmatch(bare) is not None
+        and any(map(str.isalpha, text))
+    )
 
 
 def in_words(name: str) -> bool:

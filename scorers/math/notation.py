@@ -209,7 +209,7 @@ def plain(text: str) -> str:
     text = text.strip()
     if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
         text = text[1:-1]
-    if text.startswith("\\(") and text.endswith("\\)"):
+    if text.startswith(("\\(", "\\[")) and text.endswith(("\\)", "\\]")):
         text = text[2:-2]
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)

@@ -44,6 +44,9 @@ _JOINING: Final = re.compile(
     r"|such that|provided(?: that)?|respectively)\b[\s,;:.]*",
     re.IGNORECASE | re.DOTALL,
 )
+_SET_WORDS: Final = re.compile(rf"{_WORDS}\s*\{{[^{{}}]*\}}")
+_PROSE: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}\s+[A-Za-z]{3,}(?![A-Za-z])")
+_VALUE: Final = re.compile(r"[0-9(\[]")
 _CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
 _TO: Final = re.compile(r"\\text\{\s*(?:to|is to)\s*\}|(?<=[0-9a-z})])\s+to\s+(?=[0-9a-z\\({])")
 _AROUND_COLON: Final = re.compile(r"\{:\}|\\mathbin\{:\}|\\mathrel\{:\}")
@@ -189,11 +192,16 @@ def is_value(text: str) -> bool:
                 return False
             follows = next((one.text for one in tokens[place + 1 :] if one.kind != "space"), "")
             is_worded |= place > 0 and not follows.startswith(("(", "^", "_"))
-        elif (
-            token.kind in ("number", "group") and is_worded and not brackets and not _is_raised(tokens, place)
-        ):
+        elif is_worded and not brackets and _goes_on(token) and not _is_raised(tokens, place):
             return False
-    return bool(tokens)
+    return bool(tokens) and not _is_told(text)
+
+
+def _is_told(text: str) -> bool:
+    """Return whether words that no command sets are followed by a number or a bracket: `the root of 2 is (1, 2)`."""
+    bare = _SET_WORDS.sub("", text)
+    prose = _PROSE.search(bare)
+    return prose is not None and _VALUE.search(bare, prose.end()) is not None
 
 
 def _kind_of_bracket(opening: str, before: str) -> str:
@@ -209,6 +217,11 @@ def _may_hold(token: _Token, brackets: list[str]) -> bool:
         return True
     inner = brackets[-1] if brackets else ""
     return (inner == "call" and token.text in (",", ";")) or (inner == "matrix" and token.text == "\\\\")
+
+
+def _goes_on(token: _Token) -> bool:
+    """Return whether a value goes on behind words: with a number, or with a sum."""
+    return token.kind in ("number", "group") or token.text in ("+", "-")
 
 
 def _is_raised(tokens: tuple[_Token, ...], place: int) -> bool:

@@ -23,7 +23,8 @@ _DIFFERENTIATED: Final = re.compile(
 )
 _TO_DO: Final = re.compile(
     r"\\(int|iint|iiint|oint|sum|prod|lim|limsup|liminf|gcd|lcm|max|min|sup|inf|det|bmod|pmod|mod|lfloor|lceil)(?![A-Za-z])"
-    r"|\\(?:operatorname|text|mathrm)\s*\{\s*(gcd|lcm|hcf|max|min|det|mod|lim|floor|ceil|round|sgn|tr)\s*\}"
+    r"|\\operatorname\s*\{\s*(gcd|lcm|hcf|max|min|det|mod|lim|floor|ceil|round|sgn|tr)\s*\}"
+    r"|\\(?:text|mathrm)\s*\{\s*(gcd|lcm|hcf|det|floor|ceil)\s*\}"
 )
 _FIGURES: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{-?[0-9]+\}\{[0-9]+\})")
 _ARITHMETIC: Final = re.compile(r"(?:[0-9.\s+*/(){}-]|\\(?:cdot|times|div|frac)(?![A-Za-z]))+")
@@ -82,7 +83,7 @@ def states_operation(text: str) -> bool:
 
 
 def _operations(text: str) -> set[str]:
-    found = {first or second for first, second in _TO_DO.findall(text)}
+    found = {"".join(names) for names in _TO_DO.findall(text)}
     return found | ({"d/dx"} if _DIFFERENTIATED.search(text) else set())
 
 

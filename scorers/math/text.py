@@ -185,6 +185,9 @@ def same_spelling(answer: str, reference: str) -> bool:
     return tails[0] == tails[1]
 
 
+_THOUSANDS: Final = re.compile(r"(?<![0-9.,(\[])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+
+
 class Elements(NamedTuple):
     """A tuple as written: one part and no brackets where the text is none."""
 
@@ -199,6 +202,7 @@ def elements(text: str) -> Elements:
     So is a set (`\{1, 2\}`), whose order does not matter.
     """
     bare = text.replace("\\left", "").replace("\\right", "").strip().strip("$").strip()
+    bare = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), bare)
     whole = Elements("", (text,), "")
     if plain_number(bare) is not None or bare.startswith("\\{"):
         return whole

@@ -151,6 +151,7 @@ _SCALE: Final = re.compile(  # `100^\circ\text{C}`, `\text{ degrees Fahrenheit}`
 _MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
 
 
+_MONEY: Final = frozenset((name, 1) for name in ("dollar", "euro", "sterling", "yen", "yuan", "rupee"))
 _COUNT: Final = frozenset({("count", 1)})
 
 
@@ -222,7 +223,8 @@ def _price(text: str) -> Quantity | None:
     named = found[0].removeprefix("\\")
     name = _CURRENCIES.get(named) or {"pounds": "sterling", "euro": "euro", "yen": "yen"}[named]
     inner = quantity(rest) if not _CURRENCY.search(rest) else Quantity(rest, None)
-    value = inner.value if inner.unit is not None else rest
+    is_money = inner.unit is not None and bool(inner.unit.dimensions & _MONEY)  # `\$5 \text{ dollars}`
+    value = inner.value if is_money else rest
     return Quantity(value, Unit(frozenset({(name, 1)}))) if any(map(str.isdigit, value)) else None
 
 
