@@ -257,6 +257,8 @@ def _agree(wanted: Any, given: Any) -> bool:
     compared = 0
     for point in _POINTS:
         values = dict(zip(symbols, point, strict=False))
+        if not all(_is_defined(one, values) for one in (wanted, given)):
+            continue
         ours, theirs = (one.subs(values).evalf(_DIGITS) for one in (wanted, given))
         if not (ours.is_real and theirs.is_real and ours.is_finite and theirs.is_finite):
             continue
@@ -264,6 +266,17 @@ def _agree(wanted: Any, given: Any) -> bool:
             return False
         compared += 1
     return compared >= _FEWEST_POINTS
+
+
+def _is_defined(expression: Any, values: dict[Any, Any]) -> bool:
+    """Return whether all even roots in an expression are of no negative number, and all logarithms of positive ones."""
+    for part in sympy.preorder_traversal(expression):
+        is_root = part.is_Pow and part.exp.is_Rational and part.exp.q % 2 == 0
+        if is_root and part.base.subs(values).evalf(_DIGITS).is_negative:
+            return False
+        if isinstance(part, sympy.log) and not part.args[0].subs(values).evalf(_DIGITS).is_positive:
+            return False
+    return True
 
 
 def _is_exact(number: Any) -> bool:
@@ -415,7 +428,7 @@ def _prime(reference: str, answer: str, is_same: Callable[[str, str], bool]) -> 
 
 
 def _prime_part(reference: str, answer: str) -> bool:
-    if not answer or difference(answer, reference) is not None:
+    if not answer or difference(answer, reference, is_whole=False) is not None:
         return False
     wanted, given = plain_number(reference), plain_number(answer)
     if wanted is not None and given is not None and wanted == given:

@@ -34,7 +34,6 @@ _APPROXIMATE: Final = re.compile(
     rf"(?:({SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
     re.DOTALL,
 )
-_MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
 _PERCENT: Final = re.compile(r"\s*\\?%\s*\Z")
 
 Equal = Callable[[str, str], bool]
@@ -66,7 +65,9 @@ class FormComparer:
         self._parses = parses
         self._same_sets = same_sets
         self._is_set = is_set
-        self._statements = StatementComparer(same=self.same, proportional=proportional, about=about)
+        self._statements = StatementComparer(
+            same=self.same, equal=self._equal, proportional=proportional, about=about
+        )
 
     def same(self, reference: str, answer: str, *, depth: int = 0) -> bool:
         """Return whether two boxes are equal."""
@@ -176,27 +177,7 @@ class FormComparer:
         return self.same(wanted.value, given.value, depth=depth + 1) if wanted.value and given.value else None
 
     def _as_ratios(self, reference: str, answer: str, depth: int) -> bool | None:
-        """Compare ratios up to a factor. A ratio of two may be their quotient; one of more is no number."""
-        wanted, given = read_ratio(reference), read_ratio(answer)
-        if wanted is None and given is None:
-            return None
-        if wanted is None or given is None:
-            parts, other = (wanted or given or ()), answer if given is None else reference
-            if len(parts) != 2 or not is_value(other) or not all(map(is_value, parts)):
-                return None
-            quotient = f"\\frac{{{parts[0]}}}{{{parts[1]}}}"
-            return self._equal(*((quotient, answer) if given is None else (reference, quotient)))
-        if len(wanted) != len(given):
-            return False
-        if all(self.same(one, other, depth=depth + 1) for one, other in zip(wanted, given, strict=True)):
-            return True
-        if any(map(_MARKED.search, (*wanted, *given))):
-            return False
-        first, other = wanted[0], given[0]
-        return all(
-            self._equal(f"({one})\\cdot({other})", f"({two})\\cdot({first})") and not self._equal("0", one)
-            for one, two in zip(wanted, given, strict=True)
-        )
+        return self._statements.same_ratios(reference, answer, depth=depth)
 
     def _by_unit(self, reference: str, answer: str, depth: int) -> bool | None:
         """Compare two quantities: a unit on one side alone is let go, but for degrees against multiples of pi."""

@@ -6,15 +6,17 @@ say the same. What a statement's sides are is compared by the caller's own compa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from scorers.math.names import are_one_name, is_letters_alone, is_name
 from scorers.math.notation import layout_key
-from scorers.math.statements import SYMMETRIC, TURNED, Statement, is_value, read_statements
+from scorers.math.statements import SYMMETRIC, TURNED, Statement, is_value, read_ratio, read_statements
 from scorers.math.text import split_outside
 
 _MOST_STATEMENTS: Final = 12
+_MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
 _LEVEL: Final = frozenset({"=", "\\approx"})
 
 
@@ -31,6 +33,7 @@ class StatementComparer:
 
     Args:
         same: compares two sides.
+        equal: compares two single values.
         proportional: tells of two relations, four values, by how many times the difference of the second's sides is
             that of the first's: 1, -1, or 0 where there is no such number, or it can't be told.
         about: tells whether a decimal is what a value rounds to.
@@ -40,10 +43,12 @@ class StatementComparer:
         self,
         *,
         same: Compare,
+        equal: Callable[[str, str], bool],
         proportional: Callable[[tuple[str, ...], tuple[str, ...]], int],
         about: Callable[[str, str], bool],
     ) -> None:
         self._same = same
+        self._equal = equal
         self._proportional = proportional
         self._about = about
 
@@ -53,6 +58,30 @@ class StatementComparer:
         if len(wanted) == len(given) == 1:
             return self._one(wanted[0], given[0], depth)
         return self._several(wanted, given, depth)
+
+    def same_ratios(self, reference: str, answer: str, *, depth: int) -> bool | None:
+        """Compare ratios up to a factor; None where there are none, or a ratio of more than two faces a number."""
+        wanted, given = read_ratio(reference), read_ratio(answer)
+        if wanted is not None and given is not None:
+            return len(wanted) == len(given) and (
+                all(self._same(*pair, depth=depth + 1) for pair in zip(wanted, given, strict=True))
+                or self._are_multiples(wanted, given)
+            )
+        if wanted is not None and len(wanted) == 2 and all(map(is_value, (*wanted, answer))):
+            return self._equal(_quotient(wanted), answer)
+        if given is not None and len(given) == 2 and all(map(is_value, (*given, reference))):
+            return self._equal(reference, _quotient(given))
+        return None
+
+    def _are_multiples(self, wanted: Sequence[str], given: Sequence[str]) -> bool:
+        """Return whether the numbers of one ratio are as many times those of the other, and none of them is 0."""
+        numbers = (*wanted, *given)
+        if any(map(_MARKED.search, numbers)) or any(self._equal("0", number) for number in numbers):
+            return False
+        return all(
+            self._equal(f"({one})\\cdot({given[0]})", f"({other})\\cdot({wanted[0]})")
+            for one, other in zip(wanted, given, strict=True)
+        )
 
     def _one(self, wanted: Statement, given: Statement, depth: int) -> bool:
         if wanted.signs and given.signs:
@@ -139,6 +168,8 @@ class StatementComparer:
         if not set(given.signs) <= _LEVEL:
             return False
         sides = list(given.sides)
+        if is_name(sides[-1]) and not is_name(sides[0]):
+            sides.reverse()  # `7 = x`
         if is_name(sides[0]) or is_letters_alone(sides[0]):
             sides = sides[1:]
         if "\\approx" not in given.signs[1:] and (
@@ -164,6 +195,10 @@ class StatementComparer:
         if all(self._same(rest[-1], step, depth=depth + 1) for step in rest[:-1]):
             return Statement((first, rest[-1]), ("=",))
         return statement
+
+
+def _quotient(ratio: Sequence[str]) -> str:
+    return f"\\frac{{{ratio[0]}}}{{{ratio[1]}}}"
 
 
 def _expanded(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:

@@ -185,6 +185,7 @@ def same_spelling(answer: str, reference: str) -> bool:
     return tails[0] == tails[1]
 
 
+_THIN_SPACE: Final = re.compile(r"(?<!\\)\\[,;:! ]")
 _THOUSANDS: Final = re.compile(r"(?<![0-9.,(\[])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 
 
@@ -202,6 +203,7 @@ def elements(text: str) -> Elements:
     So is a set (`\{1, 2\}`), whose order does not matter.
     """
     bare = text.replace("\\left", "").replace("\\right", "").strip().strip("$").strip()
+    bare = _THIN_SPACE.sub(" ", bare)
     bare = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), bare)
     whole = Elements("", (text,), "")
     if plain_number(bare) is not None or bare.startswith("\\{"):

@@ -131,6 +131,7 @@ _WRITTEN: Final = (
     r"(?:\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}(?:\s*\^\s*(?:\{\s*-?[0-9]\s*\}|-?[0-9]))?"
     r"|/|\\cdot|\\times|\^\s*(?:\{\s*-?[0-9]\s*\}|[0-9])| )"
 )
+_LISTED: Final = re.compile(r",(?![0-9]{3}(?![0-9]))|;")
 _IN_MACROS: Final = re.compile(rf"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z")
 _IN_WORDS: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
 _MACRO: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*")
@@ -152,6 +153,7 @@ _MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
 
 
 _MONEY: Final = frozenset((name, 1) for name in ("dollar", "euro", "sterling", "yen", "yuan", "rupee"))
+_LENGTH: Final = frozenset({("length", 1)})
 _COUNT: Final = frozenset({("count", 1)})
 
 
@@ -220,6 +222,8 @@ def _price(text: str) -> Quantity | None:
     if found is None:
         return None
     rest = (text[: found.start()] + text[found.end() :]).strip()
+    if _LISTED.search(rest):
+        return None
     named = found[0].removeprefix("\\")
     name = _CURRENCIES.get(named) or {"pounds": "sterling", "euro": "euro", "yen": "yen"}[named]
     inner = quantity(rest) if not _CURRENCY.search(rest) else Quantity(rest, None)
@@ -297,6 +301,8 @@ def in_one_unit(text: str) -> str:
         unit = unit_of(part[2] or part[3])
         if unit is None or (last is not None and not _follows(unit, Fraction(part[1]), last)):
             return text
+        if "," in text and unit.dimensions == _LENGTH and _is_metric(unit):
+            return text  # `6 \text{ m}, 5 \text{ cm}` is a list; `5\text{ ft}, 6\text{ in}` may be one length
         first = first or (unit, part[2] or part[3])
         total, last, end = total + Fraction(part[1]) * unit.size, unit, part.end()
     if first is None or last is first[0] or end != len(text):
@@ -304,6 +310,12 @@ def in_one_unit(text: str) -> str:
     value = total / first[0].size
     number = str(value) if value.denominator == 1 else f"\\frac{{{value.numerator}}}{{{value.denominator}}}"
     return f"{number}\\text{{ {first[1]}}}"
+
+
+def _is_metric(unit: Unit) -> bool:
+    """Return whether a length is a power of ten of a metre."""
+    size = unit.size if unit.size >= 1 else 1 / unit.size
+    return size.denominator == 1 and str(size.numerator).strip("0") == "1"
 
 
 def _follows(unit: Unit, count: Fraction, before: Unit) -> bool:
