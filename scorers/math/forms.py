@@ -71,7 +71,7 @@ class FormComparer:
 
     def same(self, reference: str, answer: str, *, depth: int = 0) -> bool:
         """Return whether two boxes are equal."""
-        reference, answer = with_primes(reference), with_primes(answer)
+        reference, answer = with_primes(reference, answer)
         if depth > _DEEPEST or layout_key(reference) == layout_key(answer) != "":
             return depth <= _DEEPEST
         for look in (

@@ -44,21 +44,33 @@ _TRANSPOSED: Final = re.compile(
 _ORDINAL_POWER: Final = re.compile(r"(?<=[A-Za-z])\^\s*\{\s*\(([0-9n])\)\s*\}")
 
 
-def with_primes(text: str) -> str:
-    r"""Return a text whose first derivatives are written as one name: `\frac{dy}{dx}` as `y'`, `\frac{dV}{dt}` as `V'`.
+def with_primes(one: str, other: str) -> tuple[str, str]:
+    r"""Return two texts with one name for each derivative: `\frac{dy}{dx}` is `y'`, a higher one has as many marks.
 
-    A higher one has as many marks. A partial derivative, and one by another variable than `x` or `t`, names it.
+    The variable is named where there are several in both, or it is a partial derivative.
     """
+    found = [*_DERIVATIVE.finditer(one), *_DERIVATIVE.finditer(other)]
+    variables = {_variable(derivative) for derivative in found}
+    is_named = len(variables) > 1
+    return _with_primes(one, is_named=is_named), _with_primes(other, is_named=is_named)
+
+
+def _with_primes(text: str, *, is_named: bool) -> str:
     if "\\frac" in text or "/" in text:
-        text = _DERIVATIVE.sub(_primed, text)
+        text = _DERIVATIVE.sub(lambda found: _primed(found, is_named=is_named), text)
+    if "dot" not in text:
+        return text
     return _DOTTED.sub(lambda dot: f"{dot[2] or dot[3]}''" if dot[1] else f"{dot[2] or dot[3]}'", text)
 
 
-def _primed(found: re.Match[str]) -> str:
-    name, variable = (found[3] or found[5]).strip(), (found[4] or found[6]).strip()
-    order = int(found[1] or found[2] or 1)
-    is_named = "\\partial" in found[0] or variable not in ("x", "t")
-    return f"{name}{chr(39) * order}" + (f"_{{{variable}}}" if is_named else "")
+def _variable(found: re.Match[str]) -> str:
+    return (found[4] or found[6]).strip()
+
+
+def _primed(found: re.Match[str], *, is_named: bool) -> str:
+    marks = "'" * int(found[1] or found[2] or 1)
+    index = f"_{{{_variable(found)}}}" if is_named or "\\partial" in found[0] else ""
+    return f"{(found[3] or found[5]).strip()}{marks}{index}"
 
 
 def left_to_do(text: str, reference: str) -> str:

@@ -84,7 +84,7 @@ KINDS: dict[str, Kind] = {
             ("12", r"12+\frac{df(x)}{dx}"),
             (r"\frac{d^2y}{dx^2}=6x", r"\frac{d^2y}{dx^2}=5x"),
             (r"\frac{d^2y}{dx^2}=6x", r"\frac{dy}{dx}=6x"),
-            (r"\frac{dy}{dx}=2x", r"\frac{dy}{dt}=2x" "+1"),
+            (r"\frac{dy}{dx}=2x", r"\frac{dy}{dt}=2x"),
             ("y'=2y", "y=2y"),
             ("f'(x)=2x", "f(x)=2x"),
             ("x^2", "\\frac{d}{dx}x^3"),
