@@ -152,7 +152,7 @@ def _real_number(text: str) -> Any:
     """Return a real number or an infinity in sympy's exact form; None of any other text."""
     if not text or len(text) > _BOUND_CHARS or not is_value(text):
         return None
-    found = _expressions(text, is_boxed=True)
+    found = _expressions(with_last_letters(text, text)[0], is_boxed=True)
     if not found or isinstance(found[0], str) or not _is_number(found[0]) or not found[0].is_extended_real:
         return None
     value = _value(found[0]).replace(lambda part: part.is_Float, lambda part: sympy.Rational(str(part)))
@@ -362,7 +362,7 @@ def _parses(text: str) -> bool:
 
 def _single(text: str) -> Any:
     """Return the expression that a text is; None where it can't be read."""
-    found = _expressions(text, is_boxed=True)
+    found = _expressions(with_last_letters(text, text)[0], is_boxed=True)
     return found[0] if found and isinstance(found[0], sympy.Expr) else None
 
 

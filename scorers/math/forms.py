@@ -20,7 +20,7 @@ from scorers.math.relations import StatementComparer
 from scorers.math.statements import is_value, read_ratio, read_statements
 from scorers.math.symbols import left_to_do, with_primes
 from scorers.math.text import difference, has_percent, left_out, split_outside
-from scorers.math.units import DEGREE, RADIAN, Quantity, quantity, with_one_letter
+from scorers.math.units import DEGREE, RADIAN, Quantity, counted_things, quantity, with_one_letter
 from scorers.math.vectors import read_matrix, read_solutions, read_vector
 from scorers.math.words import is_prose, read_choice
 
@@ -323,6 +323,11 @@ class FormComparer:
         ours, theirs = wanted.in_order(order), given.in_order(order)
         return len(ours) == len(theirs) and self._match(ours, theirs, depth)
 
+    def _same_part(self, wanted: str, given: str, depth: int) -> bool:
+        """Compare two parts of lists, which the words behind their values tell apart, too."""
+        ours, theirs = counted_things(wanted), counted_things(given)
+        return not (ours and theirs and ours != theirs) and self.same(wanted, given, depth=depth + 1)
+
     def _in_order(self, wanted: Sequence[str], given: Sequence[str], depth: int) -> bool:
         return len(wanted) == len(given) and all(
             self.same(one, other, depth=depth + 1) for one, other in zip(wanted, given, strict=True)
@@ -349,7 +354,7 @@ class FormComparer:
         """Return whether each wanted part has one of its own among the given ones."""
         left = list(given)
         for one in wanted:
-            found = next((other for other in left if self.same(one, other, depth=depth + 1)), None)
+            found = next((other for other in left if self._same_part(one, other, depth)), None)
             if found is None:
                 return False
             left.remove(found)
@@ -384,8 +389,9 @@ def _named_values(text: str) -> dict[str, str] | None:
 
 def _sides(text: str) -> list[str]:
     """Return what a text's statements, lists and brackets are made of; the whole text where it is none of these."""
-    statements = read_statements(text)
-    sides = [side for statement in statements for side in statement.sides if side]
+    sides = [
+        side for statement in read_statements(text, is_flat=True).parts for side in statement.sides if side
+    ]
     if sides != [text]:
         return sides
     matrix = read_matrix(text)

@@ -12,8 +12,18 @@ from typing import Final, Protocol
 
 from scorers.math.names import are_one_name, is_letters_alone, is_name
 from scorers.math.notation import layout_key
-from scorers.math.statements import SYMMETRIC, TURNED, Statement, is_value, read_ratio, read_statements
+from scorers.math.statements import (
+    SYMMETRIC,
+    TURNED,
+    Level,
+    Statement,
+    Statements,
+    is_value,
+    read_ratio,
+    read_statements,
+)
 from scorers.math.text import split_outside
+from scorers.math.units import counted_things
 
 _MOST_STATEMENTS: Final = 12
 _MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
@@ -54,10 +64,13 @@ class StatementComparer:
 
     def same(self, reference: str, answer: str, *, depth: int) -> bool:
         """Return whether two texts, one of them no single value, say the same."""
-        wanted, given = _expanded(read_statements(reference)), _expanded(read_statements(answer))
-        if len(wanted) == len(given) == 1:
-            return self._one(wanted[0], given[0], depth)
-        return self._several(wanted, given, depth)
+        wanted, given = read_statements(reference), read_statements(answer)
+        if len(wanted.parts) == len(given.parts) == 1:
+            return self._one(wanted.parts[0], given.parts[0], depth)
+        if self._several(wanted, given, depth):
+            return True
+        ours, theirs = _flat(reference), _flat(answer)  # their names tell them apart, however they are joined
+        return _have_own_names(ours) and _have_own_names(theirs) and self._match(ours, theirs, depth)
 
     def same_ratios(self, reference: str, answer: str, *, depth: int) -> bool | None:
         """Compare ratios up to a factor; None where there are none, or a ratio of more than two faces a number."""
@@ -90,33 +103,41 @@ class StatementComparer:
             return self._value_of(wanted, given.text, depth)
         return bool(given.signs) and self._gives(given, wanted.text, depth)
 
-    def _several(self, wanted: Sequence[Statement], given: Sequence[Statement], depth: int) -> bool:
-        """Compare lists: each statement has one of its own; a list of values alone is in the order of the other's."""
-        if len(wanted) != len(given) or len(wanted) > _MOST_STATEMENTS:
+    def _several(self, wanted: Statements, given: Statements, depth: int) -> bool:
+        """Compare lists: each statement has one of its own; values alone are in the order of the other's names."""
+        ours, theirs = wanted.parts, given.parts
+        if len(ours) != len(theirs) or len(ours) > _MOST_STATEMENTS:
             return False
-        named = next((side for side in (wanted, given) if _are_named(side)), ())
-        is_mixed = bool(named) and not any(one.signs for one in (given if named is wanted else wanted))
-        if is_mixed and len({one.sides[0] for one in named}) > 1:
+        named = next((side for side in (ours, theirs) if _are_named(side)), ())
+        is_mixed = bool(named) and not any(one.signs for one in (theirs if named is ours else ours))
+        is_ordered = is_mixed and len({one.sides[0] for one in named}) > 1
+        if is_ordered or (Level.WORD in (wanted.level, given.level) and not (_have_own_names(ours))):
             return all(
                 self._same(one.sides[-1], other.sides[-1], depth=depth + 1)
-                for one, other in zip(wanted, given, strict=True)
+                if is_mixed
+                else self._same_statement(one, other, depth)
+                for one, other in zip(ours, theirs, strict=True)
             )
+        if is_mixed:
+            ours, theirs = (tuple(Statement(one.sides[-1:], ()) for one in side) for side in (ours, theirs))
+        return self._match(ours, theirs, depth)
+
+    def _match(self, wanted: Sequence[Statement], given: Sequence[Statement], depth: int) -> bool:
+        """Return whether each wanted statement has one of its own among the given ones."""
         left = list(given)
         for one in wanted:
-            found = next(
-                (other for other in left if self._same_statement(one, other, depth, is_mixed=is_mixed)), None
-            )
+            found = next((other for other in left if self._same_statement(one, other, depth)), None)
             if found is None:
                 return False
             left.remove(found)
-        return True
+        return not left
 
-    def _same_statement(self, wanted: Statement, given: Statement, depth: int, *, is_mixed: bool) -> bool:
-        if is_mixed:
-            return self._same(wanted.sides[-1], given.sides[-1], depth=depth + 1)
-        return bool(wanted.signs) == bool(given.signs) and self._same(
-            wanted.text, given.text, depth=depth + 1
-        )
+    def _same_statement(self, wanted: Statement, given: Statement, depth: int) -> bool:
+        """Compare two of several statements, which the words behind their values tell apart, too."""
+        ours, theirs = counted_things(wanted.text), counted_things(given.text)
+        if bool(wanted.signs) != bool(given.signs) or (ours and theirs and ours != theirs):
+            return False
+        return self._same(wanted.text, given.text, depth=depth + 1)
 
     def _relations(self, wanted: Statement, given: Statement, depth: int) -> bool:
         wanted = self._shortened(wanted, depth)
@@ -201,11 +222,14 @@ def _quotient(ratio: Sequence[str]) -> str:
     return f"\\frac{{{ratio[0]}}}{{{ratio[1]}}}"
 
 
-def _expanded(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return the statements with `(x, y) = (1, 2)` as two."""
-    if len(statements) == 1:
-        return statements
-    return tuple(part for statement in statements for part in _by_name(statement))
+def _flat(text: str) -> tuple[Statement, ...]:
+    """Return all statements of a text, with `(x, y) = (1, 2)` as two."""
+    return tuple(part for one in read_statements(text, is_flat=True).parts for part in _by_name(one))
+
+
+def _have_own_names(statements: Sequence[Statement]) -> bool:
+    """Return whether each is an equation for another name, so that none can be taken for another one."""
+    return _are_named(statements) and len({layout_key(one.sides[0]) for one in statements}) == len(statements)
 
 
 def _by_name(statement: Statement) -> Sequence[Statement]:

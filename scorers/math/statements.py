@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -94,35 +95,73 @@ def _tokens(text: str) -> tuple[_Token, ...]:
     return tuple(tokens) if depth == 0 else ()
 
 
+class Level(IntEnum):
+    """How closely a joint joins what stands beside it: the closest are taken apart last."""
+
+    NONE = 0
+    WORD = 1  # `y = 3 \text{ when } x = 2`
+    AND = 2  # and a comma
+    OR = 3  # and a semicolon
+
+
+class Statements(NamedTuple):
+    """The statements of a text, from left to right, and what joins them; one that has joints within is a bare text."""
+
+    parts: tuple[Statement, ...]
+    level: Level
+
+
 @lru_cache(maxsize=256)
-def read_statements(text: str) -> tuple[Statement, ...]:
-    r"""Return the statements of a text, from left to right; brackets around a set of statements say nothing.
+def read_statements(text: str, *, is_flat: bool = False) -> Statements:
+    r"""Return the statements of a text; brackets around a set of statements say nothing.
 
     A text that can't be taken apart is one bare value.
+
+    Args:
+        text: as it stands in a box.
+        is_flat: whether all its joints count alike, however closely they join.
     """
     inner = text[2:-2] if text.startswith("\\{") and text.endswith("\\}") else text
-    found = [_statement(piece) for piece in _pieces(inner)]
+    joints = list(_joints(inner))
+    level = max((joint.level for joint in joints), default=Level.NONE)
+    found, tokens, start = [], _tokens(inner), 0
+    for joint in joints:
+        if is_flat or joint.level == level:
+            found.append(_statement([*tokens[start : joint.place], *joint.kept]))
+            start = joint.place + 1
+    found.append(_statement(list(tokens[start:])))
     if inner is not text and not any(statement.signs for statement in found):
-        return (Statement((text,), ()),)  # a set of values
-    return tuple(statement for statement in found if any(statement.sides)) or (Statement((text,), ()),)
+        found = []  # a set of values
+    parts = tuple(statement for statement in found if any(statement.sides))
+    return Statements(parts, level) if parts else Statements((Statement((text,), ()),), Level.NONE)
 
 
-def _pieces(text: str) -> Iterator[list[_Token]]:
-    """Yield the tokens of each statement."""
-    piece: list[_Token] = []
-    tokens = _tokens(text)
+class _Joint(NamedTuple):
+    place: int  # of its token
+    level: Level
+    kept: tuple[_Token, ...]  # what of the token belongs to the statement before it
+
+
+def _joints(text: str) -> Iterator[_Joint]:
+    """Yield what stands between two statements of a text."""
+    tokens, start = _tokens(text), 0
     for place, token in enumerate(tokens):
         if token.depth or token.kind not in ("joint", "words"):
-            piece.append(token)
-        elif token.kind == "joint":
-            yield piece
-            piece = []
-        elif (kept := _before_next(token, piece, tokens[place + 1 :])) is None:
-            piece.append(token)
+            continue
+        if token.kind == "joint":
+            yield _Joint(place, _level(token.text), ())
+        elif (kept := _before_next(token, list(tokens[start:place]), tokens[place + 1 :])) is not None:
+            yield _Joint(place, _level(token.found["said"]), tuple(kept))
         else:
-            yield [*piece, *kept]
-            piece = []
-    yield piece
+            continue
+        start = place + 1
+
+
+def _level(joint: str) -> Level:
+    word = joint.strip(" ,.:()").lower().rpartition(" ")[2]
+    if word in ("or", ";", "\\lor"):
+        return Level.OR
+    return Level.AND if word in ("", "and", "\\\\", "\\land", "\\quad") else Level.WORD
 
 
 def _before_next(token: _Token, before: list[_Token], after: tuple[_Token, ...]) -> list[_Token] | None:
@@ -143,6 +182,10 @@ def _before_next(token: _Token, before: list[_Token], after: tuple[_Token, ...])
 
 
 def _statement(piece: list[_Token]) -> Statement:
+    """Return a statement; a bare text of what has joints within."""
+    text = "".join(token.text for token in piece)
+    if any(_joints(text)):
+        return Statement((text.strip(" $"),), ())
     sides, signs, side = [], [], ""
     for token in piece:
         if token.kind == "sign" and token.depth == 0:
@@ -234,7 +277,8 @@ def read_ratio(text: str) -> tuple[str, ...] | None:
     r"""Return the parts of `3:4:5` or `3 \text{ to } 4`; None of any other text."""
     if ":" not in text and "to" not in text:
         return None
-    text = _TO.sub(":", _AROUND_COLON.sub(":", text))
+    text = _TO.sub(":", _AROUND_COLON.sub(":", text.strip()))
+    text = text[1:-1] if text.startswith("(") and text.endswith(")") else text
     parts, side = [], ""
     for token in _tokens(text):
         if token.depth or token.kind != "ratio":

@@ -134,6 +134,7 @@ _WRITTEN: Final = (
 _LISTED: Final = re.compile(r",(?![0-9]{3}(?![0-9]))|;")
 _IN_MACROS: Final = re.compile(rf"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z")
 _IN_WORDS: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
+_SAID: Final = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
 _MACRO: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*")
 _TOKEN: Final = re.compile(r"([A-Za-z]+)\.?(?:\s*\^?\s*\{?\s*(-?[0-9])\s*\}?)?|/|[^\sA-Za-z/]+")
 _POWERS: Final = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
@@ -230,6 +231,15 @@ def _price(text: str) -> Quantity | None:
     is_money = inner.unit is not None and bool(inner.unit.dimensions & _MONEY)  # `\$5 \text{ dollars}`
     value = inner.value if is_money else rest
     return Quantity(value, Unit(frozenset({(name, 1)}))) if any(map(str.isdigit, value)) else None
+
+
+def counted_things(text: str) -> str:
+    r"""Return the words in a text that are no unit: `adults` of `4 \text{ adults}`; "" without any."""
+    return " ".join(
+        words.strip().casefold()
+        for words in _SAID.findall(text)
+        if any(map(str.isalpha, words)) and unit_of(words) is None
+    )
 
 
 def unit_of(text: str) -> Unit | None:
@@ -340,6 +350,9 @@ def _read_letter(bare: Quantity, beside: Quantity) -> Quantity:
 
 _LAST_LETTERS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{1,2})\s*\Z")
 _IN_TEXT: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}")
+_SUM: Final = re.compile(
+    r"(?<=.)[-+*]|[-+*/^_(,|<>]\Z"
+)  # more than one number, as before the letter of `3 + 4t`
 _INDEX: Final = re.compile(r"[_^]\{[^{}]*\}")
 _COMMAND: Final = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ldots|infty|pm)(?![A-Za-z])")
 
@@ -363,7 +376,7 @@ def _is_factor(text: str, last: re.Match[str]) -> bool:
     if len(last[1]) > 1 and unit_of(last[1]) is not None:
         return False
     before = _COMMAND.sub("", _INDEX.sub("", text[: last.start()]).rpartition("=")[2]).rstrip()
-    return any(map(str.isalpha, before)) or not before or before[-1] in "+-*/^_(,|<>"
+    return any(map(str.isalpha, before)) or not before or _SUM.search(before) is not None
 
 
 def _stands_within(letter: str, text: str) -> bool:
@@ -374,4 +387,5 @@ def _stands_within(letter: str, text: str) -> bool:
 
 def _shielded(text: str, letters: set[str]) -> str:
     found = _LAST_LETTERS.search(text)
-    return text if found is None or found[1] not in letters else f"{text[: found.start()]}{{{found[1]}}}"
+    is_shown = found is not None and text[: found.start()].strip() and found[1] in letters
+    return text if found is None or not is_shown else f"{text[: found.start()]}{{{found[1]}}}"

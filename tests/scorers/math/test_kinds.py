@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from scorers.math.scorer import MathAnswer
@@ -24,9 +26,7 @@ def misjudged(
     found = {}
     for reference, answer in pairs:
         text = f"So it is $\\boxed{{{answer}}}$."
-        score = unless_starved(
-            lambda text=text, reference=reference: scorer.score_text(text, reference, row_type)
-        )
+        score = unless_starved(partial(scorer.score_text, text, reference, row_type))
         if score.value != value:
             found[reference, answer] = f"{score.value}: {score.reason}"
     return found
