@@ -197,7 +197,8 @@ class StatementComparer:
             len(sides) == len(given.sides) - 1 or "\\approx" not in given.signs
         ):
             return self._same(value, sides[-1], depth=depth + 1) and all(
-                self._same(sides[-1], step, depth=depth + 1) for step in sides[:-1]
+                self._same(step, sides[-1], depth=depth + 1) or self._same(sides[-1], step, depth=depth + 1)
+                for step in sides[:-1]
             )
         return self._rounds(sides, value, depth)
 
