@@ -35,7 +35,7 @@ _PRODUCT: Final = re.compile(  # of a variable or a bracket with a bracket: no c
 _BARS: Final = re.compile(r"\|([^|]*)\|")
 _INDEX: Final = re.compile(r"_(?:\w|\{[^{}]*\})")
 _WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
-_POINT: Final = re.compile(r"[A-Z](?:'|_\w|_\{\w+\})*\s*=?\s*(\(.+\))\Z", re.DOTALL)
+_POINT: Final = re.compile(r"([A-Z](?:'|_\w|_\{\w+\})*)\s*(\(.+\))\Z", re.DOTALL)
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
     r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
 )
@@ -49,8 +49,8 @@ _LETTERS: Final = re.compile(
 @lru_cache(maxsize=64)
 def stated(text: str) -> tuple[str, str]:
     """Return the name and the value that a text states; "" and the text where it states none."""
-    if (point := _POINT.match(text)) is not None and "," in point[1] and "=" not in point[1]:
-        return "", point[1]
+    if (point := _POINT.match(text)) is not None and "," in point[2] and "=" not in point[2]:
+        return point[1], point[2]
     sides = sides_of_equation(text)
     if sides is None:
         return "", text

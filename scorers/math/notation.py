@@ -326,7 +326,8 @@ def _sentence(text: str) -> re.Match[str] | None:
 
 def _components(text: str) -> str:
     r"""Return `3\mathbf{i} - 2\mathbf{j}` as the tuple `(3,-2)`; another text as it is."""
-    marked, count = _UNIT_VECTOR.subn(r"[\1]", text)
+    is_bracketed = text.startswith("(") and text.endswith(")") and text.count("(") == 1 and "," not in text
+    marked, count = _UNIT_VECTOR.subn(r"[\1]", text[1:-1] if is_bracketed else text)
     if not count:
         return text
     parts, end = {}, 0

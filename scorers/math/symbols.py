@@ -14,7 +14,7 @@ _OPERATOR: Final = r"(?:\\mathrm\{d\}|\\partial\s*|d\s*)"
 _ORDER: Final = r"(?:\^\s*(?:([2-9])|\{([2-9])\}))?"
 _NAME: Final = r"([A-Za-z]|\\(?!partial)[a-z]+(?![A-Za-z])\s*)(?:\s*\(\s*\w\s*\))?"
 _DERIVATIVE: Final = re.compile(
-    rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*{_NAME}\s*\}}\s*\{{\s*{_OPERATOR}\s*([A-Za-z]|\\[a-z]+)\s*(?:\^\s*(?:[2-9]|\{{[2-9]\}}))?\s*\}}"
+    rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*{_NAME}\s*\}}\s*\{{\s*{_OPERATOR}\s*([A-Za-z]|\\[a-z]+)\s*(?:\^\s*\{{?([2-9])\}}?)?\s*\}}"
     rf"|(?<![\w/\\])d\s*([A-Za-z])\s*/\s*d\s*([A-Za-z])(?![A-Za-z])"
 )
 _DOTTED: Final = re.compile(r"\\(d?)dot\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z]))")
@@ -64,13 +64,14 @@ def _with_primes(text: str, *, is_named: bool) -> str:
 
 
 def _variable(found: re.Match[str]) -> str:
-    return (found[4] or found[6]).strip()
+    return (found[4] or found[7]).strip()
 
 
 def _primed(found: re.Match[str], *, is_named: bool) -> str:
-    marks = "'" * int(found[1] or found[2] or 1)
-    index = f"_{{{_variable(found)}}}" if is_named or "\\partial" in found[0] else ""
-    return f"{(found[3] or found[5]).strip()}{marks}{index}"
+    order, below = int(found[1] or found[2] or 1), int(found[5] or 1)
+    is_named = is_named or "\\partial" in found[0] or order != below
+    index = f"_{{{_variable(found)}{'' if order == below else below}}}" if is_named else ""
+    return f"{(found[3] or found[6]).strip()}{chr(39) * order}{index}"
 
 
 def left_to_do(text: str, reference: str) -> str:
