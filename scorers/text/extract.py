@@ -15,8 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-THINK_OPEN: Final = "<think>"
-THINK_CLOSE: Final = "</think>"
+from tasks.thoughts import parted
+
 MAX_RESPONSE_CHARS: Final = 1_000_000
 # The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
 # completions often still carry one.
@@ -30,6 +30,20 @@ END_MARKS: Final = (
     "<|eom_id|>",
     "<|end|>",
     "<|return|>",
+    "<|call|>",
+    "<|user|>",
+    "<|observation|>",
+    "<|assistant_end|>",
+    "<|end_message|>",
+    "<|END_RESPONSE|>",
+    "<|END_TEXT|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|end_of_solution|>",
+    "<|close|>response<|sep|>",
+    "<|close|>message<|sep|>",
+    "[END FINAL RESPONSE]",
+    "[|endofturn|]",
+    "<seed:eos>",
     "<|endofturn|>",
     "<end_of_turn>",
     "<turn|>",
@@ -84,11 +98,19 @@ def within(text: str, max_chars: int, what: str = "an answer") -> str:
 def response_part(text: str) -> str | None:
     """Return what follows the last closed thinking span, or all, without the marks of the turn's end.
 
-    The opening tag may be missing: some chat templates put it at the end of the prompt. None where a span is opened and
-    never closed: such a completion is still thinking and has not answered.
+    `tasks.thoughts` has the marks of a span. The opening one may be missing: some chat templates put it at the end of
+    the prompt. None where a span is opened and never closed: such a completion is still thinking and has not answered.
     """
-    response = _ENDING.sub("", text[::-1], count=1)[::-1].rpartition(THINK_CLOSE)[2]
-    return None if THINK_OPEN in response else response
+    return parted(_unended(text)).answer
+
+
+def thought_part(text: str) -> str | None:
+    """Return what a completion thinks before it answers, without the marks; None where no thought has ended."""
+    return parted(_unended(text)).thought
+
+
+def _unended(text: str) -> str:
+    return _ENDING.sub("", text[::-1], count=1)[::-1]
 
 
 def visible(text: str) -> str:
