@@ -22,7 +22,7 @@ from scorers.text.latex import words
 from tasks.values import shown
 
 RULES: Final = (
-    2  # raise it with any change here, in short_answer, latex_text or extract that can change a score
+    3  # raise it with any change here, in short_answer, latex_text or extract that can change a score
 )
 _MOST_OPTIONS: Final = 26
 _LETTER: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]?[*_]*[.:]?")

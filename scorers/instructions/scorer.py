@@ -30,7 +30,7 @@ from scorers.text.contentless import is_contentless
 from scorers.text.extract import Unanswered, answering_part
 from tasks.values import shown
 
-RULES: Final = 2  # raise it with any change here or in scorers.instructions that can change a score
+RULES: Final = 3  # raise it with any change here or in scorers.instructions that can change a score
 _MAX_LITERAL_CHARS: Final = 4_000_000  # of a row; prompts to repeat make some of them long
 _SELF_TEST: Final[tuple[tuple[str, dict[str, Any], str, str], ...]] = (
     ("punctuation:no_comma", {}, "one and two", "one, and two"),
