@@ -43,8 +43,8 @@ _ANOTHER: Final = re.compile(
     re.IGNORECASE,
 )
 _TAKEN_BACK: Final = re.compile(
-    r"\b(?:not|never|un)[ -]?(?:sure|certain)\b|n['\u2019]t\s+(?:sure|certain|know)\b|\bsecond\s+thoughts?\b|\breconsider"
-    r"|\bchange\s+my\b|\bmy\s+mistake\b|\bI\s+was\s+wrong\b|\bcorrection\b|\bscratch\s+that\b|\bjust\s+(?:a\s+)?guess"
+    r"\b(?:not|never|un)[ -]?(?:sure|certain)\b|n['\u2019]t\s+(?:sure|certain|know)\b|\bsecond\s+thoughts?\b"
+    r"|\breconsider|\bchange\s+my\b|\bmy\s+mistake\b|\bI\s+was\s+wrong\b|\bcorrection\b|\bscratch\s+that\b|\bjust\s+(?:a\s+)?guess"
     r"|\bcould\s+be\s+wrong\b|\b(?:this|that|which|it|my\s+answer)\s+(?:is|was|may\s+be|might\s+be)\s+(?:wrong|incorrect)\b"
     r"|\bno\s+idea\b|\bwhatever\b"
     r"|(?:^|[.!?;]\s+)\W*(?:or|wait|no|actually|hmm+|alternatively|maybe|perhaps|possibly|but\s+(?:maybe|perhaps|it))\b",

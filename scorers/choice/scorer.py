@@ -119,6 +119,16 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         )
 
 
+def states_letter(response: str, answer: object) -> bool:
+    """Return whether a response states a letter, right or not; `answer` is the row's, of which the options count."""
+    texts = answer.get("options") if isinstance(answer, Mapping) else None
+    known = tuple(_normal(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+    try:
+        return bool(_letters(seen(visible(response)), Choice("", _MOST_OPTIONS, known)))
+    except Unanswered:
+        return False
+
+
 def _letters(response: str, choice: Choice) -> dict[str, str]:
     """Return the letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
     stating: dict[str, str | None] = {}

@@ -20,6 +20,7 @@ from config.rewards import FormatConfig, ShapeConfig
 from scorers.format.answer_shapes import missing_part
 from scorers.format.script import foreign_script
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered, closed_part, thought_part, within
+from scorers.text.invisible import seen
 from tasks.thoughts import THINK_CLOSE
 
 VERSION: Final = "3"  # raise it with any change here or in what this imports that can change a score
@@ -83,5 +84,5 @@ def _thought(text: str, min_words: int) -> str | None:
     """Return what is wrong with the thinking span, whose opening mark may stand in the prompt."""
     if (thought := thought_part(text)) is None:
         return f"no closed thinking span ({THINK_CLOSE}, or the model's own marks)"
-    words = sum(1 for _ in islice(_WORD.finditer(thought), min_words))
+    words = sum(1 for _ in islice(_WORD.finditer(seen(thought)), min_words))
     return None if words == min_words else f"{words} words of thinking, where at least {min_words} are wanted"

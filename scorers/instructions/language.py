@@ -26,7 +26,10 @@ LANGUAGES: Final = frozenset(_CODES.split())
 _PIECE_CHARS: Final = 2_000
 _MOST_CHARS: Final = 200_000  # told in about a second; no answer comes near it
 _SEED: Final = 0
-_COMMAS: Final = ",\u055d\u060c\u07f8\u1363\u1802\u1808\u2e32\u2e34\u2e41\u2e4c\u3001\ua4fe\ufe10\ufe11\ufe50\ufe51\uff0c\uff64"
+_COMMAS: Final = (
+    ",\u055d\u060c\u07f8\u1363\u1802\u1808\u2e32\u2e34\u2e41"
+    "\u2e4c\u3001\ua4fe\ufe10\ufe11\ufe50\ufe51\uff0c\uff64"
+)
 _DOTS: Final = ".\u2024\u2025\u2026\ufe19\ufe52\uff0e"
 _EXCLAMATIONS: Final = "!\u203c\u2048\u2049\u2755\u2757\u2762\ufe15\ufe57\uff01"
 

@@ -23,55 +23,60 @@ _LEAST_SHARE: Final = 0.25  # of the different words: fewer foreign ones stand i
 _UNSEEN: Final = 5e-5  # the chance of what a language's profile does not have; langdetect's own smoothing
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _COMMON: Final[Mapping[str, str]] = {
-    "en": "a about after all also am an and any are as at be because best bye by can come day die do down else first for "
-    "from get go good great happy have he hello help her here hi his home house how i if in into is it its know land let "
-    "life like long love made man me my new next nice night no none not now of off ok okay old on one only or other our "
-    "out over please red sale she so some stop sure thank thanks that the their them then there these they this three "
-    "time to today two up us very was we welcome well what when where which who will with world yes you your morning",
-    "de": "aber alle als am auch auf aus bei bin bis bist bitte danke das dem den der des die du ein eine einen einer er "
-    "es für gibt gut gute guten habe haben hallo heute hier ich ihr im ist ja jetzt kann kein keine man mein meine mich mir "
-    "mit morgen nach nacht nein nicht noch nur oder schön sehr sein sich sie sind tag und uns vom von vor war was wie wir "
-    "wird wo zu zum zur über welt",
-    "fr": "au aux avec bien bonjour bonne bonsoir ce ces cette chez comme dans de des du elle elles en est et eux il ils "
-    "je jour la le les leur lui ma mais merci mes moi mon monde ne non nous nuit oui ou où par pas plus pour quand que qui "
-    "sa salut sans sais ses si son sont sur ta te tes toi ton tout très tu un une va voici vous être à été",
-    "es": "adiós al amigo así buenas buenos bueno como con cuando de del desde dias donde días el ella ellos en eres es "
-    "esta este está estoy gracias hay hola hoy la las lo los mi más mucho muchas muy mundo nada no noches nos nosotros o "
-    "para pero por porque que quien qué se ser si sin sobre son soy su sus sí también te tengo tiene todo tu un una uno y yo",
-    "it": "al anche bella bene buongiorno buona buono che chi ci ciao come con cosa da dal del della di dove e gli grazie "
-    "ha ho i il in io la le lei lo lui ma mi mille mio mondo molto nel nella no noi non o per perché però più quando "
-    "questo se sei sera si sono su tu tutti tutto un una uno voi è",
-    "pt": "ao as bem boa bom com como da das de dia do dos e ela ele em então essa este eu isso já mais mas me meu mim "
-    "minha muito mundo na nas noite nos não nós o obrigada obrigado olá onde os ou para pela pelo por quando que quem se "
-    "sei sem seu sim sou sua são também te tem todo tu tudo um uma você é está",
-    "nl": "aan als alles bent ben dag dan dank dat de deze die dit dus een en er ook geen goed goede goedemorgen hallo "
-    "heb hebben heeft het hier hij hoe ik in is ja je jij kan maar met mijn naar nee niet nog nu of om onze ons op over te "
-    "tot uit van veel voor waar wat we wel wereld wie wij zijn ze zij zo",
-    "sv": "alla att av bra de den det detta dig du där eller en ett för från god han har hej hon hur här i ingen inte jag "
-    "ja kan man med men mig min mycket nej ni och om oss på som tack till under upp var vi vill världen är",
-    "da": "af at de den der det dig du eller en er et for fra god goddag han har hej hun hvad hvor i ikke ja jeg kan man "
-    "med meget men mig min nej og om os på sig som tak til var vi ved verden",
-    "fi": "ei että hei hyvin hyvää hän ja jos kaikki kanssa kiitos kun kuin kyllä maailma me minun minä moi mutta nyt ole "
-    "olen oli olla on ovat päivää se sen sinä tai te tämä vain voi",
-    "pl": "ale bardzo być co czy dla do dobry dzień dziękuję gdzie i ich jak jest jestem jego już ja kto ma mi mnie na nie "
-    "o od po pod przez się są tak tam ten to tu tylko w witaj wszystko z za że świat",
-    "tr": "ama bana ben bir bu çok da daha de değil dünya en evet gibi günaydın hayır her için ile iyi kadar ki merhaba mi "
-    "ne nasıl olarak o sen siz teşekkürler ve var yok",
-    "vi": "anh bạn cho chào các có của được em không là một này người những thế tôi và với xin",
-    "sw": "asante habari hapana hii hujambo jambo karibu katika kila kwa kama lakini mimi na ndiyo ni sana siku wa wote ya "
-    "yake za",
-    "id": "adalah aku anda apa dan dari dengan di halo ini itu kami kamu ke kita pada saya sudah terima tidak untuk "
-    "yang",
-    "ro": "a acest am ai bună ca că ce cu da de din el ea este eu fi în la mai mulțumesc nu o pe pentru sau salut se si și "
-    "sunt un una ziua",
-    "cs": "ale ano ahoj být co den děkuji dobrý do je jak jsem jsou já kde má na ne není o od po pro se si svět ta tak ten "
-    "to v ve za že",
-    "hu": "az a és egy ez hogy igen is jó köszönöm meg nem napot szia van volt világ",
-    "hr": "ali da dan dobar hvala i ja je kako na ne nije sam se smo su svijet što to u za",
-    "tl": "ako ang ako at ay ba hindi ikaw ito ka kami ko mga mo na ng oo po sa salamat siya",
-    "ca": "amb aquest bon bona com del dels dia el els és gràcies i jo les món no on per que són també tot una",
-    "no": "av at de den det du eller en er et for fra god han har hei hun hva hvor i ikke ja jeg kan med men meg min nei og "
-    "om oss på som takk til var vi verden",
+    "en": "a about after all also am an and any are as at be because best by bye can come day die do down else "
+    "first for from get go good great happy have he hello help her here hi his home house how i if in "
+    "into is it its know land let life like long love made man me morning my new next nice night no none "
+    "not now of off ok okay old on one only or other our out over please red sale she so some stop sure "
+    "thank thanks that the their them then there these they this three time to today two up us very was "
+    "we welcome well what when where which who will with world yes you your",
+    "de": "aber alle als am auch auf aus bei bin bis bist bitte danke das dem den der des die du ein eine einen "
+    "einer er es für gibt gut gute guten habe haben hallo heute hier ich ihr im ist ja jetzt kann kein "
+    "keine man mein meine mich mir mit morgen nach nacht nein nicht noch nur oder schön sehr sein sich "
+    "sie sind tag und uns vom von vor war was welt wie wir wird wo zu zum zur über",
+    "fr": "au aux avec bien bonjour bonne bonsoir ce ces cette chez comme dans de des du elle elles en est et "
+    "eux il ils je jour la le les leur lui ma mais merci mes moi mon monde ne non nous nuit ou oui où par "
+    "pas plus pour quand que qui sa sais salut sans ses si son sont sur ta te tes toi ton tout très tu un "
+    "une va voici vous à été être",
+    "es": "adiós al amigo así buenas bueno buenos como con cuando de del desde dias donde días el ella ellos en "
+    "eres es esta este estoy está gracias hay hola hoy la las lo los mi muchas mucho mundo muy más nada "
+    "no noches nos nosotros o para pero por porque que quien qué se ser si sin sobre son soy su sus sí "
+    "también te tengo tiene todo tu un una uno y yo",
+    "it": "al anche bella bene buona buongiorno buono che chi ci ciao come con cosa da dal del della di dove e "
+    "gli grazie ha ho i il in io la le lei lo lui ma mi mille mio molto mondo nel nella no noi non o per "
+    "perché però più quando questo se sei sera si sono su tu tutti tutto un una uno voi è",
+    "pt": "ao as bem boa bom com como da das de dia do dos e ela ele em então essa este está eu isso já mais "
+    "mas me meu mim minha muito mundo na nas noite nos não nós o obrigada obrigado olá onde os ou para "
+    "pela pelo por quando que quem se sei sem seu sim sou sua são também te tem todo tu tudo um uma você "
+    "é",
+    "nl": "aan alles als ben bent dag dan dank dat de deze die dit dus een en er geen goed goede goedemorgen "
+    "hallo heb hebben heeft het hier hij hoe ik in is ja je jij kan maar met mijn naar nee niet nog nu of "
+    "om ons onze ook op over te tot uit van veel voor waar wat we wel wereld wie wij ze zij zijn zo",
+    "sv": "alla att av bra de den det detta dig du där eller en ett från för god han har hej hon hur här i "
+    "ingen inte ja jag kan man med men mig min mycket nej ni och om oss på som tack till under upp var vi "
+    "vill världen är",
+    "da": "af at de den der det dig du eller en er et for fra god goddag han har hej hun hvad hvor i ikke ja "
+    "jeg kan man med meget men mig min nej og om os på sig som tak til var ved verden vi",
+    "fi": "ei että hei hyvin hyvää hän ja jos kaikki kanssa kiitos kuin kun kyllä maailma me minun minä moi "
+    "mutta nyt ole olen oli olla on ovat päivää se sen sinä tai te tämä vain voi",
+    "pl": "ale bardzo być co czy dla do dobry dzień dziękuję gdzie i ich ja jak jego jest jestem już kto ma mi "
+    "mnie na nie o od po pod przez się są tak tam ten to tu tylko w witaj wszystko z za świat że",
+    "tr": "ama bana ben bir bu da daha de değil dünya en evet gibi günayd\u0131n hay\u0131r her ile iyi için kadar ki "
+    "merhaba mi nas\u0131l ne o olarak sen siz teşekkürler var ve yok çok",
+    "vi": "anh bạn cho chào các có của em không là một người những này thế tôi và với xin được",
+    "sw": "asante habari hapana hii hujambo jambo kama karibu katika kila kwa lakini mimi na ndiyo ni sana siku "
+    "wa wote ya yake za",
+    "id": "adalah aku anda apa dan dari dengan di halo ini itu kami kamu ke kita pada saya sudah terima tidak "
+    "untuk yang",
+    "ro": "a acest ai am bună ca ce cu că da de din ea el este eu fi la mai mulțumesc nu o pe pentru salut sau "
+    "se si sunt un una ziua în și",
+    "cs": "ahoj ale ano být co den do dobrý děkuji jak je jsem jsou já kde má na ne není o od po pro se si svět "
+    "ta tak ten to v ve za že",
+    "hu": "a az egy ez hogy igen is jó köszönöm meg napot nem szia van világ volt és",
+    "hr": "ali da dan dobar hvala i ja je kako na ne nije sam se smo su svijet to u za što",
+    "tl": "ako ang at ay ba hindi ikaw ito ka kami ko mga mo na ng oo po sa salamat siya",
+    "ca": "amb aquest bon bona com del dels dia el els gràcies i jo les món no on per que són també tot una és",
+    "no": "at av de den det du eller en er et for fra god han har hei hun hva hvor i ikke ja jeg kan med meg "
+    "men min nei og om oss på som takk til var verden vi",
 }
 COMMON: Final[Mapping[str, frozenset[str]]] = {
     language: frozenset(words.split()) for language, words in _COMMON.items()
@@ -112,7 +117,7 @@ def may_be(
 def _against(
     language: str, said: set[str], languages: Sequence[str], chances: Mapping[str, Sequence[float]]
 ) -> float:
-    """Return by how many nats the letters of some words are likelier in another language; infinite without a profile."""
+    """Return by how many nats the letters are likelier in another language; infinite without a profile of this one."""
     if language not in languages:
         return math.inf
     sums = [0.0] * len(languages)
