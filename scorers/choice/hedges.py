@@ -17,10 +17,10 @@ _VERBS: Final = (
     r"(?:is|are|was|would|could|might|may|can|and|or|seems?|looks?|works?|fits?|too|also|because)\b"
 )
 _LETTER: Final = (
-    rf"(?<![\w'\u2019\\])(?:[B-HJ-Z]|A(?!\s+(?!{_VERBS})[a-z])|[b-hj]|[aiI](?=\W*(?:$|[.;:,!?)\]])))"
+    rf"(?<![\w'\u2019\\])(?:[B-HJ-Z]|A(?!\s+(?!{_VERBS})[a-z])|[b-hj]|[aiI](?=\W{{0,5}}(?:$|[.;:,!?)\]])))"
     r"(?![\w'\u2019]|\.\w)"
 )
-_ALONE: Final = re.compile(rf"\W*{_LETTER}\W*")
+_ALONE: Final = re.compile(rf"\W{{0,9}}{_LETTER}\W{{0,9}}")
 # A letter as options have them: in brackets, before a mark or between two, behind a word that chooses, called right.
 _CHOOSING: Final = (
     r"and|or|nor|maybe|perhaps|possibly|probably|likely|also|either|actually|instead|otherwise|alternatively|else|wait|no"
@@ -28,8 +28,8 @@ _CHOOSING: Final = (
 )
 _DRESSED: Final = re.compile(
     rf"[(\[{{]\s*(?P<a>{_LETTER})\s*[)\]}}]|(?:^|(?<=\s))[*_]*(?P<b>{_LETTER})[*_]*[.):](?!\w)"
-    rf"|(?:^|[,;:|?!\u2013\u2014\u2192]|\s-)\s*[*_\"'`]*(?P<c>{_LETTER})[*_\"'`]*\s*(?:$|[,;:|.?!\u2013\u2014\u2192]|-\s)"
-    rf"|[,/&+]\s*(?P<d>(?=[A-Z]){_LETTER})|\b(?i:{_CHOOSING})\W+(?P<e>{_LETTER})"
+    rf"|(?:^|[,;:|?!\u2013\u2014\u2192]|\s-)\s{{0,5}}[*_\"'`]*(?P<c>{_LETTER})[*_\"'`]*\s*(?:$|[,;:|.?!\u2013\u2014\u2192]|-\s)"
+    rf"|[,/&+]\s*(?P<d>(?=[A-Z]){_LETTER})|\b(?i:{_CHOOSING})\W{{1,5}}(?P<e>{_LETTER})"
     rf"|(?P<f>{_LETTER})[*_\"'`]*\s+(?i:(?:is|are|was|would\s+be|could|might|may|can|seems?|looks?|works?|too|also|fits?)\b"
     r"(?:\s+(?:also|be|as|well|equally|my|the))*\s*(?:(?:right|correct|true|answer|one|possible|likely|better|best|fine"
     r"|ok(?:ay)?|plausible)\b|(?:$|[.;,!?])))",
@@ -47,7 +47,7 @@ _TAKEN_BACK: Final = re.compile(
     r"|\breconsider|\bchange\s+my\b|\bmy\s+mistake\b|\bI\s+was\s+wrong\b|\bcorrection\b|\bscratch\s+that\b|\bjust\s+(?:a\s+)?guess"
     r"|\bcould\s+be\s+wrong\b|\b(?:this|that|which|it|my\s+answer)\s+(?:is|was|may\s+be|might\s+be)\s+(?:wrong|incorrect)\b"
     r"|\bno\s+idea\b|\bwhatever\b"
-    r"|(?:^|[.!?;]\s+)\W*(?:or|wait|no|actually|hmm+|alternatively|maybe|perhaps|possibly|but\s+(?:maybe|perhaps|it))\b",
+    r"|(?:^|[.!?;]\s+)\W{0,9}(?:or|wait|no|actually|hmm+|alternatively|maybe|perhaps|possibly|but\s+(?:maybe|perhaps|it))\b",
     re.IGNORECASE | re.MULTILINE,
 )
 # A sentence that says of options that they are none.

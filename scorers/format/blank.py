@@ -1,9 +1,9 @@
 r"""Whether something stands in a box, a tag or a block that a reader can see: an empty one is no answer's shape.
 
 In: the content. Out: whether it is blank. Blank are space and what has no width, LaTeX that only sets what it does not
-hold (`\text{ }`, `\quad`, `\phantom{5}`), spaces and comments of HTML, empty boxes and tags, and marks that hold a place
-for an answer (`...`, `\ldots`, `\square`, `?`). An operator is an answer, and so are `\emptyset` and `{}` outside a box.
-Pure, linear in the length of the text.
+hold (`\text{ }`, `\quad`, `\phantom{5}`), spaces and comments of HTML, empty boxes and tags, and marks that hold a
+place for an answer (`...`, `\ldots`, `\square`, `?`). An operator is an answer, and so are `\emptyset` and, outside a
+box, `{}`. Pure, linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HTML: Final = re.compile(
 )
 # What shows nothing with its argument, and without it.
 _HIDING: Final = re.compile(
-    r"\\(?:[hv]?phantom|[hv]space\*?|kern|color|label|tag|vskip|hskip|rule(?:\[[^\]]*\])?\s*\{[^{}]*\})\s*\{(?:[^{}]|\{[^{}]*\})*\}"
+    r"\\(?:[hv]?phantom|[hv]space\*?|kern|color|label|tag|vskip|hskip|rule(?:\[[^\]\\]{0,40}\])?\s?\{[^{}]{0,40}\})\s?\{(?:[^{}]|\{[^{}]*\})*\}"
 )
 _SETTING: Final = re.compile(
     r"\\(?:text\w*|math[a-z]+|operatorname\*?|mbox|hbox|fbox|boxed|boldsymbol|underline|overline|ensuremath|displaystyle"
