@@ -25,6 +25,7 @@ _ALONE: Final = re.compile(rf"\W{{0,9}}{_LETTER}\W{{0,9}}")
 _CHOOSING: Final = (
     r"and|or|nor|maybe|perhaps|possibly|probably|likely|also|either|actually|instead|otherwise|alternatively|else|wait|no"
     r"|options?|choices?|answers?|choose|pick|guess|think|sa(?:y|id)|be|it's|it\s+is|between|but|versus|vs\.?"
+    r"|unless|equally|letter|called|backup\s+is"
 )
 _DRESSED: Final = re.compile(
     rf"[(\[{{]\s*(?P<a>{_LETTER})\s*[)\]}}]|(?:^|(?<=\s))[*_]*(?P<b>{_LETTER})[*_]*[.):](?!\w)"
@@ -35,11 +36,17 @@ _DRESSED: Final = re.compile(
     r"|ok(?:ay)?|plausible)\b|(?:$|[.;,!?])))",
     re.MULTILINE,
 )
+# An option that a text begins with, and not a word of it: `B instead`, `B/C`, `B C`, but not `B cells`.
+_FIRST: Final = re.compile(
+    rf"\W{{0,9}}(?P<a>{_LETTER})(?:\W{{1,9}}{_LETTER}|\s*(?:[/&|,\\]|$)|\s+(?i:and|or|instead|if|unless|rather|works?|would|"
+    r"too|also|is\s+(?:right|correct)|seems?|fits?)\b)"
+)
+_ORDINAL: Final = r"(?:first|second|third|fourth|fifth|last|previous|next|other|former|latter|different)"
 _ANOTHER: Final = re.compile(
-    r"\b(?:the|an?|any|some)\s+(?:first|second|third|fourth|fifth|last|previous|next|other|former|latter|different)"
-    r"\s+(?:one|option|choice|answer|letter)\b|\b(?:perhaps|maybe|possibly|or)\s+(?:another|others?|any|all|none|both|"
-    r"neither)\b|\banother\s+(?:one|option|choice|answer|letter)\b|\b(?:any|all|either|several|two|both)\s+of\s+(?:them|"
-    r"these|those)\b|\b(?:both|all)\s+(?:are|could|may|might)\b",
+    rf"\b(?:the|an?|any|some)\s+{_ORDINAL}\s+one\b|\b{_ORDINAL}\s+(?:option|choice|answer|letter)\b"
+    r"|\b(?:number|option|choice)\s+(?:one|two|three|four|five|[1-9])\b|\b(?:perhaps|maybe|possibly|or)\s+(?:another|others?"
+    r"|any|all|none|both|neither)\b|\banother\s+(?:one|option|choice|answer|letter)\b|\banother\W*$|\b(?:any|all|either"
+    r"|several|two|both)\s+of\s+(?:them|these|those)\b|\b(?:both|all)\s+(?:are|could|may|might)\b",
     re.IGNORECASE,
 )
 _TAKEN_BACK: Final = re.compile(
@@ -50,15 +57,16 @@ _TAKEN_BACK: Final = re.compile(
     r"|(?:^|[.!?;]\s+)\W{0,9}(?:or|wait|no|actually|hmm+|alternatively|maybe|perhaps|possibly|but\s+(?:maybe|perhaps|it))\b",
     re.IGNORECASE | re.MULTILINE,
 )
-# A sentence that says of options that they are none.
+# What a sentence says of options that are none: an odd number of times, since twice is a doubt.
 _REJECTED: Final = re.compile(
     r"\b(?:wrong|incorrect|false|not|cannot|never|eliminated?|excluded?|rules?\s+out|ruled\s+out|fails?|unlike|unrelated"
-    r"|irrelevant|neither|nor|(?:is|are)\s+out|distractors?)\b|n['\u2019]t\b",
+    r"|irrelevant|impossible|unlikely|neither|(?:is|are)\s+out|distractors?)\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
+_REASON: Final = re.compile(r"\b(?:because|since|as|which|for)\b", re.IGNORECASE)
 _UNDECIDED: Final = re.compile(
-    r"\b(?:could|might|may|maybe|perhaps|possibl[ey]|probably|also|alternatively|equally|or|likely|unless|almost|sure)\b"
-    r"|\b(?:not|isn['\u2019]t|aren['\u2019]t)\s+(?:necessarily\s+)?(?:wrong|incorrect|false|out|excluded|eliminated)\b",
+    r"\b(?:could|might|may|maybe|perhaps|possibl[ey]|probably|also|alternatively|equally|or|likely|unless|almost|sure|then"
+    r"|if\s+(?:not|wrong|that)|not\s+(?:only|just|necessarily|entirely|quite))\b",
     re.IGNORECASE,
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
@@ -75,7 +83,13 @@ def names_another(text: str, letter: str, count: int) -> bool:
     text = words(text)
     if _ALONE.fullmatch(text):
         return True
-    return bool(_dressed(text, letter, count) or _ANOTHER.search(text))
+    first = _FIRST.match(text)
+    return bool(
+        (first is not None and _is_option(first["a"], letter, count))
+        or _dressed(text, letter, count)
+        or _ANOTHER.search(text)
+        or _denied(text, letter)
+    )
 
 
 def takes_back(text: str, letter: str, count: int, *, may_reject: bool = True) -> bool:
@@ -83,15 +97,32 @@ def takes_back(text: str, letter: str, count: int, *, may_reject: bool = True) -
 
     `may_reject`: it may say of other options that they are wrong.
     """
-    if _TAKEN_BACK.search(text) or _ANOTHER.search(text) or re.search(rf"\bnot\W+{letter}\b", text):
+    if _TAKEN_BACK.search(text) or _ANOTHER.search(text) or _denied(text, letter):
         return True
     for sentence in _SENTENCE_END.split(text):
         plain = words(sentence)
-        if any(_is_option(found, letter, count) for found in re.findall(_LETTER, plain)) and (
-            not may_reject or _REJECTED.search(plain) is None or _UNDECIDED.search(plain) is not None
-        ):
+        if not _names_option(plain, letter, count):
+            continue
+        claim, *reasons = _REASON.split(plain, maxsplit=1)
+        decided = [claim, *(reason for reason in reasons if _names_option(reason, letter, count))]
+        is_rejecting = len(_REJECTED.findall(claim)) % 2 == 1 and not any(map(_UNDECIDED.search, decided))
+        if not may_reject or not is_rejecting:
             return True
     return False
+
+
+def _names_option(text: str, letter: str, count: int) -> bool:
+    return any(_is_option(found, letter, count) for found in re.findall(_LETTER, text))
+
+
+def _denied(text: str, letter: str) -> bool:
+    """Return whether a text says that the stated letter is wrong."""
+    return bool(
+        re.search(
+            rf"\b(?:not|isn['\u2019]t)\W{{1,5}}{letter}\b|\b{letter}\W{{1,5}}(?:is|was)\s+(?:wrong|incorrect|false|not)\b",
+            text,
+        )
+    )
 
 
 def _dressed(text: str, letter: str, count: int) -> bool:

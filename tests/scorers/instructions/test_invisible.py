@@ -35,7 +35,7 @@ INVISIBLE = {
     "enclosing circle": "\u20dd",
 }
 # (instruction, arguments, a response whose characters without width made it right)
-ATTACKS: list[tuple[str, dict[str, Any], str]] = [
+ATTACKS: list[tuple[str, dict[str, Any] | None, str]] = [
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "o\u200bn\u200be"),
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "b\u0300b\u0300b\u0300b"),
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "one \u3164 \u3164"),
