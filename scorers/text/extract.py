@@ -41,18 +41,19 @@ END_MARKS: Final = (
     "<|end_of_solution|>",
     "<|close|>response<|sep|>",
     "<|close|>message<|sep|>",
-    "[END FINAL RESPONSE]",
-    "[|endofturn|]",
-    "<seed:eos>",
     "<|endofturn|>",
     "<end_of_turn>",
     "<turn|>",
     "<eos>",
 )
 
+# And those of EXAONE, Seed-OSS and Apriel.
+_MORE_END_MARKS: Final = ("[|endofturn|]", "<seed:eos>", "[END FINAL RESPONSE]")
 # Of a text that is read backwards: it matches where that begins, if only nothing. Not possessive, though nothing needs
 # to be tried twice: Python before 3.11.4 misreads a group with a possessive quantifier.
-_ENDING: Final = re.compile(rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*")
+_ENDING: Final = re.compile(
+    rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS + _MORE_END_MARKS)}))*"
+)
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped character, brace or not, is no structure
 _LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
