@@ -13,38 +13,44 @@ from typing import TYPE_CHECKING, Final
 from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.run import ModelConfig
+from tasks.thoughts import Marks, marks_of, opened_by, told
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-THINK_OPEN: Final = "<think>"
 _TAIL_TOKENS: Final = (
-    16  # of a prompt, searched for an opening tag: one for each byte of the tag, and some white space
+    48  # of a prompt, searched for an opening mark: one for each byte of it, and some white space
 )
 
 
 class Chat:
-    """Holds a model's tokenizer and stop tokens."""
+    """Holds a model's tokenizer and stop tokens, and the marks by which it thinks.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop_token_ids: frozenset[int]) -> None:
+    Args:
+        tokenizer: of the model.
+        stop_token_ids: those that end a completion.
+        marks: as `tasks.thoughts.marks_of` reads them from the model's template and tokens.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, stop_token_ids: frozenset[int], marks: Sequence[Marks] = ()
+    ) -> None:
         self.stop_token_ids = stop_token_ids
         self._tokenizer = tokenizer
+        self._marks = marks
 
     def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
         """Decode one completion.
 
         The stop token at its end is left out. Special tokens inside are kept: a scorer of formats has to see them.
-        Where the chat template ends the prompt with an opening thinking tag, the text begins with that tag. Otherwise a
-        thought that was cut off would look like an answer.
+        Where the chat template ends the prompt with a mark that opens a thought, the text begins with that mark.
+        Otherwise a thought that was cut off would look like an answer. Marks of another model, which a reader of the
+        text would take for this one's, are told apart here: nobody behind the generators knows the model.
         """
         spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
-        return self._opened_thought(prompt_ids) + self._decode(spoken)
-
-    def _opened_thought(self, prompt_ids: Sequence[int]) -> str:
-        """Return the tag that the prompt ends with and the white space after the tag; "" where there is no tag."""
-        tail = self._decode(prompt_ids[-_TAIL_TOKENS:])
-        return tail[tail.rindex(THINK_OPEN) :] if tail.rstrip().endswith(THINK_OPEN) else ""
+        opened = opened_by(self._decode(prompt_ids[-_TAIL_TOKENS:]), self._marks)
+        return told(opened + self._decode(spoken), self._marks)
 
     def _decode(self, token_ids: Sequence[int]) -> str:
         return str(
@@ -83,7 +89,15 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
             f"model.path={model.path} names no end-of-sequence token, so no completion would ever stop: "
             "set eos_token in its tokenizer or eos_token_id in its generation_config.json"
         )
-    return Chat(tokenizer, stop_token_ids)
+    return Chat(tokenizer, stop_token_ids, marks_of(_template(tokenizer, model), tokenizer.get_added_vocab()))
+
+
+def _template(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> str:
+    """Return the text of the template that renders the prompts; of several the tokenizer's all."""
+    if model.chat_template is not None:
+        return model.chat_template.text
+    found = tokenizer.chat_template
+    return "\n".join(map(str, found.values())) if isinstance(found, dict) else str(found or "")
 
 
 def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool) -> frozenset[int]:

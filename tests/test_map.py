@@ -16,14 +16,14 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.sources import nodes_of, tree_of
 
-# Who may import whom: config <- broker <- tasks <- {scorers, learner} <- tools <- benchmarks. Generators need config and
-# broker alone, the courier broker; nobody imports the courier, a program. Tests import all.
+# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- tools <- benchmarks. The
+# courier needs broker alone; nobody imports the courier, a program. Tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "tasks": {"config", "broker"},
     "broker": {"config"},
     "courier": {"broker"},
-    "generators": {"config", "broker"},
+    "generators": {"config", "tasks", "broker"},
     "scorers": {"config", "tasks", "broker"},
     "learner": {"config", "tasks", "broker"},
     "tools": {"config", "tasks", "broker", "generators", "scorers", "learner"},

@@ -3,8 +3,9 @@ r"""Scorer of multiple choice: one letter, stated once, and never guessed.
 In: the text of a completion, and `{"type": "choice", "answer": {"value": "C", "options": ["...", ...]}}`; `options` may
 also be how many there are, or be left out. Out: 1.0 or 0.0 with a reason. After the thinking a letter may stand in the
 last `\boxed{}`, in the last `<answer>`, or in the last line (`Answer: C`, `(C)`). Where it stands in two of these they
-have to agree; a box that holds something else, such as a number, states none, and then only `Answer: C` does. What
-names no letter, or two, is wrong: no letter is picked out of a text, and none is drawn.
+have to agree; a box that holds something else, such as a number, states none, and then only `Answer: C` does. Where
+none of these is there, a line with an explanation behind it states one (`scorers.choice.hedges`). What names no letter,
+or two, is wrong: no letter is picked out of a text, and none is drawn.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import ChoiceConfig
+from scorers.choice.hedges import names_another, takes_back
 from scorers.short_answer import MAX_ANSWER_CHARS, Decision, SelfTest, ShortAnswer, stated
-from scorers.text.extract import Unanswered, last_answer, last_box
+from scorers.text.extract import Unanswered, last_answer, last_box, visible, within
+from scorers.text.invisible import seen
 from scorers.text.latex import words
 from tasks.values import shown
 
 RULES: Final = (
-    2  # raise it with any change here, in short_answer, latex_text or extract that can change a score
+    3  # raise it with any change here, in short_answer, latex_text or extract that can change a score
 )
 _MOST_OPTIONS: Final = 26
 _LETTER: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]?[*_]*[.:]?")
@@ -34,8 +37,13 @@ _LABEL: Final = re.compile(
 )
 # A letter with the text of its option: `C. Cat`, `(C) Cat`, `C: Cat`, `C.** Cat`.
 _WITH_TEXT: Final = re.compile(r"(?:\(([A-Z])\)|([A-Z])[*_]*[.):])[*_]*\s*(\S.*)", re.DOTALL)
-# Another letter in that text that is an option as well, and not a word of it: `(B)`, `B)`, `and B`, `or B`, `, B`.
-_OTHER: Final = re.compile(r"\([A-Z]\)|\b[A-Z][.):](?!\w)|(?:\b(?:and|or)|[,/&+])\s*[A-Z]\b|^[A-Z]$")
+# A letter with a reason in the same line: `C, because ...`.
+_WITH_REASON: Final = re.compile(
+    r"[(\[]?([A-Z])[)\]]?[*_]*[,;:]?(?:\s*[-\u2013\u2014])?\s+((?:because|since|as|for|given|due)\b.*)",
+    re.DOTALL,
+)
+_MOST_BEHIND: Final = 4_000  # characters of an explanation behind the letter
+_MOST_STATING: Final = 50  # lines that say `answer`
 _MARKS: Final = " \t*_`\"'"  # around a letter, in Markdown
 
 
@@ -95,7 +103,7 @@ class ChoiceAnswer(ShortAnswer[Choice]):
 
     def judge(self, response: str, reference: Choice) -> Decision:
         """Return whether the letter that the response states is the right one. Raises Unanswered for none."""
-        letters = _letters(response, reference)
+        letters = _letters(seen(visible(response)), reference)
         if len(set(letters.values())) > 1:
             raise Unanswered(
                 "no answer: two of them, "
@@ -111,6 +119,16 @@ class ChoiceAnswer(ShortAnswer[Choice]):
         )
 
 
+def states_letter(response: str, answer: object) -> bool:
+    """Return whether a response states a letter, right or not; `answer` is the row's, of which the options count."""
+    texts = answer.get("options") if isinstance(answer, Mapping) else None
+    known = tuple(_normal(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+    try:
+        return bool(_letters(seen(visible(response)), Choice("", _MOST_OPTIONS, known)))
+    except Unanswered:
+        return False
+
+
 def _letters(response: str, choice: Choice) -> dict[str, str]:
     """Return the letter at each place where a response states one. Raises Unanswered where it does so nowhere."""
     stating: dict[str, str | None] = {}
@@ -118,7 +136,8 @@ def _letters(response: str, choice: Choice) -> dict[str, str]:
         stating["box"] = last_box(response)
     if (tag := last_answer(response)) is not None and "\\boxed" not in tag:
         stating["<answer>"] = tag
-    line = response.rstrip().rpartition("\n")[2].lstrip(_MARKS + "#>").rstrip(_MARKS)
+    has_place = bool(stating)
+    line = _plain_line(response.rstrip().rpartition("\n")[2])
     if len(line) <= MAX_ANSWER_CHARS and "\\boxed" not in line and "</answer>" not in line:
         says = _after_label(line)
         if says is not None or (not stating and _LETTER.fullmatch(words(line))):
@@ -130,9 +149,44 @@ def _letters(response: str, choice: Choice) -> dict[str, str]:
             letters[place] = _letter(stated(text, place), choice)
         except Unanswered as error:
             problem = str(error)
+    if not letters and not has_place and (letter := _explained(response, choice)) is not None:
+        letters["line with an explanation behind it"] = letter
     if not letters:
         raise Unanswered(problem)
     return letters
+
+
+def _explained(response: str, choice: Choice) -> str | None:
+    """Return the letter that a line states with nothing but its explanation behind it; None where none does.
+
+    The line is the first one, with the letter at its beginning, or a later one with `Answer:`. All such lines have to
+    agree, and nothing behind the first of them may take the letter back or offer another one.
+    """
+    lines = [line for line in map(_plain_line, response.strip().split("\n")) if line]
+    stating: dict[int, str] = {}
+    unclear: list[str] = []
+    for number, line in enumerate(lines):
+        says = _after_label(line) if len(line) <= MAX_ANSWER_CHARS else None
+        is_first = number == 0 and (_LETTER.fullmatch(words(line)) or _WITH_TEXT.fullmatch(words(line)))
+        if says is None and not is_first:
+            continue
+        if len(stating) + len(unclear) > _MOST_STATING:
+            return None
+        try:
+            stating[number] = _letter(within(says or line, MAX_ANSWER_CHARS), choice)
+        except Unanswered:
+            unclear.append(line)
+    if len(set(stating.values())) != 1:
+        return None
+    letter, first = next(iter(stating.values())), min(stating)
+    behind = "\n".join(
+        [line for number, line in enumerate(lines) if number > first and number not in stating] + unclear
+    )
+    return None if len(behind) > _MOST_BEHIND or takes_back(behind, letter, choice.count) else letter
+
+
+def _plain_line(line: str) -> str:
+    return line.lstrip(_MARKS + "#>").rstrip(_MARKS)
 
 
 def _after_label(text: str) -> str | None:
@@ -151,8 +205,11 @@ def _letter(text: str, choice: Choice) -> str:
         return alone[1].upper()
     if by_text is not None:
         return by_text
-    if (with_text := _WITH_TEXT.fullmatch(plain)) is not None and not _OTHER.search(
-        with_text[3].strip(_MARKS)
+    if (reason := _WITH_REASON.fullmatch(plain)) is not None:
+        if not takes_back(reason[2], reason[1], choice.count, may_reject=False):
+            return reason[1]
+    elif (with_text := _WITH_TEXT.fullmatch(plain)) is not None and not names_another(
+        with_text[3].strip(_MARKS), with_text[1] or with_text[2], choice.count
     ):
         letter = with_text[1] or with_text[2]
         if choice.texts and (named := choice.letter_of(with_text[3])) != letter:
@@ -165,4 +222,4 @@ def _letter(text: str, choice: Choice) -> str:
 
 
 def _normal(text: str) -> str:
-    return words(text).casefold().strip(_MARKS + ".")
+    return words(seen(visible(text))).casefold().strip(_MARKS + ".")

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from scorers.choice.scorer import states_letter
 from scorers.code.answer import ALIASES, program_of
+from scorers.format.blank import has_ink, is_blank
 from scorers.sandbox.program import Language
 from scorers.simulation.answers import last_object
 from scorers.swe.answer import patch_of, whole_file
@@ -23,27 +25,34 @@ from tasks.kinds import ROW_TYPES, Shape
 
 # The last line of an answer to a multiple choice: `Answer: C`, `**(C)**`.
 _LETTER_LINE: Final = re.compile(r"(?:.*\banswer\b(?:\s+is\b)?)?[\W_]*[A-Za-z][\W_]*", re.IGNORECASE)
+_FENCE: Final = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _LONGEST_LETTER_LINE: Final = 120  # characters: what the pattern may try in more than one way
 
 Missing = Callable[[str, Mapping[str, Any]], str | None]
 
 
 def _any(response: str, _: Mapping[str, Any]) -> str | None:
-    return None if response.strip() else "nothing after the thinking"
+    return "nothing after the thinking" if is_blank(_FENCE.sub("", response)) else None
 
 
 def _box(response: str, _: Mapping[str, Any]) -> str | None:
-    return None if (last_box(response) or "").strip() else "no closed and filled \\boxed{} after the thinking"
+    return (
+        "no closed and filled \\boxed{} after the thinking"
+        if is_blank(last_box(response) or "", in_box=True)
+        else None
+    )
 
 
 def _tag(response: str, _: Mapping[str, Any]) -> str | None:
-    return None if last_answer(response) else "no closed and filled <answer> after the thinking"
+    return (
+        "no closed and filled <answer> after the thinking" if is_blank(last_answer(response) or "") else None
+    )
 
 
 def _block(response: str, _: Mapping[str, Any]) -> str | None:
     blocks = fenced_blocks(response)
     return (
-        None if blocks and blocks[-1].text.strip() else "no closed and filled code block after the thinking"
+        None if blocks and has_ink(blocks[-1].text) else "no closed and filled code block after the thinking"
     )
 
 
@@ -55,19 +64,24 @@ def _box_block_or_object(response: str, info: Mapping[str, Any]) -> str | None:
 
 
 def _letter(response: str, info: Mapping[str, Any]) -> str | None:
-    """Ask for one letter in a box, in a tag or in the last line; whether it is one of the options is its content."""
+    """Ask for a box, a tag, a letter in the last line, or one with its explanation behind it.
+
+    Whether the letter is one of the options is its content.
+    """
     last = (response.strip().splitlines() or [""])[-1]
     stated = (
         _box(response, info) is None
         or _tag(response, info) is None
         or (len(last) <= _LONGEST_LETTER_LINE and _LETTER_LINE.fullmatch(last))
+        or states_letter(response, info.get("answer"))
     )
     return None if stated else "no box, no <answer>, and no letter in the last line"
 
 
 def _hash(response: str, _: Mapping[str, Any]) -> str | None:
     mark = response.rfind("####")
-    return None if mark >= 0 and response[mark + 4 :].strip() else "no `####` with something after it"
+    is_filled = mark >= 0 and not is_blank(response[mark + 4 :], in_box=True)
+    return None if is_filled else "no `####` with something after it"
 
 
 def _total(response: str, _: Mapping[str, Any]) -> str | None:
@@ -81,10 +95,10 @@ def _program(response: str, info: Mapping[str, Any]) -> str | None:
     name = answer.get("language") if isinstance(answer, Mapping) else None
     language = ALIASES.get(str(name or "python").strip().lower(), Language.PYTHON)
     try:
-        program_of(response, language)
+        program = program_of(response, language)
     except Unanswered as error:
         return str(error)
-    return None
+    return None if has_ink(program) else "an empty program"
 
 
 def _edit(response: str, info: Mapping[str, Any]) -> str | None:
@@ -96,8 +110,8 @@ def _edit(response: str, info: Mapping[str, Any]) -> str | None:
             edits_of(solution_of(response))
         elif "oracle_patches" in keys:
             patch_of(response)
-        else:
-            whole_file(response)
+        elif not has_ink(whole_file(response)):
+            return "an empty file"
     except NoEdit as error:
         return str(error)
     return None

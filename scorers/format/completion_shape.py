@@ -19,9 +19,11 @@ from broker.messages import FinishReason, Score, ScoreStatus
 from config.rewards import FormatConfig, ShapeConfig
 from scorers.format.answer_shapes import missing_part
 from scorers.format.script import foreign_script
-from scorers.text.extract import MAX_RESPONSE_CHARS, THINK_CLOSE, THINK_OPEN, Unanswered, closed_part, within
+from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered, closed_part, thought_part, within
+from scorers.text.invisible import seen
+from tasks.thoughts import THINK_CLOSE
 
-VERSION: Final = "2"  # raise it with any change here or in what this imports that can change a score
+VERSION: Final = "3"  # raise it with any change here or in what this imports that can change a score
 # A word, or a letter of a script that writes without spaces.
 _WORD: Final = re.compile(
     r"[\u0e01-\u0e30\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e01-\u0e30\u3041-\u30ff"
@@ -79,12 +81,8 @@ class CompletionShape:
 
 
 def _thought(text: str, min_words: int) -> str | None:
-    """Return what is wrong with the thinking span, whose opening tag may stand in the prompt."""
-    thought, closing, _ = text.rpartition(THINK_CLOSE)
-    if not closing:
-        return f"no closed thinking span ({THINK_CLOSE})"
-    words = sum(
-        1
-        for _ in islice(_WORD.finditer(thought.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ")), min_words)
-    )
+    """Return what is wrong with the thinking span, whose opening mark may stand in the prompt."""
+    if (thought := thought_part(text)) is None:
+        return f"no closed thinking span ({THINK_CLOSE}, or the model's own marks)"
+    words = sum(1 for _ in islice(_WORD.finditer(seen(thought)), min_words))
     return None if words == min_words else f"{words} words of thinking, where at least {min_words} are wanted"

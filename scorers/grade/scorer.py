@@ -19,7 +19,7 @@ from scorers.custom import SimpleScorer
 from scorers.scorer import SelfTestFailed
 from scorers.text.totals import OUT_OF, total_of
 
-RULES: Final = 2  # raise it with any change here or in scorers.text.totals that can change a score
+RULES: Final = 3  # raise it with any change here or in scorers.text.totals that can change a score
 
 
 class GradeAnswer(SimpleScorer):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.errors import BadMessage
+from scorers.text.invisible import seen
 from tasks.values import listed, shown
 
 Check = Callable[[str], str | None]  # of a response: what is wrong with it, for people; None where it holds
@@ -48,15 +49,15 @@ class Arguments:
         return int(value)
 
     def text(self, name: str) -> str:
-        """Return a text that is not empty, stripped; a list of one stands for its text."""
-        return self.whole_text(name).strip()
+        """Return a text that is not empty, as it is seen, stripped; a list of one stands for its text."""
+        return seen(self.whole_text(name)).strip()
 
     def whole_text(self, name: str) -> str:
         """Return a text that is not empty, with the space around it."""
         value = self._value(name)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not seen(value).strip():
             raise self.wrong(name, "a text")
         return value
 
@@ -66,10 +67,10 @@ class Arguments:
         if (
             not isinstance(value, list)
             or not value
-            or not all(isinstance(text, str) and text.strip() for text in value)
+            or not all(isinstance(text, str) and seen(text).strip() for text in value)
         ):
             raise self.wrong(name, "a list of texts")
-        return tuple(text.strip() for text in value)
+        return tuple(seen(text).strip() for text in value)
 
     def amount(self, count: str, relation: str) -> Amount:
         """Return a number with its relation."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from scorers.instructions import copying, counts, edges, keywords, language, layout
 from scorers.instructions.arguments import Arguments, Check
+from scorers.text.invisible import seen
 from tasks.values import hint, shown
 
 INSTRUCTIONS: Final[Mapping[str, Callable[[Arguments], Check]]] = {
@@ -100,5 +101,10 @@ def checks_of(ids: Sequence[Any], kwargs: Sequence[Any]) -> dict[str, Check]:
             name, {key: value for key, value in (values or {}).items() if value is not None}
         )
         times = sum(known.partition("#")[0] == name for known in checks) + 1
-        checks[name if times == 1 else f"{name}#{times}"] = INSTRUCTIONS[name](arguments)
+        checks[name if times == 1 else f"{name}#{times}"] = _on_what_is_seen(INSTRUCTIONS[name](arguments))
     return checks
+
+
+def _on_what_is_seen(check: Check) -> Check:
+    """Return a check that looks at a response as its reader does: what has no width joins and parts nothing."""
+    return lambda response: check(seen(response))

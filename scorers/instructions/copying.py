@@ -10,6 +10,7 @@ from typing import Final
 
 from scorers.instructions.arguments import Arguments, Check
 from scorers.instructions.texts import has_content, squeezed, words
+from scorers.text.invisible import seen
 
 _SEPARATOR: Final = "******"
 
@@ -61,7 +62,7 @@ def copy_span(args: Arguments) -> Check:
         args.count("n_start"),
         args.count("n_end", least=1),
     )
-    spans = {squeezed(prompt[start:end]), squeezed(prompt[start : end + 1])} - {""}
+    spans = {squeezed(seen(prompt[start:last])) for last in (end, end + 1)} - {""}
     if not spans:
         raise args.wrong("n_start", f"a place before n_end within the prompt's {len(prompt)} characters")
     return lambda response: None if squeezed(response) in spans else f"it is not characters {start} to {end}"

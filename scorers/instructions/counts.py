@@ -6,21 +6,24 @@ In: an instruction's arguments. Out: its check.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from scorers.instructions.arguments import Arguments, Check
-from scorers.instructions.texts import begins_with, has_content, paragraphs, sentences, words
+from scorers.instructions.texts import ABBREVIATION, begins_with, has_content, paragraphs, sentences, words
 
-# What IFEval counts, so that its numbers of words mean the same here: `don't` is two of them.
-_RUN: Final = re.compile(r"\w+")
-_LETTERS: Final = re.compile(r"[^\W\d_]+")  # a hyphen or an apostrophe glues no words together for these
+# What IFEval counts, so that its numbers of words mean the same here: `don't` is two of them. Other than there, an
+# abbreviation with dots is one, and so is a word of a script whose vowels are marks.
+_RUN: Final = re.compile(rf"{ABBREVIATION}|\w+")
+# A hyphen or an apostrophe glues no words together for these.
+_LETTERS: Final = re.compile(rf"{ABBREVIATION}|[^\W\d_]+")
 _DIVIDER: Final = re.compile(r"\*\*\*|\* \* \*")
 
 
 def number_words(args: Arguments) -> Check:
     """Ask for at least, or less than, `num_words` words, by `relation`."""
     amount = args.amount("num_words", "relation")
-    return lambda response: amount.fault(len(_RUN.findall(response)), "words")
+    return lambda response: amount.fault(len(_RUN.findall(_unmarked(response))), "words")
 
 
 def number_sentences(args: Arguments) -> Check:
@@ -133,6 +136,11 @@ def unique_words(_: Arguments) -> Check:
         return None
 
     return check
+
+
+def _unmarked(text: str) -> str:
+    """Return the text without marks on letters, which end no word."""
+    return text if text.isascii() else "".join(char for char in text if unicodedata.category(char)[0] != "M")
 
 
 def _divided(response: str, wanted: int) -> tuple[list[str], str | None]:

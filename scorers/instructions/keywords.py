@@ -66,7 +66,7 @@ def at_position(args: Arguments) -> Check:
         word = its_words[place - 1]
         return (
             None
-            if word.casefold() == keyword.casefold()
+            if word.casefold() == keyword.casefold().rstrip(".")
             else f"word {place} of sentence {sentence} is {word!r:.60}"
         )
 

@@ -3,7 +3,8 @@
 In: an instruction's arguments. Out: its check. langdetect tells the language, as it does in IFEval. Its
 profiles are in its package. With a seed and the profiles in a fixed order it says the same on every machine. Here it
 sees text in lower case, since capitals mislead it. It sees a long text piece by piece, so that the larger part does not
-hide the rest. Of a few words it can't tell the language well; a response without letters has none.
+hide the rest. Of a few words it can't tell the language; `scorers.instructions.short_texts` says what counts there. A
+response without letters has none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scorers.instructions.arguments import Arguments, Check
+from scorers.instructions.short_texts import is_short, may_be
 
 # The languages that langdetect knows, by ISO 639-1. Chinese has two profiles.
 _CODES: Final = (
@@ -24,9 +26,12 @@ LANGUAGES: Final = frozenset(_CODES.split())
 _PIECE_CHARS: Final = 2_000
 _MOST_CHARS: Final = 200_000  # told in about a second; no answer comes near it
 _SEED: Final = 0
-_COMMAS: Final = ",\uff0c\u060c\u3001"
-_DOTS: Final = ".\u2026"
-_EXCLAMATIONS: Final = "!\uff01"
+_COMMAS: Final = (
+    ",\u055d\u060c\u07f8\u1363\u1802\u1808\u2e32\u2e34\u2e41"
+    "\u2e4c\u3001\ua4fe\ufe10\ufe11\ufe50\ufe51\uff0c\uff64"
+)
+_DOTS: Final = ".\u2024\u2025\u2026\ufe19\ufe52\uff0e"
+_EXCLAMATIONS: Final = "!\u203c\u2048\u2049\u2755\u2757\u2762\ufe15\ufe57\uff01"
 
 
 def response_language(args: Arguments) -> Check:
@@ -73,6 +78,11 @@ def _not_in(language: str, response: str) -> str | None:
     if len(response) > _MOST_CHARS:
         return f"{len(response)} characters; the language of at most {_MOST_CHARS} is told"
     text = "".join(map(_plain, response.casefold())).strip()
+    if is_short(text):
+        profiles = _detectors()
+        may = may_be(language, text, profiles.langlist, profiles.word_lang_prob_map)
+        if may is not None:
+            return None if may else f"its words are not of the language {language}"
     pieces = -(-len(text) // _PIECE_CHARS)
     size = -(-len(text) // max(pieces, 1))
     for start in range(0, len(text), size or 1):

@@ -28,9 +28,10 @@ from scorers.instructions.texts import squeezed
 from scorers.scorer import SelfTestFailed, make_score
 from scorers.text.contentless import is_contentless
 from scorers.text.extract import Unanswered, answering_part
+from scorers.text.invisible import seen
 from tasks.values import shown
 
-RULES: Final = 2  # raise it with any change here or in scorers.instructions that can change a score
+RULES: Final = 3  # raise it with any change here or in scorers.instructions that can change a score
 _MAX_LITERAL_CHARS: Final = 4_000_000  # of a row; prompts to repeat make some of them long
 _SELF_TEST: Final[tuple[tuple[str, dict[str, Any], str, str], ...]] = (
     ("punctuation:no_comma", {}, "one and two", "one, and two"),
@@ -160,7 +161,7 @@ def _response(text: str, prompt: Any) -> str:
     response = answering_part(text)
     if is_contentless(response):
         raise Unanswered("nothing is said in it")
-    if isinstance(prompt, str) and prompt.strip() and squeezed(response) == squeezed(prompt):
+    if isinstance(prompt, str) and prompt.strip() and squeezed(seen(response)) == squeezed(seen(prompt)):
         raise Unanswered("it is the prompt again")
     return response
 

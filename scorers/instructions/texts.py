@@ -1,7 +1,8 @@
 r"""Words, sentences and paragraphs of a response, without a model and without a download.
 
 In: text in any language. Out: its parts, as they stand there. Every function is linear in the length of the text. What
-differs from the tokenisers of NLTK that others use: punctuation is never a word, so `end.` is one word; a number that
+differs from the tokenisers of NLTK that others use: punctuation is never a word, so `end.` is one word, and so is an
+abbreviation with dots; a number that
 begins a list item ends no sentence; a sentence that follows without a space (`one.Then`) is one of its own.
 """
 
@@ -15,8 +16,20 @@ _WORD_CHAR: Final = (
     r"[^\s!-/:-@\[-`{-~\xa1\xa7\xab\xb6\xb7\xbb\xbf\u2012-\u2027\u2030-\u205e\u3000-\u303f"
     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\u060c\u061b\u061f\u06d4\u0964\u0965]"
 )
+# An abbreviation with dots: single letters (`U.S.A.`, `e.g.`, `5p.m.`), doubled ones (`EE.UU.`), a degree (`Ph.D`), or
+# a single letter beside pieces of at most four before a dot (`v.Chr.`). The last dot is no part of the word.
+_LETTER: Final = r"[^\W\d_]"
+_LETTERED: Final = rf"(?:{_LETTER}\.)+{_LETTER}|[A-Z]{{2}}(?:\.[A-Z]{{2}})+(?=\.)"
+_DEGREE: Final = (
+    r"(?:Ph|Ed|Psy|Pharm|Sc|LL|Litt|Th|Mus)\.[DBM]|[BMD]\.(?:Sc|Eng|Ed|Tech|Phil|Com|Arch|Litt|Mus)"
+)
+_MIXED: Final = (
+    rf"(?=(?:{_LETTER}{{2,4}}\.)?{_LETTER}\.){_LETTER}{{1,4}}\.(?:{_LETTER}{{1,4}}\.)?{_LETTER}{{1,4}}(?=\.)"
+)
+ABBREVIATION: Final = rf"(?<![\w.])[0-9]*(?:{_LETTERED}|{_DEGREE}|{_MIXED})(?!\w)"
 _WORD: Final = re.compile(
-    rf"{_WORD_CHAR}+(?:(?:[-'_\u2019\u2010\u2011]|(?<=[0-9])[.,](?=[0-9])){_WORD_CHAR}+)*"
+    rf"(?:{ABBREVIATION}(?:\.(?=[-'\u2019\u2010\u2011]\w))?|{_WORD_CHAR}+)"
+    rf"(?:(?:[-'_\u2019\u2010\u2011]|(?<=[0-9])[.,](?=[0-9])){_WORD_CHAR}+)*"
 )
 _BLANK_LINE: Final = re.compile(r"\n[^\S\n]*\n\s*")
 
@@ -35,7 +48,8 @@ _TITLE: Final = re.compile(
     r"|approx",
     re.IGNORECASE,
 )
-_SHORT: Final = re.compile(r"etc|inc|ltd|co|corp|jr|sr|al|dept|est|(?:[a-z]\.)+[a-z]", re.IGNORECASE)
+_ABBREVIATION: Final = re.compile(ABBREVIATION)
+_SHORT: Final = re.compile(r"etc|inc|ltd|co|corp|jr|sr|al|dept|est", re.IGNORECASE)
 _STARTER: Final = re.compile(
     r"The|An?|He|She|It|They|We|You|I|This|That|These|Those|There|But|However|If|When|In|On|At"
     r"|As|My|Our|Their"
@@ -85,15 +99,18 @@ def _is_word_at(text: str, phrase: str) -> bool:
 def sentences(text: str) -> list[str]:
     """Return every sentence, stripped. Marks end them, line breaks do not; what follows the last mark is one too."""
     found, start = [], 0
+    short = [abbreviation.span() for abbreviation in _ABBREVIATION.finditer(text)]
+    within = {place for first, last in short for place in range(first, last)}
+    behind = {last for _, last in short}
     for end in _END.finditer(text):
-        if _ends_sentence(text, end):
+        if end.start() not in within and _ends_sentence(text, end, is_short=end.start() in behind):
             found.append(text[start : end.end()].strip())
             start = end.end()
     found.append(text[start:].strip())
     return [sentence for sentence in found if has_content(sentence)]
 
 
-def _ends_sentence(text: str, end: re.Match[str]) -> bool:
+def _ends_sentence(text: str, end: re.Match[str], *, is_short: bool) -> bool:
     mark = end["mark"]
     if mark[0] not in _SPACED_MARKS:
         return True
@@ -111,11 +128,14 @@ def _ends_sentence(text: str, end: re.Match[str]) -> bool:
         return False  # "Stop!" he said
     if "..." in mark or "\u2026" in mark:
         return not is_going_on
-    return mark != "." or not following or _is_full_stop(text, end.start(), following)
+    return mark != "." or not following or _is_full_stop(text, end.start(), following, is_short=is_short)
 
 
-def _is_full_stop(text: str, place: int, following: str) -> bool:
-    """Return whether the period at `place`, before the word `following`, is no abbreviation's and no list item's."""
+def _is_full_stop(text: str, place: int, following: str, *, is_short: bool) -> bool:
+    """Return whether the period at `place`, before the word `following`, is no abbreviation's and no list item's.
+
+    `is_short`: it stands right behind an abbreviation with dots.
+    """
     before = text[max(0, place - _LOOK_BACK) : place]
     word = before.split()[-1] if before.strip() and not before[-1].isspace() else ""
     if _LIST_NUMBER.fullmatch(word) and _begins_line(text, place - len(word)):
@@ -123,7 +143,7 @@ def _is_full_stop(text: str, place: int, following: str) -> bool:
     word = word.lstrip(_OPENING)
     if _TITLE.fullmatch(word) or (len(word) == 1 and word.isupper() and word != "I"):
         return False
-    if _SHORT.fullmatch(word):
+    if is_short or _SHORT.fullmatch(word):
         return _STARTER.fullmatch(following.strip(_OPENING + ",.;:!?")) is not None
     return True
 

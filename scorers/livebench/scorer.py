@@ -38,7 +38,7 @@ from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered, closed_part, wi
 from tasks.values import hint, listed, shown
 
 RULE_SET: Final = (
-    2  # raise it with any change in scorers/livebench or scorers.text.extract that moves a score
+    3  # raise it with any change in scorers/livebench or scorers.text.extract that moves a score
 )
 RULES: Final[Mapping[str, Rule]] = {
     "web_of_lies_v2": web_of_lies,

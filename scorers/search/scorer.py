@@ -18,7 +18,7 @@ from scorers.short_answer import Decision, SelfTest, ShortAnswer, stated
 from scorers.text.extract import last_answer
 from tasks.values import shown
 
-RULES: Final = 1  # raise it with any change here, in short_answer or in extract that can change a score
+RULES: Final = 2  # raise it with any change here, in short_answer or in extract that can change a score
 _MOST_TAGS: Final = 10  # of one kind in a response; verl pays a quarter for more, we nothing
 _ARTICLE: Final = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)

@@ -14,15 +14,20 @@ import hashlib
 import re
 from typing import Final
 
+from tasks.thoughts import TABLE
+
 _NONCE_CHARS: Final = 12
 
+# What a judge that quotes an answer may not be taken to think by; words without a bracket are no tokens.
+THOUGHT_MARKS: Final = [mark for marks in TABLE for mark in marks.texts if not mark[0].isalpha()]
 # Names of special tokens. A server that tokenizes a message reads them as such, and an answer could end its own turn.
 _TOKEN: Final = re.compile(
     r"<(?=[|\uff5c][^<>|\uff5c\n]{1,60}[|\uff5c]>)"
-    r"|<(?=/?s>|/?think>|/?tool_(?:call|response)>|(?:start|end)_of_turn>|/?(?:bos|eos|pad|unk)>"
-    r"|\|?turn\|?>|/?SYS>>|/?seed:[^<>\n]{1,60}>|reserved_[0-9]{1,5}>|[se]op>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK|gMASK)\]"
-    r"|\|[^\[\]|\n]{1,60}\|\])",
+    r"|<(?=/?s>|/?tool_(?:call|response)>|(?:start|end)_of_turn>|/?(?:bos|eos|pad|unk)>"
+    r"|\|?turn\|?>|/?SYS>>|/?(?:seed|think):[^<>\n]{1,60}>|reserved_[0-9]{1,5}>|[se]op>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|gMASK)\]"
+    r"|\|[^\[\]|\n]{1,60}\|\])"
+    + "".join(f"|{re.escape(mark[0])}(?={re.escape(mark[1:])})" for mark in THOUGHT_MARKS),
     re.IGNORECASE,
 )
 

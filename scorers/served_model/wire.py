@@ -29,7 +29,7 @@ from pydantic import SecretStr
 from broker.errors import Permanent, Retryable
 from config.logs import MASK
 from scorers.servers.retry_after import retry_after_s
-from scorers.text.extract import THINK_OPEN
+from tasks.thoughts import THINK_OPEN
 
 CONNECT_S: Final = 10.0
 KEEP_S: Final = 3.0  # for which an idle connection is kept; uvicorn, and so vLLM, closes one after 5

@@ -12,7 +12,7 @@ from config.scorer_kinds import SweConfig
 from scorers.swe.diff import BadPatch, changes_of
 from scorers.swe.edits import NoEdit, apply_edits, edits_of, solution_of
 from scorers.swe.rows import Edits, Patches, Reference, WholeFile
-from scorers.text.extract import THINK_CLOSE, THINK_OPEN, answering_part, fenced_blocks
+from scorers.text.extract import answering_part, fenced_blocks, thought_part
 
 DIFF_TAGS: Final = frozenset({"diff", "patch", "udiff"})
 
@@ -37,9 +37,8 @@ def edited(text: str, reference: Reference, config: SweConfig) -> dict[str, str]
 
 
 def has_thought(text: str) -> bool:
-    """Return whether something stands in a closed thinking span; its opening tag may be in the prompt."""
-    thought, closing, _ = text.rpartition(THINK_CLOSE)
-    return bool(closing) and bool(thought.replace(THINK_OPEN, "").replace(THINK_CLOSE, "").strip())
+    """Return whether something stands in a closed thinking span; its opening mark may be in the prompt."""
+    return bool((thought_part(text) or "").strip())
 
 
 def whole_file(response: str) -> str:

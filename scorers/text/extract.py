@@ -15,8 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-THINK_OPEN: Final = "<think>"
-THINK_CLOSE: Final = "</think>"
+from tasks.thoughts import parted
+
 MAX_RESPONSE_CHARS: Final = 1_000_000
 # The marks that end a turn in the chat templates in use. A generator leaves its stop token out of the text; recorded
 # completions often still carry one.
@@ -30,15 +30,30 @@ END_MARKS: Final = (
     "<|eom_id|>",
     "<|end|>",
     "<|return|>",
+    "<|call|>",
+    "<|user|>",
+    "<|observation|>",
+    "<|assistant_end|>",
+    "<|end_message|>",
+    "<|END_RESPONSE|>",
+    "<|END_TEXT|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|end_of_solution|>",
+    "<|close|>response<|sep|>",
+    "<|close|>message<|sep|>",
     "<|endofturn|>",
     "<end_of_turn>",
     "<turn|>",
     "<eos>",
 )
 
+# And those of EXAONE, Seed-OSS and Apriel.
+_MORE_END_MARKS: Final = ("[|endofturn|]", "<seed:eos>", "[END FINAL RESPONSE]")
 # Of a text that is read backwards: it matches where that begins, if only nothing. Not possessive, though nothing needs
 # to be tried twice: Python before 3.11.4 misreads a group with a possessive quantifier.
-_ENDING: Final = re.compile(rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS)}))*")
+_ENDING: Final = re.compile(
+    rf"(?:\s*(?:{'|'.join(re.escape(mark[::-1]) for mark in END_MARKS + _MORE_END_MARKS)}))*"
+)
 _BOX_OPEN: Final = re.compile(r"\\boxed\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped character, brace or not, is no structure
 _LINE_WITH_RUN: Final = re.compile(r"^[^\n]*?(?:```|~~~)[^\n]*$", re.MULTILINE)
@@ -84,11 +99,19 @@ def within(text: str, max_chars: int, what: str = "an answer") -> str:
 def response_part(text: str) -> str | None:
     """Return what follows the last closed thinking span, or all, without the marks of the turn's end.
 
-    The opening tag may be missing: some chat templates put it at the end of the prompt. None where a span is opened and
-    never closed: such a completion is still thinking and has not answered.
+    `tasks.thoughts` has the marks of a span. The opening one may be missing: some chat templates put it at the end of
+    the prompt. None where a span is opened and never closed: such a completion is still thinking and has not answered.
     """
-    response = _ENDING.sub("", text[::-1], count=1)[::-1].rpartition(THINK_CLOSE)[2]
-    return None if THINK_OPEN in response else response
+    return parted(_unended(text)).answer
+
+
+def thought_part(text: str) -> str | None:
+    """Return what a completion thinks before it answers, without the marks; None where no thought has ended."""
+    return parted(_unended(text)).thought
+
+
+def _unended(text: str) -> str:
+    return _ENDING.sub("", text[::-1], count=1)[::-1]
 
 
 def visible(text: str) -> str:

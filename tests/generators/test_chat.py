@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -13,7 +15,9 @@ from broker.errors import RunFailed
 from broker.messages import FinishReason
 from config.run import ModelConfig
 from generators.chat import load_chat
+from scorers.text.extract import response_part
 from tests.support.byte_model import STOP, STOP_ID, VOCABULARY
+from tests.support.chat_families import Family, write_family
 
 
 @pytest.fixture
@@ -105,3 +109,64 @@ def test_the_tokenizer_survives_the_round_trip_through_auto_tokenizer(tiny_model
     text = "12+é = <|endoftext|>"
     ids = AutoTokenizer.from_pretrained(tiny_model).encode(text)
     assert ids == [VOCABULARY[token] for token in ["1", "2", "+", "Ã", "©", "Ġ", "=", "Ġ", STOP]]
+
+
+THOUGHT, RIGHT = "maybe \\boxed{3}", "\\boxed{2}"
+SAID = "<|start|>assistant<|channel|>"
+# Templates of the published shape: what a turn begins and ends with, what opens a thought, and what ends it.
+THINKING = {
+    "gpt-oss": (
+        "<|start|>assistant",
+        "<|return|>",
+        "<|channel|>analysis<|message|>",
+        f"<|end|>{SAID}final<|message|>",
+    ),
+    "seed-oss": ("<seed:bos>assistant\n", "<seed:eos>", "<seed:think>", "</seed:think>"),
+    "magistral": ("[/INST]", "</s>", "[THINK]", "[/THINK]"),
+    "command-a": (
+        "<|CHATBOT_TOKEN|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<|START_THINKING|>",
+        "<|END_THINKING|><|START_RESPONSE|>",
+    ),
+    "gemma-4": ("<|turn>model\n", "<turn|>", "<|channel>thought\n", "<channel|>"),
+    "exaone-deep": ("[|assistant|]", "[|endofturn|]", "<thought>\n", "\n</thought>\n"),
+}
+
+
+@pytest.mark.parametrize("name", THINKING)
+@pytest.mark.parametrize("is_opened", [False, True])
+def test_a_thought_in_the_models_own_marks_is_told_from_the_answer(
+    name: str, tmp_path: Path, is_opened: bool
+) -> None:
+    begin, end, opening, closing = THINKING[name]
+    template = (
+        "{% for m in messages %}{{ m.content }}{% endfor %}"
+        f"{{% if messages[-1].thinking %}}{{{{ {opening + closing!r} }}}}{{% endif %}}"
+        f"{{% if add_generation_prompt %}}{{{{ {begin + opening * is_opened!r} }}}}{{% endif %}}"
+    )
+    marks = sorted(
+        set(re.findall(r"<\|?[A-Za-z_]\w*\|?>|<\|\w+>|\[/?THINK\]|</?seed:think>", opening + closing))
+    )
+    family = Family(template=template, end=end, tokenizer_end=end, marks=marks, model_type="llama")
+    folder = write_family(tmp_path / "model", family)
+    chat, tokenizer = load_chat(ModelConfig(path=str(folder))), AutoTokenizer.from_pretrained(folder)
+    prompt: Any = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "1+1?"}], add_generation_prompt=True, return_dict=False
+    )
+
+    def said(text: str, reason: FinishReason = FinishReason.STOP) -> str:
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        return chat.text(prompt, [*ids, tokenizer.eos_token_id], reason)
+
+    own = "" if is_opened else opening
+    whole = said(f"{own}{THOUGHT}{closing}{RIGHT}")
+    assert whole.endswith(f"{opening}{THOUGHT}{closing}{RIGHT}")
+    assert (response_part(whole) or "").strip() == RIGHT
+    assert response_part(said(f"{own}{THOUGHT}", FinishReason.LENGTH)) is None
+    for _, _, others, ends in THINKING.values():
+        if others != opening:  # what another model thinks by is text, wherever it stands
+            answer = f"it thinks by {others} and {ends}, {RIGHT}"
+            assert (response_part(said(f"{own}{THOUGHT}{closing}{answer}")) or "").strip() == answer
+            away = f"{others}a{ends}so {opening}{THOUGHT}" if not is_opened else f"{others}a{ends}{THOUGHT}"
+            assert response_part(said(away)) is None

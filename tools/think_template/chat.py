@@ -13,15 +13,15 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import Permanent
-from generators.chat import THINK_OPEN
 from learner.data.chat_template import reason_of, render, syntax_error
+from tasks.thoughts import THINK, marks_of, opened_by
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Turn = Mapping[str, str]
 
-OPENED: Final = f"{THINK_OPEN}\n"
+OPENED: Final = f"{THINK.texts[0]}\n"
 INSTRUCTION: Final = (
     "You are a helpful assistant. Think within <think> and </think> first, then give your answer."
 )
@@ -164,8 +164,13 @@ def _quoted(text: str) -> str:
 
 def _refuse_thinking(tokenizer: PreTrainedTokenizerBase, asked: str) -> None:
     """Raise CannotThink where the model thinks without a change."""
-    if THINK_OPEN in asked.rpartition(QUESTION)[2]:
+    if THINK.texts[0] in asked.rpartition(QUESTION)[2] or opened_by(asked):
         raise CannotThink("the template opens a thought already: the model thinks with it as it is")
+    for marks in marks_of(str(tokenizer.chat_template)):
+        if marks is not THINK:
+            raise CannotThink(
+                f"the template has {marks.texts[0]!r}: the model thinks already, by marks of its own"
+            )
     for switch, is_on in product(SWITCHES, (True, False)):
         if _rendered(tokenizer, [USER_TURN], **{switch: is_on}) != asked:
             raise CannotThink(

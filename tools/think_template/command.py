@@ -20,7 +20,8 @@ from config.places import is_path
 from config.run import ModelConfig
 from generators.chat import load_chat
 from learner.data.chat_template import render
-from scorers.text.extract import THINK_CLOSE, last_box, response_part
+from scorers.text.extract import last_box, response_part
+from tasks.thoughts import THINK_CLOSE
 from tools.arguments import UsageError
 from tools.think_template.chat import (
     FAMILIES,

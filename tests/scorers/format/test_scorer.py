@@ -20,7 +20,7 @@ from scorers.format.scorer import FormatAnswer
 from scorers.format.script import foreign_script
 from tasks.kinds import ROW_TYPES
 from tasks.route import route
-from tests.scorers.format.tables import ATTACKS, NULLS, RIGHT, ROWS, WRONG
+from tests.scorers.format.tables import ATTACKS, BLANK, FILLED, NULLS, RIGHT, ROWS, WRONG
 from tests.support.growth import is_linear
 
 FORMAT = FormatAnswer(FormatTaskConfig())
@@ -36,6 +36,33 @@ def test_every_right_shape_is_1_and_every_wrong_one_0() -> None:
     expected = dict.fromkeys(RIGHT, 1.0) | dict.fromkeys([*WRONG, *ATTACKS], 0.0)
     found = {(name, text): FORMAT.score(text, of(name)).value for name, text in expected}
     assert {line: value for line, value in found.items() if value != expected[line]} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [("math", "\\boxed{%s}"), ("hitab", "\\boxed{%s}"), ("choice", "\\boxed{%s}"), ("gsm8k", "#### %s")],
+)
+def test_a_box_in_which_nobody_can_read_anything_is_empty(name: str, around: str) -> None:
+    values = {
+        content: FORMAT.score(around.replace("%s", content), of(name)).value for content in (*BLANK, *FILLED)
+    }
+    assert {content for content in BLANK if values[content] != 0.0} == set()
+    assert {content for content in FILLED if values[content] != 1.0} == set()
+
+
+def test_any_answer_is_one_that_can_be_read() -> None:
+    shape = CompletionShape(FormatConfig(answer="any"))
+    readable = {"{}", "{ }", "{{}}"}  # outside a box
+    for content in (*(set(BLANK) - readable), "<answer></answer>", "```\n```", "<answer>\u200b</answer>"):
+        assert shape.score(content, ROWS["math"]).value == 0.0, content
+    for content in (*FILLED, "A.", "{}", "```py\nx\n```"):
+        assert shape.score(content, ROWS["math"]).value == 1.0, content
+
+
+def test_a_thought_of_what_nobody_sees_has_no_words() -> None:
+    shape = CompletionShape(FormatConfig(think="required"))
+    for hidden in ("\u3164", "\u200b", "\uffa0\u115f"):
+        assert shape.score(f"<think>{hidden}</think>\\boxed{{5}}", ROWS["math"]).value == 0.0
 
 
 def test_nothing_has_the_shape_of_nothing() -> None:

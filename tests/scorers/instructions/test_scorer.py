@@ -302,6 +302,86 @@ def test_every_language_that_rows_ask_for_is_told_from_all_others() -> None:
     assert told == {code: [code] for code in LANGUAGES}
 
 
+ENGLISH_FEW = (
+    "THE GREAT GATSBY, MOBY DICK, WAR AND PEACE",
+    "JAWS, ALIEN, ROCKY",
+    "1984. DUNE. EMMA.",
+    "CASABLANCA, VERTIGO, PSYCHO",
+    "PSYCHO, REBECCA, NOTORIOUS",
+    "ANNA KARENINA, DON QUIXOTE, LOLITA",
+    "TOY STORY\nFROZEN\nMOANA",
+    "DIE HARD, ROCKY, JAWS",
+    "AM\u00c9LIE, ROMA, PARASITE",
+    "SAN FRANCISCO, LOS ANGELES, SAN DIEGO",
+    "PARIS, LONDON, ROME",
+    "KIWI, MANGO, PAPAYA",
+    "LA LA LAND",
+    "HELLO",
+    "GOOD MORNING",
+    "YES",
+    "NO",
+    "STOP",
+    "I AM",
+    "OK!",
+    "42 CATS",
+    "BUY NOW",
+)
+OTHERS_FEW = (
+    "DIE KATZE IST AUF DEM TISCH",
+    "LE CHAT EST NOIR",
+    "EL GATO NEGRO",
+    "DAS BOOT",
+    "BONJOUR",
+    "HOLA AMIGO",
+    "GUTEN TAG",
+    "JE NE SAIS PAS",
+    "IL GATTO NERO",
+    "BUENOS DIAS",
+    "DANKE SCH\u00d6N",
+    "C'EST LA VIE",
+    "WATOTO WANACHEZA MPIRA UWANJANI KILA SIKU",
+    "TACK S\u00c5 MYCKET",
+    "\u042f \u0417\u0414\u0415\u0421\u042c",
+    "\u4f60\u597d",
+    "12345",
+)
+
+
+def test_a_few_words_are_english_unless_something_shows_another_language() -> None:
+    capital, lower, english = (
+        checks_of([name], [kwargs])[name]
+        for name, kwargs in (
+            ("change_case:english_capital", {}),
+            ("change_case:english_lowercase", {}),
+            ("language:response_language", {"language": "en"}),
+        )
+    )
+    assert {
+        text: fault for text in ENGLISH_FEW if (fault := capital(text) or english(text)) is not None
+    } == {}
+    assert {text: fault for text in ENGLISH_FEW if (fault := lower(text.lower())) is not None} == {}
+    assert [text for text in OTHERS_FEW if capital(text) is None or english(text) is None] == []
+    assert [text for text in OTHERS_FEW if lower(text.lower()) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("language", "right"),
+    [
+        ("de", ("Guten Tag", "GUTEN TAG", "Ja.", "Nein, danke.", "Hallo Welt")),
+        ("fr", ("Bonjour", "Oui", "MERCI BEAUCOUP", "Je ne sais pas.")),
+        ("es", ("Hola", "Hola mundo", "No s\u00e9")),
+        ("it", ("Ciao", "Grazie mille", "S\u00ec, certo")),
+    ],
+)
+def test_a_few_words_of_a_language_are_told_by_its_common_words(
+    language: str, right: tuple[str, ...]
+) -> None:
+    (check,) = checks_of(["language:response_language"], [{"language": language}]).values()
+    assert [text for text in right if check(text) is not None] == []
+    english = ("HELLO", "Yes", "I am here.", "Thank you", "Good morning", "The cat sleeps", "What is it?")
+    assert [text for text in english if check(text) is None] == []
+
+
 def test_the_language_of_a_long_text_is_told_piece_by_piece() -> None:
     """A larger part in the right language hides no other."""
     (check,) = checks_of(["language:response_language"], [{"language": "de"}]).values()

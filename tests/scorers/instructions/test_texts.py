@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scorers.instructions.catalogue import checks_of
 from scorers.instructions.texts import begins_with, ends_with, paragraphs, sentences, words
 
 
@@ -64,6 +65,78 @@ def test_marks_end_sentences_but_not_those_of_abbreviations_numbers_and_lists(
 )
 def test_punctuation_is_no_word(text: str, found: list[str]) -> None:
     assert words(text) == found
+
+
+# A text, and its words as `words` has them; `length_constraints:number_words` counts as many.
+ABBREVIATED = [
+    ("The U.S.A. is big", 4),
+    ("Tea e.g. at 5 p.m. is nice", 7),
+    ("It is 5p.m. or 6a.m.", 5),
+    ("She has a Ph.D. in law", 6),
+    ("He has a B.Sc., an M.Sc. and a Ph.D", 9),
+    ("J.R.R. Tolkien wrote it", 4),
+    ("i.e. this", 2),
+    ("N.A.S.A went", 2),
+    ("a.k.a. Bob", 2),
+    ("P.S. late", 2),
+    ("(U.K.)", 1),
+    ("In Washington D.C., it rains", 5),
+    ("z.B. das, d.h. dies, i.d.R. nie, v.Chr. auch", 8),
+    ("los EE.UU. son grandes", 4),
+    ("\u0442.\u0435. \u0442\u0430\u043a", 2),
+    ("Q.E.D.", 1),
+    ("The end.Then it came", 5),  # no abbreviation: sentences without a space
+    ("It is me.I am here", 6),
+    ("www.shop.test", 3),
+    ("A. B. C.", 3),
+    ("No. 5", 2),
+    ("one. two", 2),
+]
+
+
+@pytest.mark.parametrize(("text", "count"), ABBREVIATED)
+def test_an_abbreviation_with_dots_is_one_word(text: str, count: int) -> None:
+    assert len(words(text)) == count
+    for number, is_held in ((count, True), (count + 1, False)):
+        arguments = {"num_words": number, "relation": "at least"}
+        (check,) = checks_of(["length_constraints:number_words"], [arguments]).values()
+        assert (check(text) is None) is is_held
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("He got a Ph.D. in law. She left.", ["He got a Ph.D. in law.", "She left."]),
+        ("I live in the U.S.A. It rains.", ["I live in the U.S.A.", "It rains."]),
+        ("100 v.Chr. war Rom klein.", ["100 v.Chr. war Rom klein."]),
+        ("Los EE.UU. son grandes.", ["Los EE.UU. son grandes."]),
+        ("He has a B.Sc. The end.", ["He has a B.Sc.", "The end."]),
+    ],
+)
+def test_an_abbreviation_ends_a_sentence_before_a_word_that_begins_one(text: str, found: list[str]) -> None:
+    assert sentences(text) == found
+
+
+def test_instructions_about_words_count_an_abbreviation_once() -> None:
+    for name, arguments, right, wrong in (
+        ("count:lowercase_counting", {"N": 2}, "TEA e.g. at NOON", "TEA e.g. at noon"),
+        (
+            "change_case:capital_word_frequency",
+            {"capital_frequency": 2, "capital_relation": "less than"},
+            "The U.S.A. is big",
+            "The U.S.A. and NASA",
+        ),
+        ("count:count_unique", {}, "From 5 a.m. to 6 p.m.", "From 5 p.m. to 6 p.m."),
+        (
+            "keywords:keyword_specific_position",
+            {"keyword": "U.S.", "n": 1, "m": 2},
+            "The U.S. is big.",
+            "The UK is big.",
+        ),
+    ):
+        (check,) = checks_of([name], [arguments]).values()
+        assert check(right) is None
+        assert check(wrong) is not None
 
 
 def test_blank_lines_separate_paragraphs() -> None:

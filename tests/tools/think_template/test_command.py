@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,24 @@ def test_a_chat_with_a_systems_turn_of_its_own_keeps_it(think: Callable[..., Pat
     assert rendered(think("qwen"), own).startswith(
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user"
     )
+
+
+@pytest.mark.parametrize(
+    ("marks", "message"),
+    [
+        ("[THINK]", "has '[THINK]': the model thinks already, by marks of its own"),
+        ("<seed:think>", "has '<seed:think>'"),
+        ("<|channel|>analysis<|message|>", "has '<|channel|>'"),
+    ],
+)
+def test_a_model_that_thinks_by_marks_of_its_own_is_an_error(
+    tmp_path: Path, marks: str, message: str
+) -> None:
+    family = FAMILIES["qwen"]
+    thinking = f"{{% if messages[-1].thinking %}}{{{{ '{marks}' }}}}{{% endif %}}"
+    source = write_family(tmp_path / "model", replace(family, template=thinking + family.template))
+    with pytest.raises(CannotThink, match=re.escape(message)):
+        call("think-template", str(source), "-o", str(tmp_path / "out"))
 
 
 def test_the_words_are_ones_own_or_none(think: Callable[..., Path], tmp_path: Path) -> None:
