@@ -14,6 +14,8 @@ from typing import Final
 
 from scorers.math.doubts import doubts
 from scorers.math.figures import in_figures, with_one_value
+from scorers.math.layout import without_layout
+from scorers.math.programs import in_latex
 
 _SIGNS: Final = {
     "∞": "\\infty ",
@@ -75,12 +77,16 @@ _SPACE: Final = re.compile(
     r"(?<!\\)\\[,;: ]|\\(?:q?quad|thinspace|medspace|thickspace|enspace)(?![A-Za-z])|~|\s+"
 )
 _NOTHING: Final = re.compile(
-    r"\\!|\\(?:left|right|middle|big|Big|bigg|Bigg)[lr]?(?![A-Za-z])|\\(?:display|text)style(?![A-Za-z])"
+    r"\\!|\\(?:left|right|middle|big|Big|bigg|Bigg)[lrm]?(?![A-Za-z])|\\(?:display|text)style(?![A-Za-z])"
 )
 _SYNONYMS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
     "cfrac": "frac",
+    "nicefrac": "frac",
+    "sfrac": "frac",
+    "dbinom": "binom",
+    "tbinom": "binom",
     "leq": "le",
     "leqslant": "le",
     "geq": "ge",
@@ -123,13 +129,27 @@ _FUNCTION: Final = re.compile(
     r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
-_BOLD: Final = re.compile(r"\\(?:mathbf|boldsymbol|bm|mathrm)\{(-?[0-9][0-9.,]*)\}")
-_SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
-_BARE_FRACTION: Final = re.compile(
-    r"\\frac\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))"
+_BOLD: Final = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|pmb|mathrm|mathsf|mathtt|mathit|mathnormal)\{(-?[0-9][0-9.,]*)\}"
 )
+_LOG_E: Final = re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e)\s*")
+_BARE_INDEX: Final = re.compile(
+    r"_\s*(\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma"
+    r"|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell|infty|max|min)"
+    r"(?![A-Za-z]))"
+)
+_SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
+_PART: Final = r"\s*(?:\{([^{}]*)\}|([0-9A-Za-z]|\\(?:pi|theta|alpha|beta|lambda|infty)(?![A-Za-z])))"
+_BARE_FRACTION: Final = re.compile(rf"\\(frac|binom){_PART}{_PART}")
+_OVERS: Final = {"over": "frac", "choose": "binom"}
+_OVER: Final = re.compile(r"\{((?:[^{}]|\{[^{}]*\})*?)\\(over|choose)(?![A-Za-z])((?:[^{}]|\{[^{}]*\})*)\}")
+_RAISED_FRACTION: Final = re.compile(r"\^\s*(\\frac\{[^{}]*\}\{[^{}]*\})")
+_ROOT_OF_DIGIT: Final = re.compile(r"\\sqrt\s*(\[[^\[\]]*\])\s*([0-9A-Za-z])")
 _CHEVRONS: Final = re.compile(r"\\langle\s*|\s*\\rangle")
 _GROUPED: Final = re.compile(r"(?<![0-9.,])([0-9]{1,3})((?: [0-9]{3})+|(?:\{,\}[0-9]{3})+)(?![0-9])")
+_GROUPED_DECIMALS: Final = re.compile(
+    r"(?<![0-9,])([0-9]*\.[0-9]{3})((?: [0-9]{3})*(?: [0-9]{1,3}))(?![0-9.,/])"
+)
 _MIXED: Final = re.compile(
     r"(?<![\w.}^)\]/])([0-9]{1,9})\s*(?:\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s([0-9]{1,9})/([0-9]{1,9}))(?![\w^/!(])"
 )
@@ -194,11 +214,19 @@ _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
 
 
 @lru_cache(maxsize=256)
+def respelled(text: str) -> str:
+    """Return a text as its reader sees it, in LaTeX: without what only sets it, and in no program's spelling."""
+    return text if text.isdigit() else in_latex(without_layout(text))
+
+
+@lru_cache(maxsize=256)
 def plain(text: str) -> str:
     r"""Return a text in plain LaTeX: one spelling for each sign, space, fraction and number.
 
     Raises nothing: what is no mathematics comes back as it is, but for its spaces and signs.
     """
+    if text.isascii() and text.isdigit():
+        return text
     text = text.strip()
     if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
         text = text[1:-1]
@@ -208,14 +236,17 @@ def plain(text: str) -> str:
     text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
     text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
     text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
-    text = _SUBSCRIPT.sub(r"_{\1}", text)
+    if "_" in text:
+        text = _LOG_E.sub(r"\\ln ", text)
+        text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = _CASES.sub(
         lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
     )
-    text = _BARE_FRACTION.sub(_with_braces, text)
+    text = _with_arguments(text) if "\\" in text else text
     text = _without_loose_braces(text) if "^" in text else text
-    text = _GROUPED.sub(_joined, text)
+    if " " in text or "{,}" in text:
+        text = _GROUPED_DECIMALS.sub(_joined, _GROUPED.sub(_joined, text))
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
     text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
     text = in_figures(_components(_without_words(with_one_value(_DAY.sub(r"\1", text)))))
@@ -270,10 +301,20 @@ def _function(name: re.Match[str]) -> str:
     return f"\\{found}"
 
 
+def _with_arguments(text: str) -> str:
+    r"""Return a text with the arguments of fractions, binomials and roots in braces: `\frac\pi2`, `{1 \over 2}`."""
+    if "\\over" in text or "\\choose" in text:
+        text = text if "{" in text else f"{{{text}}}"
+        text = _OVER.sub(lambda over: f"\\{_OVERS[over[2]]}{{{over[1].strip()}}}{{{over[3].strip()}}}", text)
+    text = _BARE_FRACTION.sub(_with_braces, text)
+    text = _ROOT_OF_DIGIT.sub(r"\\sqrt\1{\2}", text) if "\\sqrt" in text else text
+    return _RAISED_FRACTION.sub(r"^{\1}", text) if "^" in text else text
+
+
 def _with_braces(fraction: re.Match[str]) -> str:
-    over = fraction[1] if fraction[1] is not None else fraction[2]
-    under = fraction[3] if fraction[3] is not None else fraction[4]
-    return f"\\frac{{{over}}}{{{under}}}"
+    over = fraction[2] if fraction[2] is not None else fraction[3]
+    under = fraction[4] if fraction[4] is not None else fraction[5]
+    return f"\\{fraction[1]}{{{over}}}{{{under}}}"
 
 
 def _joined(number: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from config.scorer_kinds import MathConfig
+from scorers.math.answer_lines import answer_line
 from scorers.math.text import difference, names_number, normalised, plain_number, tidy
 from scorers.text.extract import Unanswered, last_box
 
@@ -49,7 +50,18 @@ def _of_math(response: str, config: MathConfig) -> Answer:
     return Answer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
 
 
-_FINAL_NUMBER: Final = re.compile(r"####[ \t*]*(-?(?:\\?\$)?-?\.?[0-9][0-9.,]*%?)([^\n#]*)")
+_BEFORE_NUMBER: Final = (  # what sets it, and words that only introduce it
+    r"[ \t]*(?:\r?\n\s*)?(?:[ \t*_`\"'$(=:]|\\[(\[,;! ]|\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s*\{"
+    r"|(?i:(?:the\s+)?(?:final\s+)?answer(?:\s+is)?)|[A-Za-z]\s*=)*"
+)
+_GROUPS: Final = (
+    r"[0-9]{1,3}(?:(?:[ \u00a0\u2009\u202f~]|\\[,;:! ]|\{,\}|,\\!)[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
+)
+_FINAL_NUMBER: Final = re.compile(
+    rf"####{_BEFORE_NUMBER}(-?(?:\\?\$|[€£¥₹])?-?(?:{_GROUPS}|\.?[0-9][0-9.,]*)\s*(?:\\?%)?)([^\n#]*)"
+)
+_NO_FIGURE: Final = re.compile(r"[^-0-9.,]+|,(?=\\!)")
+_CLOSERS: Final = "}*_$`\"')"
 _MULTIPLE: Final = re.compile(
     r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b"
 )
@@ -57,7 +69,11 @@ _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
 def _of_gsm8k(response: str, config: MathConfig) -> Answer:
-    """Return the number after the last `####`, alone in its line. Compatibly: after the first, whatever follows."""
+    """Return the number after the last `####`, alone in its line or in the next one.
+
+    A percent sign is a unit there, as any other: the references of gsm8k are bare numbers. Compatibly it is the number
+    after the first mark, whatever follows.
+    """
     if config.compatible:
         found = _FIRST_NUMBER.search(response)
         if found is None:
@@ -68,9 +84,9 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
         raise Unanswered("no answer: no number after ####")
     if names_number(numbers[-1][2]):
         raise Unanswered("no answer: more than one number after the last ####")
-    if multiple := _MULTIPLE.match(numbers[-1][2]):
+    if multiple := _MULTIPLE.match(numbers[-1][2].lstrip(_CLOSERS)):
         raise Unanswered(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
-    return Answer(numbers[-1][1].rstrip(".,"))
+    return Answer(_NO_FIGURE.sub("", numbers[-1][1]).rstrip(".,"))
 
 
 def _same_number(answer: str, reference: str, is_compatible: bool) -> bool:
@@ -110,7 +126,10 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
         else:
             text = response.rpartition("{")[2]
         return Answer(_last_clause(text) if config.compatible else tidy(text))
-    text = _after_last(_LEAD, response[-MAX_CHARS:])
+    text = response[-MAX_CHARS:]
+    if not config.compatible and (stated := answer_line(text)) is not None:
+        return Answer(tidy(_last_clause(stated)))
+    text = _after_last(_LEAD, text)
     if trails := list(_TRAIL.finditer(text)):
         text = text[: trails[-1].start()]
     return Answer(tidy(_last_clause(text)))
