@@ -14,7 +14,7 @@ from scorers.math.doubts import doubts
 from scorers.math.text import names_number
 
 _LINE: Final = re.compile(
-    r"^[ \t>#*_`-]*(?:(?:the|my|our|so|thus|hence|therefore)[ \t,]+)*(?:final|correct)?[ \t]*answer[ \t*_`]*"
+    r"^[ \t>#*_`-]*(?:(?:the|my|our|so|thus|hence|therefore)[ \t,]+)*(?:(?:final|correct)[ \t]+)?answer[ \t*_`]*"
     r"(?:(?:[:\uff1a]|is[ \t]*:)(?P<value>[^\n]*)|(?<=[A-Za-z*])[ \t]*$)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -28,6 +28,7 @@ _AROUND: Final = ' \t*`"\u201c\u201d'
 _POLITE: Final = frozenset(
     {"if", "would", "should", "could", "whether", "another", "don't", "don\u2019t", "dont", "might"}
 )
+_MOST_CHARS: Final = 500  # of a value that is undressed
 _FIGURES: Final = re.compile(r"[0-9]+")
 
 
@@ -59,8 +60,10 @@ def _below(response: str, start: int) -> tuple[str, int]:
 
 
 def _bare(value: str) -> str:
-    """Return a value without emphasis, back-ticks and the marks of mathematics."""
-    value = _STRONG.sub(r"\2", value.strip().strip(_AROUND))
+    """Return a value without emphasis, back-ticks and the marks of mathematics; a long one as it is."""
+    if len(value) > _MOST_CHARS:
+        return value
+    value = _STRONG.sub(r"\2", value.strip().lstrip("_").strip(_AROUND))
     value = _DOLLAR.sub("", _MARKS.sub("", value)).replace("`", "")
     return value.strip(_AROUND).rstrip("_").strip()
 

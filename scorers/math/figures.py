@@ -74,11 +74,11 @@ _BASED: Final = re.compile(
 
 _MOD: Final = (
     r"(?:\\(?:bmod|mod|pmod)(?![A-Za-z])|\\(?:text|mathrm|operatorname)\{\s*mod(?:ulo)?\s*\}"
-    r"|(?<=\s)mod(?:ulo)?(?=\s)|\\?%)"
+    r"|(?<=\s)mod(?:ulo)?(?=\s))"
 )
 _DIVIDED: Final = r"\(?\s*(-?[0-9]{1,60})\s*(?:\^\s*(?:\{\s*([0-9]{1,60})\s*\}|([0-9])))?\s*\)?"
 _REMAINDER: Final = re.compile(  # `17 \bmod 5 = 2`, `2^{10} mod 7`, `\bmod(17, 5)`
-    rf"(?:{_DIVIDED}\s*\(?\s*{_MOD}\s*\{{?\s*([0-9]{{1,60}})\s*\}}?\s*\)?"
+    rf"(?:{_DIVIDED}\s*\(?\s*(?:{_MOD}|\\?%)\s*\{{?\s*([0-9]{{1,60}})\s*\}}?\s*\)?"
     rf"|{_MOD}\s*\(\s*(-?[0-9]{{1,60}})\s*,\s*([0-9]{{1,60}})\s*\))"
 )
 _VALUE: Final = re.compile(r"[0-9]{1,60}")

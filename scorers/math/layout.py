@@ -14,23 +14,11 @@ from typing import Final
 # Commands by the number of their arguments; of the second table the last argument is seen.
 _UNSEEN: Final = {
     **dict.fromkeys(
-        (
-            "hspace",
-            "vspace",
-            "phantom",
-            "hphantom",
-            "vphantom",
-            "mspace",
-            "label",
-            "tag",
-            "color",
-            "pagecolor",
-        ),
-        1,
+        ("hspace", "vspace", "phantom", "hphantom", "vphantom", "mspace", "label", "tag", "color", "pagecolor"), 1
     ),
     "fontsize": 2,
     "rule": 2,
-}
+}  # fmt: skip
 _SEEN: Final = {
     **dict.fromkeys(
         ("ensuremath", "smash", "mathord", "mathbin", "mathrel", "mathopen", "mathclose", "mathpunct", "mathinner",
@@ -44,18 +32,16 @@ _SEEN: Final = {
 _SWITCHES: Final = (
     "displaystyle|textstyle|scriptstyle|scriptscriptstyle|limits|nolimits|displaylimits|strut|mathstrut|allowbreak"
     "|nobreak|noindent|centering|large|Large|LARGE|huge|Huge|small|footnotesize|scriptsize|tiny|normalsize|boldmath"
-    "|unboldmath|nonumber|notag|hfill|hfil|relax|bfseries|mdseries|itshape|upshape|rmfamily|sffamily|normalfont"
-    "|normalcolor|linebreak|nolinebreak|newline|par"
+    "|unboldmath|nonumber|notag|relax|bfseries|mdseries|itshape|upshape|rmfamily|sffamily|normalfont|normalcolor"
 )
 _LENGTH: Final = r"\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|px|bp|pc|mu)"
 _SET: Final = re.compile(
     rf"\\(?:(?P<switch>{_SWITCHES}|/|(?:left|right|[bB]igg?[lrm]?)\s*\.)(?![A-Za-z])\s*"
-    rf"|(?P<skip>(?:hskip|vskip|kern|mkern|mskip){_LENGTH})(?![A-Za-z])"
+    rf"|(?P<skip>hfill?|(?:hskip|vskip|kern|mkern|mskip){_LENGTH})(?![A-Za-z])"
     rf"|(?P<command>{'|'.join((*_UNSEEN, *_SEEN))})\*?(?![A-Za-z]))"
 )
-_WIDE: Final = re.compile(
-    r"\\(?:[hm]space|h?phantom|hskip|m?kern|mskip)(?!\*?\s*\{?\s*-)"
-)  # it parts what it stands between
+# What parts that between which it stands.
+_WIDE: Final = re.compile(r"\\(?:[hm]space|h?phantom|hskip|m?kern|mskip|hfill?)(?!\*?\s*\{?\s*-)")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _OPTIONS: Final = re.compile(r"\s*(?:\[[^\[\]]*\]\s*)*")
 _COMMAND_END: Final = re.compile(r"\\[A-Za-z]+\Z")
@@ -63,8 +49,8 @@ _NEEDS_BRACES: Final = re.compile(r"(?:[\^_}\]]|\\[A-Za-z]+)\s*\Z")  # before th
 _RAISED: Final = re.compile(r"\s*[\^_]")
 
 _SETS: Final = re.compile(
-    rf"{_SET.pattern}|\\begin|\\operatorname\*|\\(?:text(?:up|md|sl|sc|sf|tt|rm|normal)|hbox|emph|rm|sf|tt|sl|sc|em|it|bf|cal)(?![A-Za-z])"
-    r"|\{\s*\\(?:text|mathrm)\s*\{"
+    rf"{_SET.pattern}|\\begin|\\operatorname\*|\{{\s*\\(?:text|mathrm)\s*\{{"
+    r"|\\(?:text(?:up|md|sl|sc|sf|tt|rm|normal)|hbox|emph|rm|sf|tt|sl|sc|em|it|bf|cal)(?![A-Za-z])"
 )
 _TEXT: Final = re.compile(r"\\(?:text(?:up|md|sl|sc|sf|tt|rm|normal)|hbox|emph)(?=\s*\{)")
 _FONT: Final = re.compile(r"\{\s*\\(rm|sf|tt|sl|sc|em|it|bf|cal)(?![A-Za-z])\s*([^{}]*)\}")
@@ -88,6 +74,7 @@ _SYSTEM: Final = re.compile(  # what `cases` sets, in its longer spelling
     r"((?:(?!\\begin|\\end).)*)\\end\{\1\}\s*\\right\s*\.",
     re.DOTALL,
 )
+_MOST_ENVIRONMENTS: Final = 20  # of a text whose rows are read
 _ROWS: Final = re.compile(r"\\\\(?:\s*\[[^\[\]]*\])?")
 _GOES_ON: Final = re.compile(
     r"\s*&?\s*(?:[=<>]|\\(?:le|ge|leq|geq|lt|gt|ne|neq|approx|equiv)(?![A-Za-z]))|\s*&\s*(?:[-+]|\\(?:cdot|times)(?![A-Za-z]))"
@@ -126,7 +113,8 @@ def without_layout(text: str) -> str:
     """Return what a reader sees of a text; see the module."""
     text = _unwrapped(text)
     if "\\" in text and _SETS.search(text) is not None:
-        text = _in_one_line(text) if "\\begin" in text else text.replace("\\operatorname*", "\\operatorname")
+        text = _in_one_line(text) if 0 < text.count("\\begin") <= _MOST_ENVIRONMENTS else text
+        text = text.replace("\\operatorname*", "\\operatorname")
         text = _FONT_TO_END.sub(r"\\text{\1}", _FONT.sub(_in_font, _TEXT.sub(r"\\text", text)))
         text = _without_commands(text)
         text = _UNITS_OVER.sub(r"\1/\2", _PART_IN_TEXT.sub(r"\1", text))
@@ -151,7 +139,8 @@ def with_lower_first(text: str) -> str:
 
 def without_groups(text: str) -> str:
     r"""Return a text whose thousands are parted by blanks and plain commas alone: `11,\! 111` is 11111."""
-    if "\\!" in text or "{" in text or "_" in text:
+    is_pair = text[:1] in ("(", "[") and text.count(",") == 1
+    if not is_pair and ("\\!" in text or "{" in text or "_" in text):
         text = _GROUPED.sub(_joined, text)
     if text[-1:].isdigit() and (found := _QUOTED.fullmatch(text)) is not None:
         return found[1] + _NO_DIGIT.sub("", found[2])

@@ -143,6 +143,7 @@ _PART: Final = r"\s*(?:\{([^{}]*)\}|([0-9A-Za-z]|\\(?:pi|theta|alpha|beta|lambda
 _BARE_FRACTION: Final = re.compile(rf"\\(frac|binom){_PART}{_PART}")
 _OVERS: Final = {"over": "frac", "choose": "binom"}
 _OVER: Final = re.compile(r"\{((?:[^{}]|\{[^{}]*\})*?)\\(over|choose)(?![A-Za-z])((?:[^{}]|\{[^{}]*\})*)\}")
+_OVER_ALL: Final = re.compile(r"\\(?:over|choose)(?![A-Za-z])")
 _RAISED_FRACTION: Final = re.compile(r"\^\s*(\\frac\{[^{}]*\}\{[^{}]*\})")
 _ROOT_OF_DIGIT: Final = re.compile(r"\\sqrt\s*(\[[^\[\]]*\])\s*([0-9A-Za-z])")
 _CHEVRONS: Final = re.compile(r"\\langle\s*|\s*\\rangle")
@@ -230,21 +231,7 @@ def plain(text: str) -> str:
     text = text.strip()
     if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
         text = text[1:-1]
-    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
-    text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
-    text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
-    text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
-    text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
-    text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
-    if "_" in text:
-        text = _LOG_E.sub(r"\\ln ", text)
-        text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
-    text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
-    text = _CASES.sub(
-        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
-    )
-    text = _with_arguments(text) if "\\" in text else text
-    text = _without_loose_braces(text) if "^" in text else text
+    text = _in_plain_commands(text)
     if " " in text or "{,}" in text:
         text = _GROUPED_DECIMALS.sub(_joined, _GROUPED.sub(_joined, text))
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
@@ -266,6 +253,25 @@ def plain(text: str) -> str:
     elif text.startswith("<") and text.endswith(">") and "," in text:
         text = f"({text[1:-1]})"
     return text.strip()
+
+
+def _in_plain_commands(text: str) -> str:
+    """Return a text with one command for each sign, and with all arguments in braces."""
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
+    text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
+    text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
+    text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
+    text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
+    text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
+    if "_" in text:
+        text = _LOG_E.sub(r"\\ln ", text)
+        text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
+    text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
+    text = _CASES.sub(
+        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
+    )
+    text = _with_arguments(text) if "\\" in text else text
+    return _without_loose_braces(text) if "^" in text else text
 
 
 @lru_cache(maxsize=256)
@@ -304,11 +310,14 @@ def _function(name: re.Match[str]) -> str:
 def _with_arguments(text: str) -> str:
     r"""Return a text with the arguments of fractions, binomials and roots in braces: `\frac\pi2`, `{1 \over 2}`."""
     if "\\over" in text or "\\choose" in text:
-        text = text if "{" in text else f"{{{text}}}"
-        text = _OVER.sub(lambda over: f"\\{_OVERS[over[2]]}{{{over[1].strip()}}}{{{over[3].strip()}}}", text)
+        text = _OVER.sub(_over, text if "{" in text or not _OVER_ALL.search(text) else f"{{{text}}}")
     text = _BARE_FRACTION.sub(_with_braces, text)
     text = _ROOT_OF_DIGIT.sub(r"\\sqrt\1{\2}", text) if "\\sqrt" in text else text
     return _RAISED_FRACTION.sub(r"^{\1}", text) if "^" in text else text
+
+
+def _over(fraction: re.Match[str]) -> str:
+    return f"\\{_OVERS[fraction[2]]}{{{fraction[1].strip()}}}{{{fraction[3].strip()}}}"
 
 
 def _with_braces(fraction: re.Match[str]) -> str:

@@ -66,7 +66,7 @@ _NAMES: Final = frozenset({*_SIGNS, *_FUNCTIONS, *_CALLED, *_AROUND})
 _JOINING: Final = frozenset({"and", "or", "unit", "units", "square", "per", "mod"})
 
 _MEANT: Final = re.compile(  # something that only a program or a calculator writes
-    r"\*\*|\^\s*[-(]|[<>=]=|=<|\)\s*[uU]\s*\(|[)\]]\s*[uU]\s*[(\[]"
+    r"\*\*|\^\s*[-(]|[<>=]=|\s!=|\)\s*[uU]\s*\(|[)\]]\s*[uU]\s*[(\[]"
     rf"|(?<![A-Za-z\\])(?:{'|'.join(sorted((*_NAMES, 'log'), key=len, reverse=True))})(?![A-Za-z])"
 )
 _WORD: Final = re.compile(
@@ -75,43 +75,45 @@ _WORD: Final = re.compile(
 _CALL: Final = re.compile(r"\s*\(")
 _LOG_OF_BASE: Final = re.compile(r"_?(2|10)\s*(?=\()")
 _SHORT_ROOT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[A-Za-z](?![A-Za-z]))")
-_COMPARED: Final = {"<=": "\\le ", "=<": "\\le ", ">=": "\\ge ", "==": "="}
-_COMPARISON: Final = re.compile(r"<=|=<|>=|==")
-_UNEQUAL: Final = re.compile(r"(?<=\s)!=|(?<=[A-Za-z0-9)])\s*<>(?=\s*[-\w(])")
+_COMPARED: Final = {"<=": "\\le ", ">=": "\\ge ", "==": "=", "!=": "\\ne "}
+_COMPARISON: Final = re.compile(r"<=|>=|==|(?<=\s)!=")  # `n!=` is a factorial
 _UNION: Final = re.compile(r"(?<=[)\]])\s*[uU]\s*(?=[(\[])")
 _INTERVALS: Final = re.compile(r"(?:[(\[][^()\[\]]*,[^()\[\]]*[)\]]\s*[uU]?\s*){2,}")
+_MOST_CHARS: Final = 300  # of a union of intervals, and of a call of several arguments
 _POWER: Final = re.compile(r"\s*(?:\*\*|\^)\s*")
 _EXPONENT: Final = re.compile(
-    r"-?\s*(?:[0-9]+(?:\.[0-9]+)?|\\[A-Za-z]+(?:\{[^{}]*\})*|[A-Za-z](?![A-Za-z(]))"
+    r"-?\s*(?:[0-9]+(?:\.[0-9]+)?|\\[A-Za-z]+(?:\{[^{}]*\})*|[A-Za-z](?:_\w|_\{\w+\})?(?![A-Za-z(]))"
 )
 _OPEN: Final = frozenset("([")
 _CLOSE: Final = frozenset(")]")
 
 
 _NAMED: Final = re.compile(
-    r"\\(?:text|mathrm|mathit)\{\s*(?:(positive\s+|plus\s+|\+)|(negative\s+|minus\s+|-))?(?:(infinity|inf|infty)|pi)\s*\.?\s*\}"
-    r"|\A(?:(positive\s+|plus\s+)|(negative\s+|minus\s+))(infinity)\.?\Z",
-    re.IGNORECASE,
+    r"\\(?:text|mathrm|mathit)\{\s*(?:(?:positive|plus)\s+|\+|(?P<minus>(?:negative|minus)\s+|-))?"
+    r"(?i:infinity|inf|infty)\s*\.?\s*\}"
+    r"|\A(?:(?:positive|plus)\s+|(?P<minus_bare>(?:negative|minus)\s+))(?i:infinity)\.?\Z"
+    rf"|\\(?:text|mathrm)\{{\s*(?P<letter>pi|{'|'.join(_LETTERS)})\s*\}}"
 )
 
 
 def in_latex(text: str) -> str:
     """Return a text in LaTeX; see the module."""
-    if "inf" in text or "Inf" in text or "pi}" in text:
+    if "inf" in text or "Inf" in text or "\\text{" in text or "\\mathrm{" in text:
         text = _NAMED.sub(_named, text)
     if _MEANT.search(text) is None or _is_prose(text):
         return text
-    if _INTERVALS.fullmatch(text) is not None:
+    if ("U" in text or "u" in text) and len(text) <= _MOST_CHARS and _INTERVALS.fullmatch(text) is not None:
         text = _UNION.sub(r" \\cup ", text)
     text = _with_commands(text)
     text = _COMPARISON.sub(lambda sign: _COMPARED[sign[0]], text)
-    text = _UNEQUAL.sub(r"\\ne ", text)
     return _with_raised_exponents(text) if "**" in text or "^" in text else text
 
 
 def _named(sign: re.Match[str]) -> str:
     r"""Return `\text{negative infinity}` as `-\infty`."""
-    return f"{'-' if sign[2] or sign[5] else ''}\\{'infty' if sign[3] or sign[6] else 'pi'} "
+    if sign["letter"]:
+        return f"\\{sign['letter']} "
+    return "-\\infty " if sign["minus"] or sign["minus_bare"] else "\\infty "
 
 
 def _is_prose(text: str) -> bool:
@@ -142,7 +144,7 @@ def _with_commands(text: str) -> str:
             changes.append((found.start(), base.end(), f"\\log_{{{base[1]}}}"))
         elif word in _FUNCTIONS or (word in _CALLED and call is not None):
             changes.append((found.start(), end, f"{(_FUNCTIONS.get(word) or _CALLED[word])} "))
-        elif word in _SIGNS:
+        elif word in _SIGNS and (call is None or word not in _INFINITIES):  # `inf(A)` is an infimum
             changes.append((found.start(), end, f"{_SIGNS[word]} "))
         elif word in _AROUND and call is not None and (opening := call.end() - 1) in closings:
             changes += _around(text, word, (found.start(), opening, closings[opening]))
@@ -168,7 +170,7 @@ def _around(text: str, name: str, places: tuple[int, int, int]) -> list[tuple[in
 
 def _commas(text: str, opening: int, closing: int) -> list[int]:
     """Return where the commas between the arguments of a call stand. Only of short calls: the others have one."""
-    if closing - opening > 200:
+    if closing - opening > _MOST_CHARS:
         return []
     found, depth = [], 0
     for place in range(opening + 1, closing):
