@@ -32,7 +32,7 @@ _SEEN: Final = {
 _SWITCHES: Final = (
     "displaystyle|textstyle|scriptstyle|scriptscriptstyle|limits|nolimits|displaylimits|strut|mathstrut|allowbreak"
     "|nobreak|noindent|centering|large|Large|LARGE|huge|Huge|small|footnotesize|scriptsize|tiny|normalsize|boldmath"
-    "|unboldmath|nonumber|notag|relax|bfseries|mdseries|itshape|upshape|rmfamily|sffamily|normalfont|normalcolor"
+    "|unboldmath|nonumber|notag|relax|leavevmode|protect|bfseries|mdseries|itshape|upshape|rmfamily|sffamily|normalfont|normalcolor"
 )
 _LENGTH: Final = r"\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|px|bp|pc|mu)"
 _SET: Final = re.compile(
@@ -51,11 +51,21 @@ _RAISED: Final = re.compile(r"\s*[\^_]")
 _SETS: Final = re.compile(
     rf"{_SET.pattern}|\\begin|\\operatorname\*|\{{\s*\\(?:text|mathrm)\s*\{{"
     r"|\\(?:text(?:up|md|sl|sc|sf|tt|rm|normal)|hbox|emph|rm|sf|tt|sl|sc|em|it|bf|cal)(?![A-Za-z])"
+    r"|\\(?:text|mathrm)\{\s*[-$0-9A-Za-z]+\s*[=}]|\A\\(?:mathbf|boldsymbol|bm|bold|pmb)\s*\{"
 )
 _TEXT: Final = re.compile(r"\\(?:text(?:up|md|sl|sc|sf|tt|rm|normal)|hbox|emph)(?=\s*\{)")
 _FONT: Final = re.compile(r"\{\s*\\(rm|sf|tt|sl|sc|em|it|bf|cal)(?![A-Za-z])\s*([^{}]*)\}")
+_FONT_OF_GROUP: Final = re.compile(r"\\(rm|sf|tt|sl|sc|em|it|bf|cal)(?=\s*\{)")
 _FONTS: Final = {"it": "mathit", "bf": "mathbf", "cal": "mathcal"}
 _FONT_TO_END: Final = re.compile(r"\\rm(?![A-Za-z])\s*([A-Za-z][A-Za-z/ ]*)\Z")
+_ALL_IN_FONT: Final = re.compile(  # a statement, and no name
+    r"\\(?:mathbf|boldsymbol|bm|bold|pmb|mathrm|mathit|mathnormal)\s*\{((?=[^{}]*[0-9=+\\])(?:[^{}]|\{[^{}]*\})*)\}"
+    r"|\\(?:text|textbf|mbox)\s*\{\s*(?:\$([^${}]*(?:\{[^{}]*\}[^${}]*)*)\$|([A-Za-z]\s*=\s*-?[0-9./]+))\s*\}"
+)
+_ONE_CELL: Final = re.compile(
+    r"\\begin\{(array|matrix|smallmatrix)\}(?:\{[^{}]*\})?((?:(?!\\\\|\\begin)[^&])*)\\end\{\1\}", re.DOTALL
+)
+_NO_GROUP: Final = re.compile(r"(?:\A|(?<=[0-9)\]]))\{\}(?!\s*[_^{])")
 _PART_IN_TEXT: Final = re.compile(
     r"(?:\A|(?<=[{(=+*/,-]))\\(?:text|mathrm)\{\s*(-?[0-9]+(?:\.[0-9]+)?)\s*\}(?!\s*[\^_A-Za-z0-9])"
 )
@@ -115,12 +125,12 @@ def without_layout(text: str) -> str:
     if "\\" in text and _SETS.search(text) is not None:
         text = _in_one_line(text) if 0 < text.count("\\begin") <= _MOST_ENVIRONMENTS else text
         text = text.replace("\\operatorname*", "\\operatorname")
-        text = _FONT_TO_END.sub(r"\\text{\1}", _FONT.sub(_in_font, _TEXT.sub(r"\\text", text)))
+        text = _in_fonts_of_today(text)
         text = _without_commands(text)
         text = _UNITS_OVER.sub(r"\1/\2", _PART_IN_TEXT.sub(r"\1", text))
     if (leading := _LEADING.match(text)) is not None:
         text = text[leading.end() :]
-    text = _ended(text)
+    text = _ended(_NO_GROUP.sub("", text) if "{}" in text else text)
     if "_" in text:
         text = with_lower_first(text) if "^" in text or "'" in text else text
     return without_groups(text)
@@ -182,6 +192,8 @@ def _ended(text: str) -> str:
 
 def _in_one_line(text: str) -> str:
     """Return the statements of an environment side by side; a row that begins with a relation goes on with the last."""
+    if (cell := _ONE_CELL.fullmatch(text)) is not None:
+        return cell[2].strip()
     text = _SYSTEM.sub(r"\\begin{cases}\2\\end{cases}", text)
     return _ENVIRONMENT.sub(_statements, text)
 
@@ -198,6 +210,16 @@ def _statements(environment: re.Match[str]) -> str:
     for row in filter(None, rows):
         joined += row if not joined else f" {row}" if _GOES_ON.match(row) else f", {row}"
     return joined.replace("\\&", "\\text{\\&}").replace("&", " ").strip() if joined else ""
+
+
+def _in_fonts_of_today(text: str) -> str:
+    r"""Return a text whose words stand in `\text` and its like, and no statement whole in a font of its own."""
+    text = _FONT.sub(_in_font, _TEXT.sub(r"\\text", text))
+    text = _FONT_OF_GROUP.sub(lambda font: f"\\{_FONTS.get(font[1], 'text')}", text)
+    text = _FONT_TO_END.sub(r"\\text{\1}", text)
+    if (whole := _ALL_IN_FONT.fullmatch(text)) is not None:
+        return (whole[1] or whole[2] or whole[3] or "").strip()
+    return text
 
 
 def _in_font(group: re.Match[str]) -> str:

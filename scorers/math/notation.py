@@ -40,6 +40,7 @@ _SIGNS: Final = {
     "\N{EN DASH}": "-",
     "π": "\\pi ",
     "θ": "\\theta ",
+    "φ": "\\phi ",
     "\N{GREEK SMALL LETTER ALPHA}": "\\alpha ",
     "β": "\\beta ",
     "λ": "\\lambda ",
@@ -49,13 +50,13 @@ _SIGNS: Final = {
     "\N{DOUBLE-STRUCK CAPITAL N}": "\\mathbb{N}",
     "\N{DOUBLE-STRUCK CAPITAL Q}": "\\mathbb{Q}",
     "°": "^\\circ ",
-    "²": "^2",
-    "³": "^3",
     "½": "\\frac{1}{2}",
     "¼": "\\frac{1}{4}",
     "¾": "\\frac{3}{4}",
-    "⅓": "\\frac{1}{3}",
-    "⅔": "\\frac{2}{3}",
+    **{
+        sign: f"\\frac{{{over}}}{{{under}}}"
+        for sign, over, under in zip("⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "121234151357", "335555668888", strict=True)
+    },
     "→": "\\to ",
     "↦": "\\mapsto ",
     "\N{LOGICAL OR}": "\\lor ",
@@ -72,7 +73,18 @@ _SIGNS: Final = {
     "\u200a": " ",
 }
 _SIGN: Final = re.compile("|".join(map(re.escape, _SIGNS)))
-_ROOT_SIGN: Final = re.compile(r"√\s*(?:\{([^{}]*)\}|\(([^()]*)\)|([0-9]+|[A-Za-z]))")
+_ROOTS: Final = {"√": "", "\N{CUBE ROOT}": "[3]", "\N{FOURTH ROOT}": "[4]"}
+_ROOT_SIGN: Final = re.compile(
+    rf"([{''.join(_ROOTS)}])\s*(?:\{{([^{{}}]*)\}}|\(([^()]*)\)|([0-9]+|[A-Za-z]))"
+)
+_RAISED_SIGNS: Final = str.maketrans(
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f\u2071", "0123456789+-ni"
+)
+_RAISED: Final = re.compile(f"[{''.join(map(chr, _RAISED_SIGNS))}]+")
+_LOWERED_SIGNS: Final = str.maketrans(
+    "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089\u2099", "0123456789n"
+)
+_LOWERED: Final = re.compile(f"[{''.join(map(chr, _LOWERED_SIGNS))}]+")
 _SPACE: Final = re.compile(
     r"(?<!\\)\\[,;: ]|\\(?:q?quad|thinspace|medspace|thickspace|enspace)(?![A-Za-z])|~|\s+"
 )
@@ -103,6 +115,8 @@ _SYNONYMS: Final = {
     "textrm": "text",
     "textnormal": "text",
     "mbox": "text",
+    "bold": "mathbf",
+    "mathnormal": "mathit",
     "degree": "circ",
     "backslash": "setminus",
     "smallsetminus": "setminus",
@@ -126,12 +140,13 @@ _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
-    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot)\s*\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 _BOLD: Final = re.compile(
     r"\\(?:mathbf|boldsymbol|bm|pmb|mathrm|mathsf|mathtt|mathit|mathnormal)\{(-?[0-9][0-9.,]*)\}"
 )
+_PRIMES: Final = re.compile(r"(?<=[A-Za-z)}])\s*\^\s*(?:\{\s*((?:\\prime\s*)+)\}|\\prime(?![A-Za-z]))")
 _LOG_E: Final = re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e)\s*")
 _BARE_INDEX: Final = re.compile(
     r"_\s*(\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma"
@@ -210,7 +225,8 @@ _BASE_IN_BRACKETS: Final = re.compile(r"(?:\A|(?<=[-+*/=({]))\(([0-9]+)\)(?=\s*\
 _EXPONENT_IN_BRACKETS: Final = re.compile(r"(?<=[0-9])\s*\^\s*\{\s*\(([^()]*)\)\s*\}")
 _TIMES: Final = re.compile(r"(?<=[0-9])\\times(?= ?[0-9])")
 _KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?!\w)")
-_KEY_BRACES: Final = re.compile(r"([\^_])\{(\w)\}")
+_KEY_BRACES: Final = re.compile(r"([\^_])\{([\w*+-])\}")
+_KEY_DIGIT: Final = re.compile(r"(\\[A-Za-z]+) (?=[0-9])")
 _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
 
 
@@ -257,12 +273,14 @@ def plain(text: str) -> str:
 
 def _in_plain_commands(text: str) -> str:
     """Return a text with one command for each sign, and with all arguments in braces."""
-    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
-    text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
+    text = text if text.isascii() else _in_ascii(text)
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
     text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
     text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
     text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
+    text = (
+        _PRIMES.sub(lambda primes: "'" * (primes[1] or "p").count("p"), text) if "\\prime" in text else text
+    )
     if "_" in text:
         text = _LOG_E.sub(r"\\ln ", text)
         text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
@@ -279,8 +297,17 @@ def layout_key(text: str) -> str:
     """Return what is the same for two texts that differ in layout alone; "" for one that says nothing."""
     key = _KEY_BRACES.sub(r"\1\2", _ROOT_OF_ONE.sub(r"\\sqrt{\1}", plain(text)))
     key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
+    key = _KEY_DIGIT.sub(r"\1", key) if "\\" in key else key
     key = _TIMES.sub(r"\\cdot", key) if "\\times" in key else key
     return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
+
+
+def _in_ascii(text: str) -> str:
+    """Return a text with the commands of the signs that stand in it."""
+    text = _RAISED.sub(lambda raised: f"^{{{raised[0].translate(_RAISED_SIGNS)}}}", text)
+    text = _LOWERED.sub(lambda lowered: f"_{{{lowered[0].translate(_LOWERED_SIGNS)}}}", text)
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
+    return _ROOT_SIGN.sub(lambda root: f"\\sqrt{_ROOTS[root[1]]}{{{root[2] or root[3] or root[4]}}}", text)
 
 
 def _without_loose_braces(text: str) -> str:

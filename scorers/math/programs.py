@@ -66,12 +66,13 @@ _NAMES: Final = frozenset({*_SIGNS, *_FUNCTIONS, *_CALLED, *_AROUND})
 _JOINING: Final = frozenset({"and", "or", "unit", "units", "square", "per", "mod"})
 
 _MEANT: Final = re.compile(  # something that only a program or a calculator writes
-    r"\*\*|\^\s*[-(]|[<>=]=|\s!=|\)\s*[uU]\s*\(|[)\]]\s*[uU]\s*[(\[]"
+    r"\*\*|\^\s*[-(]|[<>=]=|\s!=|[0-9]\s*[xX]\s*10\s*\^|\)\s*[uU]\s*\(|[)\]]\s*[uU]\s*[(\[]"
     rf"|(?<![A-Za-z\\])(?:{'|'.join(sorted((*_NAMES, 'log'), key=len, reverse=True))})(?![A-Za-z])"
 )
 _WORD: Final = re.compile(
     r"\\(?:text\w*|math\w+|operatorname|mbox|begin|end)\*?\s*\{[^{}]*\}|\\[A-Za-z]+|(?P<word>[A-Za-z]+)"
 )
+_LIBRARY: Final = re.compile(r"(?<![A-Za-z\\.])(?:np|numpy|math|sympy|sp)\.(?=[A-Za-z])")
 _CALL: Final = re.compile(r"\s*\(")
 _LOG_OF_BASE: Final = re.compile(r"_?(2|10)\s*(?=\()")
 _SHORT_ROOT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[A-Za-z](?![A-Za-z]))")
@@ -80,6 +81,7 @@ _COMPARISON: Final = re.compile(r"<=|>=|==|(?<=\s)!=")  # `n!=` is a factorial
 _UNION: Final = re.compile(r"(?<=[)\]])\s*[uU]\s*(?=[(\[])")
 _INTERVALS: Final = re.compile(r"(?:[(\[][^()\[\]]*,[^()\[\]]*[)\]]\s*[uU]?\s*){2,}")
 _MOST_CHARS: Final = 300  # of a union of intervals, and of a call of several arguments
+_TIMES_TEN: Final = re.compile(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)")
 _POWER: Final = re.compile(r"\s*(?:\*\*|\^)\s*")
 _EXPONENT: Final = re.compile(
     r"-?\s*(?:[0-9]+(?:\.[0-9]+)?|\\[A-Za-z]+(?:\{[^{}]*\})*|[A-Za-z](?:_\w|_\{\w+\})?(?![A-Za-z(]))"
@@ -100,11 +102,12 @@ def in_latex(text: str) -> str:
     """Return a text in LaTeX; see the module."""
     if "inf" in text or "Inf" in text or "\\text{" in text or "\\mathrm{" in text:
         text = _NAMED.sub(_named, text)
-    if _MEANT.search(text) is None or _is_prose(text):
+    if _MEANT.search(text) is None or _is_prose(bare := _LIBRARY.sub("", text)):
         return text
+    text = bare
     if ("U" in text or "u" in text) and len(text) <= _MOST_CHARS and _INTERVALS.fullmatch(text) is not None:
         text = _UNION.sub(r" \\cup ", text)
-    text = _with_commands(text)
+    text = _with_commands(_TIMES_TEN.sub(r"\\times ", text))
     text = _COMPARISON.sub(lambda sign: _COMPARED[sign[0]], text)
     return _with_raised_exponents(text) if "**" in text or "^" in text else text
 
