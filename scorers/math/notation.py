@@ -146,7 +146,9 @@ _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 _BOLD: Final = re.compile(
     r"\\(?:mathbf|boldsymbol|bm|pmb|mathrm|mathsf|mathtt|mathit|mathnormal)\{(-?[0-9][0-9.,]*)\}"
 )
-_PRIMES: Final = re.compile(r"(?<=[A-Za-z)}])\s*\^\s*(?:\{\s*((?:\\prime\s*)+)\}|\\prime(?![A-Za-z]))")
+_PRIMES: Final = re.compile(
+    r"(?:(?<=[A-Za-z)}])|(?<=_\w))\s*\^\s*(?:\{\s*((?:\\prime\s*)+)\}|\\prime(?![A-Za-z]))"
+)
 _LOG_E: Final = re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e)\s*")
 _BARE_INDEX: Final = re.compile(
     r"_\s*(\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma"
