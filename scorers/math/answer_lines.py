@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from scorers.math.doubts import doubts
+from scorers.math.figures import NUMBER_WORDS
 from scorers.math.text import names_number
 
 _LINE: Final = re.compile(
@@ -27,6 +28,22 @@ _AROUND: Final = ' \t*`"\u201c\u201d'
 # Of a closing word these take nothing back: `let me know if you would like another method`.
 _POLITE: Final = frozenset(
     {"if", "would", "should", "could", "whether", "another", "don't", "don\u2019t", "dont", "might"}
+)
+_WORD: Final = re.compile(r"[a-z]+")
+_GOES_ON: Final = frozenset(  # somebody who thinks again
+    {
+        "wait",
+        "hmm",
+        "oops",
+        "sorry",
+        "correction",
+        "recheck",
+        "check",
+        "verify",
+        "reconsider",
+        "mistake",
+        "error",
+    }
 )
 _MOST_CHARS: Final = 500  # of a value that is undressed
 _FIGURES: Final = re.compile(r"[0-9]+")
@@ -73,6 +90,8 @@ def _is_closing(text: str, value: str) -> bool:
     if not text.strip(_AROUND + "\r\n$_"):
         return True
     if _STATES_ANOTHER.search(text) or "\\" in text or doubts(text) - _POLITE:
+        return False
+    if (NUMBER_WORDS | _GOES_ON).intersection(_WORD.findall(text.lower())):
         return False
     return set(_FIGURES.findall(text)) <= set(_FIGURES.findall(value)) and not (
         names_number(_FIGURES.sub("", text))

@@ -42,6 +42,7 @@ _CARDINALS: Final = {
     },
     **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
 }
+NUMBER_WORDS: Final = frozenset(_CARDINALS) - {"one"}  # `one` is also somebody
 _CARDINAL: Final = re.compile(  # bare letters may be a product
     r"\\(?:text|mathrm|textbf|textit)\{\s*([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}", re.IGNORECASE
 )

@@ -20,7 +20,7 @@ _LETTERS: Final = (
     "Delta", "Sigma", "Omega", "Theta", "Gamma", "Lambda", "Phi", "Psi",
 )  # fmt: skip
 _SIGNS: Final = {
-    **dict.fromkeys(("pi", "Pi", "PI"), "\\pi"),
+    **dict.fromkeys(("pi", "Pi"), "\\pi"),
     **dict.fromkeys(_INFINITIES, "\\infty"),
     **{letter: f"\\{letter}" for letter in _LETTERS},
 }
@@ -42,7 +42,6 @@ _CALLED: Final = {
     "min": "\\min",
     "det": "\\det",
 }  # `5 sec` is a time
-_WITH_BASE: Final = {"log2": "\\log_{2}", "log10": "\\log_{10}"}
 _AROUND: Final[dict[str, Callable[[list[str]], str | None]]] = {
     "sqrt": lambda parts: f"\\sqrt{{{parts[0]}}}" if len(parts) == 1 else None,
     "cbrt": lambda parts: f"\\sqrt[3]{{{parts[0]}}}" if len(parts) == 1 else None,
@@ -82,14 +81,13 @@ _UNION: Final = re.compile(r"(?<=[)\]])\s*[uU]\s*(?=[(\[])")
 _INTERVALS: Final = re.compile(r"(?:[(\[][^()\[\]]*,[^()\[\]]*[)\]]\s*[uU]?\s*){2,}")
 _MOST_CHARS: Final = 300  # of a union of intervals, and of a call of several arguments
 _TIMES_TEN: Final = re.compile(r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)")
+_GAP: Final = 12  # characters behind a bracket in which what goes on from it begins
 _POWER: Final = re.compile(r"\s*(?:\*\*|\^)\s*")
 _EXPONENT: Final = re.compile(
     r"-?\s*(?:[0-9]+(?:\.[0-9]+)?|\\[A-Za-z]+(?:\{[^{}]*\})*|[A-Za-z](?:_\w|_\{\w+\})?(?![A-Za-z(]))"
 )
 _OPEN: Final = frozenset("([")
 _CLOSE: Final = frozenset(")]")
-
-
 _NAMED: Final = re.compile(
     r"\\(?:text|mathrm|mathit)\{\s*(?:(?:positive|plus)\s+|\+|(?P<minus>(?:negative|minus)\s+|-))?"
     r"(?i:infinity|inf|infty)\s*\.?\s*\}"
@@ -145,7 +143,7 @@ def _with_commands(text: str) -> str:
         call = _CALL.match(text, end)
         if word == "log" and (base := _LOG_OF_BASE.match(text, end)) is not None:
             changes.append((found.start(), base.end(), f"\\log_{{{base[1]}}}"))
-        elif word in _FUNCTIONS or (word in _CALLED and call is not None):
+        elif word in _FUNCTIONS or (word in _CALLED and text.startswith("(", end)):
             changes.append((found.start(), end, f"{(_FUNCTIONS.get(word) or _CALLED[word])} "))
         elif word in _SIGNS and (call is None or word not in _INFINITIES):  # `inf(A)` is an infimum
             changes.append((found.start(), end, f"{_SIGNS[word]} "))
@@ -211,7 +209,7 @@ def _with_raised_exponents(text: str) -> str:
         end = power.end()
         is_program = "*" in power[0]
         if text[end : end + 1] == "(" and end in closings:
-            behind = text[closings[end] + 1 :].lstrip()[:2]
+            behind = text[closings[end] + 1 : closings[end] + _GAP].lstrip()[:2]
             if behind[:1] in ("(", "^") or behind == "**":
                 if is_program:
                     return text

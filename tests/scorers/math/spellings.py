@@ -833,6 +833,8 @@ MISSTATED: dict[str, Pairs] = {
         ("so\nAnswer: $(2, 1)$", "(1,2)"),
         ("so\n## Answer\n\n43\n\nIt is not 34.", "34"),
         ("so\nAnswer: 3*4", "34"),
+        ("so\nAnswer: 34\n\nWait, let me recheck.", "34"),
+        ("so\nAnswer: 34\n\nThe area is thirty.", "34"),
         ("so\nAnswer: **3**4", "34"),
     ),
 }
