@@ -42,6 +42,9 @@ _SET: Final = re.compile(
 )
 # What parts that between which it stands.
 _WIDE: Final = re.compile(r"\\(?:[hm]space|h?phantom|hskip|m?kern|mskip|hfill?)(?!\*?\s*\{?\s*-)")
+_EVALUATED: Final = re.compile(
+    r"\\right\s*(?:\||\\[lr]?vert)"
+)  # `\left. x^2 \right|_0^1`: its dot has a meaning
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _OPTIONS: Final = re.compile(r"\s*(?:\[[^\[\]]*\]\s*)*")
 _COMMAND_END: Final = re.compile(r"\\[A-Za-z]+\Z")
@@ -236,8 +239,11 @@ def _without_commands(text: str) -> str:
     """Return a text without the commands that set it, and without the braces that only they needed."""
     closings = _closings(text)
     cuts: list[tuple[int, int]] = []
+    is_evaluated = _EVALUATED.search(text) is not None
     for command in _SET.finditer(text):
         name, start = command["command"], command.start()
+        if is_evaluated and command[0].startswith("\\left"):
+            continue
         if name is None:
             cuts.append(command.span())
             continue

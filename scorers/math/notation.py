@@ -235,7 +235,11 @@ _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
 @lru_cache(maxsize=256)
 def respelled(text: str) -> str:
     """Return a text as its reader sees it, in LaTeX: without what only sets it, and in no program's spelling."""
-    return text if text.isdigit() else in_latex(without_layout(text))
+    if text.isascii():
+        return text if text.isdigit() else in_latex(without_layout(text))
+    text = _RAISED.sub(lambda raised: f"^{{{raised[0].translate(_RAISED_SIGNS)}}}", text)
+    text = _LOWERED.sub(lambda lowered: f"_{{{lowered[0].translate(_LOWERED_SIGNS)}}}", text)
+    return in_latex(without_layout(text))
 
 
 @lru_cache(maxsize=256)
@@ -306,8 +310,6 @@ def layout_key(text: str) -> str:
 
 def _in_ascii(text: str) -> str:
     """Return a text with the commands of the signs that stand in it."""
-    text = _RAISED.sub(lambda raised: f"^{{{raised[0].translate(_RAISED_SIGNS)}}}", text)
-    text = _LOWERED.sub(lambda lowered: f"_{{{lowered[0].translate(_LOWERED_SIGNS)}}}", text)
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     return _ROOT_SIGN.sub(lambda root: f"\\sqrt{_ROOTS[root[1]]}{{{root[2] or root[3] or root[4]}}}", text)
 
