@@ -42,6 +42,7 @@ _CARDINALS: Final = {
     },
     **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
 }
+NUMBER_WORDS: Final = frozenset(_CARDINALS) - {"one"}  # `one` is also somebody
 _CARDINAL: Final = re.compile(  # bare letters may be a product
     r"\\(?:text|mathrm|textbf|textit)\{\s*([A-Za-z]+(?:[- ][A-Za-z]+)?)\s*\.?\s*\}", re.IGNORECASE
 )
@@ -72,6 +73,20 @@ _BASED: Final = re.compile(
     rf"|\(?\s*base[ -]{_BASE}\s*\)?)"
 )
 
+_MOD: Final = (
+    r"(?:\\(?:bmod|mod|pmod)(?![A-Za-z])|\\(?:text|mathrm|operatorname)\{\s*mod(?:ulo)?\s*\}"
+    r"|(?<=\s)mod(?:ulo)?(?=\s))"
+)
+_DIVIDED: Final = r"\(?\s*(-?[0-9]{1,60})\s*(?:\^\s*(?:\{\s*([0-9]{1,60})\s*\}|([0-9])))?\s*\)?"
+_REMAINDER: Final = re.compile(  # `17 \bmod 5 = 2`, `2^{10} mod 7`, `\bmod(17, 5)`
+    rf"(?:{_DIVIDED}\s*\(?\s*(?:{_MOD}|\\?%)\s*\{{?\s*([0-9]{{1,60}})\s*\}}?\s*\)?"
+    rf"|{_MOD}\s*\(\s*(-?[0-9]{{1,60}})\s*,\s*([0-9]{{1,60}})\s*\))"
+)
+_VALUE: Final = re.compile(r"[0-9]{1,60}")
+_MODULAR: Final = re.compile(
+    rf"([A-Za-z][^=,;<>]{{0,80}}?)\s*{_MOD}\s*\{{?\s*([0-9]{{1,60}}|[A-Za-z])\s*\}}?\s*=\s*([^=,;<>]+)"
+)
+
 _MOST_CHARS: Final = 300  # of an answer that is one quantity or one count
 _COUNT: Final = re.compile(  # `{}_{8}P_{3}`, `_nC_k`, `{}^8C_3`
     r"(?:\A|(?<=[=+*(,/ -]))(?:\{\s*\})?\s*[_^]\s*(?:\{\s*([0-9]{1,3}|[A-Za-z])\s*\}|([0-9]{1,3}|[A-Za-z]))"
@@ -83,6 +98,8 @@ def in_figures(text: str) -> str:
     """Return a text with the numbers in figures that it has in words, in minutes of arc, or in a base with a name."""
     if "\\circ" in text:
         text = _ARC.sub(_degrees, text)
+    if "=" in text and ("mod" in text or "%" in text):
+        text = _without_division(text)
     if "_" in text or "base" in text:
         text = _based(text)
     if "hundred" in text or "thousand" in text or "llion" in text:
@@ -92,6 +109,26 @@ def in_figures(text: str) -> str:
     if place is None and found is not None and (whole := _CARDINAL.fullmatch(text)) is not None:
         place = _CARDINALS.get(whole[1].lower().replace("-", " "))
     return text if place is None else str(place)
+
+
+def _without_division(text: str) -> str:
+    r"""Return the remainder that a true `17 \bmod 5 = 2` states, and `n \bmod 5 = 2` as a congruence; else the text.
+
+    Of a false one the remainder and what it is said to be are returned.
+    """
+    left, _, right = (side.strip() for side in text.partition("="))
+    for division, value in ((left, right), (right, left)):
+        found = _REMAINDER.fullmatch(division)
+        if found is not None and _VALUE.fullmatch(value) is not None:
+            number, exponent = int(found[1] or found[5]), int(found[2] or found[3] or 1)
+            modulus = int(found[4] or found[6])
+            remainder = pow(number, exponent, modulus) if modulus else None
+            return (
+                value if remainder == int(value) else text if remainder is None else f"{remainder} = {value}"
+            )
+    if (found := _MODULAR.fullmatch(text)) is not None:
+        return f"{found[1]} \\equiv {found[3]} \\pmod{{{found[2]}}}"
+    return text
 
 
 def with_one_value(text: str) -> str:

@@ -270,7 +270,7 @@ class FormComparer:
         if not equals:
             return self.same(wanted, answer, depth=depth + 1)
         is_graph = head.strip() == "y" and read_rule(reference) is not None
-        if not is_graph and not are_one_name(name, head.strip()) and not self._equal(name, head.strip()):
+        if not is_graph and not are_one_name(name, head.strip(), equal=self._equal):
             return False
         if name_key(head) in name_key(value) or split_outside(value, ",") is None:
             return False  # a second statement

@@ -7,6 +7,7 @@ other side. An expression is no name: `x + 1 = 7` is an equation to be solved. P
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -39,6 +40,7 @@ _POINT: Final = re.compile(r"([A-Z](?:'|_\w|_\{\w+\})*)\s*(\(.+\))\Z", re.DOTALL
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
     r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
 )
+_CALL: Final = re.compile(r"([^()]+)\(([^()]+)\)")
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
 _LETTERS: Final = re.compile(
@@ -108,10 +110,18 @@ def name_key(name: str) -> str:
     return _ONLY_SETS.sub("", layout_key(name).replace("\\mid", "|").replace("\\vert", "|"))
 
 
-def are_one_name(one: str, other: str) -> bool:
-    r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`."""
+def are_one_name(one: str, other: str, *, equal: Callable[[str, str], bool] | None = None) -> bool:
+    r"""Return whether two names are the same but for layout: `\det A` and `\det(A)`, `\angle ABC` and `\angle CBA`.
+
+    Args:
+        one, other: names.
+        equal: compares what a function is called with, `f(2x)` and `f(2 \cdot x)`; None: by its layout.
+    """
     if name_key(one) == name_key(other):
         return True
+    calls = [_CALL.fullmatch(name) for name in (one, other)]
+    if equal is not None and calls[0] is not None and calls[1] is not None:
+        return layout_key(calls[0][1]) == layout_key(calls[1][1]) and equal(calls[0][2], calls[1][2])
     if in_words(one) != in_words(other) and any(map(LONE_SYMBOL.fullmatch, (one, other))):
         return True  # `\text{Area}` for `S`
     angles = [_ANGLE.fullmatch(name) for name in (one, other)]

@@ -14,6 +14,8 @@ from typing import Final
 
 from scorers.math.doubts import doubts
 from scorers.math.figures import in_figures, with_one_value
+from scorers.math.layout import without_layout
+from scorers.math.programs import in_latex
 
 _SIGNS: Final = {
     "∞": "\\infty ",
@@ -38,6 +40,7 @@ _SIGNS: Final = {
     "\N{EN DASH}": "-",
     "π": "\\pi ",
     "θ": "\\theta ",
+    "φ": "\\phi ",
     "\N{GREEK SMALL LETTER ALPHA}": "\\alpha ",
     "β": "\\beta ",
     "λ": "\\lambda ",
@@ -47,13 +50,13 @@ _SIGNS: Final = {
     "\N{DOUBLE-STRUCK CAPITAL N}": "\\mathbb{N}",
     "\N{DOUBLE-STRUCK CAPITAL Q}": "\\mathbb{Q}",
     "°": "^\\circ ",
-    "²": "^2",
-    "³": "^3",
     "½": "\\frac{1}{2}",
     "¼": "\\frac{1}{4}",
     "¾": "\\frac{3}{4}",
-    "⅓": "\\frac{1}{3}",
-    "⅔": "\\frac{2}{3}",
+    **{
+        sign: f"\\frac{{{over}}}{{{under}}}"
+        for sign, over, under in zip("⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "121234151357", "335555668888", strict=True)
+    },
     "→": "\\to ",
     "↦": "\\mapsto ",
     "\N{LOGICAL OR}": "\\lor ",
@@ -70,17 +73,32 @@ _SIGNS: Final = {
     "\u200a": " ",
 }
 _SIGN: Final = re.compile("|".join(map(re.escape, _SIGNS)))
-_ROOT_SIGN: Final = re.compile(r"√\s*(?:\{([^{}]*)\}|\(([^()]*)\)|([0-9]+|[A-Za-z]))")
+_ROOTS: Final = {"√": "", "\N{CUBE ROOT}": "[3]", "\N{FOURTH ROOT}": "[4]"}
+_ROOT_SIGN: Final = re.compile(
+    rf"([{''.join(_ROOTS)}])\s*(?:\{{([^{{}}]*)\}}|\(([^()]*)\)|([0-9]+|[A-Za-z]))"
+)
+_RAISED_SIGNS: Final = str.maketrans(
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f\u2071", "0123456789+-ni"
+)
+_RAISED: Final = re.compile(f"[{''.join(map(chr, _RAISED_SIGNS))}]+")
+_LOWERED_SIGNS: Final = str.maketrans(
+    "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089\u2099", "0123456789n"
+)
+_LOWERED: Final = re.compile(f"[{''.join(map(chr, _LOWERED_SIGNS))}]+")
 _SPACE: Final = re.compile(
     r"(?<!\\)\\[,;: ]|\\(?:q?quad|thinspace|medspace|thickspace|enspace)(?![A-Za-z])|~|\s+"
 )
 _NOTHING: Final = re.compile(
-    r"\\!|\\(?:left|right|middle|big|Big|bigg|Bigg)[lr]?(?![A-Za-z])|\\(?:display|text)style(?![A-Za-z])"
+    r"\\!|\\(?:left|right|middle|big|Big|bigg|Bigg)[lrm]?(?![A-Za-z])|\\(?:display|text)style(?![A-Za-z])"
 )
 _SYNONYMS: Final = {
     "dfrac": "frac",
     "tfrac": "frac",
     "cfrac": "frac",
+    "nicefrac": "frac",
+    "sfrac": "frac",
+    "dbinom": "binom",
+    "tbinom": "binom",
     "leq": "le",
     "leqslant": "le",
     "geq": "ge",
@@ -97,6 +115,8 @@ _SYNONYMS: Final = {
     "textrm": "text",
     "textnormal": "text",
     "mbox": "text",
+    "bold": "mathbf",
+    "mathnormal": "mathit",
     "degree": "circ",
     "backslash": "setminus",
     "smallsetminus": "setminus",
@@ -123,16 +143,34 @@ _EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
-    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot)\s*\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
-_BOLD: Final = re.compile(r"\\(?:mathbf|boldsymbol|bm|mathrm)\{(-?[0-9][0-9.,]*)\}")
-_SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
-_BARE_FRACTION: Final = re.compile(
-    r"\\frac\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))\s*(?:\{([^{}]*)\}|([0-9A-Za-z]))"
+_BOLD: Final = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|pmb|mathrm|mathsf|mathtt|mathit|mathnormal)\{(-?[0-9][0-9.,]*)\}"
 )
+_PRIMES: Final = re.compile(
+    r"(?:(?<=[A-Za-z)}])|(?<=_\w))\s*\^\s*(?:\{\s*((?:\\prime\s*)+)\}|\\prime(?![A-Za-z]))"
+)
+_LOG_E: Final = re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e)\s*")
+_BARE_INDEX: Final = re.compile(
+    r"_\s*(\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma"
+    r"|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell|infty|max|min)"
+    r"(?![A-Za-z]))"
+)
+_SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
+_PART: Final = r"\s*(?:\{([^{}]*)\}|([0-9A-Za-z]|\\(?:pi|theta|alpha|beta|lambda|infty)(?![A-Za-z])))"
+_BARE_FRACTION: Final = re.compile(rf"\\(frac|binom){_PART}{_PART}")
+_OVERS: Final = {"over": "frac", "choose": "binom"}
+_OVER: Final = re.compile(r"\{((?:[^{}]|\{[^{}]*\})*?)\\(over|choose)(?![A-Za-z])((?:[^{}]|\{[^{}]*\})*)\}")
+_OVER_ALL: Final = re.compile(r"\\(?:over|choose)(?![A-Za-z])")
+_RAISED_FRACTION: Final = re.compile(r"\^\s*(\\frac\{[^{}]*\}\{[^{}]*\})")
+_ROOT_OF_DIGIT: Final = re.compile(r"\\sqrt\s*(\[[^\[\]]*\])\s*([0-9A-Za-z])")
 _CHEVRONS: Final = re.compile(r"\\langle\s*|\s*\\rangle")
 _GROUPED: Final = re.compile(r"(?<![0-9.,])([0-9]{1,3})((?: [0-9]{3})+|(?:\{,\}[0-9]{3})+)(?![0-9])")
+_GROUPED_DECIMALS: Final = re.compile(
+    r"(?<![0-9,])([0-9]*\.[0-9]{3})((?: [0-9]{3})*(?: [0-9]{1,3}))(?![0-9.,/])"
+)
 _MIXED: Final = re.compile(
     r"(?<![\w.}^)\]/])([0-9]{1,9})\s*(?:\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s([0-9]{1,9})/([0-9]{1,9}))(?![\w^/!(])"
 )
@@ -196,8 +234,19 @@ _BASE_IN_BRACKETS: Final = re.compile(r"(?:\A|(?<=[-+*/=({]))\(([0-9]+)\)(?=\s*\
 _EXPONENT_IN_BRACKETS: Final = re.compile(r"(?<=[0-9])\s*\^\s*\{\s*\(([^()]*)\)\s*\}")
 _TIMES: Final = re.compile(r"(?<=[0-9])\\times(?= ?[0-9])")
 _KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?!\w)")
-_KEY_BRACES: Final = re.compile(r"([\^_])\{(\w)\}")
+_KEY_BRACES: Final = re.compile(r"([\^_])\{([\w*+-])\}")
+_KEY_DIGIT: Final = re.compile(r"(\\[A-Za-z]+) (?=[0-9])")
 _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
+
+
+@lru_cache(maxsize=256)
+def respelled(text: str) -> str:
+    """Return a text as its reader sees it, in LaTeX: without what only sets it, and in no program's spelling."""
+    if text.isascii():
+        return text if text.isdigit() else in_latex(without_layout(text))
+    text = _RAISED.sub(lambda raised: f"^{{{raised[0].translate(_RAISED_SIGNS)}}}", text)
+    text = _LOWERED.sub(lambda lowered: f"_{{{lowered[0].translate(_LOWERED_SIGNS)}}}", text)
+    return in_latex(without_layout(text))
 
 
 @lru_cache(maxsize=256)
@@ -206,28 +255,11 @@ def plain(text: str) -> str:
 
     Raises nothing: what is no mathematics comes back as it is, but for its spaces and signs.
     """
-    text = text.strip()
-    if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
-        text = text[1:-1]
-    if text.startswith(("\\(", "\\[")) and text.endswith(("\\)", "\\]")):
-        text = text[2:-2]
-    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
-    text = _ROOT_SIGN.sub(lambda root: f"\\sqrt{{{root[1] or root[2] or root[3]}}}", text)
-    text = _between_statements(text) if "quad" in text or "\n" in text else text
-    text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
-    for sign, spelled in _AT_MOST.items():
-        text = text.replace(sign, spelled)
-    text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
-    text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
-    text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
-    text = _SUBSCRIPT.sub(r"_{\1}", text)
-    text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
-    text = _CASES.sub(
-        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
-    )
-    text = _BARE_FRACTION.sub(_with_braces, text)
-    text = _unwrapped(_without_loose_braces(text) if "^" in text else text)
-    text = _GROUPED.sub(_joined, text)
+    if text.isascii() and text.isdigit():
+        return text
+    text = _in_plain_commands(_without_delimiters(text.strip()))
+    if " " in text or "{,}" in text:
+        text = _GROUPED_DECIMALS.sub(_joined, _GROUPED.sub(_joined, text))
     text = _IN_PERCENT.sub("\\%", _BOXED_SIGN.sub(r"\1", text))
     text = _OF_DEGREES.sub(r"\\\1\2(\\frac{\3\\pi}{180})", text)
     text = in_figures(_components(_without_words(with_one_value(_DAY.sub(r"\1", text)))))
@@ -249,11 +281,43 @@ def plain(text: str) -> str:
     return text.strip()
 
 
+def _without_delimiters(text: str) -> str:
+    if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
+        return text[1:-1]
+    is_set_apart = text.startswith(("\\(", "\\[")) and text.endswith(("\\)", "\\]"))
+    return text[2:-2] if is_set_apart else text
+
+
+def _in_plain_commands(text: str) -> str:
+    """Return a text with one command for each sign, and with all arguments in braces."""
+    text = text if text.isascii() else _in_ascii(text)
+    text = _between_statements(text) if "quad" in text or "\n" in text else text
+    text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
+    text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
+    text = _COMPARED.sub(lambda sign: "<" if sign[1] == "lt" else ">", text)
+    for sign, spelled in _AT_MOST.items():
+        text = text.replace(sign, spelled)
+    text = _FUNCTION.sub(_function, _UPRIGHT.sub(r"\1", _BOLD.sub(r"\1", text)))
+    text = (
+        _PRIMES.sub(lambda primes: "'" * (primes[1] or "p").count("p"), text) if "\\prime" in text else text
+    )
+    if "_" in text:
+        text = _LOG_E.sub(r"\\ln ", text)
+        text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
+    text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
+    text = _CASES.sub(
+        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
+    )
+    text = _with_arguments(text) if "\\" in text else text
+    return _unwrapped(_without_loose_braces(text) if "^" in text else text)
+
+
 @lru_cache(maxsize=256)
 def layout_key(text: str) -> str:
     """Return what is the same for two texts that differ in layout alone; "" for one that says nothing."""
     key = _KEY_BRACES.sub(r"\1\2", _ROOT_OF_ONE.sub(r"\\sqrt{\1}", plain(text)))
     key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
+    key = _KEY_DIGIT.sub(r"\1", key) if "\\" in key else key
     key = _TIMES.sub(r"\\cdot", key) if "\\times" in key else key
     return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
 
@@ -268,6 +332,12 @@ def _between_statements(text: str) -> str:
         return ", " if all(map(_EQUATION.search, beside)) else space[0]
 
     return _WIDE.sub(joined, text)
+
+
+def _in_ascii(text: str) -> str:
+    """Return a text with the commands of the signs that stand in it."""
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
+    return _ROOT_SIGN.sub(lambda root: f"\\sqrt{_ROOTS[root[1]]}{{{root[2] or root[3] or root[4]}}}", text)
 
 
 def _without_loose_braces(text: str) -> str:
@@ -298,10 +368,23 @@ def _function(name: re.Match[str]) -> str:
     return f"\\{found}"
 
 
+def _with_arguments(text: str) -> str:
+    r"""Return a text with the arguments of fractions, binomials and roots in braces: `\frac\pi2`, `{1 \over 2}`."""
+    if "\\over" in text or "\\choose" in text:
+        text = _OVER.sub(_over, text if "{" in text or not _OVER_ALL.search(text) else f"{{{text}}}")
+    text = _BARE_FRACTION.sub(_with_braces, text)
+    text = _ROOT_OF_DIGIT.sub(r"\\sqrt\1{\2}", text) if "\\sqrt" in text else text
+    return _RAISED_FRACTION.sub(r"^{\1}", text) if "^" in text else text
+
+
+def _over(fraction: re.Match[str]) -> str:
+    return f"\\{_OVERS[fraction[2]]}{{{fraction[1].strip()}}}{{{fraction[3].strip()}}}"
+
+
 def _with_braces(fraction: re.Match[str]) -> str:
-    over = fraction[1] if fraction[1] is not None else fraction[2]
-    under = fraction[3] if fraction[3] is not None else fraction[4]
-    return f"\\frac{{{over}}}{{{under}}}"
+    over = fraction[2] if fraction[2] is not None else fraction[3]
+    under = fraction[4] if fraction[4] is not None else fraction[5]
+    return f"\\{fraction[1]}{{{over}}}{{{under}}}"
 
 
 def _joined(number: re.Match[str]) -> str:

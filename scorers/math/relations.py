@@ -152,8 +152,8 @@ class StatementComparer:
     def _same_side(self, wanted: str, given: str, depth: int) -> bool:
         if layout_key(wanted) == layout_key(given) != "":
             return True
-        if is_name(wanted) and is_name(given) and are_one_name(wanted, given):
-            return True
+        if is_name(wanted) and is_name(given):
+            return are_one_name(wanted, given, equal=self._equal)
         return self._same(wanted, given, depth=depth + 1)
 
     def _are_proportional(self, wanted: Statement, given: Statement) -> bool:

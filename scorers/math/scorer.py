@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
@@ -22,7 +23,7 @@ from config.scorer_kinds import MathConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.math.equality import LIBRARIES, judge, warm_up
 from scorers.math.figures import with_one_value
-from scorers.math.notation import layout_key, plain
+from scorers.math.notation import layout_key, plain, respelled
 from scorers.math.symbols import left_to_do
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
@@ -81,7 +82,7 @@ class MathAnswer:
         value: float | None
         try:
             value, reason = self._verdict(
-                text, reference if self._config.compatible else tidy(reference), VARIANTS[row_type]
+                text, reference if self._config.compatible else respelled(tidy(reference)), VARIANTS[row_type]
             )
         except _OverLimit as error:
             value, reason, components[OVER_LIMIT] = 0.0, str(error), 1.0
@@ -133,11 +134,13 @@ class MathAnswer:
     def _answer(self, text: str, variant: Variant) -> Answer:
         """Return what the completion states. Raises Unanswered."""
         answer = variant.answer(closed_part(text), self._config)
+        within(answer.text, MAX_CHARS)
+        if answer.boxed and not self._config.compatible:
+            answer = replace(answer, text=respelled(answer.text))
         if not answer.text:
             raise Unanswered(
                 "no answer: the box is empty" if answer.boxed else "no answer: nothing in the text"
             )
-        within(answer.text, MAX_CHARS)
         return answer
 
     def _seen(self, answer: Answer, reference: str, variant: Variant) -> bool | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from config.scorer_kinds import MathConfig
+from scorers.math.answer_lines import answer_line
 from scorers.math.text import difference, names_number, normalised, plain_number, same_spelling, tidy
 from scorers.text.extract import Unanswered, last_box
 
@@ -49,7 +50,18 @@ def _of_math(response: str, config: MathConfig) -> Answer:
     return Answer(tidy(response[-MAX_CHARS:] if box is None else box), box is not None)
 
 
-_FINAL_NUMBER: Final = re.compile(r"####[ \t*]*(-?(?:\\?\$)?-?\.?[0-9][0-9.,]*%?)([^\n#]*)")
+_BEFORE_NUMBER: Final = (  # what sets it, words that only introduce it, and the ends of empty lines
+    r"(?:[\s*_`\"'$(=:]|\\[(\[,;! ]|\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\{|[A-Za-z] ?=(?!=)"
+    r"|(?i:(?:the )?(?:final )?answer(?: is)?)){0,40}"
+)
+_GROUPS: Final = (
+    r"[0-9]{1,3}(?:(?:[ \u00a0\u2009\u202f~]|\\[,;:! ]|\{,\}|,\\!)[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
+)
+_FINAL_NUMBER: Final = re.compile(
+    rf"####{_BEFORE_NUMBER}(-?(?:\\?\$|[€£¥₹])?-?(?:{_GROUPS}|\.?[0-9][0-9.,]*)\s*(?:\\?%)?)([^\n#]*)"
+)
+_NO_FIGURE: Final = re.compile(r"[^-0-9.,]+|,(?=\\!)")
+_CLOSERS: Final = "}*_$`\"')"
 _MULTIPLE: Final = re.compile(
     r"[eE][-+]?[0-9]|[kK]\b|\s*(?:dozen|hundred|thousand|million|billion|trillion)s?\b"
 )
@@ -57,20 +69,24 @@ _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
 def _of_gsm8k(response: str, config: MathConfig) -> Answer:
-    """Return the number after the last `####`, alone in its line. Compatibly: after the first, whatever follows."""
+    """Return the number after the last `####`, alone in its line or in the next one.
+
+    A percent sign is a unit there, as any other: the references of gsm8k are bare numbers. Compatibly it is the number
+    after the first mark, whatever follows.
+    """
     if config.compatible:
         found = _FIRST_NUMBER.search(response)
         if found is None:
             raise Unanswered("no answer: no number after `#### `")
         return Answer(found[1].replace(",", ""))
-    numbers = list(_FINAL_NUMBER.finditer(response))
+    numbers = list(_FINAL_NUMBER.finditer(response.replace("\N{MINUS SIGN}", "-")))
     if not numbers:
         raise Unanswered("no answer: no number after ####")
     if names_number(numbers[-1][2]):
         raise Unanswered("no answer: more than one number after the last ####")
-    if multiple := _MULTIPLE.match(numbers[-1][2]):
+    if multiple := _MULTIPLE.match(numbers[-1][2].lstrip(_CLOSERS)):
         raise Unanswered(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
-    return Answer(numbers[-1][1].rstrip(".,"))
+    return Answer(_NO_FIGURE.sub("", numbers[-1][1]).rstrip(".,"))
 
 
 def _same_number(answer: str, reference: str, is_compatible: bool) -> bool:
@@ -96,7 +112,8 @@ def _same_spelling(answer: str, reference: str, is_compatible: bool) -> bool:
 
 _LEAD: Final = re.compile(r"answer:|answers? (?:is|are)", re.IGNORECASE)
 _TRAIL: Final = re.compile(r"is (?:the |my )?answer", re.IGNORECASE)
-_STATES: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)
+_STATES: Final = re.compile(r"\b(?:be|is|are|get) |=|: |\n", re.IGNORECASE)
+_STATES_COMPATIBLY: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)  # `square units`, too
 
 
 def _of_prime(response: str, config: MathConfig) -> Answer:
@@ -109,17 +126,20 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
             raise Unanswered("no answer: the box was never closed")
         else:
             text = response.rpartition("{")[2]
-        return Answer(_last_clause(text) if config.compatible else tidy(text))
-    text = _after_last(_LEAD, response[-MAX_CHARS:])
+        return Answer(_last_clause(text, _STATES_COMPATIBLY) if config.compatible else tidy(text))
+    text = response[-MAX_CHARS:]
+    if not config.compatible and (stated := answer_line(text)) is not None:
+        return Answer(tidy(_last_clause(stated, _STATES)))
+    text = _after_last(_LEAD, text)
     if trails := list(_TRAIL.finditer(text)):
         text = text[: trails[-1].start()]
-    return Answer(tidy(_last_clause(text)))
+    return Answer(tidy(_last_clause(text, _STATES_COMPATIBLY if config.compatible else _STATES)))
 
 
-def _last_clause(text: str) -> str:
+def _last_clause(text: str, states: re.Pattern[str]) -> str:
     r"""Return what the last sentence says that something is; a period within a number ends none."""
     text = text.strip()
-    return _after_last(_STATES, text.rpartition(". ")[0] or text)
+    return _after_last(states, text.rpartition(". ")[0] or text)
 
 
 def _after_last(mark: re.Pattern[str], text: str) -> str:

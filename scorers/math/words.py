@@ -15,7 +15,7 @@ from scorers.math.doubts import doubts
 
 _MOST_CHARS: Final = 300
 _MACRO: Final = re.compile(
-    r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf)|mbox|emph|operatorname)\s*\{([^{}]*)\}"
+    r"\\(?:text(?:bf|it|rm|sf|tt|up|md|sl|sc|normal)?|math(?:rm|bf|it|sf)|mbox|emph|operatorname)\s*\{([^{}]*)\}"
 )
 _ONE: Final = r"(?:\([A-J]\)|[A-J])"
 _NAMED: Final = r"(?i:(?:the\s+)?(?:correct\s+)?(?:answer|option|choice)s?\s*(?:is|are|:)?\s*)?"
@@ -43,6 +43,20 @@ _TIME: Final = re.compile(
 )
 _CLOCK: Final = re.compile(r"([0-9]{2})\s*:\s*([0-9]{2})")
 _HALVES: Final = {"noon": 12 * 60, "midnight": 0}
+_EMPTY: Final = re.compile(r"\\emptyset|\\\{\s*\\\}|(?:the\s+|an\s+)?(?:empty|null)\s+set")
+_NONE: Final = re.compile(  # `there are no real solutions`; any other adjective makes another statement
+    r"(?:there\s+(?:is|are|exists?)\s+|(?:(?:it|(?:the|this)\s+(?:equation|system|inequality|problem))\s+)?(?:has|have)\s+)?"
+    r"no((?:\s+[a-z]+){0,2}?)\s+(?:solutions?|roots?|answers?)(?:\s+exists?)?"
+)
+_LIMIT: Final = r"(?:(?:it|(?:the\s+|this\s+)?(?:limit|value|expression))\s+)?"
+_MISSING: Final = re.compile(
+    rf"d\.?\s?n\.?\s?e\.?|{_LIMIT}(?:does\s+not|do\s+not|doesn['\u2019]t|don['\u2019]t)\s+exist"
+)
+_UNDEFINED: Final = re.compile(rf"{_LIMIT}(?:is\s+)?(?:undefined|not\s+defined)")
+_ENDLESS: Final = re.compile(
+    r"(?:(?:there\s+(?:is|are)|(?:it|the\s+(?:equation|system))\s+has|has)\s+)?"
+    r"(?:(?:infinitely\s+many|infinite|an\s+infinite\s+number\s+of)\s+solutions?|infinitely\s+many)"
+)
 
 
 class Choice(NamedTuple):
@@ -56,16 +70,34 @@ def same_words(answer: str, reference: str) -> bool | None:
     """Return whether two choices, two pieces of prose or two times are the same; None where words don't say it."""
     if len(answer) > _MOST_CHARS or len(reference) > _MOST_CHARS:
         return None
+    if (absence := _absence(reference)) is not None and (said := _absence(answer)) is not None:
+        return absence == said
     wanted, given = read_choice(reference), read_choice(answer)
     if wanted is not None and given is not None:
         if wanted.letters != given.letters:
             return False
         return None if wanted.value and given.value else True
-    if (runs := _same_runs(answer, reference)) is not None:
-        return runs
-    if (time := _time(reference)) is not None and (other := _time(answer)) is not None:
-        return time == other
-    return True if _are_same_prose(answer, reference) else None
+    is_same = _same_runs(answer, reference)
+    if is_same is None and (time := _time(reference)) is not None and (other := _time(answer)) is not None:
+        is_same = time == other
+    return is_same if is_same is not None else True if _are_same_prose(answer, reference) else None
+
+
+@lru_cache(maxsize=256)
+def _absence(text: str) -> str | None:
+    """Return in one spelling that there is no solution, no limit, no end of solutions; None of any other text."""
+    if text[:1].isdigit():
+        return None
+    flat = _flat(text).removesuffix(".").rstrip().lower()
+    if _EMPTY.fullmatch(flat) is not None:
+        return "no solution"
+    if (none := _NONE.fullmatch(flat)) is not None:
+        kinds = [kind for kind in none[1].split() if kind not in ("real", "such")]
+        return " ".join(("no", *kinds, "solution"))
+    for name, pattern in (("missing", _MISSING), ("endless", _ENDLESS), ("undefined", _UNDEFINED)):
+        if pattern.fullmatch(flat) is not None:
+            return name
+    return None
 
 
 def _same_runs(answer: str, reference: str) -> bool | None:

@@ -101,7 +101,7 @@ GSM8K = [
     Row("#### 72 or six", "72", 1, 0, "one answer"),
     Row("#### 72 and a half", "72", 1, 0, "one answer"),
     Row("#### 72 apples and pears", "72", 1, 1),
-    Row("#### 25%", "25", 1, 0, NO_PERCENT),
+    Row("#### 25%", "25", 1, 1, "gsm8k's references are bare numbers"),
 ]
 
 HENDRYCKS = [

@@ -1,0 +1,120 @@
+"""An honest spelling scores 1 whatever its dress, and a wrong answer in the same dress 0."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from config.scorer_kinds import MathConfig
+from scorers.math.answer_lines import answer_line
+from scorers.math.notation import plain, respelled
+from scorers.math.scorer import MathAnswer
+from scorers.math.variants import MAX_CHARS, VARIANTS
+from scorers.text.extract import Unanswered
+from tests.scorers.math.spellings import MISSTATED, RIGHT, STATED, WRONG, Pairs
+from tests.support.tried_again import unless_starved
+
+
+def cases(table: dict[str, Pairs]) -> list[Any]:
+    return [
+        pytest.param(answer, reference, id=f"{name} {n}: {answer[:30]} for {reference[:30]}")
+        for name, pairs in table.items()
+        for n, (answer, reference) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize(("answer", "reference"), cases(RIGHT))
+def test_an_honest_spelling_scores_1(math_scorer: MathAnswer, answer: str, reference: str) -> None:
+    score = unless_starved(lambda: math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference))
+    assert score.value == 1.0, score.reason
+
+
+@pytest.mark.parametrize(("answer", "reference"), cases(WRONG))
+def test_a_wrong_answer_in_the_same_dress_scores_0(
+    math_scorer: MathAnswer, answer: str, reference: str
+) -> None:
+    score = unless_starved(lambda: math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference))
+    assert score.value == 0.0, score.reason
+
+
+def test_each_kind_has_ten_of_both() -> None:
+    assert RIGHT.keys() == WRONG.keys()
+    assert {name for table in (RIGHT, WRONG) for name, pairs in table.items() if len(pairs) < 10} == set()
+    pairs = list(chain(*RIGHT.values(), *WRONG.values()))
+    assert len(set(pairs)) == len(pairs)
+
+
+def texts(table: dict[str, Pairs]) -> list[Any]:
+    return [
+        pytest.param(row_type, text, reference, id=f"{row_type} {n}: {text[-30:]!r}")
+        for row_type, pairs in table.items()
+        for n, (text, reference) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize(("row_type", "text", "reference"), texts(STATED))
+def test_an_answer_is_found_in_whatever_dress_its_line_has(
+    math_scorer: MathAnswer, row_type: str, text: str, reference: str
+) -> None:
+    score = unless_starved(lambda: math_scorer.score_text(text, reference, row_type))
+    assert score.value == 1.0, score.reason
+
+
+@pytest.mark.parametrize(("row_type", "text", "reference"), texts(MISSTATED))
+def test_another_answer_in_the_same_line_scores_0(
+    math_scorer: MathAnswer, row_type: str, text: str, reference: str
+) -> None:
+    score = unless_starved(lambda: math_scorer.score_text(text, reference, row_type))
+    assert score.value == 0.0, score.reason
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\\color{red}{",
+        "{\\color{red} ",
+        "\\phantom{",
+        "\\strut ",
+        "x^{2_{",
+        "^2_1",
+        "1,\\!",
+        "1,\\! 111",
+        "\\begin{aligned}",
+        "\\left\\{\\begin{array}{l}",
+        "\\quad\\qed",
+        "\\frac{\\text{1}}",
+        "{\\rm ",
+        "sqrt(",
+        "exp(1,",
+        "x**",
+        "2^(",
+        "(1,2) U ",
+        "pi ",
+        "17 mod ",
+        "\\over ",
+        "{1 \\over ",
+        "\\log_",
+        "__a",
+        "**a",
+        "the ",
+        "answer ",
+        "answer: ",
+        "####   ",
+        "#### answer is ",
+        "####\n",
+    ],
+)
+def test_no_text_is_slow_to_respell(piece: str) -> None:
+    """In quadratic time one of these took seconds."""
+    text = piece * (MAX_CHARS // len(piece))
+    started = time.process_time()
+    for spelled in (text, f"5{text}5", f"{{{text}}}.", f"\nAnswer: {text}", f"Answer:{text}\n=5"):
+        plain(respelled(spelled))
+        answer_line(spelled)
+        with suppress(Unanswered):
+            VARIANTS["gsm8k"].answer(spelled, MathConfig())
+    assert time.process_time() - started < 1.0
