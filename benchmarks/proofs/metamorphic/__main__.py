@@ -59,20 +59,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.proofs.metamorphic", description="References rewritten, through the scorer."
+        prog="python -m benchmarks.proofs.metamorphic",
+        description="References rewritten, through the scorer.",
     )
     parser.add_argument(
-        "--references", type=Path, nargs="+", default=[], metavar="FILE", help="JSON or JSONL, in MATH-500's place"
+        "--references",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="JSON or JSONL, in MATH-500's place",
     )
     parser.add_argument("--key", help="where a row has its reference (found by itself)")
     parser.add_argument("--templates", type=int, default=1, metavar="N", help="drawings of each template (1)")
-    parser.add_argument("--kind", nargs="+", default=[], help="shapes, kinds of templates, or files' names: no others")
-    parser.add_argument("--rewrites", nargs="+", default=[], metavar="NAME", help="these rewrites, and no others")
+    parser.add_argument(
+        "--kind", nargs="+", default=[], help="shapes, kinds of templates, or files' names: no others"
+    )
+    parser.add_argument(
+        "--rewrites", nargs="+", default=[], metavar="NAME", help="these rewrites, and no others"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="so many references, evenly taken")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--seed", type=int, default=0, help="of numbers and places (0)")
     parser.add_argument("--failures", type=Path, metavar="FILE", help="JSONL of each wrong score")
-    parser.add_argument("--unscorable", type=Path, metavar="FILE", help="JSONL of each reference that can't be read")
+    parser.add_argument(
+        "--unscorable", type=Path, metavar="FILE", help="JSONL of each reference that can't be read"
+    )
     results.add_write(parser)
     return parser
 

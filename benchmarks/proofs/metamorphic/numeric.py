@@ -20,7 +20,9 @@ _LAYOUT: Final = re.compile(
     r"\\(?:left|right|big|Big|bigg|Bigg|displaystyle|limits|quad|qquad)(?![A-Za-z])|\\[,;:! ]|~"
 )
 _GROUPED: Final = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:(?:\{,\}|\\,|\\!|,\\!|,)\s*[0-9]{3})+(?![0-9])")
-_WORDS: Final = re.compile(r"\\(?:text(?:rm|bf|it|normal)?|mathrm|mbox|operatorname|mathbf|mathit)\s*\{([^{}]*)\}")
+_WORDS: Final = re.compile(
+    r"\\(?:text(?:rm|bf|it|normal)?|mathrm|mbox|operatorname|mathbf|mathit)\s*\{([^{}]*)\}"
+)
 _SAME: Final = {"\\dfrac": "\\frac", "\\tfrac": "\\frac", "\\cdot": "*", "\\times": "*", "\\div": "/"}
 _FUNCTIONS: Final[dict[str, Callable[[complex], complex]]] = {
     "sin": cmath.sin, "cos": cmath.cos, "tan": cmath.tan, "ln": cmath.log, "log": lambda z: cmath.log(z, 10),
@@ -29,8 +31,46 @@ _FUNCTIONS: Final[dict[str, Callable[[complex], complex]]] = {
     "csc": lambda z: 1 / cmath.sin(z),
 }  # fmt: skip
 _GREEK: Final = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau phi "
-    "varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega ell hbar infty prime circ".split()
+    [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "varepsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "vartheta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "rho",
+        "sigma",
+        "tau",
+        "phi",
+        "varphi",
+        "chi",
+        "psi",
+        "omega",
+        "Gamma",
+        "Delta",
+        "Theta",
+        "Lambda",
+        "Xi",
+        "Sigma",
+        "Phi",
+        "Psi",
+        "Omega",
+        "ell",
+        "hbar",
+        "infty",
+        "prime",
+        "circ",
+    ]
 )
 _CLOSERS: Final = {"(": ")", "[": "]", "{": "}"}
 _DEGREE: Final = math.pi / 180
@@ -69,14 +109,16 @@ def proportional(one: str, other: str) -> bool | None:
 
 
 def _tokens(text: str) -> list[str]:
+    if re.search(r"[0-9]e-?[0-9]", text):
+        raise Unread  # a program's way to write a power of ten
     text = _LAYOUT.sub(" ", _GROUPED.sub(lambda found: re.sub(r"[^0-9]", "", found[0]), text))
     text = text.replace("$", " ").replace("\\lvert", "|").replace("\\rvert", "|").replace("\\mid", "|")
     text = _WORDS.sub(lambda found: _word(found[1]), text)
-    return [_SAME.get(token, token) for token in _TOKEN.findall(text)]
+    return [_SAME.get(one, one) for one in _TOKEN.findall(text)]
 
 
 def _word(word: str) -> str:
-    """Return a unit or a word as one token: a command that is no command of LaTeX."""
+    """Return a unit or a word as one part: a command that is no command of LaTeX."""
     word = "".join(word.split())
     if word in ("e", "i", "d"):
         return f" {word} "
@@ -107,11 +149,11 @@ class _Reader:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
 
     def take(self, wanted: str = "") -> str:
-        token = self.peek()
-        if not token or (wanted and token != wanted):
+        part = self.peek()
+        if not part or (wanted and part != wanted):
             raise Unread
         self.place += 1
-        return token
+        return part
 
     def sum(self) -> complex:
         total = self.product()
@@ -120,8 +162,8 @@ class _Reader:
             total += sign * self.product()
         return total
 
-    def sign(self, token: str) -> complex:
-        return {"+": 1, "-": -1}.get(token) or _drawn(token, self.point)
+    def sign(self, part: str) -> complex:
+        return {"+": 1, "-": -1}.get(part) or _drawn(part, self.point)
 
     def product(self) -> complex:
         sign: complex = 1
@@ -129,30 +171,30 @@ class _Reader:
             sign *= self.sign(self.take())
         value = sign * self.power()
         while True:
-            token = self.peek()
-            if token in ("*", "/"):
+            part = self.peek()
+            if part in ("*", "/"):
                 self.take()
                 negative = 1
                 while self.peek() == "-":
                     self.take()
                     negative = -negative
                 factor = negative * self.power()
-                value = value * factor if token == "*" else value / factor
-            elif token and (token not in "+-)]}|,;=<>&!:'\"" and token not in ("\\pm", "\\mp", "\\}")):
+                value = value * factor if part == "*" else value / factor
+            elif part and (part not in "+-)]}|,;=<>&!:'\"" and part not in ("\\pm", "\\mp", "\\}")):
                 value *= self.power()
             else:
                 return value
 
     def power(self) -> complex:
         value = self.base()
-        while (token := self.peek()) in ("^", "!", "'", "\\%"):
+        while (part := self.peek()) in ("^", "!", "'", "\\%"):
             self.take()
-            if token == "^":
+            if part == "^":
                 value = self.raised(value)
-            elif token == "!":
+            elif part == "!":
                 value = math.gamma(value.real + 1)
             else:
-                value *= _drawn(token, self.point)
+                value *= _drawn(part, self.point)
         return value
 
     def raised(self, value: complex) -> complex:
@@ -160,17 +202,17 @@ class _Reader:
             self.place += 1 if self.peek() == "\\circ" else 3
             return value * _DEGREE
         exponent = self.argument()
-        if abs(exponent) > 400:  # noqa: PLR2004 - larger powers are no floats
+        if abs(exponent) > 400:
             raise Unread
         return value**exponent
 
     def argument(self) -> complex:
-        """Return what a command is given: a group, or one token's value; of `12` the 1."""
+        """Return what a command is given: a group, or one part's value; of `12` the 1."""
         if self.peek() == "{":
             return self.group()
-        token = self.peek()
-        if token.isdigit() and len(token) > 1:
-            self.tokens[self.place : self.place + 1] = [*token]
+        part = self.peek()
+        if part.isdigit() and len(part) > 1:
+            self.tokens[self.place : self.place + 1] = [*part]
         if self.peek() == "-":
             self.take()
             return -self.base()
@@ -183,43 +225,45 @@ class _Reader:
         return value
 
     def base(self) -> complex:
-        token = self.peek()
-        if token in _CLOSERS:
+        part = self.peek()
+        if part in _CLOSERS:
             return self.group()
         self.take()
-        if token[0].isdigit() or token[0] == ".":
-            return float(token)
-        if token == "|":
+        if part[0].isdigit() or part[0] == ".":
+            return float(part)
+        if part == "|":
             value = abs(self.sum())
             self.take("|")
             return value
-        if token == "\\frac":
+        if part == "\\frac":
             above = self.argument()
             return above / self.argument()
-        if token == "\\sqrt":
+        if part == "\\sqrt":
             degree = self.group() if self.peek() == "[" else 2
             return self.argument() ** (1 / degree)
-        if token in ("\\binom", "\\dbinom"):
+        if part in ("\\binom", "\\dbinom"):
             top, bottom = self.argument().real, self.argument().real
             return math.gamma(top + 1) / math.gamma(bottom + 1) / math.gamma(top - bottom + 1)
-        return self.named(token)
+        return self.named(part)
 
-    def named(self, token: str) -> complex:
-        name = token.lstrip("\\")
-        if token.startswith("\\") and name in _FUNCTIONS:
+    def named(self, part: str) -> complex:
+        name = part.lstrip("\\")
+        if part.startswith("\\") and name in _FUNCTIONS:
             return self.function(name)
-        if token == "\\pi":
+        if part == "\\pi":
             return math.pi
-        if not name.isalpha() or (token.startswith("\\") and name not in _GREEK and not name.endswith("WORD")):
+        if not name.isalpha() or (
+            part.startswith("\\") and name not in _GREEK and not name.endswith("WORD")
+        ):
             raise Unread
         if self.peek() == "_":
             self.take()
             name += f"_{self.subscript()}"
-        if token == "i":
+        if part == "i":
             return 1j
-        if token == "e":
+        if part == "e":
             return math.e
-        if token in "fghFGP" and self.peek() == "(":
+        if part in "fghFGP" and self.peek() == "(":
             return cmath.sin(_drawn(name, self.point) + 3 * self.group())
         return _drawn(name, self.point)
 
@@ -244,8 +288,8 @@ class _Reader:
             argument = self.power_of_group()
         else:
             argument = self.power()
-            while (token := self.peek()) and (token[0].isalnum() or token in ("\\pi", "\\frac", "\\sqrt")
-                                              or token.lstrip("\\") in _GREEK):  # fmt: skip
+            while (part := self.peek()) and (part[0].isalnum() or part in ("\\pi", "\\frac", "\\sqrt")
+                                              or part.lstrip("\\") in _GREEK):  # fmt: skip
                 argument *= self.power()
         if power == -1:
             name, power = f"arc{name}", None

@@ -1,7 +1,8 @@
 """Score each reference's rewrites by the math scorer, in a few processes.
 
-In: references. Out: for each its answers with their verdicts. A process has a scorer of its own, as an RQ worker has. A
-machine too busy for a child's deadline is asked again a few times; what was not scored then says so, and proves nothing.
+In: references. Out: for each its answers with their verdicts. A process has a scorer of its own, as an RQ worker has.
+Where the machine is too busy for a child's deadline, it is asked again a few times; an answer that is not scored then
+says so, and proves nothing.
 """
 
 from __future__ import annotations
