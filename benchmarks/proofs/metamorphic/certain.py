@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from benchmarks.proofs.metamorphic import numeric
-from benchmarks.proofs.metamorphic.structure import NAME, Span, atoms, shape_of, sides, statements
+from benchmarks.proofs.metamorphic.structure import NAME, Span, atoms, depths, shape_of, sides, statements
 
 # Texts that may say one thing twice, or say what is no value: leaving a part of them out need not be wrong.
 _SAYS_TWICE: Final = re.compile(
@@ -49,7 +49,13 @@ def says_otherwise(text: str, side: Span, after: str) -> bool:
         if NAME.fullmatch(other):
             return True
         before = f"({side.of(text)})-({other})"
-        return other != "0" and numeric.proportional(before, f"({after})-({other})") is False
+        is_product = not any(
+            sign in "+-" and not depth
+            for sign, depth in zip(side.of(text), depths(side.of(text)), strict=True)
+        )
+        if other == "0" and is_product:
+            return False  # `x^2 = 0` and `x^3 = 0`
+        return numeric.proportional(before, f"({after})-({other})") is False
     return True
 
 

@@ -23,54 +23,24 @@ _GROUPED: Final = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:(?:\{,\}|\\,|\\!|,\\!|,)\
 _WORDS: Final = re.compile(
     r"\\(?:text(?:rm|bf|it|normal)?|mathrm|mbox|operatorname|mathbf|mathit)\s*\{([^{}]*)\}"
 )
-_SAME: Final = {"\\dfrac": "\\frac", "\\tfrac": "\\frac", "\\cdot": "*", "\\times": "*", "\\div": "/"}
+_SAME: Final = {
+    "\\dfrac": "\\frac",
+    "\\tfrac": "\\frac",
+    "\\dbinom": "\\binom",
+    "\\cdot": "*",
+    "\\times": "*",
+    "\\div": "/",
+}
 _FUNCTIONS: Final[dict[str, Callable[[complex], complex]]] = {
     "sin": cmath.sin, "cos": cmath.cos, "tan": cmath.tan, "ln": cmath.log, "log": lambda z: cmath.log(z, 10),
     "exp": cmath.exp, "arcsin": cmath.asin, "arccos": cmath.acos, "arctan": cmath.atan, "sinh": cmath.sinh,
     "cosh": cmath.cosh, "tanh": cmath.tanh, "cot": lambda z: 1 / cmath.tan(z), "sec": lambda z: 1 / cmath.cos(z),
     "csc": lambda z: 1 / cmath.sin(z),
 }  # fmt: skip
-_GREEK: Final = frozenset(
-    [
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "varepsilon",
-        "zeta",
-        "eta",
-        "theta",
-        "vartheta",
-        "iota",
-        "kappa",
-        "lambda",
-        "mu",
-        "nu",
-        "xi",
-        "rho",
-        "sigma",
-        "tau",
-        "phi",
-        "varphi",
-        "chi",
-        "psi",
-        "omega",
-        "Gamma",
-        "Delta",
-        "Theta",
-        "Lambda",
-        "Xi",
-        "Sigma",
-        "Phi",
-        "Psi",
-        "Omega",
-        "ell",
-        "hbar",
-        "infty",
-        "prime",
-        "circ",
-    ]
+_CONSTANTS: Final[dict[str, complex]] = {"i": 1j, "e": math.e, "\\pi": math.pi}
+_GREEK: Final = re.compile(
+    r"\\(?:alpha|beta|gamma|delta|(?:var)?epsilon|zeta|eta|(?:var)?theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau"
+    r"|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Sigma|Phi|Psi|Omega|ell|hbar|infty|prime|circ|[A-Za-z]+WORD)"
 )
 _CLOSERS: Final = {"(": ")", "[": "]", "{": "}"}
 _DEGREE: Final = math.pi / 180
@@ -225,47 +195,41 @@ class _Reader:
         return value
 
     def base(self) -> complex:
-        part = self.peek()
-        if part in _CLOSERS:
+        if self.peek() in _CLOSERS:
             return self.group()
-        self.take()
+        part = self.take()
         if part[0].isdigit() or part[0] == ".":
             return float(part)
         if part == "|":
             value = abs(self.sum())
             self.take("|")
             return value
-        if part == "\\frac":
-            above = self.argument()
-            return above / self.argument()
-        if part == "\\sqrt":
+        return self.built(part) if part in ("\\frac", "\\sqrt", "\\binom") else self.named(part)
+
+    def built(self, command: str) -> complex:
+        if command == "\\sqrt":
             degree = self.group() if self.peek() == "[" else 2
             return self.argument() ** (1 / degree)
-        if part in ("\\binom", "\\dbinom"):
-            top, bottom = self.argument().real, self.argument().real
-            return math.gamma(top + 1) / math.gamma(bottom + 1) / math.gamma(top - bottom + 1)
-        return self.named(part)
+        above, below = self.argument(), self.argument()
+        if command == "\\frac":
+            return above / below
+        top, bottom = above.real, below.real
+        return math.gamma(top + 1) / math.gamma(bottom + 1) / math.gamma(top - bottom + 1)
 
     def named(self, part: str) -> complex:
         name = part.lstrip("\\")
         if part.startswith("\\") and name in _FUNCTIONS:
             return self.function(name)
-        if part == "\\pi":
-            return math.pi
-        if not name.isalpha() or (
-            part.startswith("\\") and name not in _GREEK and not name.endswith("WORD")
-        ):
+        if not part.isalpha() and not _GREEK.fullmatch(part):
             raise Unread
         if self.peek() == "_":
             self.take()
             name += f"_{self.subscript()}"
-        if part == "i":
-            return 1j
-        if part == "e":
-            return math.e
-        if part in "fghFGP" and self.peek() == "(":
-            return cmath.sin(_drawn(name, self.point) + 3 * self.group())
-        return _drawn(name, self.point)
+        if part in _CONSTANTS:
+            return _CONSTANTS[part]
+        drawn = _drawn(name, self.point)
+        is_called = part in "fghFGP" and self.peek() == "("
+        return cmath.sin(drawn + 3 * self.group()) if is_called else drawn
 
     def subscript(self) -> str:
         if self.peek() != "{":
@@ -284,12 +248,12 @@ class _Reader:
             else:
                 power = self.argument()
         # A function without brackets takes the product that follows, up to the next function.
-        if self.peek() in ("(", "[", "{"):
-            argument = self.power_of_group()
+        if self.peek() in _CLOSERS:
+            argument = self.group()
         else:
             argument = self.power()
             while (part := self.peek()) and (part[0].isalnum() or part in ("\\pi", "\\frac", "\\sqrt")
-                                              or part.lstrip("\\") in _GREEK):  # fmt: skip
+                                              or _GREEK.fullmatch(part)):  # fmt: skip
                 argument *= self.power()
         if power == -1:
             name, power = f"arc{name}", None
@@ -297,6 +261,3 @@ class _Reader:
                 raise Unread
         value = _FUNCTIONS[name](argument) if base is None else cmath.log(argument) / cmath.log(base)
         return value if power is None else value**power
-
-    def power_of_group(self) -> complex:
-        return self.group()

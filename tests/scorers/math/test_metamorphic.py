@@ -1,0 +1,50 @@
+"""Five templates of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
+
+`make prove-metamorphic` does the same with all of them, every rewrite, and files of real references.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.proofs.metamorphic import templates
+from benchmarks.proofs.metamorphic.references import Reference
+from benchmarks.proofs.metamorphic.scoring import PROBED, TEMPLATE, pairs, verdict
+from config.scorer_kinds import MathConfig
+from scorers.math.scorer import MathAnswer
+
+OF_A_KIND = 5
+
+
+def _kinds() -> dict[str, list[Reference]]:
+    kinds: defaultdict[str, list[Reference]] = defaultdict(list)
+    for template in templates.read():
+        filled = template.filled(random.Random(template.reference))
+        kinds[filled.kind].append(Reference(filled.reference, "", filled.kind, filled.right, filled.wrong))
+    return {kind: random.Random(kind).sample(found, OF_A_KIND) for kind, found in kinds.items()}
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathAnswer]:
+    scorer = MathAnswer(MathConfig())
+    yield scorer
+    scorer.close()
+
+
+@pytest.mark.parametrize(("kind", "references"), _kinds().items(), ids=[*_kinds()])
+def test_a_kind_of_references_is_paid_by_what_equals_it_and_by_nothing_else(
+    scorer: MathAnswer, kind: str, references: list[Reference]
+) -> None:
+    wrong = []
+    for reference in references:
+        for pair in pairs(reference, 0):
+            found = verdict(scorer, reference, pair) if pair.rewrite in (TEMPLATE, PROBED) else None
+            if found is not None and (found.is_paid or found.is_refused or found.is_unscorable):
+                wrong.append(
+                    f"{reference.text} / {pair.answer} ({pair.row_type}): {found.value}, {found.reason}"
+                )
+    assert wrong == [], kind
