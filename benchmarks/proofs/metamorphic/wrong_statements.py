@@ -51,6 +51,10 @@ _OPPOSITES: Final = {
     )
     for one, other in (pair.split(), reversed(pair.split()))
 }  # fmt: skip
+_SCALES: Final = (
+    "\\text{ dozen}", "\\text{ hundred}", "\\text{ thousand}", "\\text{ score}", "\\text{k}", "\\text{ bn}",
+    "\\text{ million}", "\\text{ squared}", "\\text{ factorial}", "\\text{ times } 3", " \\times 10^3", "\\%",
+)  # fmt: skip
 _RATIO: Final = re.compile(r"\s*\$?\s*[0-9]+\s*(?::\s*[0-9]+\s*)+\$?\s*")
 
 
@@ -228,9 +232,14 @@ def hedged(text: str, chance: random.Random) -> str | None:
 
 
 def derivative(text: str, chance: random.Random) -> str | None:
-    """Add a derivative to a value."""
+    """Add a derivative to a value, or take that of an expression."""
     one = single(text)
-    return None if one is None or UNIT.search(text) else f"{one}+\\frac{{d{chance.choice('xyV')}}}{{dt}}"
+    if one is None or UNIT.search(text):
+        return None
+    ways = ["%s+\\frac{dx}{dt}", "%s+\\frac{dy}{dx}", "%s-\\frac{dV}{dt}", "%s+y'"]
+    if single_number(text) is None and "^" in one and "e" not in one:
+        ways += ["(%s)'", "\\frac{d}{dx}(%s)"]
+    return chance.choice(ways) % one
 
 
 def ellipsis(text: str, chance: random.Random) -> str | None:
@@ -270,8 +279,7 @@ def multiplied(text: str, chance: random.Random) -> str | None:
     one = single_number(text)
     if one is None or not numeric.differ(one, "0"):
         return None
-    words = ("\\text{ dozen}", "\\text{ hundred}", "\\text{ thousand}", " \\times 10^3", "\\%")
-    return one + chance.choice(words)
+    return one + chance.choice(_SCALES)
 
 
 def ratio(text: str, chance: random.Random) -> str | None:
