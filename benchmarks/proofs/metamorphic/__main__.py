@@ -24,6 +24,7 @@ from benchmarks.proofs.metamorphic import templates
 from benchmarks.proofs.metamorphic.references import NoReference, Reference, only, read
 from benchmarks.proofs.metamorphic.scoring import Verdict, judge
 from benchmarks.proofs.metamorphic.tally import Tally
+from config.scorer_kinds import MathConfig
 from scorers.math.scorer import VERSION
 
 MATH_500 = results.ROOT.parent / "shared" / "data" / "math500.jsonl"
@@ -42,7 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     tally = Tally()
     with _lines(args.failures) as failures, _lines(args.unscorable) as unscorable:
-        for verdicts in judge(references, jobs=args.jobs, seed=args.seed, rewrites=frozenset(args.rewrites)):
+        for verdicts in judge(
+            references,
+            jobs=args.jobs,
+            seed=args.seed,
+            rewrites=frozenset(args.rewrites),
+            config=MathConfig(deadline_s=args.deadline),
+        ):
             tally.add(verdicts)
             for verdict in verdicts:
                 if verdict.is_paid or verdict.is_refused or verdict.is_not_scored:
@@ -80,6 +87,13 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--limit", type=int, metavar="N", help="so many references, evenly taken")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=MathConfig().deadline_s,
+        metavar="S",
+        help="the scorer's deadline (its default): longer on a machine with other work",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of numbers and places (0)")
     parser.add_argument("--failures", type=Path, metavar="FILE", help="JSONL of each wrong score")
     parser.add_argument(

@@ -78,16 +78,21 @@ _scorer: MathAnswer | None = None
 
 
 def judge(
-    references: Iterable[Reference], *, jobs: int, seed: int, rewrites: frozenset[str] = frozenset()
+    references: Iterable[Reference],
+    *,
+    jobs: int,
+    seed: int,
+    rewrites: frozenset[str] = frozenset(),
+    config: MathConfig,
 ) -> Iterator[list[Verdict]]:
     """Yield each reference's verdicts, in order; of the named rewrites alone where some are named."""
-    with ProcessPoolExecutor(jobs, initializer=_start) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_start, initargs=(config,)) as pool:
         yield from pool.map(_judge, ((reference, seed, rewrites) for reference in references))
 
 
-def _start() -> None:
+def _start(config: MathConfig) -> None:
     global _scorer  # noqa: PLW0603 - what a process of the pool keeps
-    _scorer = MathAnswer(MathConfig())
+    _scorer = MathAnswer(config)
 
 
 def _judge(task: tuple[Reference, int, frozenset[str]]) -> list[Verdict]:

@@ -277,7 +277,8 @@ def false_equation(text: str, chance: random.Random) -> str | None:
 def multiplied(text: str, chance: random.Random) -> str | None:
     """Scale a number by a word, a power of ten, or a percent sign."""
     one = single_number(text)
-    if one is None or not numeric.differ(one, "0"):
+    # 1 is its own square, and 2 its own factorial.
+    if one is None or not all(numeric.differ(one, small) for small in ("0", "1", "2")):
         return None
     return one + chance.choice(_SCALES)
 
