@@ -53,7 +53,8 @@ def test_a_kind_of_references_is_paid_by_what_equals_it_and_by_nothing_else(
     for reference in references:
         for pair in _pairs(reference):
             found = verdict(scorer, reference, pair)
-            if found.value != pair.expected:
+            # Of a reference that can't be read, a wrong answer is unscorable, and a right one has to be its spelling.
+            if found.is_paid or (pair.expected and found.value != 1.0):
                 wrong.append(
                     f"{reference.text} / {pair.answer} ({pair.row_type}): {found.value}, {found.reason}"
                 )
