@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -74,6 +74,9 @@ prove-attacks: $(INSTALLED)    ## does the code scorer hold? every attack in eve
 
 prove-mbpp: $(INSTALLED)    ## does it tell right from wrong? MBPP's solutions and mutants; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.mbpp --write $(ARGS)
+
+prove-metamorphic: $(INSTALLED)    ## are references paid by what equals them and by nothing else? templates and MATH-500, rewritten (ARGS="--references FILE": others); the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.metamorphic --write $(ARGS)
 
 prove-rewards: $(INSTALLED)    ## right rewards while answers hang and scorers are killed; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.rewards_under_fire --write $(ARGS)

@@ -106,6 +106,7 @@ PLACES = {
     "tests/learner/resume/test_refused_start.py": "process",
     "tests/scorers/logic/test_scorer.py": "process",
     "tests/scorers/math/test_golden.py": "process",
+    "tests/scorers/math/test_metamorphic.py": "process",
     "tests/scorers/math/test_scorer.py": "process",
     "tests/scorers/math/test_spellings.py": "process",
     "tests/scorers/rubric/test_scorer.py": "process",

@@ -1,0 +1,1 @@
+"""`make prove-metamorphic`: references rewritten rightly and wrongly, through the math scorer."""

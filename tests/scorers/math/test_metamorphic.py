@@ -1,0 +1,61 @@
+"""Five templates of each kind, through the scorer: what is right is paid, what is wrong is not, by either rule.
+
+Of each template one right answer and one wrong one; `make prove-metamorphic` has all of them, every rewrite, and files
+of real references.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.proofs.metamorphic import templates
+from benchmarks.proofs.metamorphic.references import Reference
+from benchmarks.proofs.metamorphic.scoring import TEMPLATE, Pair, verdict
+from config.scorer_kinds import MathConfig
+from scorers.math.scorer import MathAnswer
+
+OF_A_KIND = 5
+
+
+def _kinds() -> dict[str, list[Reference]]:
+    kinds: defaultdict[str, list[Reference]] = defaultdict(list)
+    for template in templates.read():
+        filled = template.filled(random.Random(template.reference))
+        kinds[filled.kind].append(Reference(filled.reference, "", filled.kind, filled.right, filled.wrong))
+    return {kind: random.Random(kind).sample(found, OF_A_KIND) for kind, found in kinds.items()}
+
+
+def _pairs(reference: Reference) -> Iterator[Pair]:
+    chance = random.Random(reference.text)
+    for answer in reference.right and [chance.choice(reference.right)]:
+        yield Pair(answer, TEMPLATE, "math", 1.0)
+    wrong = chance.choice(reference.wrong)
+    for row_type in ("math", "prime_math"):
+        yield Pair(wrong, TEMPLATE, row_type, 0.0)
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[MathAnswer]:
+    scorer = MathAnswer(MathConfig())
+    yield scorer
+    scorer.close()
+
+
+@pytest.mark.parametrize(("kind", "references"), _kinds().items(), ids=[*_kinds()])
+def test_a_kind_of_references_is_paid_by_what_equals_it_and_by_nothing_else(
+    scorer: MathAnswer, kind: str, references: list[Reference]
+) -> None:
+    wrong = []
+    for reference in references:
+        for pair in _pairs(reference):
+            found = verdict(scorer, reference, pair)
+            # Of a reference that can't be read, a wrong answer is unscorable, and a right one has to be its spelling.
+            if found.is_paid or (pair.expected and found.value != 1.0):
+                wrong.append(
+                    f"{reference.text} / {pair.answer} ({pair.row_type}): {found.value}, {found.reason}"
+                )
+    assert wrong == [], kind
