@@ -127,7 +127,7 @@ class Run(Section):
 
     @property
     def scoring_with_queues_s(self) -> float:
-        """Seconds that a group of slow answers takes from its first job on; put off, it has a half try and a wait more."""
+        """Seconds that a group of slow answers takes from its first job on; put off, half a try and a wait more."""
         is_put_off = self.scorers.patience_s is not None and any(
             task.scorer.queue == PUT_OFF_FROM for task in self.scorers.tasks.values()
         )

@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from broker.messages import SampledGroup, Score, ScoreStatus
 from config.run import Run
 from config.scorers import ScorersConfig
 from scorers.group import GroupScorer
+from scorers.math.scorer import HANGING
 from scorers.retries import score_together
 from scorers.scorer import OVER_LIMIT, OwnTime, TakesLong, make_score
 from scorers.time_shares import score_in_shares
@@ -165,7 +167,7 @@ def test_under_patience_the_first_cut_puts_the_group_off(
     if not is_put_off:
         assert all(score.value == 1.0 for score in shared(scorer).values())
         return
-    with pytest.raises(TakesLong, match="longer than 1.5 s"):
+    with pytest.raises(TakesLong, match=r"longer than 1\.5 s"):
         shared(scorer)
     assert sum(took_s for _, took_s in scorer.ran) <= GROUP_S / 2
     assert scorer.own_time.share_s == math.inf
@@ -181,23 +183,55 @@ RIGHT = "```python\ndef double(x):\n    return 2 * x\n```"
 CODE_ROW = {"type": "code", "answer": {"tests": ["assert double(2) == 4"]}}
 
 
-def test_programs_that_sleep_are_zeros_within_the_groups_time_and_an_honest_one_is_right(
+SPIN = """
+def compute_score(data_source, solution_str, ground_truth, extra_info):
+    while "spin" in solution_str:
+        pass
+    return 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("scorer", "info", "slow", "right", "group_s"),
+    [
+        ({"type": "code"}, CODE_ROW, SLEEPS, RIGHT, 3.0),
+        (
+            {"type": "math"},
+            {"type": "math", "answer": {"value": "5"}},
+            f"{{}} \\boxed{{{HANGING}}}",
+            "\\boxed{5}",
+            2.4,
+        ),
+        ({"type": "verl_function"}, {"type": "any", "answer": {"value": "5"}}, "spin {}", "5", 2.4),
+    ],
+    ids=["code", "math", "verl_function"],
+)
+def test_slow_answers_of_processes_are_zeros_within_the_groups_time_and_an_honest_one_is_right(
+    *,
+    scorer: dict[str, Any],
+    info: dict[str, Any],
+    slow: str,
+    right: str,
+    group_s: float,
     group: Group,
+    tmp_path: Path,
 ) -> None:
-    texts = [*map(SLEEPS.format, range(4)), RIGHT]
-    config = ScorersConfig.model_validate({"tasks": {"math": {"scorer": {"type": "code"}}}})
-    scorer = GroupScorer(config, deadline_s=5.0)
+    (tmp_path / "reward.py").write_text(SPIN, encoding="utf-8")
+    named = {"path": str(tmp_path / "reward.py")} if scorer["type"] == "verl_function" else {}
+    config = ScorersConfig.model_validate({"tasks": {"math": {"scorer": scorer | named}}})
+    groups = GroupScorer(config, deadline_s=group_s)
+    texts = [*(slow.replace("{}", str(number)) for number in range(3)), right]
     try:
-        scorer.score(group(RIGHT, verification_info=CODE_ROW), "w")  # the sandbox is tried out
+        groups.score(group(right, verification_info=info), "w")  # what it runs in is tried out
         started = time.monotonic()
-        found = scorer.score(group(*texts, verification_info=CODE_ROW), "w")
+        found = groups.score(group(*texts, verification_info=info), "w")
         took_s = time.monotonic() - started
     finally:
-        scorer.close()
-    assert found.rewards == (0.0, 0.0, 0.0, 0.0, 1.0)
-    assert all("share of the group's 5 s" in score.reason for score in found.scores[:4])
-    assert all(OVER_LIMIT in score.components for score in found.scores[:4])
-    assert took_s < 20.0, "alone they would have taken 80 s"
+        groups.close()
+    assert found.rewards == (0.0, 0.0, 0.0, 1.0)
+    assert all(f"share of the group's {group_s:g} s" in score.reason for score in found.scores[:3])
+    assert all(OVER_LIMIT in score.components for score in found.scores[:3])
+    assert took_s < group_s + 7.0, "alone they would have taken 18 s or more"
 
 
 @pytest.mark.parametrize(
