@@ -278,6 +278,14 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
         (b"", "expected keys and values, got NoneType"),
         (b"name: [", "not YAML"),
         (b"\xff\x00", "not YAML"),
+        (b"name: " + b"[" * 1000, "in one another, deeper than 64"),
+        (
+            b"a: &a0 [x]\n"
+            + b"".join(b"b%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 99) for n in range(1, 9)),
+            "aliases written out",
+        ),
+        (b"seed: " + b"9" * 5000, "a whole number of 5000 characters"),
+        (b"seed: !!int x", "is no int"),
         (b"name: demo", "model"),
     ],
 )
