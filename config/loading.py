@@ -25,7 +25,7 @@ from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
 from config.other_names.renamed_keys import current_path
-from config.places import KEYS, LISTS, found, shipped
+from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
 from config.yaml_text import NotYaml, read_yaml_file, read_yaml_text
 
@@ -87,7 +87,7 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
 def file_of(name: str) -> Path:
     """Return the file of a configuration: a recipe is found from any folder, as `config/recipes/NAME.yaml`."""
     file = Path(name)
-    return file if file.exists() else shipped(file) or file
+    return file if is_there(file) else shipped(file) or file
 
 
 def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:

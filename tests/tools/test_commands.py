@@ -103,6 +103,34 @@ def test_every_recipe_can_be_tried_dry(
     assert not list(runs_dir.iterdir())
 
 
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", LONG],
+        ["doctor", LONG],
+        ["plan", LONG],
+        ["evaluate", LONG],
+        ["difficulty", LONG],
+        ["data", "check", f"{LONG}.yaml"],
+        ["think-template", LONG, "-o", "x"],
+        ["import", f"{LONG}.yaml"],
+        ["score", LONG],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_no_file_can_have_is_said_and_no_traceback(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) in {1, 2}
+    said = capsys.readouterr().err
+    assert said.startswith(f"millrace {words[0]}")
+    assert LONG in said
+
+
 def test_a_finished_run_passes_its_new_name_to_every_role(
     runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
