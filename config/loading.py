@@ -19,11 +19,11 @@ import yaml
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
+from config.other_names.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
@@ -144,7 +144,7 @@ def redis_url() -> SecretStr | None:
 
 
 def sandbox_urls() -> tuple[str, ...]:
-    """Return the sandbox's servers, see `config.aliases.sandbox_servers`. Raises ConfigError."""
+    """Return the sandbox's servers, see `config.other_names.aliases.sandbox_servers`. Raises ConfigError."""
     return sandbox_servers(os.environ)
 
 
