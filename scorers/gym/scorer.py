@@ -30,7 +30,7 @@ from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
 
-RULES: Final = 2  # raise it with any change here or in what this imports that can change a score
+RULES: Final = 3  # raise it with any change here or in what this imports that can change a score
 
 
 @dataclass(slots=True)

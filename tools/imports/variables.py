@@ -1,8 +1,8 @@
 """This module accounts for each variable that a script exports or an `.env` has.
 
-In: `Theirs`, and what those variables set here, by `config.other_names.aliases`. Out: an account of each: used by what runs here
-too, mapped to keys, without meaning, or unknown with the nearest known name. No value is told: some are secrets. Pure;
-called by `tools.imports.command`.
+In: `Theirs`, and what those variables set here, by `config.other_names.aliases`. Out: an account of each: used by what
+runs here too, mapped to keys, without meaning, or unknown with the nearest known name. No value is told: some are
+secrets. Pure; called by `tools.imports.command`.
 """
 
 from __future__ import annotations
