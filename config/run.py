@@ -125,15 +125,12 @@ class Run(Section):
         """Seconds that the answers of one group may run: `scorers.group_deadline_s`, or a share of the learner's."""
         return self.scorers.group_deadline_s or SCORING_SHARE * self.learner.group_deadline_s
 
-    @property
-    def scoring_with_queues_s(self) -> float:
-        """Seconds that a group of slow answers takes from its first job on; put off, half a try and a wait more."""
+    def with_queues_s(self, scoring_s: float) -> float:
+        """Seconds from a group's first job on, if its answers run so long; put off, half a try and a wait more."""
         is_put_off = self.scorers.patience_s is not None and any(
             task.scorer.queue == PUT_OFF_FROM for task in self.scorers.tasks.values()
         )
-        return self.scoring_deadline_s * (1.5 if is_put_off else 1.0) + (
-            self.slow_wait_s if is_put_off else 0.0
-        )
+        return 1.5 * scoring_s + self.slow_wait_s if is_put_off else scoring_s
 
     @property
     def held_out_budget(self) -> int:

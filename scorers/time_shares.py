@@ -25,6 +25,9 @@ from scorers.scorer import OwnTime, Patient, Prefetching, Scorer, TakesLong, Tim
 
 FIRST: Final = 0.25  # of the time, in which all are tried
 PATIENT: Final = 0.5  # of it, where the first cut puts the group off
+LEAST_S: Final = (
+    2.0  # of a share, even where that is more than the group has: less says as much of the machine
+)
 USED_UP: Final = 0.95  # of a share: clocks differ a little
 
 ScoreThem = Callable[[Sequence[str]], dict[str, Score]]
@@ -70,7 +73,7 @@ class _Shares:
 
     def scored(self, texts: Sequence[str], *, is_patient: bool) -> dict[str, Score]:
         """Return the score of each text. Raises TakesLong."""
-        share_s = (PATIENT if is_patient else FIRST) * self._deadline_s / len(texts)
+        share_s = max(LEAST_S, (PATIENT if is_patient else FIRST) * self._deadline_s / len(texts))
         cut: dict[str, float] = {}  # the texts that were cut off, and the largest share that each had
         for text in texts:
             if self._is_cut(text, share_s):
@@ -81,7 +84,7 @@ class _Shares:
         while cut and (not is_tried_again or self._left_s / len(cut) > max(cut.values())):
             again, cut, is_tried_again = list(cut), {}, True
             for place, text in enumerate(again):
-                share_s = self._left_s / (len(again) - place)
+                share_s = max(LEAST_S, self._left_s / (len(again) - place))
                 if self._is_cut(text, share_s):
                     cut[text] = share_s
         for text in cut:

@@ -15,6 +15,7 @@ from broker.errors import Retryable
 from broker.messages import SampledGroup, Score, ScoreStatus
 from config.run import Run
 from config.scorers import ScorersConfig
+from scorers import time_shares
 from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING
 from scorers.retries import score_together
@@ -73,6 +74,11 @@ def shared(scorer: Paced, texts: Sequence[str] = (), *, deadline_s: float = GROU
         lambda some: score_together(scorer, some, {}, CONFIG, failed),
         deadline_s=deadline_s,
     )
+
+
+@pytest.fixture(autouse=True)
+def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_shares, "LEAST_S", 0.1)
 
 
 HANGS = math.inf
@@ -171,6 +177,15 @@ def test_under_patience_the_first_cut_puts_the_group_off(
         shared(scorer)
     assert sum(took_s for _, took_s in scorer.ran) <= GROUP_S / 2
     assert scorer.own_time.share_s == math.inf
+
+
+def test_a_share_is_never_so_small_that_it_says_more_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_shares, "LEAST_S", 2.0)
+    scorer = Paced({"a": 1.9, **dict.fromkeys("bcdefgh", HANGS), "i": 1.9})
+    scores = shared(scorer)
+    assert [scores[name].value for name in "abi"] == [1.0, 0.0, 1.0]
+    assert {took_s for _, took_s in scorer.ran} == {1.9, 2.0}
+    assert sum(took_s for _, took_s in scorer.ran) <= 2 * 9 * 2.0
 
 
 def test_without_a_deadline_every_answer_has_its_own() -> None:

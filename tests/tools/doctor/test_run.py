@@ -117,7 +117,8 @@ CODE = {"scorer": {"type": "code"}}
             "learner.group_deadline_s=1200",
         ),
         ({"learner": {"group_deadline_s": 1200}, "scorers": {"tasks": {"math": CODE}}}, OK, "480 s of", ""),
-        ({"sampling": {"group_size": 64}}, NOTE, "one has 1.88 s, and not the 6 s", "group_deadline_s=960"),
+        ({"sampling": {"group_size": 80}}, PROBLEM, "a group of 80 slow answers takes up to 320 s", "=640"),
+        ({"sampling": {"group_size": 64}}, NOTE, "one has 2 s, and not the 6 s", "group_deadline_s=960"),
         (
             {
                 "scorers": {
