@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -19,14 +19,15 @@ import yaml
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from config.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
+from config.other_names.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.other_names.renamed_keys import current_path
-from config.places import KEYS, LISTS, found, shipped
+from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
+from config.yaml_text import NotYaml, read_yaml_file, read_yaml_text
 
 log = logging.getLogger(__name__)
 
@@ -45,24 +46,6 @@ class Environment(BaseSettings):
     hf_token: SecretStr | None = Field(None, validation_alias="HF_TOKEN")
     state_home: Path | None = Field(None, validation_alias="XDG_STATE_HOME")
     cache_home: Path | None = Field(None, validation_alias="XDG_CACHE_HOME")
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML that refuses a key written twice, of which the first would be lost without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            where = f"{key_node.start_mark.name}:{key_node.start_mark.line + 1}"
-            if not isinstance(key, Hashable):
-                raise ConfigError(f"{where}: {key!r} can't be a key")
-            if key in seen:
-                raise ConfigError(f"{where}: {key!r} is written twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
 
 
 def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | None = None) -> Run:
@@ -104,7 +87,7 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
 def file_of(name: str) -> Path:
     """Return the file of a configuration: a recipe is found from any folder, as `config/recipes/NAME.yaml`."""
     file = Path(name)
-    return file if file.exists() else shipped(file) or file
+    return file if is_there(file) else shipped(file) or file
 
 
 def _placed(leaf: Leaf, beside: Path | None = None) -> Leaf:
@@ -130,22 +113,24 @@ def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
 
 def read_yaml(path: Path) -> Tree:
     """Return the mapping in the file `path`."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    return _mapping(text, str(path))
+    return _mapping(read_yaml_file(path), str(path))
 
 
 def to_yaml(run: Run, *, mask: bool = False) -> str:
     """Return the run as YAML that `from_yaml` reads. Secrets are left out, or shown as set with `mask`."""
-    tree = run.model_dump(mode="json")
-    for section, key in SECRETS.values():
-        secret = getattr(getattr(run, section), key)
-        del tree[section][key]
-        if mask and secret is not None:
+    tree = run_tree(run)
+    for section, key in SECRETS.values() if mask else ():
+        if getattr(getattr(run, section), key) is not None:
             tree[section][key] = "**********"
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+def run_tree(run: Run) -> Tree:
+    """Return the run as lists, dicts and single values, without its secrets."""
+    tree = run.model_dump(mode="json")
+    for section, key in SECRETS.values():
+        del tree[section][key]
+    return tree
 
 
 def from_yaml(text: str | bytes, where: str = "the run's own configuration") -> Run:
@@ -159,7 +144,7 @@ def redis_url() -> SecretStr | None:
 
 
 def sandbox_urls() -> tuple[str, ...]:
-    """Return the sandbox's servers, see `config.aliases.sandbox_servers`. Raises ConfigError."""
+    """Return the sandbox's servers, see `config.other_names.aliases.sandbox_servers`. Raises ConfigError."""
     return sandbox_servers(os.environ)
 
 
@@ -203,12 +188,7 @@ def cache_folder() -> Path:
 
 def _mapping(text: str | bytes, where: str) -> Tree:
     """Return the keys and values of `text`, which stands in the file or place `where`."""
-    try:
-        loader = _UniqueKeyLoader(text)
-        loader.name = where  # for messages
-        tree = loader.get_single_data()
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: not YAML: {error}") from None
+    tree = read_yaml_text(text, where)
     if not isinstance(tree, dict):
         raise ConfigError(f"{where}: expected keys and values, got {type(tree).__name__}")
     return tree
@@ -256,8 +236,8 @@ def _renamed(leaf: Leaf) -> Leaf:
 def _from_word(word: str) -> Iterator[Leaf]:
     key, _, text = word.partition("=")
     try:
-        value = yaml.load(text, Loader=_UniqueKeyLoader) if text.strip() else None  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError:
+        value = read_yaml_text(text, f"{key} on the command line")
+    except NotYaml:
         value = text
     return leaves_of("the command line", value, tuple(key.split(".")))
 
@@ -271,8 +251,8 @@ def _from_environment() -> list[Leaf]:
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
         if text[0] in "[{" or text == "null":
-            with suppress(yaml.YAMLError):
-                value = yaml.safe_load(text)
+            with suppress(NotYaml):
+                value = read_yaml_text(text, variable)
         leaves += leaves_of(f"the environment ({variable})", value, path)
     return leaves
 

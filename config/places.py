@@ -33,6 +33,14 @@ LISTS: Final = frozenset({("data", "train"), ("data", "held_out")})
 _PATTERN: Final = re.compile(r"[*?\[]")  # what makes a path a pattern
 
 
+def is_there(place: Path) -> bool:
+    """Return whether something lies at a place; nothing does under a name that is too long for any file."""
+    try:
+        return place.exists()
+    except OSError:
+        return False
+
+
 def is_path(text: str) -> bool:
     """Return whether `text` can't be a name on the hub."""
     return text.startswith(("/", ".")) or text.count("/") > 1
@@ -55,11 +63,11 @@ def found(text: str, beside: Path | None = None) -> str:
     if is_template(text):
         return text
     place = Path(text)
-    if not text or place.is_absolute() or place.exists():
+    if not text or place.is_absolute() or is_there(place):
         return text
     if is_pattern(text):
         return _found_pattern(text, beside)
-    if beside is not None and (beside / place).exists():
+    if beside is not None and is_there(beside / place):
         return os.path.relpath(beside / place) if _is_below(beside) else str((beside / place).resolve())
     return str(shipped(place) or text)
 

@@ -13,9 +13,13 @@ from config.endpoint import ServedJudgeConfig
 from config.generators import GeneratorsConfig, SamplingConfig
 from config.learner import LearnerConfig
 from config.run_names import NAME
+from config.scorer_kinds import PUT_OFF_FROM
 from config.scorers import ScorersConfig
 from config.section import Section
 
+SLOW_WAIT_S = 60.0  # that a group which was put off lets others go first
+SLOW_WAIT_SHARE = 0.25  # of the time that a group has in all, if that is less
+SCORING_SHARE = 0.4  # of the same, for its answers' runs
 API = "api"  # the reward server's: it has scorers, and neither learner nor generators
 RESERVED_NAMES = frozenset({API})
 
@@ -110,6 +114,23 @@ class Run(Section):
         """Groups that may be in flight: (L + 1) x S, or fewer where `learner.groups_in_flight` says so."""
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
+
+    @property
+    def slow_wait_s(self) -> float:
+        """Seconds that a group which was put off lets others go first."""
+        return min(SLOW_WAIT_S, SLOW_WAIT_SHARE * self.learner.group_deadline_s)
+
+    @property
+    def scoring_deadline_s(self) -> float:
+        """Seconds that the answers of one group may run: `scorers.group_deadline_s`, or a share of the learner's."""
+        return self.scorers.group_deadline_s or SCORING_SHARE * self.learner.group_deadline_s
+
+    def with_queues_s(self, scoring_s: float) -> float:
+        """Seconds from a group's first job on, if its answers run so long; put off, half a try and a wait more."""
+        is_put_off = self.scorers.patience_s is not None and any(
+            task.scorer.queue == PUT_OFF_FROM for task in self.scorers.tasks.values()
+        )
+        return 1.5 * scoring_s + self.slow_wait_s if is_put_off else scoring_s
 
     @property
     def held_out_budget(self) -> int:

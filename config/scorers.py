@@ -93,6 +93,11 @@ class ScorersConfig(Section):
     """Seconds that one case of a program may take while other groups may be waiting. A group with an answer that takes
     longer is put off: once no other group waits, a worker scores it from the start, with all the time that the limits
     give it. A worker that puts off more than a tenth of its answers doubles this for itself. Unset: none is put off."""
+    group_deadline_s: float | None = Field(None, gt=0)
+    """Seconds that the answers of one group may run in all, those that scoring it runs in a child or in the sandbox.
+    Where their own deadlines add up to more, they share this: each has two runs, and quick ones leave their time to the
+    slow. An answer that uses up its share in both is 0, so slow wrong answers never outlast `learner.group_deadline_s`.
+    Unset: two fifths of that. What Millrace loses does not count."""
     min_scored: float = Field(0.5, ge=0, le=1)
     """Share of a group's completions that must have a score; a group with fewer goes to `dead` with the reason."""
     credit: Literal["all", "fraction"] | None = None

@@ -228,7 +228,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     """Return what status.json in a run's folder says; empty where there is none."""
     try:
         return dict(json.loads((folder / "status.json").read_text()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
 
 

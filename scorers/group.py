@@ -1,7 +1,8 @@
 """A group is scored here: every completion alone, equal texts once.
 
 In: a `SampledGroup`. Out: a `ScoredGroup`, and counts for the run's tally. Called by the RQ job in every scorer
-process. A completion that hangs costs its own deadline, which begins with its own work, and no other completion's.
+process. A completion that hangs costs its own deadline, which begins with its own work, and no other completion's;
+where all of them could outlast the time that the group has, they share that (`scorers.time_shares`).
 Where the machinery breaks, a completion is tried again with doubled waits, and only then called unscorable; those of a
 scorer that waits for a service are tried again together, so that a group waits no longer than one of them. What is
 wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the caller, who writes the dead letter.
@@ -10,6 +11,7 @@ wrong with the row or the run's config (`BadMessage`, `UnknownTask`) goes to the
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,8 +25,9 @@ from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers, task_config
 from scorers.retries import score_together
 from scorers.reward.combine import combine_scores, reward_of
-from scorers.scorer import OVER_LIMIT, Counting, Patient, Prefetching, Scorer
+from scorers.scorer import OVER_LIMIT, Counting, Patient, Prefetching, Scorer, Timed
 from scorers.served_model.concurrency_limits import Shared
+from scorers.time_shares import score_in_shares
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class GroupScorer:
         queues: the self-test builds and asks the scorers of these.
         tally: counts what has been done.
         shared: the run whose workers share the endpoints of served models.
+        deadline_s: seconds that the answers of one group may run, all together.
     """
 
     def __init__(
@@ -45,12 +49,15 @@ class GroupScorer:
         queues: Collection[QueueName] = QUEUES,
         tally: Tally | None = None,
         shared: Shared | None = None,
+        *,
+        deadline_s: float = math.inf,
     ) -> None:
         """Build nothing yet."""
         self.tally = tally or Tally()
         self._config = config
         self._queues = queues
         self._scorers = Scorers(config, shared)
+        self._deadline_s = deadline_s
 
     def prefetch(self, rollout: SampledGroup) -> None:
         """Start what `score` will wait for, where scorers of the group's task wait for a service."""
@@ -165,18 +172,18 @@ class GroupScorer:
     ) -> dict[str, Score]:
         """Have one scorer score texts, together if it waits for a service, and count its failures."""
         failures: list[tuple[str, Retryable]] = []
-        together = [list(texts)] if isinstance(scorer, Prefetching) else [[text] for text in texts]
-        scores: dict[str, Score] = {}
+
+        def failed(text: str, error: Retryable) -> None:
+            failures.append((text, error))
+            if isinstance(scorer, Timed):
+                scorer.own_time.ran_s = 0.0  # what the machinery broke off is nobody's
+
+        def score(some: Sequence[str]) -> dict[str, Score]:
+            return score_together(scorer, some, verification_info, self._config, failed)
+
+        timed = sum(isinstance(one, Timed) for one in self._all_scorers(task))
         try:
-            for some in together:
-                scores |= score_together(
-                    scorer,
-                    some,
-                    verification_info,
-                    self._config,
-                    lambda text, error: failures.append((text, error)),
-                )
-            return scores
+            return score_in_shares(scorer, texts, score, deadline_s=self._deadline_s / max(1, timed))
         finally:  # failures count even where the group then ends in an exception
             counts = Counter(FAILED + type(error).__name__ for _, error in failures)
             by_text = Counter(text for text, _ in failures)

@@ -19,14 +19,24 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
+from scorers.http_connections import HEAD_BYTES, Connections
+
 log = logging.getLogger(__name__)
 
 GONE: Final = 499  # the status of an answer that nobody reads
+LENGTH_DIGITS: Final = 20  # of a length that any parser takes
 BODY_S: Final = 30.0  # for a body to arrive: the clients of these services wait no longer for a reply
 
 
 async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY_S) -> bytes | Response:
-    """Read a request's body, or answer what is wrong with it: no JSON 415, too large 413, too slow 408."""
+    """Read a request's body, or answer what is wrong with it: no JSON 415, too large 413, too slow 408.
+
+    One that is said to be too large is refused before any of it is read.
+    """
+    too_large = error(413, f"more than {most_bytes >> 20} MiB of request", connection="close")
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and (len(said) > LENGTH_DIGITS or int(said) > most_bytes):
+        return too_large
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return error(415, "the request's content-type has to be application/json", connection="close")
     body = bytearray()
@@ -35,7 +45,7 @@ async def read_body(request: Request, most_bytes: int, *, within_s: float = BODY
             async for piece in request.stream():
                 body += piece
                 if len(body) > most_bytes:
-                    return error(413, f"more than {most_bytes >> 20} MiB of request", connection="close")
+                    return too_large
     except TimeoutError:
         return error(408, f"the request's body had not come within {within_s:g} s", connection="close")
     except ClientDisconnect:
@@ -89,20 +99,27 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve_app(app: ASGIApp, host: str, port: int, **options: Any) -> int:
+def serve_app(
+    app: ASGIApp, host: str, port: int, connections: Connections | None = None, **options: Any
+) -> int:
     """Serve until SIGTERM or Ctrl-C, and then end what is under way. Returns 0: stopped; 1: could not start.
 
     Args:
         app: answers the requests.
         host: the address to listen on.
         port: the port.
+        connections: of its clients; None: nobody else wants to know of them.
         options: of uvicorn, beside those of every service here.
     """
     import uvicorn
 
+    connections = connections or Connections()
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            connections.watched(app),
+            http=connections.protocol(),
+            h11_max_incomplete_event_size=2
+            * HEAD_BYTES,  # one of its parsers has a limit of its own: ours says why
             host=host,
             port=port,
             log_config=None,

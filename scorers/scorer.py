@@ -8,8 +8,11 @@ that nobody could match is unscorable.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from broker.errors import Permanent
@@ -131,6 +134,46 @@ class Patient(Protocol):
 
     patience_s: float | None
     """Seconds of one case after which `score` raises `TakesLong`; None: it has all the time of its limits."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OwnTime:
+    """The time that answers take by themselves, in a child or in the sandbox; what the machinery loses is not in it."""
+
+    deadline_s: float  # that one answer has by its scorer's section
+    share_s: float = math.inf  # that one answer has of its group's time
+    ran_s: float = 0.0  # that answers have taken since somebody set this to 0
+
+    @property
+    def most_s(self) -> float:
+        """Return the seconds that one answer has."""
+        return min(self.deadline_s, self.share_s)
+
+    @contextmanager
+    def measured(self) -> Iterator[float]:
+        """Yield the seconds that an answer has, and count those in which it ran."""
+        started = time.monotonic()
+        try:
+            yield self.most_s
+        finally:
+            self.ran_s += time.monotonic() - started
+
+    @contextmanager
+    def lent_to(self, other: OwnTime) -> Iterator[None]:
+        """Have another scorer, which runs an answer for this one, keep to its share, and count what it took."""
+        other.share_s, other.ran_s = self.share_s, 0.0
+        try:
+            yield
+        finally:
+            other.share_s = math.inf
+            self.ran_s += other.ran_s
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A scorer whose answers run, each up to a deadline, gives them less where the time of their group asks for it."""
+
+    own_time: OwnTime
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from broker.errors import BadMessage
 from config import scorer_kinds as sections
-from config.aliases import VARIANT_OF_TASK
+from config.other_names.aliases import VARIANT_OF_TASK
 from config.section import Section
 from tasks import importers
 from tasks.importers import Importer

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 import textwrap
@@ -258,6 +259,11 @@ def _run(verb: str, words: list[str]) -> int:
     except (ConfigError, PipelineError) as error:
         sys.stderr.write(f"{parser.prog}: {mask(str(error))}\n")
         return 2 if isinstance(error, ConfigError) else 1
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        sys.stderr.write(f"{parser.prog}: {mask(f'{error.filename}: {error.strerror}')}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -1,1 +1,1 @@
-"""Names of keys that are not ours today: the ones that a key had before, and those of other systems."""
+"""Names that are not ours today: the ones that keys had before, and other systems' keys and variables."""

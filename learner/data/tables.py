@@ -173,7 +173,7 @@ class _Json:
                     return
                 file.seek(0)
                 yield from self._of_lines(file)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise _unreadable(self.source, self.name, error) from error
 
     def _of_list(self, found: list[Any]) -> Iterator[Record]:
@@ -188,7 +188,7 @@ class _Json:
                 continue
             try:
                 value = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _unreadable(self.source, self.name, f"line {number} is no JSON: {error}") from None
             if not isinstance(value, dict):
                 raise _unreadable(self.source, self.name, f"line {number} is no object of JSON")

@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from broker.codec import encode_prompt
 from broker.messages import ScoredGroup
 from broker.protocol.run_owner import NewGroup, RunOwner
 from config.loading import to_yaml
 from config.run import Run
+from config.yaml_text import EARLIER, read_yaml_text
 from learner.data.held_out import HeldOut
 from learner.journal.ledger import Ledger
 from learner.journal.writer import Journal
@@ -331,7 +330,7 @@ def asked_for(ledger: Ledger, run: Run) -> set[int]:
 @lru_cache(maxsize=8)
 def _periods(config: str) -> frozenset[int]:
     """Return the periods of an incarnation's held-out sets, from its configuration in YAML."""
-    tree = yaml.safe_load(config)
+    tree = read_yaml_text(config, EARLIER)
     of_all = int(tree["evaluation"]["every"])
     held_out = tree.get("data", {}).get("held_out")
     sets = held_out if isinstance(held_out, list) else [{}]

@@ -55,7 +55,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         return []
     records: list[dict[str, Any]] = []
     for line in lines:
-        with contextlib.suppress(ValueError):  # torn by a power cut, or just being written
+        with contextlib.suppress(ValueError, RecursionError):  # torn by a power cut, or just being written
             record = json.loads(line)
             if is_step(record):
                 records.append(record)

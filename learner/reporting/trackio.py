@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from config.learner import TrackioConfig
-from config.loading import to_yaml
+from config.loading import run_tree
 from config.run import Run
 from learner.reporting.scalars import with_newest_round
 
@@ -33,7 +31,7 @@ class Trackio:
             name=run.name,
             space_id=config.space_id,
             resume="allow",
-            config=yaml.safe_load(to_yaml(run)),
+            config=run_tree(run),
         )
 
     def log(self, record: Mapping[str, Any]) -> None:

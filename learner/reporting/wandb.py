@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from config.learner import WandbConfig
-from config.loading import to_yaml
+from config.loading import run_tree
 from config.run import Run
 from learner.reporting.scalars import with_newest_round
 
@@ -39,7 +37,7 @@ class Wandb:
             resume="allow",
             dir=str(run.folder),
             settings=wandb.Settings(silent=True),  # the console is the run's own
-            config=yaml.safe_load(to_yaml(run)),
+            config=run_tree(run),
         )
         self._run.define_metric("evaluation/*", step_metric="evaluation_version")
 

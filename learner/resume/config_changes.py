@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from broker.errors import RunFailed
-from config.loading import to_yaml
+from config.loading import run_tree
 from config.other_names.renamed_keys import with_current_names
 from config.run import Run
+from config.yaml_text import EARLIER, read_yaml_text
 
 # Key or section -> why it is what it was to the run's end. Everything else takes effect with the new incarnation.
 FIXED = {
@@ -55,8 +55,8 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     Raises:
         RunFailed: a key changed that can't; the message names all of these, each with the reason.
     """
-    before = dict(_leaves(with_current_names(yaml.safe_load(old_yaml))))
-    after = dict(_leaves(yaml.safe_load(to_yaml(new))))
+    before = dict(_leaves(with_current_names(read_yaml_text(old_yaml, EARLIER))))
+    after = dict(_leaves(run_tree(new)))
     before = _defaults(new, without=after.keys() - before.keys()) | before
     changed = [
         key
@@ -78,7 +78,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 
 def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
     """Return the defaults of these keys; keys that have to be set are left out."""
-    tree = yaml.safe_load(to_yaml(new))
+    tree = run_tree(new)
     for key in without:
         *sections, last = key.split(".")
         inner = tree
@@ -86,7 +86,7 @@ def _defaults(new: Run, *, without: AbstractSet[str]) -> dict[str, Any]:
             inner = inner[section]
         del inner[last]
     try:
-        found = dict(_leaves(yaml.safe_load(to_yaml(Run.model_validate(tree)))))
+        found = dict(_leaves(run_tree(Run.model_validate(tree))))
     except ValidationError:  # a section of another kind, say
         return {}
     return {key: found[key] for key in without if key in found}

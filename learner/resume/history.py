@@ -180,7 +180,7 @@ def check_start(run: Run, folder: Path) -> None:
             "learner.zero.stage": fits["zero_stage"],
             "model.dtype": fits["dtype"],
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise RunFailed(f"{name} can't be read: {STATE}: {type(error).__name__}: {error}") from error
     ranks = (
         int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else run.learner.ranks

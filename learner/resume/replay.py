@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
 
 from broker.checksums import weights_checksum
@@ -22,9 +21,11 @@ from broker.errors import RunFailed
 from broker.messages import ScoredGroup
 from broker.own_folder import OwnFolder
 from broker.weight_files import weight_files
+from config.explanations import ConfigError
 from config.learner import KlConfig, LearnerConfig
 from config.other_names.renamed_keys import with_current_names
 from config.run import Run
+from config.yaml_text import EARLIER, read_yaml_text
 from learner.journal.ledger import JournalError, Ledger, read_step
 from learner.journal.payloads import Advantages
 from learner.journal.records import step_number
@@ -159,11 +160,11 @@ class IncarnationSettings:
             text = self._incarnations.get(fence, {}).get("config")
             try:
                 self._parsed[fence] = (
-                    LearnerConfig.model_validate(with_current_names(yaml.safe_load(text))["learner"])
+                    LearnerConfig.model_validate(with_current_names(read_yaml_text(text, EARLIER))["learner"])
                     if text
                     else self._now
                 )
-            except (ValidationError, yaml.YAMLError, TypeError, KeyError) as error:
+            except (ValidationError, ConfigError, TypeError, KeyError) as error:
                 what = (
                     "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
                     if isinstance(error, ValidationError)

@@ -196,7 +196,7 @@ def read_progress(folder: Path) -> Progress:
     """Read where training stood in a checkpoint, and load nothing. Raises RunFailed if the folder is no checkpoint."""
     try:
         return Progress(**json.loads((folder / STATE).read_text(encoding="utf-8"))["state"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise RunFailed(f"the checkpoint {folder} can't be read: {error}") from error
 
 
@@ -252,7 +252,7 @@ def what_is_wrong(folder: Path, *, sizes_only: bool = False) -> str | None:
         return f"{Path(error.filename).relative_to(folder)} is missing"
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST} can't be read: {type(error).__name__}: {error}"
 
 

@@ -192,7 +192,7 @@ def _read(lora: LoraConfig) -> dict[str, Tensor]:
     try:
         described = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         found = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise RunFailed(f"{key}: no adapter as PEFT writes it: {error}") from error
     wanted = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha}
     for name, value in wanted.items():

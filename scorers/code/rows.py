@@ -217,7 +217,7 @@ def _arguments(given: Any) -> list[Any]:
 def _json(text: str, key: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadMessage(
             f"{key!r} of a function call holds {text[:60]!r}, which is no JSON: {error}"
         ) from error

@@ -45,7 +45,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.time_budget import TimeBudget
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, TakesLong, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, TakesLong, make_score
 from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
@@ -124,6 +124,7 @@ class CodeTests:
     def __init__(self, config: CodeConfig, scorers: ScorersConfig, sandbox: Sandbox | None = None) -> None:
         """Start nothing: the sandbox, unless it is given, is built when it is first needed."""
         self.patience_s: float | None = None  # see `scorers.scorer.Patient`
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
@@ -220,7 +221,7 @@ class CodeTests:
 
     def _judge(self, source: str, suite: Suite) -> CaseTally:
         """Judge every case, as far as the deadline and the first failure allow."""
-        budget = TimeBudget(self._config.deadline_s)
+        budget = TimeBudget(self.own_time.most_s)
         is_all = self._scorers.credit == "all" or (self._scorers.credit is None and not suite.is_fraction)
         if isinstance(suite.tests, Harnessed):
             total = None if suite.tests.pytest is not None else len(suite.tests.cases)
@@ -231,10 +232,11 @@ class CodeTests:
             program = Program(
                 language=suite.language,
                 source=source.encode("utf-8", "surrogatepass"),
-                compile_s=min(self._config.deadline_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
+                compile_s=min(self.own_time.most_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
             )
             if self._run_program(program, suite.tests, tally, budget):
                 self._run_program(program, suite.tests, tally, budget, again=True)
+        self.own_time.ran_s += budget.used_s
         return tally
 
     def _run_program(
@@ -404,7 +406,7 @@ class CodeTests:
         return Limits(wall_s=wall_s, memory_bytes=self._config.memory_mb << 20)
 
     def _over_deadline(self) -> str:
-        return f"the deadline of {self._config.deadline_s:g} s for all cases is over"
+        return f"the deadline of {self.own_time.most_s:.3g} s for all cases is over"
 
 
 def _longest_output(suite: Suite) -> int:

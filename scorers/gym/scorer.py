@@ -27,7 +27,7 @@ from scorers.gym.runs import LibraryUnfit, Said, ask
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import Sandbox
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
 
 RULES: Final = 3  # raise it with any change here or in what this imports that can change a score
@@ -60,6 +60,7 @@ class GymAnswer:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
         self._groups = LastRow(lambda verification_info: _Group.of(row_of(verification_info)))
 
     @property
@@ -192,7 +193,7 @@ class GymAnswer:
             self._sandbox.get(),
             row,
             answers,
-            answer_s=self._config.deadline_s / 2,
+            answer_s=self.own_time.most_s / 2,
             memory_bytes=self._config.memory_mb << 20,
         )
 

@@ -28,7 +28,7 @@ from scorers.math.symbols import left_to_do
 from scorers.math.text import difference, is_integer, plain_number, same_numbers, tidy
 from scorers.math.variants import MAX_CHARS, VARIANTS, Answer, Variant
 from scorers.math.words import same_words
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, closed_part, within
 
 RULES: Final = 8  # raise it with any change in scorers/math or scorers.text.extract that can change a score
@@ -52,6 +52,7 @@ class MathAnswer:
     def __init__(self, config: MathConfig) -> None:
         """Start nothing yet: the first comparison forks the child."""
         self._config = config
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
         self._child = KillableChild(judge, memory_bytes=MEMORY_BYTES, give_way_s=config.give_way_s)
         self._checked: tuple[tuple[str, str], str | None] | None = (
             None  # the last reference, what is wrong with it
@@ -189,7 +190,7 @@ class MathAnswer:
 
     def _equal(self, request: Request, answer: Answer) -> bool:
         try:
-            return bool(self._ask(request)["equal"])
+            return bool(self._ask(request, self.own_time)["equal"])
         except LimitExceeded as limit:
             raise _OverLimit(
                 f"answer {_shown(answer.text)} exceeded its {limit}, and again alone in a fresh child"
@@ -218,10 +219,18 @@ class MathAnswer:
             return f"the reference {_shown(reference)} can't be parsed as mathematics"
         return None if reply["equal"] else f"the reference {_shown(reference)} does not equal itself"
 
-    def _ask(self, request: Request) -> Reply:
-        """Return the child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better."""
+    def _ask(self, request: Request, own_time: OwnTime | None = None) -> Reply:
+        """Return the child's reply. Raises LimitExceeded where a fresh child, asked after the first, did no better.
+
+        Args:
+            request: what the child is asked.
+            own_time: the answer's, where the request is about one.
+        """
         warm_up()  # before the deadline's clock runs
-        return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
+        if own_time is None:
+            return self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
+        with own_time.measured() as most_s:
+            return self._child.ask_with_fresh_child_retry(request, most_s)
 
 
 def reference_of(verification_info: Mapping[str, Any]) -> str:

@@ -37,8 +37,6 @@ from scorers.served_model.concurrency_limits import Shared
 
 log = logging.getLogger(__name__)
 
-SLOW_WAIT_S = 60.0  # that a group which was put off lets others go first
-SLOW_WAIT_SHARE = 0.25  # of the time that a group has in all, if that is less
 WORKER_TTL_S = 60  # RQ's record of a worker that was killed
 GRACE_S = 10.0  # for the current group, once a stop is asked for; the pool waits longer
 SIGNAL_S = 1.0  # longest time from RQ's handling of a signal to ours
@@ -67,8 +65,14 @@ def run_worker(
         SelfTestFailed: a scorer does not tell right from wrong on this machine.
     """
     queues = served(joined.run.scorers, wanted)
-    kind = RequestScorer if joined.run.name == API else GroupScorer
-    scorer = kind(joined.run.scorers, queues, shared=Shared(joined.link, joined.keys))
+    section, shared = joined.run.scorers, Shared(joined.link, joined.keys)
+    scorer: GroupScorer
+    if (
+        joined.run.name == API
+    ):  # a request is one answer, and has all the time that its scorer's section gives it
+        scorer = RequestScorer(section, queues, shared=shared)
+    else:
+        scorer = GroupScorer(section, queues, shared=shared, deadline_s=joined.run.scoring_deadline_s)
     heartbeat = Heartbeat(
         joined.link,
         joined.keys,
@@ -142,10 +146,7 @@ def _serve(
         serializer=JSONSerializer,
         stop=stop,
         meter=worker.heartbeat.meter,
-        in_order=partial(
-            rq_queues.in_order,
-            slow_wait_s=min(SLOW_WAIT_S, joined.run.learner.group_deadline_s * SLOW_WAIT_SHARE),
-        ),
+        in_order=partial(rq_queues.in_order, slow_wait_s=joined.run.slow_wait_s),
     )
     try:
         rq_worker.work(logging_level="WARNING")

@@ -112,9 +112,9 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from broker.keys import Keys
     from broker.monitoring.heartbeat import Heartbeat
     from broker.private_redis import server as embedded
+    from scorers.http_connections import Connections
     from scorers.http_service import is_loopback, serve_app
     from scorers.reward_server.api_run import ROLE, maintain, register
-    from scorers.reward_server.connections import Connections
     from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
 
@@ -128,7 +128,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     try:
         link(lambda _: register(joined, pending.name))
         heartbeat.set_state(f"serving on port {args.port}")
-        connections = Connections()
+        connections = Connections(answers=not args.legacy_client)
         server = RewardServer(
             pending,
             run.scorers.tasks,
@@ -151,13 +151,7 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
             link.address,
             ",".join(run.scorers.tasks),
         )
-        return serve_app(
-            connections.watched(server.app),
-            args.host,
-            args.port,
-            http=connections.protocol(),
-            proxy_headers=False,
-        )
+        return serve_app(server.app, args.host, args.port, connections, proxy_headers=False)
     finally:
         heartbeat.stop()
         link.close()

@@ -26,10 +26,11 @@ from scorers.reward_server.wire import (
 
 REFUSALS: Final = {
     401: "The server wants a token, and this request has none or another one.",
-    408: "The body had not come within 30 seconds.",
-    413: "The body is larger than 32 MiB.",
+    408: "The head had not come within 10 seconds, or the body within 30.",
+    413: "The body is larger than 32 MiB, or its length says so.",
     415: "The body is not `application/json`.",
     422: "What was sent can't be scored, now or later; `detail` says why, with the place.",
+    431: "The head has more than 64 KiB, or more than 100 headers.",
     503: "It can't be scored now; `Retry-After` says in how many seconds to ask again.",
 }
 _MODELS: Final = (

@@ -8,7 +8,7 @@ Without a score the answer is one of these:
 - 422 with a list of faults: what was sent can't be scored, now or later;
 - 503 with `Retry-After`: what was sent can't be scored now. There is no worker or no Redis, too much waits, no time is
   left, a judge or a sandbox failed every try, or the server has a bug;
-- 401 no token; 408 too slow; 413 too large; 415 not `application/json`.
+- 401 no token; 408 too slow; 413 too large; 415 not `application/json`; 431 a head that is too large.
 
 II-Thought's client takes each of these statuses for a score of 0, and tries again only where the connection breaks. So
 the server breaks the connection of such a client instead of a 408 or a 503 (`drop`).

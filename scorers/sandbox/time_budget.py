@@ -37,6 +37,11 @@ class TimeBudget:
         own = self._seconds - self._used_s
         return own if self._whole is None else min(own, self._whole.left_s)
 
+    @property
+    def used_s(self) -> float:
+        """Return the seconds that were charged."""
+        return self._used_s
+
     def charge(self, seconds: float) -> None:
         """Count seconds that the answer took."""
         self._used_s += seconds

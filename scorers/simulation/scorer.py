@@ -23,7 +23,7 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.last_row import LastRow
 from scorers.sandbox.program import Sandbox
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.simulation.rows import Finding, Question, Reference, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
@@ -49,6 +49,7 @@ class Simulation:
             scorers.model_copy(update={"credit": "all"}),
             sandbox,
         )
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
         self._questions = LastRow(self._read_question)
         self._trial: tuple[Reference, Score] | None = None  # of the last row's program
 
@@ -80,7 +81,8 @@ class Simulation:
         if trial.value != 1.0:
             reason = f"the row's program fails its own row: {trial.reason.removeprefix(_FAILED)}"
             return self._score(started, None, reason)
-        ran = self._run(question.reference, finding.test)
+        with self.own_time.lent_to(self._programs.own_time):
+            ran = self._run(question.reference, finding.test)
         said = "right" if ran.value == 1.0 else ran.reason.removeprefix(_FAILED)
         over_limit = {OVER_LIMIT: 1.0} if OVER_LIMIT in ran.components else {}
         return self._score(started, ran.value, f"{finding.reason}: {said}", over_limit)

@@ -27,7 +27,7 @@ from config.scorer_kinds import SweConfig
 from config.scorers import ScorersConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.last_row import LastRow
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.swe.answer import edited
 from scorers.swe.compare import MAX_DIFF_CHARS, compare
 from scorers.swe.rows import Edits, Patches, Reference, Row, WholeFile, read_row
@@ -47,7 +47,8 @@ class SwePatch:
         """Start nothing yet: the first comparison forks the child."""
         self._config = config
         self._child = KillableChild(compare)
-        self._trial = Trial(scorers)
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
+        self._trial = Trial(scorers, self.own_time)
         self._rows = LastRow(read_row)
 
     @property
@@ -101,7 +102,8 @@ class SwePatch:
             return self._scored(value, reason, over_limit=is_limit and value == 0.0, version=version)
         request = self._request(written, row.reference)
         try:
-            reply = self._child.ask_with_fresh_child_retry(request, self._config.deadline_s)
+            with self.own_time.measured() as most_s:
+                reply = self._child.ask_with_fresh_child_retry(request, most_s)
         except LimitExceeded as limit:
             return self._scored(
                 0.0, f"the edit exceeded its {limit}, and again alone in a fresh child", over_limit=True

@@ -8,6 +8,7 @@ need what the sandbox lacks: another package, a file beside them, an object that
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -16,6 +17,7 @@ from config.scorers import ScorersConfig
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.program import ProgramTooLarge
 from scorers.sandbox.time_budget import TimeBudget
+from scorers.scorer import OwnTime
 from scorers.swe.package_tests import RepoTests, Result, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile
 
@@ -25,9 +27,15 @@ ROW_SHARE: Final = 0.25  # of the deadline, for each of the two runs that try th
 class Trial:
     """Runs the tests of one row after the other."""
 
-    def __init__(self, scorers: ScorersConfig) -> None:
-        """Start nothing yet: the sandbox is built when it is first needed."""
+    def __init__(self, scorers: ScorersConfig, own_time: OwnTime | None = None) -> None:
+        """Start nothing yet: the sandbox is built when it is first needed.
+
+        Args:
+            scorers: the sandbox, and the credit.
+            own_time: that answers have, None: their deadline; what tries a row is no answer's.
+        """
         self._scorers = scorers
+        self._own_time = own_time or OwnTime(deadline_s=math.inf)
         self._sandbox = LazySandbox(scorers)
         self._tried: tuple[Row, str | None] | None = None  # the last row, and what is wrong with it
 
@@ -63,10 +71,12 @@ class Trial:
             self._tried = (row, self._problem(row, tests, whole))
         if self._tried[1] is not None:
             return None, self._tried[1], False
+        own = TimeBudget(min(whole.left_s, self._own_time.share_s), of=whole)
         for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
-            result = run_tests(self._sandbox.get(), tests, files, TimeBudget(share * whole.left_s, of=whole))
+            result = run_tests(self._sandbox.get(), tests, files, TimeBudget(share * own.left_s, of=own))
             if not result.is_limit:
                 break
+        self._own_time.ran_s += own.used_s
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
         again = ", and again alone" if result.is_limit else ""
         reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")

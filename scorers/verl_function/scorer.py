@@ -30,7 +30,7 @@ from broker.messages import Score
 from config.scorer_kinds import VerlFunctionConfig
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.custom import CustomScorerError, SimpleScorer
-from scorers.scorer import OVER_LIMIT, make_score
+from scorers.scorer import OVER_LIMIT, OwnTime, make_score
 
 MODULE: Final = "verl_reward_file"  # the name that the file has in the child
 LOAD: Final[Request] = {"load": True}
@@ -66,6 +66,7 @@ class VerlFunction(SimpleScorer):
         self.version = hashlib.sha256(written + settings.encode()).hexdigest()[:8]
         self._child = KillableChild(_Function(config, path), memory_bytes=config.memory_mb << 20)
         self._loaded_pid: int | None = None
+        self.own_time = OwnTime(deadline_s=config.deadline_s)
 
     @property
     def child_pid(self) -> int | None:
@@ -110,12 +111,15 @@ class VerlFunction(SimpleScorer):
 
     def _ask(self, request: Request) -> Reply:
         """Ask the child, and a fresh one where that exceeds a limit; importing the file costs neither's time."""
-        self._load()
         try:
-            return self._child.ask(request, timeout_s=self._config.deadline_s / 2)
+            return self._ask_once(request)
         except LimitExceeded:
-            self._load()
-            return self._child.ask(request, timeout_s=self._config.deadline_s / 2)
+            return self._ask_once(request)
+
+    def _ask_once(self, request: Request) -> Reply:
+        self._load()
+        with self.own_time.measured() as most_s:
+            return self._child.ask(request, timeout_s=most_s / 2)
 
     def _load(self) -> None:
         """Have the child import the file, unless it has."""

@@ -103,6 +103,34 @@ def test_every_recipe_can_be_tried_dry(
     assert not list(runs_dir.iterdir())
 
 
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", LONG],
+        ["doctor", LONG],
+        ["plan", LONG],
+        ["evaluate", LONG],
+        ["difficulty", LONG],
+        ["data", "check", f"{LONG}.yaml"],
+        ["think-template", LONG, "-o", "x"],
+        ["import", f"{LONG}.yaml"],
+        ["score", LONG],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_no_file_can_have_is_said_and_no_traceback(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) in {1, 2}
+    said = capsys.readouterr().err
+    assert said.startswith(f"millrace {words[0]}")
+    assert LONG in said
+
+
 def test_a_finished_run_passes_its_new_name_to_every_role(
     runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -278,6 +306,14 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
         (b"", "expected keys and values, got NoneType"),
         (b"name: [", "not YAML"),
         (b"\xff\x00", "not YAML"),
+        (b"name: " + b"[" * 1000, "in one another, deeper than 64"),
+        (
+            b"a: &a0 [x]\n"
+            + b"".join(b"b%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 99) for n in range(1, 9)),
+            "aliases written out",
+        ),
+        (b"seed: " + b"9" * 5000, "a whole number of 5000 characters"),
+        (b"seed: !!int x", "is no int"),
         (b"name: demo", "model"),
     ],
 )

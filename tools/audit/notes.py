@@ -47,7 +47,10 @@ def read_notes(folder: Path) -> list[Mapping[str, Any]]:
     for line in lines:
         try:
             notes.append(json.loads(line))
-        except ValueError:  # a write that the disk had no room for: nothing was done after it
+        except (
+            ValueError,
+            RecursionError,
+        ):  # a write that the disk had no room for: nothing was done after it
             continue
     return [note for note in notes if isinstance(note, dict)]
 

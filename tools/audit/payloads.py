@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import yaml
-
 from config.learner import CheckpointConfig
+from config.yaml_text import EARLIER, read_yaml_text
 from learner.journal.ledger import Ledger
 from learner.journal.records import step_number
 from learner.training.checkpoint import version_of, what_is_wrong
@@ -105,7 +104,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _keep_of(config: str | None) -> int:
     """Reads `learner.checkpoint.keep` of an incarnation from its configuration in YAML."""
-    section = yaml.safe_load(config or "") or {}
+    section = read_yaml_text(config or "", EARLIER) or {}
     return int(section.get("learner", {}).get("checkpoint", {}).get("keep", CheckpointConfig().keep))
 
 

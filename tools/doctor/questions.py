@@ -91,7 +91,7 @@ class _AnsweringProcess:
             return Answer(trouble=f"{NO_ANSWER} in {self._deadline_s:.0f} s")
         try:
             facts = json.loads(self._out.read_text(encoding="utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             said = " ".join(self._err.read_text(encoding="utf-8", errors="replace").split())[-LAST_WORDS:]
             return Answer(trouble=f"its process ended with code {code}: {said}")
         trouble = facts.pop("trouble", "")

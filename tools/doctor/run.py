@@ -16,15 +16,18 @@ from config.endpoint import EndpointConfig, base_url
 from config.explanations import ConfigError
 from config.loading import api_key
 from config.places import is_path
-from config.run import Run
+from config.run import SCORING_SHARE, Run
 from config.scorer_kinds import CustomConfig, ScorerConfig
 from learner.launch.preflight import FILES, check_places
 from scorers.served_model.wire import Busy, Wire
+from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import Answer, Question
 
 AREA = "run"
-PATHS, DATA, TOKENIZER = (Check(AREA, name) for name in ("paths", "data", "tokenizer"))
+PATHS, DATA, TOKENIZER, DEADLINES = (
+    Check(AREA, name) for name in ("paths", "data", "tokenizer", "deadlines")
+)
 REPLY_S = 10.0
 
 
@@ -42,6 +45,37 @@ def check_paths(run: Run) -> Iterator[Finding]:
             yield PATHS.problem(line, do="mend that key, or bring what it names")
     else:
         yield PATHS.ok("all that the configuration names is there")
+
+
+def check_deadlines(run: Run) -> Finding:
+    """Tells whether a group of slow answers is scored before it dies, and what one of its answers has then."""
+    whole_s, scoring_s, size = run.learner.group_deadline_s, run.scoring_deadline_s, run.sampling.group_size
+    note, most_s = None, scoring_s
+    for name, task in run.scorers.tasks.items():
+        sections = [task.scorer, *(part.scorer for part in task.extra_scorers.values())]
+        timed = [section.deadline_s for section in sections if hasattr(section, "deadline_s")]
+        all_s = size * len(timed) * max(timed, default=0.0)
+        if all_s > scoring_s:
+            most_s = max(most_s, 2 * size * len(timed) * LEAST_S)
+            note = DEADLINES.note(
+                f"all {size} answers of a group of {name} may run for {scoring_s:g} s together "
+                f"(scorers.group_deadline_s): where each is slow, one has "
+                f"{max(LEAST_S, scoring_s / size / len(timed)):.3g} s, and not the {max(timed):g} s of deadline_s",
+                do=f"learner.group_deadline_s={all_s / SCORING_SHARE:.0f} where right answers take so long",
+            )
+    needed_s = run.with_queues_s(most_s)
+    if needed_s >= whole_s:
+        return DEADLINES.problem(
+            f"scorers.group_deadline_s={scoring_s:g}: a group of {size} slow answers takes up to {needed_s:g} s with "
+            f"what queues take, and dies at learner.group_deadline_s={whole_s:g}: wrong answers that are slow enough "
+            "would die with it, and not be zeros",
+            do=f"scorers.group_deadline_s={SCORING_SHARE * whole_s:g}, or learner.group_deadline_s={2 * needed_s:.0f}",
+        )
+    if note is not None:
+        return note
+    return DEADLINES.ok(
+        f"the answers of a group may run for {scoring_s:g} s of the {whole_s:g} s that it has"
+    )
 
 
 def tokenizer(answer: Answer, run: Run) -> Finding:

@@ -154,5 +154,5 @@ def _shapes_in(file: Path) -> list[tuple[str, list[int]]]:
             (length,) = HEADER.unpack(stream.read(HEADER.size))
             described = json.loads(stream.read(min(length, 100 * MIB)))
         return [(name, list(tensor["shape"])) for name, tensor in described.items() if name != "__metadata__"]
-    except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, struct.error, KeyError, TypeError, AttributeError):
         return []

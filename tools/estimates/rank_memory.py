@@ -238,7 +238,7 @@ def _read(file: Path, size: Size) -> Shape | None:
             positions=int(text.get("max_position_embeddings") or 0),
             source=f"as {file} has it",
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 
 

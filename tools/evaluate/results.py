@@ -113,7 +113,7 @@ def read_result(path: Path) -> Result:
         tree = json.loads(path.read_bytes())
     except OSError as error:
         raise ResultError(f"{path} can't be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultError(f"{path} is no JSON: {error}") from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         said = tree.get("format") if isinstance(tree, dict) else None

@@ -13,8 +13,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from config.aliases import settings_of
 from config.explanations import ConfigError
+from config.other_names.aliases import settings_of
 from tools.arguments import UsageError, add_json
 from tools.imports.reading import read, variables
 from tools.imports.rows_at_hand import found_tasks

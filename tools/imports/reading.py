@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from config.explanations import ConfigError
-from tools.imports.script import II_VERL, Call, read_script
+from config.places import is_there
+from tools.imports.script import II_VERL, Call, read_script, text_of
 from tools.imports.theirs import Said, Served, Theirs, flag, hydra_value, overlaid
 from tools.imports.translation import defaults_of
 from tools.imports.yaml_file import read_keys, resolved
@@ -58,7 +59,7 @@ def read(
         options=[Said(key=name, value=value, where=TYPED) for name, value in options],
         is_ii_verl=II_VERL in words,
     )
-    files = [word for word in words if "=" not in word and word not in PROGRAM and Path(word).is_file()]
+    files = [word for word in words if "=" not in word and word not in PROGRAM and _is_file(Path(word))]
     rest = [word for word in words if word not in files and word not in PROGRAM]
     overrides = [word for word in rest if "=" in word or word.startswith("~")]
     arguments = [word for word in rest if word not in overrides]
@@ -122,6 +123,10 @@ def _read_file(path: Path, arguments: Sequence[str], found: _Found) -> None:
         _read_yaml(path, found, ())
 
 
+def _is_file(path: Path) -> bool:
+    return is_there(path) and path.is_file()
+
+
 def _is_script(path: Path) -> bool:
     if path.suffix in SCRIPTS:
         return True
@@ -140,7 +145,7 @@ def _read_yaml(path: Path, found: _Found, above: tuple[Path, ...]) -> None:
     for one in [one for one in said if one.key == "defaults"]:
         for name in one.value if isinstance(one.value, list) else [one.value]:
             beside = path.parent / f"{name}.yaml"
-            if isinstance(name, str) and name != "_self_" and beside.is_file():
+            if isinstance(name, str) and name != "_self_" and _is_file(beside):
                 _read_yaml(beside, found, (*above, path))
     found.layers.append([one for one in said if one.key != "defaults"])
 
@@ -151,10 +156,10 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
     found.launcher += call.launcher
     if call.config is not None:
         file = next(
-            (one for one in (Path(call.config), script.parent / call.config) if one.is_file()),
+            (one for one in (Path(call.config), script.parent / call.config) if _is_file(one)),
             Path(call.config),
         )
-        if file.is_file():
+        if _is_file(file):
             _read_yaml(file, found, ())
         elif not call.is_verls_own:
             raise ConfigError(
@@ -170,11 +175,7 @@ def _is_left_out(key: str, left_out: Iterable[str]) -> bool:
 def read_variables(path: Path) -> list[Said]:
     """Return the variables of an `.env` file. A comment may follow a value, after a space."""
     said = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_of(path).splitlines(), 1):
         bare = line.strip().removeprefix("export ").strip()
         if not bare or bare.startswith("#"):
             continue

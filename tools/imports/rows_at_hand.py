@@ -76,7 +76,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                     found = json.loads(line)
                     if isinstance(found, dict):
                         yield found
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return
 
 

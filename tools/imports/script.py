@@ -18,6 +18,7 @@ from config.explanations import ConfigError
 from tools.imports.shell.interpreter import Command, run_through
 from tools.imports.theirs import Said, Served
 
+MOST_BYTES: Final = 256 << 10  # of a script
 II_VERL: Final = "train-ppo"  # the command that only II-VERL has
 _MAIN: Final = re.compile(r"(?:[\w.]+\.)?main_\w+")
 _PORT: Final = 8000  # vLLM's own
@@ -57,10 +58,7 @@ class Script:
 
 def read_script(path: Path, arguments: Sequence[str] = ()) -> Script:
     """Read a script. Raises ConfigError: no script, or more than one call."""
-    try:
-        written = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+    written = text_of(path)
     ran = run_through(written, path.name, arguments)
     calls = [call for command in ran.commands if (call := call_of(command, path.name)) is not None]
     if len(calls) > 1:
@@ -78,6 +76,18 @@ def read_script(path: Path, arguments: Sequence[str] = ()) -> Script:
         own=frozenset(one for one in ran.exported if re.search(rf"\$\{{?{one}\b", written)),
         served=served,
     )
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a script or an `.env` file. Raises ConfigError: none, or one that is too long."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ConfigError(f"{path}: longer than {MOST_BYTES >> 10} KiB")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def call_of(command: Command, name: str) -> Call | None:

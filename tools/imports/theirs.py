@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import yaml
+from config.yaml_text import NotYaml, read_yaml_text
 
 T = TypeVar("T")
 UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
@@ -147,8 +147,8 @@ def hydra_value(written: str) -> Any:
     if UNKNOWN in written:
         return written
     try:
-        found = yaml.safe_load(written) if written.strip() else None
-    except yaml.YAMLError:
+        found = read_yaml_text(written, "a value of theirs")
+    except NotYaml:
         return written
     return written if isinstance(found, dict) and not written.strip().startswith("{") else found
 

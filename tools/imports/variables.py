@@ -1,8 +1,8 @@
 """This module accounts for each variable that a script exports or an `.env` has.
 
-In: `Theirs`, and what those variables set here, by `config.aliases`. Out: an account of each: used by what runs here
-too, mapped to keys, without meaning, or unknown with the nearest known name. No value is told: some are secrets. Pure;
-called by `tools.imports.command`.
+In: `Theirs`, and what those variables set here, by `config.other_names.aliases`. Out: an account of each: used by what
+runs here too, mapped to keys, without meaning, or unknown with the nearest known name. No value is told: some are
+secrets. Pure; called by `tools.imports.command`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from config.aliases import FORMAT_VERIFIER, SANDBOX_SERVERS, SANDBOX_URL, VARIABLES
 from config.layers import Leaf
+from config.other_names.aliases import FORMAT_VERIFIER, SANDBOX_SERVERS, SANDBOX_URL, VARIABLES
 from tools.imports.rule import Account, Outcome, Verdict, nothing_here
 from tools.imports.theirs import Said, Theirs, texts
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from config.explanations import ConfigError
+from config.yaml_text import read_yaml_file, yaml_nodes
 from tools.imports.theirs import Said, hydra_value
 
 _REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
@@ -30,23 +31,11 @@ def read_keys(path: Path) -> list[Said]:
     Raises:
         ConfigError: no file, no YAML, or no keys in it.
     """
-    try:
-        written = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: no text") from None
-    loader = yaml.SafeLoader(written)
-    try:
-        node = loader.get_single_node()
+    with yaml_nodes(read_yaml_file(path), str(path)) as (loader, node):
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}: expected keys and values")
         loader.flatten_mapping(node)
         return list(_leaves(node, loader, path.name))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
-    finally:
-        loader.dispose()
 
 
 def _leaves(

@@ -139,7 +139,7 @@ class RunFollower:
     def _with_metrics(self, view: RunView) -> RunView:
         """Adds to the view what `metrics.jsonl` has gained since the last look."""
         for text in self._metrics.new_lines() if self._metrics is not None else ():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 view = _with_line(view, json.loads(text))
         return view
 

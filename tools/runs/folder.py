@@ -65,7 +65,7 @@ def read_run(path: Path) -> RunFolder:
     """Reads a run's folder; a file that is missing or half written counts as empty."""
     try:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         status = {}
     return RunFolder(
         path=path,

@@ -25,7 +25,10 @@ def read_json(file: Path) -> dict[str, Any]:
     """Read a file's object; an empty one where there is no file. Raises CannotThink, ValueError, OSError."""
     if not file.exists():
         return {}
-    found = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise CannotThink(f"{file}: {error}") from error
     if not isinstance(found, dict):
         raise CannotThink(f"{file}: not an object")
     return found

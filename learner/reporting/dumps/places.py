@@ -112,5 +112,5 @@ def _taken(run: Run) -> set[str]:
     """Return the folders that the run has taken."""
     try:
         return set(json.loads((run.folder / TAKEN).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return set()

@@ -240,6 +240,19 @@ def test_an_input_on_which_the_program_hangs_is_wrong_after_a_second_try(sandbox
     assert (score.value, score.components) == (0.0, {"over_limit": 1.0}), score.reason
 
 
+def test_a_share_of_a_groups_time_cuts_the_answers_run_off_and_not_the_trial_of_the_row(
+    sandbox: Sandbox,
+) -> None:
+    scorer = Simulation(SimulationConfig(), ScorersConfig(), sandbox)
+    slow = codeio(
+        '"input": {"n": 3}', code="import time\ndef main_solution(n):\n    time.sleep(n / 5)\n    return n"
+    )
+    scorer.own_time.share_s = 0.4  # less than the row's own input needs
+    score = scorer.score(r'\boxed{"input": {"n": 100}}', slow)
+    assert (score.value, score.components) == (0.0, {"over_limit": 1.0}), score.reason
+    assert 0.4 <= scorer.own_time.ran_s < 4.0
+
+
 class Failing:
     """A sandbox that is away."""
 

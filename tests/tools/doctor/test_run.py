@@ -90,6 +90,59 @@ def test_a_judge_that_does_not_answer_with_its_model_is_found(
     assert_found(only(doctor_run.check_endpoints(run), "endpoint"), level, seen, do)
 
 
+CODE = {"scorer": {"type": "code"}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "level", "seen", "do"),
+    [
+        ({}, OK, "may run for 120 s of the 300 s", ""),
+        ({"scorers": {"group_deadline_s": 299}}, OK, "may run for 299 s of the 300 s", ""),
+        (
+            {"scorers": {"group_deadline_s": 300}},
+            PROBLEM,
+            "takes up to 300 s with what queues take, and dies at learner.group_deadline_s=300",
+            "scorers.group_deadline_s=120, or learner.group_deadline_s=600",
+        ),
+        (
+            {"scorers": {"group_deadline_s": 160, "tasks": {"math": CODE}}},  # 1.5 x 160, and a minute
+            PROBLEM,
+            "takes up to 300 s with what queues take",
+            "scorers.group_deadline_s=120",
+        ),
+        (
+            {"scorers": {"group_deadline_s": 160, "patience_s": None, "tasks": {"math": CODE}}},
+            NOTE,
+            "all 8 answers of a group of math may run for 160 s together (scorers.group_deadline_s): where each is slow,",
+            "learner.group_deadline_s=1200",
+        ),
+        ({"learner": {"group_deadline_s": 1200}, "scorers": {"tasks": {"math": CODE}}}, OK, "480 s of", ""),
+        ({"sampling": {"group_size": 80}}, PROBLEM, "a group of 80 slow answers takes up to 320 s", "=640"),
+        ({"sampling": {"group_size": 64}}, NOTE, "one has 2 s, and not the 6 s", "group_deadline_s=960"),
+        (
+            {
+                "scorers": {
+                    "tasks": {
+                        "math": {
+                            "scorer": {"type": "math"},
+                            "extra_scorers": {"b": {"scorer": {"type": "math", "deadline_s": 9}}},
+                        }
+                    }
+                }
+            },
+            NOTE,
+            "one has 7.5 s, and not the 9 s",
+            "",
+        ),
+        ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}}}}}, OK, "120 s", ""),
+    ],
+)
+def test_a_groups_deadline_that_scoring_could_outlast_is_found(
+    make_run: MakeRun, sections: dict[str, object], level: Level, seen: str, do: str
+) -> None:
+    assert_found(doctor_run.check_deadlines(make_run(**sections)), level, seen, do)
+
+
 def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, tmp_path: Path) -> None:
     away = {"type": "dataset", "path": "rows.jsonl"}
     run = make_run(

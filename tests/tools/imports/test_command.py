@@ -142,6 +142,22 @@ def test_an_unknown_key_is_named_with_file_and_line_and_nothing_is_written(folde
         ("a.yaml", "trainer: [1", "not YAML"),
         ("a.yaml", "- 1\n", "expected keys and values"),
         ("a.yaml", "trainer:\n  nnodes: 1\n  nnodes: 2\n", r"a\.yaml:3: 'nnodes' is written twice"),
+        ("a.yaml", "trainer: " + "[" * 1000, r"a\.yaml:1: lists and sections in one another, deeper than 64"),
+        (
+            "a.yaml",
+            "a: &a0 {x: 1, y: 2}\n"
+            + "".join(f"b{n}: &a{n} {{<<: [{f'*a{n - 1}, ' * 99}]}}\n" for n in range(1, 9)),
+            r"a\.yaml:3: more than 20000 keys and values, aliases written out",
+        ),
+        ("a.yaml", "trainer: &a {nnodes: *a}\n", r"a\.yaml:1: \*a stands within itself"),
+        (
+            "a.yaml",
+            "trainer: {nnodes: " + "9" * 5000 + "}\n",
+            r"a\.yaml:1: a whole number of 5000 characters",
+        ),
+        ("a.yaml", "trainer: {nnodes: !!int x}\n", "x is no int"),
+        ("a.sh", f"python -m verl.trainer.main_ppo trainer.nnodes={'[' * 1000}\n", "deeper than 64"),
+        ("a.sh", f"python -m verl.trainer.main_ppo trainer.nnodes={'9' * 5000}\n", "a whole number of 5000"),
         ("a.yaml", "defaults: [a]\ntrainer: {nnodes: 1}\n", "lead back"),
         ("a.sh", "echo hello\n", "no call of verl in it"),
         ("a.sh", "python -m verl.trainer.main_ppo 'open\n", "never closed"),

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from config.explanations import ConfigError
+from tools.imports.reading import read
 from tools.imports.script import read_script
-from tools.imports.shell.expansion import arithmetic, expand, expand_one
+from tools.imports.shell.expansion import Variables, arithmetic, expand, expand_one
 from tools.imports.shell.interpreter import run_through
 from tools.imports.shell.tokens import tokens_of
 from tools.imports.theirs import UNKNOWN
 
-VARIABLES: dict[str, str | list[str]] = {
-    "A": "one",
-    "PATHS": "org/model-7b.v2",
-    "EMPTY": "",
-    "N": "3",
-    "ITEMS": ["x=1", "y=2"],
-    "OPTIONS": "a=1 --b",
-    "@": ["first", "k=v"],
-}
+VARIABLES = Variables(
+    {
+        "A": "one",
+        "PATHS": "org/model-7b.v2",
+        "EMPTY": "",
+        "N": "3",
+        "ITEMS": ["x=1", "y=2"],
+        "OPTIONS": "a=1 --b",
+        "@": ["first", "k=v"],
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +76,7 @@ def test_what_only_a_running_script_knows_is_unknown(word: str) -> None:
 
 
 def test_no_number_takes_long() -> None:
-    assert UNKNOWN in arithmetic("9" * 40 + " * 9", {})
+    assert UNKNOWN in arithmetic("9" * 40 + " * 9", Variables())
 
 
 @pytest.mark.parametrize(
@@ -160,3 +164,46 @@ def test_two_calls_in_one_script_are_too_many(tmp_path: Path) -> None:
     path.write_text("python -m verl.trainer.main_ppo a=1\npython -m verl.trainer.main_ppo a=2\n")
     with pytest.raises(ConfigError, match=r"train\.sh:1 and train\.sh:2"):
         read_script(path)
+
+
+CALL = "python -m verl.trainer.main_ppo trainer.experiment_name={}\n"
+GROWS, DEEP = (
+    "its variables grow to more than 8000000 characters",
+    "in one another, (too deep|deeper than 40)",
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("X=aaaa\n" + "X=$X$X\n" * 60 + CALL.format("$X"), GROWS),
+        ('X="aaaa"\n' + 'X="${X} $X"\n' * 60 + CALL.format("$X"), GROWS),
+        ("X=aaaa\n" + "X+=$X\n" * 60 + CALL.format("$X"), GROWS),
+        ("X=aaaa\n" + 'X=$(echo "$X$X")\n' * 60 + CALL.format("$X"), GROWS),
+        ("X=aaaa\n" + "X=`echo $X-$X`\n" * 60 + CALL.format("$X"), GROWS),
+        ("X=aaaa\n" + "X=${X//a/aaaa}\n" * 60 + CALL.format("$X"), GROWS),
+        ("X=aaaa\n" + "X=${Y:-$X$X}\n" * 60 + CALL.format("$X"), GROWS),
+        (
+            "X=(a=1 b=2)\n" + 'X=("${X[@]}" "${X[@]}")\n' * 60 + "python -m verl.trainer.main_ppo ${X[@]}\n",
+            GROWS,
+        ),
+        ("X=(a b)\n" + 'X+=("${X[@]}")\n' * 60 + "python -m verl.trainer.main_ppo ${X[@]}\n", GROWS),
+        ("X=aaaa\n" + "export X=$X$X\n" * 60 + CALL.format("$X"), GROWS),
+        ("X=" + "a" * 50_000 + "\n" + "[[ ${X%%b*} == a ]] && echo\n" * 1000 + CALL.format("x"), GROWS),
+        ("X=" + "a" * 50_000 + "\n" + "echo $X\n" * 1000 + CALL.format("x"), GROWS),
+        ("X=" + "$(" * 3000 + "echo" + ")" * 3000 + "\n" + CALL.format("$X"), DEEP),
+        ("X=" + '"$(echo ' * 3000 + "\n" + CALL.format("$X"), DEEP),
+        ("X=" + "${Y:-" * 3000 + "a" + "}" * 3000 + "\n" + CALL.format("$X"), DEEP),
+        ("if [ a = a ]; then\n" * 500 + CALL.format("x") + "fi\n" * 500, DEEP),
+        ("#" * 300_000 + "\n" + CALL.format("x"), "longer than 256 KiB"),
+        ("python -m verl.trainer.main_ppo --config " + "{a,b}" * 60 + "\n", "is not there"),
+    ],
+)
+def test_a_script_that_grows_without_end_is_refused_at_once(tmp_path: Path, script: str, said: str) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(script, encoding="utf-8")
+    started = time.process_time()
+    with pytest.raises(ConfigError, match=said) as caught:
+        read([str(file)])
+    assert "run.sh" in str(caught.value)
+    assert time.process_time() - started < 10.0, "what doubles sixty times has no end"

@@ -2,7 +2,8 @@
 
 In: a word as it is written, and the variables. Out: the words that it becomes. No command is run: `basename`,
 `dirname`, `echo`, `pwd` and `date` are computed here, and what every other one would say is marked as unknown
-(`theirs.UNKNOWN`).
+(`theirs.UNKNOWN`). A script whose variables grow without end (`X=$X$X`) is Unreadable once its `Variables` have been
+written out as often as they may.
 """
 
 from __future__ import annotations
@@ -19,7 +20,28 @@ from typing import Final
 from tools.imports.shell.tokens import Unreadable, end_of_group, end_of_quote, tokens_of
 from tools.imports.theirs import UNKNOWN
 
-Variables = Mapping[str, str | list[str]]
+MOST_CHARS: Final = (
+    8_000_000  # of all that a script's words are expanded to; a script of verl's has some thousands
+)
+MOST_DEPTH: Final = 40  # of expansions, or of `if`, in one another
+_CUTS: Final = (
+    100  # characters of a value that cost as much as one that is written, where each of its ends is tried
+)
+
+
+class Variables(dict[str, str | list[str]]):
+    """A script's variables, and how many characters of them may still be written out."""
+
+    left = MOST_CHARS
+    depth = 0  # of expansions in one another
+
+    def spend(self, number: int) -> None:
+        """Count characters that are written out. Raises Unreadable where they are too many."""
+        self.left -= number
+        if self.left < 0:
+            raise Unreadable(f"its variables grow to more than {MOST_CHARS} characters")
+
+
 _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!]")
 _BRACED: Final = re.compile(r"(#?)([A-Za-z_]\w*|[0-9@*#?])(\[[^\]]*\])?(.*)", re.DOTALL)
 _BINARY: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
@@ -81,6 +103,16 @@ def _computed(node: ast.expr) -> int:
 
 
 def _text(word: str, variables: Variables, *, is_quoted: bool) -> str:
+    variables.depth += 1
+    if variables.depth > MOST_DEPTH:
+        raise Unreadable(f"expansions in one another, deeper than {MOST_DEPTH}")
+    text = _expanded(word, variables, is_quoted=is_quoted)
+    variables.depth -= 1
+    variables.spend(len(text))
+    return text
+
+
+def _expanded(word: str, variables: Variables, *, is_quoted: bool) -> str:
     out: list[str] = []
     at = 0
     while at < len(word):
@@ -175,11 +207,14 @@ def _operated(value: str, operation: str, variables: Variables, name: str) -> st
     elif found := re.match(r":?\+", operation):
         result = expand_one(operation[found.end() :], variables) if value else ""
     elif found := re.match(r"##?|%%?", operation):
+        variables.spend(len(value) ** 2 // _CUTS)
         result = _trimmed(value, found[0], expand_one(operation[found.end() :], variables))
     elif operation.startswith("/"):
         old, _, new = operation.lstrip("/").partition("/")
         most = -1 if operation.startswith("//") else 1
-        result = value.replace(expand_one(old, variables), expand_one(new, variables), most)
+        before, after = expand_one(old, variables), expand_one(new, variables)
+        variables.spend((value.count(before) if most < 0 else 1) * len(after))
+        result = value.replace(before, after, most)
     elif operation in (",,", "^^"):
         result = value.lower() if operation == ",," else value.upper()
     return result

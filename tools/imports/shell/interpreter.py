@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from config.explanations import ConfigError
-from tools.imports.shell.expansion import arithmetic, expand, expand_one, unknown
+from tools.imports.shell.expansion import MOST_DEPTH, Variables, arithmetic, expand, expand_one, unknown
 from tools.imports.shell.tokens import Token, Unreadable, tokens_of
 from tools.imports.theirs import UNKNOWN
 
@@ -34,6 +34,7 @@ _OPENS: Final = {
     "{": "}",
 }
 _ENDS: Final = frozenset({"fi", "done", "esac", "}", "then", "else", "elif", "do"})
+_BEFORE_COMMAND: Final = _ENDS | {"{", "!"}
 _SEPARATORS: Final = frozenset({"\n", ";", "&", "&&", "||", "|", "|&", ";;"})
 _NUMBERS: Final = {
     "-eq": operator.eq,
@@ -77,6 +78,8 @@ def run_through(
         pass
     except Unreadable as error:
         raise ConfigError(f"{name}: no shell script: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: no shell script of verl's: groups in one another, too deep") from None
     return passage.ran
 
 
@@ -88,8 +91,9 @@ class _Passage:
     ) -> None:
         self._tokens = tokens
         self._at = 0
+        self._depth = 0  # of `if` in one another
         self.ran = Ran()
-        self._variables: dict[str, str | list[str]] = dict(environment)
+        self._variables = Variables(environment)
         self._variables |= {str(place): value for place, value in enumerate(arguments, 1)}
         self._variables |= {"@": arguments, "*": " ".join(arguments), "#": str(len(arguments)), "0": name}
 
@@ -123,6 +127,10 @@ class _Passage:
     def _if(self) -> None:
         """Take the branch whose condition holds; where that is not known, none, and what they assign is unknown."""
         start = self._at
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            line = self._tokens[start].line
+            raise Unreadable(f"line {line}: `if` in one another, deeper than {MOST_DEPTH}")
         end = self._end_of_block(start, "fi")
         taken = False
         while self._at < end:
@@ -132,6 +140,7 @@ class _Passage:
             if holds is None:
                 self._at = start
                 self._pass_over("fi")
+                self._depth -= 1
                 return
             if word != "else":
                 self._at += 1  # `then`
@@ -143,6 +152,7 @@ class _Passage:
             if self._at >= end - 1:
                 break
         self._at = end
+        self._depth -= 1
 
     def _condition(self) -> bool | None:
         """Say whether what stands before `then` holds; None: only the running script knows."""
@@ -221,16 +231,19 @@ class _Passage:
         old = self._variables.get(name, "")
         if token.array is not None:
             new = [word for one in token.array for word in expand(one, self._variables)]
+            self._variables.spend(len(new))
             self._variables[name] = (
                 [*(old if isinstance(old, list) else [old] if old else []), *new] if plus else new
             )
         else:
             value = expand_one(written, self._variables)
             self._variables[name] = f"{old}{value}" if plus and isinstance(old, str) else value
+            self._variables.spend(len(self._variables[name]))
         return name
 
     def _export(self, name: str, line: int) -> None:
         value = self._variables.get(name, "")
+        self._variables.spend(sum(map(len, value)))
         self.ran.exported[name] = (value if isinstance(value, str) else " ".join(value), line)
 
     def _pass_over(self, closing: str) -> None:
@@ -263,7 +276,7 @@ class _Passage:
     def _begins_command(self, at: int) -> bool:
         """Say whether the word at a place stands where a command begins, so that it may be a word of the language."""
         before = self._tokens[at - 1] if at else None
-        return before is None or not before.is_word or before.text in _ENDS | {"{", "!"}
+        return before is None or not before.is_word or before.text in _BEFORE_COMMAND
 
     def _skip_to(self, words: Sequence[str], end: int) -> None:
         """Go on to one of the words of this block, past the blocks inside it."""
@@ -310,7 +323,7 @@ def _compared(values: Sequence[str], *, is_pattern: bool) -> bool | None:
             is_same = fnmatchcase(left, right) if is_pattern else left == right
             holds = is_same == (sign != "!=")
         case [left, sign, right] if sign in _NUMBERS:
-            numbers = [arithmetic(one, {}) for one in (left, right)]
+            numbers = [arithmetic(one, Variables()) for one in (left, right)]
             if not any(UNKNOWN in one for one in numbers):
                 holds = _NUMBERS[sign](int(numbers[0]), int(numbers[1]))
     return holds

@@ -105,7 +105,7 @@ def _arc_records(root: Path, split: str) -> Iterator[tuple[str, Record]]:
     for file in _arc_files(root, split):
         try:
             task = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRecord(f"{file} is no JSON: {error}") from error
         if not isinstance(task, dict):
             raise BadRecord(f"{file} is no task: an object with train and test is wanted")

@@ -163,7 +163,7 @@ def _hitab_records(root: Path, split: str) -> Iterator[tuple[str, Record]]:
 def _object(text: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord(f"{where}: no JSON: {error}") from error
     if not isinstance(found, dict):
         raise BadRecord(f"{where}: an object is wanted")
@@ -177,7 +177,11 @@ def _multihier_files(root: Path, split: str) -> list[Path]:
 
 def _multihier_records(root: Path, split: str) -> Iterator[tuple[str, Record]]:
     (file,) = _multihier_files(root, split)
-    for number, found in enumerate(json.loads(file.read_text(encoding="utf-8"))):
+    try:
+        records = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadRecord(f"{file} is no JSON: {error}") from error
+    for number, found in enumerate(records):
         where = f"{file} element {number}"
         if not isinstance(found, dict):
             raise BadRecord(f"{where}: an object is wanted")
