@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import scorers.sandbox.harness
+from scorers.code.long_integers import long_integers
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
@@ -90,9 +91,9 @@ class Job:
             "memory_bytes": self.memory_bytes,
             "stop": self.stop,
         }
-        return json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest}).encode(
-            "ascii"
-        )
+        with long_integers():
+            text = json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest})
+        return text.encode("ascii")
 
 
 def new_nonce() -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from broker.errors import BadMessage
 from scorers.code.answer import ALIASES
+from scorers.code.long_integers import long_integers
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
 from scorers.sandbox.program import Language
 
@@ -103,7 +104,8 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got {type(answer).__name__}")
     language = _language(answer.get("language", "python"))
-    tests = _tests(answer, split)
+    with long_integers():
+        tests = _tests(answer, split)
     if isinstance(tests, Harnessed) and language is not Language.PYTHON:
         raise BadMessage(
             f"function calls, asserts and pytest files are for Python; this row says {language.value}"
@@ -173,16 +175,16 @@ def _test_cases(cases: Any) -> tuple[StdioCase, ...]:
 
 
 def _stdio(value: Any, key: str) -> str:
-    """Return a case's text, which some rows hold as a list of lines."""
+    """Return a case's text, which some rows hold as a list of lines, each line ended by a line feed alone."""
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str)
         and all(isinstance(line, str) for line in value)
     ):
-        return "\n".join(value)
+        value = "\n".join(value)
     if not isinstance(value, str):
         raise BadMessage(f"{key!r} of a stdin/stdout case must be text, got {type(value).__name__}")
-    return value
+    return value.replace("\r\n", "\n")
 
 
 def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:

@@ -49,8 +49,9 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 EXTRA_ENVIRONMENT = {
-    Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}
-}  # the system's is hidden: node would stop
+    Language.PYTHON: {"PYTHONINTMAXSTRDIGITS": "0"},  # an integer of any length can be printed and read
+    Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"},  # the system's is hidden: node would stop
+}
 INSIDE = {
     "program": "/program",
     "build": "/build",
