@@ -28,7 +28,7 @@ from scorers.simulation.rows import Finding, Question, Reference, question_of
 from scorers.simulation.values import data_source
 from scorers.text.extract import Unanswered, answering_part
 
-RULES: Final = 3  # raise it with any change here or in what this imports that can change a score
+RULES: Final = 4  # raise it with any change here or in what this imports that can change a score
 _FAILED: Final = "0 of 1 cases passed; case 1: "  # what the code scorer says before the reason
 
 
