@@ -33,7 +33,7 @@ _BRACE_OR_TEXT: Final = re.compile(
     r'[{}]|"(?:[^"\\\n]|\\.)*"?'
 )  # a text that is not closed ends with its line
 _KEYED: Final = re.compile(r"""\{\s*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:""")
-_NOTHING: Final = frozenset({"null", "None"})  # an output that is a value by itself, and can't be a cut-off object
+_NOTHING: Final = frozenset({"null", "None"})  # as an output that stands alone
 _UNREADABLE: Final = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 Predicted = Literal["input", "output"]
