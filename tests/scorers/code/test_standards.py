@@ -77,11 +77,7 @@ def scorer() -> Iterator[CodeTests]:
 
 @pytest.mark.parametrize(
     ("program", "value"),
-    [
-        (OF_2020, 1.0),
-        (OF_2017, 1.0),
-        (OF_2017.replace("co_yield;", "co_yield"), 0.0),
-    ],
+    [(OF_2020, 1.0), (OF_2017, 1.0), (OF_2017.replace("co_yield;", "co_yield"), 0.0)],
     ids=["2020", "2017", "none"],
 )
 def test_a_program_of_either_standard_is_judged(scorer: CodeTests, program: str, value: float) -> None:
