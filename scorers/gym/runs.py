@@ -34,6 +34,7 @@ _SIDES: Final = {
     "pipe": "pipe",
     "codec": "codec",
     "link": "link",
+    "arguments": "arguments",
     "remote": "remote",
     "checks": "checks",
     "candidate": "gym_library",

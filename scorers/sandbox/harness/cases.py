@@ -25,6 +25,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
+from scorers.sandbox.harness.arguments import KEPT, OWN
 from scorers.sandbox.harness.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
 from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
@@ -73,6 +74,8 @@ class Run:
         sys.argv[:] = ["tests.py"]
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
+        self.namespace[OWN], self.namespace[KEPT] = self.tests.arguments.own, self.tests.arguments.kept
+        self.tests.written.update(payload["written"])
         signal(SIGALRM, self._on_alarm)
         signal(SIGPROF, SIG_DFL)
         signal(SIGINT, SIG_DFL)  # from C, where the walls let it through: an end by a signal, no failure of T
@@ -181,7 +184,7 @@ class Run:
             for name in payload["modules"]:
                 if is_standard(name):
                     self.namespace[name] = __import__(name)
-            self.execute(payload["prefix"])
+            self.execute(payload["own_prefix"])
             self.tests.records = {
                 name: kind
                 for name, kind in self.namespace.items()

@@ -22,6 +22,7 @@ from __future__ import annotations
 import builtins
 import sys
 
+from scorers.sandbox.harness.arguments import OwnArguments
 from scorers.sandbox.harness.link import EXCEPTIONS, Link, Side
 from scorers.sandbox.harness.pipe import Pipe
 
@@ -165,6 +166,8 @@ class Tests(Side):
     def __init__(self, pipe: Pipe) -> None:
         self.link = Link(pipe, self)
         self.records: dict[str, type] = {}
+        self.written: set[str] = set()  # names of attributes that the tests write
+        self.arguments = OwnArguments(lambda value: self.records.get(type(value).__name__) is type(value))
         self.calls = 0  # of the answer
         self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
@@ -186,6 +189,22 @@ class Tests(Side):
             raise TypeError("an operator of the program's own class has seen what the check compares with")
         self._informed.add(result._reference)
         return result
+
+    def filling(self, containers: list[Any]) -> Any:
+        """Note what C changes of the tests' containers; `Extern` has the contract."""
+        self.arguments.called()
+        before = [(container, self.arguments.before(container)) for container in containers]
+
+        def filled() -> None:
+            for container, contents in before:
+                self.arguments.after(container, contents)
+
+        return filled
+
+    def hides(self, kind: type, name: str) -> bool:
+        """Return whether an attribute would hide a method, or a constant that no line of the tests writes."""
+        found = getattr(kind, name, self)
+        return found is not self and (callable(found) or name not in self.written)
 
     def perform(self, operation: str, arguments: Any) -> Any:
         """C may only call what the tests gave it."""
