@@ -22,7 +22,7 @@ from scorers.code.rows import Harnessed
 from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
 MODULES: Final = (
-    *("pipe", "codec", "link", "candidate", "arguments", "remote", "checks", "cases", "pytest_file"),
+    *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
 )
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
 # The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.

@@ -35,6 +35,7 @@ _SIDES: Final = {
     "codec": "codec",
     "link": "link",
     "arguments": "arguments",
+    "views": "views",
     "remote": "remote",
     "checks": "checks",
     "candidate": "gym_library",

@@ -28,7 +28,7 @@ from _signal import (  # type: ignore[import-not-found]
 from scorers.sandbox.harness.arguments import KEPT, OWN
 from scorers.sandbox.harness.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
-from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
+from scorers.sandbox.harness.remote import FUNCTION, MODULE, Tests, is_standard
 
 if False:
     from typing import Any
@@ -178,7 +178,7 @@ class Run:
             link.ask("load", payload["module"], payload["prefix"], payload["source"])
             for name in payload["names"]:
                 try:
-                    self.namespace[name] = link.ask("global", name)
+                    self.namespace[name] = self.tests.named(name)
                 except NameError:
                     pass
             for name in payload["modules"]:
@@ -225,7 +225,7 @@ class Run:
             raise Failed(f"expected {shown(expected)}, got {shown(got)}")
 
     def _call(self, case: dict[str, Any]) -> None:
-        entry = self.tests.link.ask("entry", case["entry"])
+        entry = self.tests.asked(FUNCTION, "entry", case["entry"])
         got = entry(*case["arguments"])
         if not any(same(got, expected) for expected in case["expected"]):
             raise Failed(f"expected {shown(case['expected'][0])}, got {shown(got)}")

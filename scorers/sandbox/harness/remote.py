@@ -25,6 +25,7 @@ import sys
 from scorers.sandbox.harness.arguments import OwnArguments
 from scorers.sandbox.harness.link import EXCEPTIONS, Link, Side
 from scorers.sandbox.harness.pipe import Pipe
+from scorers.sandbox.harness.views import VERDICTS, View
 
 if False:
     from typing import Any
@@ -43,18 +44,19 @@ TOLD = {
     "__name__",
     "__qualname__",
 }  # of the special names that no method here has: these are looked at
+# What an object is to the tests: VALUE stands where they expect one, FUNCTION gives such, CASES is LeetCode's class.
+VALUE, FUNCTION, CASES, CASES_CLASS, OBJECT = "value", "function", "cases", "class of cases", "object"
+GIVES = {VALUE: VALUE, FUNCTION: VALUE, CASES_CLASS: CASES}  # what calling it gives; else an object
+HAS = {VALUE: VALUE, CASES: FUNCTION}  # what its attributes are; else objects
 FORWARDED = {  # special method -> operation in C
     "next": "next",
-    "iter": "iter",
-    "reversed": "reversed",
-    "getitem": "get",
     "setitem": "put",
     "delitem": "drop",
     "str": "str",
     "repr": "repr",
     "format": "format",
 }
-MEASURES = ("len", "int", "float", "abs", "round", "neg", "pos", "invert")
+MEASURES = ("int", "float", "abs", "round", "neg", "pos", "invert")
 OPERATORS = (
     "add",
     "sub",
@@ -75,10 +77,11 @@ OPERATORS = (
 class Remote:
     """An object of the answer."""
 
-    __slots__ = ("_kinds", "_link", "_reference")
+    __slots__ = ("_kinds", "_link", "_reference", "_role")
 
-    def __init__(self, link: Link, reference: int, kinds: tuple[int, ...]) -> None:
+    def __init__(self, link: Link, reference: int, kinds: tuple[int, ...], role: str = OBJECT) -> None:
         object.__setattr__(self, "_link", link)
+        object.__setattr__(self, "_role", role)
         object.__setattr__(self, "_reference", reference)
         object.__setattr__(self, "_kinds", kinds)
 
@@ -86,12 +89,16 @@ class Remote:
         """Return an attribute of the object, as data or as another stand-in. Raises AttributeError for a protocol's."""
         if name[:2] == "__" == name[-2:] and name not in TOLD:
             raise AttributeError(f"{name!r} of an object of the program is not told")
-        return self._link.ask("op", "attr", self, name)
+        if self._role == VALUE and name in VERDICTS:
+            raise AttributeError(f"{name!r} of an object of the program would decide the check")
+        return self._link.side.asked(HAS.get(self._role, OBJECT), "op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        self._link.side.epoch += 1
         self._link.ask("op", "set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
+        self._link.side.epoch += 1
         self._link.ask("op", "del", self, name)
 
     def __dir__(self) -> Any:
@@ -101,13 +108,42 @@ class Remote:
         raise TypeError("an object of the program is neither true nor false: the check needs a value")
 
     def __contains__(self, wanted: Any) -> bool:
-        return any(item is wanted or item == wanted for item in self)  # type: ignore[attr-defined]
+        return any(item is wanted or item == wanted for item in self)
 
     def __enter__(self) -> Any:
         return self._link.ask("op", "attr", self, "__enter__")()
 
     def __exit__(self, *_: object) -> None:
         self._link.ask("op", "attr", self, "__exit__")(None, None, None)
+
+    def __iter__(self) -> Any:
+        view = self._view()
+        return iter(view) if view is not None else self._link.side.asked(self._role, "op", "iter", self)
+
+    def __reversed__(self) -> Any:
+        view = self._view()
+        return (
+            reversed(view.whole())
+            if view is not None
+            else self._link.side.asked(self._role, "op", "reversed", self)
+        )
+
+    def __len__(self) -> Any:
+        number = self._link.side.weighed(self._link.ask("op", "len", self), self)
+        view = self._view()
+        if view is not None and len(view.whole()) != number:
+            raise TypeError(f"an object of the program has {len(view.whole())} items, and says {number!r}")
+        return number
+
+    def __getitem__(self, index: Any) -> Any:
+        view = self._view() if type(index) in (int, slice) else None
+        if view is None:
+            return self._link.side.asked(self._role, "op", "get", self, index)
+        return view.item(index) if type(index) is int else view.whole()[index]
+
+    def _view(self) -> Any:
+        """Return the one view of a value that can be iterated over again and again; None of anything else."""
+        return self._link.side.view_of(self) if self._role == VALUE else None
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, Remote) and self._reference in instance._kinds
@@ -120,33 +156,42 @@ class RemoteCallable(Remote):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         self._link.side.calls += 1
-        return self._link.ask("call", self, arguments, named)
+        self._link.side.epoch += 1
+        return self._link.side.asked(GIVES.get(self._role, OBJECT), "call", self, arguments, named)
 
 
 def _forward(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
-        return self._link.ask("op", operation, self, *operands)
+        if operation in ("put", "drop"):
+            self._link.side.epoch += 1
+        return self._link.side.asked(self._role, "op", operation, self, *operands)
 
     return special
 
 
 def _measure(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, self, *operands), self)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, self, *operands), self
+        )
 
     return special
 
 
 def _operator(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, self, other), self, other)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, self, other), self, other
+        )
 
     return special
 
 
 def _reflected(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, other, self), other, self)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, other, self), other, self
+        )
 
     return special
 
@@ -168,12 +213,42 @@ class Tests(Side):
         self.records: dict[str, type] = {}
         self.written: set[str] = set()  # names of attributes that the tests write
         self.arguments = OwnArguments(lambda value: self.records.get(type(value).__name__) is type(value))
-        self.calls = 0  # of the answer
+        self.calls = 0  # of the answer, in this case
+        self.epoch = 0  # counts what may have changed an object of the answer
+        self._role = OBJECT  # of what the answer gives now
+        self._views: dict[int, View | None] = {}
         self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
         self._callbacks: list[Any] = []
         self._callback_ids: dict[int, int] = {}
         self._informed: set[int] = set()  # references of objects made from what a test compares with
+
+    def asked(self, role: str, *question: Any) -> Any:
+        """Ask C; an object that it gives for the first time has this role."""
+        before, self._role = self._role, role
+        try:
+            return self.link.ask(*question)
+        finally:
+            self._role = before
+
+    def named(self, name: str) -> Any:
+        """Return what the answer has under a name that the tests use. Raises NameError."""
+        is_class = name[:1].isupper() and not (name.isupper() and len(name) > 1)
+        return self.asked(
+            CASES_CLASS if name == "Solution" else OBJECT if is_class else FUNCTION, "global", name
+        )
+
+    def view_of(self, remote: Remote) -> View | None:
+        """Return the view of a value; None where it is an iterator, whose items come once, or has none."""
+        known = self._views.get(remote._reference)
+        if remote._reference not in self._views or (known is not None and known.epoch != self.epoch):
+            try:
+                source = self.asked(VALUE, "op", "iter", remote)
+            except TypeError:
+                source = remote
+            known = None if source is remote else View(source, self.epoch)
+            self._views[remote._reference] = known
+        return known
 
     def weighed(self, result: Any, *operands: Any) -> Any:
         """Return an operator's result, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
@@ -243,7 +318,7 @@ class Tests(Side):
         if tag == "h":
             if reference not in self._remotes:
                 kind = RemoteCallable if node[2] is True else Remote
-                self._remotes[reference] = kind(self.link, int(reference), tuple(node[3]))
+                self._remotes[reference] = kind(self.link, int(reference), tuple(node[3]), self._role)
             return self._remotes[reference]
         if tag == "cb":
             return self._callbacks[reference + 1]

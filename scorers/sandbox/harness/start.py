@@ -170,7 +170,7 @@ def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> by
     payload = _read_all()
     os.environ.clear()
     end = load(sources, "pipe")
-    for name in ("codec", "link", "arguments", "remote", "checks"):
+    for name in ("codec", "link", "arguments", "views", "remote", "checks"):
         load(sources, name)
     cases = load(sources, "cases")
     task = end.json_value(payload.decode("ascii"), is_row=True)

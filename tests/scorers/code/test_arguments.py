@@ -388,8 +388,7 @@ CONSTANTS = {
         "ok = True",
     ),
     "a cached property": (
-        "import functools\nclass Move:\n    def __init__(self, n): self.n = n\n"
-        "    @functools.cached_property\n    def ok(self): return self.n < 3\n",
+        "import functools\nclass Move:\n    def __init__(self, n): self.n = n\n    @functools.cached_property\n    def ok(self): return self.n < 3\n",
         "m.ok",
         "ok = True",
     ),
@@ -408,13 +407,13 @@ CONSTANTS = {
 
 def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(scorer: CodeTests) -> None:
     prefix, checks, forged, honest = "", [], "", ""
-    for number, (classes, check, hiding) in enumerate(CONSTANTS.values()):
-        name, value = hiding.split(" = ", 1)
+    for number, (classes, look, hiding) in enumerate(CONSTANTS.values()):
+        name, hidden = hiding.split(" = ", 1)
         prefix += classes.replace("Move", f"Move{number}").replace("Base", f"Base{number}")
-        check = check.replace("m.", f"move{number}(9).")
+        check = look.replace("m.", f"move{number}(9).")
         checks.append(f"assert isinstance(move{number}(9), Move{number}) and {check}")
         forged += (
-            f"def move{number}(x):\n    m = Move{number}(9)\n    vars(m)['{name}'] = {value}\n    return m\n"
+            f"def move{number}(x):\n    m = Move{number}(9)\n    vars(m)['{name}'] = {hidden}\n    return m\n"
         )
         honest += f"def move{number}(x): return Move{number}(2)\n"
     for program, value in ((forged, 0.0), (honest, 1.0)):
