@@ -79,6 +79,7 @@ class _Scope(Flow):
 
     def __init__(self, trees: Sequence[ast.Module], own: Iterable[str], module: str | None) -> None:
         super().__init__(trees, own, module)
+        self._hand_on()
         self._outside: _Scope | None = None
         self._bound: frozenset[str] = frozenset()  # variables of this function alone
         self._ranges: dict[str, list[ast.AST]] = {}  # variable -> the ranges that it counts
@@ -87,6 +88,25 @@ class _Scope(Flow):
         self.nodes = [node for node in self._nodes if id(node) not in inside]
         for node in self.nodes:
             self._note_source(node)
+
+    def _hand_on(self) -> None:
+        """Note what methods of the tests, and functions that they have under a name, are called with."""
+        known: dict[str, ast.arguments] = {name: node.args for name, node in self._functions.items()}
+        for node in self._nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+                known |= {
+                    target.id: node.value.args for target in node.targets if isinstance(target, ast.Name)
+                }
+        for node in self._nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+            if name in known and (name not in self._functions or isinstance(node.func, ast.Attribute)):
+                parameters = [
+                    argument.arg for argument in known[name].args if argument.arg not in {"self", "cls"}
+                ]
+                for parameter, value in zip(parameters, node.args, strict=False):
+                    self._handed.setdefault(parameter, []).append(value)
 
     def inside(self, function: ast.AST) -> _Scope:
         """Return the flow in a function."""

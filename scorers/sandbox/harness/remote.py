@@ -44,10 +44,15 @@ TOLD = {
     "__name__",
     "__qualname__",
 }  # of the special names that no method here has: these are looked at
-# What an object is to the tests: VALUE stands where they expect one, FUNCTION gives such, CASES is LeetCode's class.
-VALUE, FUNCTION, CASES, CASES_CLASS, OBJECT = "value", "function", "cases", "class of cases", "object"
-GIVES = {VALUE: VALUE, FUNCTION: VALUE, CASES_CLASS: CASES}  # what calling it gives; else an object
-HAS = {VALUE: VALUE, CASES: FUNCTION}  # what its attributes are; else objects
+# What an object is to the tests: VALUE stands where they expect one, FUNCTION gives such, and OBJECT is of a class that
+# they name, or the class itself: it is there to behave.
+VALUE, FUNCTION, OBJECT = "value", "function", "object"
+GIVES = {VALUE: VALUE, FUNCTION: VALUE, OBJECT: OBJECT}  # what calling it gives
+HAS = {
+    VALUE: VALUE,
+    FUNCTION: OBJECT,
+    OBJECT: FUNCTION,
+}  # what its attributes are: an object's methods give values
 FORWARDED = {  # special method -> operation in C
     "next": "next",
     "setitem": "put",
@@ -91,7 +96,7 @@ class Remote:
             raise AttributeError(f"{name!r} of an object of the program is not told")
         if self._role == VALUE and name in VERDICTS:
             raise AttributeError(f"{name!r} of an object of the program would decide the check")
-        return self._link.side.asked(HAS.get(self._role, OBJECT), "op", "attr", self, name)
+        return self._link.side.asked(HAS[self._role], "op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._link.side.epoch += 1
@@ -157,7 +162,7 @@ class RemoteCallable(Remote):
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         self._link.side.calls += 1
         self._link.side.epoch += 1
-        return self._link.side.asked(GIVES.get(self._role, OBJECT), "call", self, arguments, named)
+        return self._link.side.asked(GIVES[self._role], "call", self, arguments, named)
 
 
 def _forward(operation: str) -> Any:
@@ -234,9 +239,7 @@ class Tests(Side):
     def named(self, name: str) -> Any:
         """Return what the answer has under a name that the tests use. Raises NameError."""
         is_class = name[:1].isupper() and not (name.isupper() and len(name) > 1)
-        return self.asked(
-            CASES_CLASS if name == "Solution" else OBJECT if is_class else FUNCTION, "global", name
-        )
+        return self.asked(OBJECT if is_class else FUNCTION, "global", name)
 
     def view_of(self, remote: Remote) -> View | None:
         """Return the view of a value; None where it is an iterator, whose items come once, or has none."""
@@ -333,7 +336,7 @@ class Tests(Side):
         raise ValueError(f"unknown tag {tag!r}")
 
     async def _coroutine(self, reference: int) -> Any:
-        return self.link.ask("await", Remote(self.link, reference, ()))
+        return self.asked(VALUE, "await", Remote(self.link, reference, ()))
 
     def class_id(self, kind: type) -> int | None:
         """Return the reference to a class; `Side` has the contract."""

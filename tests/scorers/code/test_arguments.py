@@ -131,6 +131,12 @@ COMPARED = {
     "as a set": "xs = [3, 1, 2]\nassert set(xs) - set(order(xs)) == set()",
     "by a method of a set": "xs = [3, 1, 2]\nr = order(xs)\nassert set(r).issuperset(xs)",
     "by a helper": "xs = [3, 1, 2]\nassert is_order_of(order(xs), xs)",
+    "within a lambda": "xs = [3, 1, 2]\nsame = lambda r: r == sorted(xs)\nassert same(order(xs))",
+    "within a method": "class Checker:\n    def __init__(self, xs): self.xs = xs\n    def ok(self, r): return r == sorted(self.xs)\nxs = [3, 1, 2]\nassert Checker(xs).ok(order(xs))",
+    "counted": "xs = [3, 1, 2]\nr = order(xs)\nseen = {}\nfor x in xs: seen[x] = seen.get(x, 0) + 1\nassert len(r) == len(seen)",
+    "in words": "xs = [3, 1, 2]\nassert str(len(order(xs))) + ' numbers' == f'{len(xs)} numbers'",
+    "named on the way": "xs = [3, 1, 2]\nassert (r := order(xs)) == sorted(xs)",
+    "a difference of counts": "from collections import Counter\nxs = [3, 1, 2]\nassert not Counter(xs) - Counter(order(xs))",
     "within a helper": "verify(order, [3, 1, 2])\nassert True",
     "within a check": "def check(candidate):\n    xs = [3, 1, 2]\n    assert candidate(xs) == sorted(xs)\ncheck(order)",
     "a default argument": "def check(f, xs=[3, 1, 2]):\n    assert f(xs) == sorted(xs)\ncheck(order)",
@@ -181,7 +187,7 @@ class Apart(ast.NodeTransformer):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
         self._bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-        self._bound |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self._bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
     def visit(self, node: ast.AST) -> Any:
         self.generic_visit(node)

@@ -27,7 +27,9 @@ def judged(scorer: CodeTests, program: str, tests: list[str], setup: str = "") -
 
 
 def assert_each(scorer: CodeTests, program: str, tests: list[str], value: float) -> None:
-    named = [re.sub(r"(?<!')\b([abirsgtuknx])\b(?!')", rf"\1_{number}", test) for number, test in enumerate(tests)]
+    named = [
+        re.sub(r"(?<!')\b([abirsgtuknx])\b(?!')", rf"\1_{number}", test) for number, test in enumerate(tests)
+    ]
     if judged(scorer, program, named).value == value:
         return
     wrong = [(test, score) for test in tests if (score := judged(scorer, program, [test])).value != value]
@@ -53,6 +55,9 @@ def order(xs): return Lies(xs)
 def empty(xs):
     Lies.looks = 1
     return Lies(xs)
+async def later(xs): return Lies(xs)
+class Sorter:
+    def order(self, xs): return Lies(xs)
 class Solution:
     def order(self, xs): return Lies(xs)
     def empty(self, xs): return empty(xs)
@@ -78,6 +83,8 @@ FORGED = [
     "assert order([1]).equals([2])",
     "assert Solution().order('ab').isspace()",
     "def check(candidate):\n    assert candidate('ab').startswith('x')\ncheck(order)",
+    "assert Sorter().order('ab').startswith('x')",
+    "import asyncio\nassert asyncio.run(later('ab')).startswith('x')",
     "r = [order('ab')]\nassert r[0].startswith('x')",
 ]
 
