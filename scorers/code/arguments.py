@@ -91,22 +91,19 @@ class _Scope(Flow):
 
     def _hand_on(self) -> None:
         """Note what methods of the tests, and functions that they have under a name, are called with."""
-        known: dict[str, ast.arguments] = {name: node.args for name, node in self._functions.items()}
+        known: dict[str, list[ast.arg]] = {}
         for node in self._nodes:
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-                known |= {
-                    target.id: node.value.args for target in node.targets if isinstance(target, ast.Name)
-                }
+            if isinstance(node, ast.ClassDef):
+                methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                known |= {method.name: method.args.args[_is_bound(method) :] for method in methods}
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+                known |= dict.fromkeys(names, node.value.args.args)
         for node in self._nodes:
-            if not isinstance(node, ast.Call):
-                continue
-            name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
-            if name in known and (name not in self._functions or isinstance(node.func, ast.Attribute)):
-                parameters = [
-                    argument.arg for argument in known[name].args if argument.arg not in {"self", "cls"}
-                ]
-                for parameter, value in zip(parameters, node.args, strict=False):
-                    self._handed.setdefault(parameter, []).append(value)
+            name = _name_of(node.func) if isinstance(node, ast.Call) else None
+            if isinstance(node, ast.Call) and name in known:
+                for parameter, value in zip(known[name], node.args, strict=False):
+                    self._handed.setdefault(parameter.arg, []).append(value)
 
     def inside(self, function: ast.AST) -> _Scope:
         """Return the flow in a function."""
@@ -266,6 +263,16 @@ class _Writer(ast.NodeTransformer):
     def _call(self, name: str, value: ast.expr) -> ast.Call:
         self.is_changed = True
         return ast.Call(func=ast.Name(name, ast.Load()), args=[value], keywords=[])
+
+
+def _is_bound(method: ast.FunctionDef) -> bool:
+    """Return whether a method's first parameter is its object or class."""
+    return not any(_name_of(decorator) == "staticmethod" for decorator in method.decorator_list)
+
+
+def _name_of(node: ast.expr) -> str | None:
+    """Return the name that a function is called by, be it a method's."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def _is_call_of(node: ast.AST, name: str) -> bool:
