@@ -5,7 +5,9 @@ one asks C, except for what decides a check: comparison is identity here, the tr
 goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained,
 and none can through an operator, `weighed` says how. Nor does a special name cross on which a library acts: numpy would
 read its own memory where an object's `__array_interface__` points, and `typing` evaluates `__annotations__`.
-Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test.
+Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test. An object that
+stands for a value is the same at each look (`views`), and of what C changes in the tests' containers they have their
+own as it was (`arguments`).
 
 What an honest answer can't do through this, and the tests of a row should not ask for: be compared, ordered or tested
 for truth as an object with methods of its own (`assert Vector(1) == Vector(1)`; compare its attributes or its text);
