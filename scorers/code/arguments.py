@@ -28,8 +28,11 @@ from scorers.sandbox.harness.arguments import KEPT, OWN
 _METHODS: Final = frozenset(
     name for kind in (str, tuple, frozenset, dict) for name in dir(kind) if name[:1] != "_"
 ) - {"clear", "pop", "popitem", "setdefault", "update"}
+_WRITES: Final = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.comprehension)
+_DISPLAYS: Final = (ast.Tuple, ast.List)
+_CONTAINERS: Final = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 def with_own_arguments(
@@ -116,16 +119,30 @@ class _Scope(Flow):
         flow._bound = frozenset(bound | flow._sources.keys() | flow._ranges.keys())
         return flow
 
-    def _note_source(self, node: ast.AST) -> None:
-        if not isinstance(node, _LOOPS) or not _is_call_of(node.iter, "range"):
-            if not isinstance(node, ast.Call):
-                self._note(node)
+    def _note_source(self, node: Any) -> None:
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES:
+                for written in node.args:
+                    self._bind([node.func.value], written)
             return
-        for part in ast.walk(
-            node.target
-        ):  # how often makes no value: `for i in range(k): assert xs[i] == ...`
+        if not isinstance(node, _LOOPS) or not _is_call_of(node.iter, "range"):
+            self._note(node)
+            return
+        for part in ast.walk(node.target):  # how often makes no value: `for i in range(k): assert xs[i] == 1`
             if isinstance(part, ast.Name):
                 self._ranges.setdefault(part.id, []).append(node.iter)
+
+    def _bind(self, targets: Iterable[ast.expr], value: ast.AST) -> None:
+        for target in targets:
+            if (
+                isinstance(target, _DISPLAYS)
+                and isinstance(value, _DISPLAYS)
+                and len(target.elts) == len(value.elts)
+            ):
+                for one, part in zip(target.elts, value.elts, strict=True):
+                    self._bind([one], part)
+            else:
+                super()._bind([target], value)
 
     def _of_variable(self, name: str) -> frozenset[str]:
         if self._outside is not None and name not in self._bound:
@@ -156,9 +173,11 @@ class _Scope(Flow):
         return not known and not self._of_variable(name)
 
     def is_call_of_answer(self, node: ast.AST) -> bool:
-        """Return whether a node calls the answer, and no function of the tests."""
+        """Return whether a node calls the answer: no function of the tests, and no list of theirs for its values."""
         if not isinstance(node, ast.Call) or not self.names(node.func):
             return False
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            return not any(isinstance(source, _CONTAINERS) for source in self.sources(node.func.value.id))
         return not (isinstance(node.func, ast.Name) and node.func.id in self._functions)
 
 
@@ -173,30 +192,49 @@ def _functions(tree: ast.Module) -> Iterator[ast.AST]:
                 waiting.append(node)
 
 
-def _operands(node: ast.AST, flow: _Scope) -> Sequence[ast.AST]:
+def _operands(node: ast.AST, flow: _Scope) -> list[ast.AST]:
     """Return what a node brings together; nothing where it brings nothing together."""
+    found: list[ast.AST] = []
     match node:
         case ast.Compare() if not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-            return node.left, *node.comparators
+            found = [node.left, *node.comparators]
         case ast.BinOp():
-            return node.left, node.right
+            found = [node.left, node.right]
         case ast.Subscript() if not (isinstance(node.slice, ast.Slice) and node.slice.lower is None):
-            return node.value, node.slice
+            found = [node.value, node.slice]
         case ast.Call():
             given = [*node.args, *(named.value for named in node.keywords)]
-            given = [part for part in given if not flow.is_its_function(part)]
+            found = [part for part in given if not flow.is_its_function(part)]
             if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-                return node.func.value, *given
-            return () if flow.is_of_answer(node.func) else given
-        case _:
-            return ()
+                found.append(node.func.value)
+            elif flow.is_of_answer(node.func):
+                found = []
+    return found
+
+
+def _looped(node: ast.AST) -> tuple[list[ast.expr], list[ast.AST]]:
+    """Return what a loop goes over, and what it does."""
+    match node:
+        case ast.For() | ast.AsyncFor():
+            return [node.iter], [*node.body]
+        case ast.While():
+            return [node.test], [*node.body]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            does = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            ifs = [part for loop in node.generators for part in loop.ifs]
+            return [loop.iter for loop in node.generators], [*does, *ifs]
+    return [], []
 
 
 def _mark_operands(node: ast.AST, flow: _Scope, marked: set[int]) -> None:
     """Mark by id what a node brings together with a value of the answer, and what that is made from."""
     operands = _operands(node, flow)
-    others = [operand for operand in operands if not flow.is_of_answer(operand)]
-    waiting = others if len(others) < len(operands) else []
+    waiting = [operand for operand in operands if not flow.is_of_answer(operand)]
+    if len(waiting) == len(operands):
+        over, does = _looped(node)
+        waiting = (
+            [one for one in over if not flow.is_of_answer(one)] if any(map(flow.is_of_answer, does)) else []
+        )
     while waiting:
         one = waiting.pop()
         if id(one) not in marked:
