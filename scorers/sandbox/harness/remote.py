@@ -47,9 +47,9 @@ TOLD = {
     "__qualname__",
 }  # of the special names that no method here has: these are looked at
 # What an object is to the tests: VALUE stands where they expect one, FUNCTION gives such, and OBJECT is of a class that
-# they name, or the class itself: it is there to behave.
-VALUE, FUNCTION, OBJECT = "value", "function", "object"
-GIVES = {VALUE: VALUE, FUNCTION: VALUE, OBJECT: OBJECT}  # what calling it gives
+# they name, or the class itself: it is there to behave. MODULE_ROLE is a module's, which has functions and classes.
+VALUE, FUNCTION, OBJECT, MODULE_ROLE = "value", "function", "object", "module"
+GIVES = {VALUE: VALUE, FUNCTION: VALUE, OBJECT: OBJECT, MODULE_ROLE: OBJECT}  # what calling it gives
 HAS = {
     VALUE: VALUE,
     FUNCTION: OBJECT,
@@ -98,7 +98,8 @@ class Remote:
             raise AttributeError(f"{name!r} of an object of the program is not told")
         if self._role == VALUE and name in VERDICTS:
             raise AttributeError(f"{name!r} of an object of the program would decide the check")
-        return self._link.side.asked(HAS[self._role], "op", "attr", self, name)
+        role = role_of(name) if self._role == MODULE_ROLE else HAS[self._role]
+        return self._link.side.asked(role, "op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._link.side.epoch += 1
@@ -240,8 +241,7 @@ class Tests(Side):
 
     def named(self, name: str) -> Any:
         """Return what the answer has under a name that the tests use. Raises NameError."""
-        is_class = name[:1].isupper() and not (name.isupper() and len(name) > 1)
-        return self.asked(OBJECT if is_class else FUNCTION, "global", name)
+        return self.asked(role_of(name), "global", name)
 
     def view_of(self, remote: Remote) -> View | None:
         """Return the view of a value; None where it is an iterator, whose items come once, or has none."""
@@ -334,7 +334,11 @@ class Tests(Side):
         if tag == "m":
             if is_standard(reference):
                 return __import__(reference)
-            return self.resolve(["h", node[2], False, []])
+            before, self._role = self._role, MODULE_ROLE
+            try:
+                return self.resolve(["h", node[2], False, []])
+            finally:
+                self._role = before
         raise ValueError(f"unknown tag {tag!r}")
 
     async def _coroutine(self, reference: int) -> Any:
@@ -381,6 +385,12 @@ def pulling(iterator: Any) -> Any:
             return False, None
 
     return pull
+
+
+def role_of(name: str) -> str:
+    """Return what the answer's object of this name is, by the spelling of a class."""
+    is_class = name[:1].isupper() and not (name.isupper() and len(name) > 1)
+    return OBJECT if is_class else FUNCTION
 
 
 def is_standard(module: Any) -> bool:
