@@ -21,9 +21,12 @@ import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from scorers.code.names import Flow
-from scorers.sandbox.harness.arguments import KEPT, OWN
+from scorers.code.names import Flow, is_class
 
+OWN: Final = (
+    "__own__"  # as `scorers.sandbox.harness.arguments` calls them, which runs inside the sandbox alone
+)
+KEPT: Final = "__kept__"
 # Methods of data that change nothing: what they are called with is brought together with what they belong to.
 _METHODS: Final = frozenset(
     name for kind in (str, tuple, frozenset, dict) for name in dir(kind) if name[:1] != "_"
@@ -32,7 +35,7 @@ _WRITES: Final = frozenset({"add", "append", "appendleft", "extend", "insert", "
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.comprehension)
 _DISPLAYS: Final = (ast.Tuple, ast.List)
-_CONTAINERS: Final = (ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp)
+_CONTAINERS: Final = (ast.List, ast.Set, ast.Dict, ast.Tuple, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 def with_own_arguments(
@@ -45,15 +48,20 @@ def with_own_arguments(
         own: the names of the answer.
         module: the module whose attributes are the answer's, too.
     """
-    outside = _Scope(trees, own, module)
-    inside = {id(function): outside.inside(function) for tree in trees for function in _functions(tree)}
+    everywhere = _Scope(trees, own, module)
+    scopes: dict[int, _Scope] = {}  # by id of a tree or a function
+    for tree in trees:
+        functions = {id(function): list(ast.walk(function)) for function in _functions(tree)}
+        within = {id(node) for nodes in functions.values() for node in nodes}
+        scope = everywhere.inside([node for node in ast.walk(tree) if id(node) not in within])
+        scopes |= {id(tree): scope, **{number: scope.inside(nodes) for number, nodes in functions.items()}}
     marked: set[int] = set()
-    for flow in (outside, *inside.values()):
-        for node in flow.nodes:
-            _mark_operands(node, flow, marked)
+    for scope in scopes.values():
+        for node in scope.nodes:
+            _mark_operands(node, scope, marked)
     changed = []
     for tree in trees:
-        writer = _Writer(outside, inside, marked)
+        writer = _Writer(everywhere, scopes, marked)
         ast.fix_missing_locations(writer.visit(tree))
         changed.append(writer.is_changed)
     return changed
@@ -78,17 +86,17 @@ def attributes_written(trees: Iterable[ast.Module]) -> tuple[str, ...]:
 
 
 class _Scope(Flow):
-    """What the variables of one function are made from, or those outside all functions."""
+    """What the variables of one function are made from, or of one text outside its functions; or of all of them."""
 
     def __init__(self, trees: Sequence[ast.Module], own: Iterable[str], module: str | None) -> None:
         super().__init__(trees, own, module)
         self._hand_on()
         self._outside: _Scope | None = None
-        self._bound: frozenset[str] = frozenset()  # variables of this function alone
+        self._bound: frozenset[str] = frozenset()  # variables that are made here, and here alone
         self._ranges: dict[str, list[ast.AST]] = {}  # variable -> the ranges that it counts
         self._sources = {}
-        inside = {id(node) for tree in trees for scope in _functions(tree) for node in ast.walk(scope)}
-        self.nodes = [node for node in self._nodes if id(node) not in inside]
+        within = {id(node) for tree in trees for function in _functions(tree) for node in ast.walk(function)}
+        self.nodes = [node for node in self._nodes if id(node) not in within]
         for node in self.nodes:
             self._note_source(node)
 
@@ -108,11 +116,11 @@ class _Scope(Flow):
                 for parameter, value in zip(known[name], node.args, strict=False):
                     self._handed.setdefault(parameter.arg, []).append(value)
 
-    def inside(self, function: ast.AST) -> _Scope:
-        """Return the flow in a function."""
+    def inside(self, nodes: list[ast.AST]) -> _Scope:
+        """Return the flow in a part of this one."""
         flow: _Scope = _Scope.__new__(_Scope)
         flow.__dict__.update(self.__dict__, _sources={}, _ranges={}, _found={}, _outside=self)
-        flow.nodes = list(ast.walk(function))
+        flow.nodes = nodes
         for node in flow.nodes:
             flow._note_source(node)
         bound = {node.arg for node in flow.nodes if isinstance(node, ast.arg)}
@@ -159,9 +167,20 @@ class _Scope(Flow):
         """Return whether a value may come from the answer, but for the end of a slice: `xs[:k]` is of `xs`."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.lower is None:
             return self.is_of_answer(node.value)
+        if isinstance(node, ast.Name) and self._is_list_of_objects(node.id):
+            return False
         if self._name(node) is not None or (isinstance(node, ast.Name) and self._of_variable(node.id)):
             return True
         return any(map(self.is_of_answer, ast.iter_child_nodes(node)))
+
+    def _is_list_of_objects(self, name: str) -> bool:
+        """Return whether a variable is a container that the tests fill with objects of the answer's classes."""
+        sources, found = self.sources(name), self._of_variable(name)
+        return (
+            bool(found and sources)
+            and all(map(is_class, found))
+            and all(isinstance(one, _CONTAINERS) for one in sources)
+        )
 
     def is_its_function(self, node: ast.AST) -> bool:
         """Return whether a node is the name of one of the answer's functions, and no value of it."""
@@ -170,7 +189,7 @@ class _Scope(Flow):
     def is_variable(self, name: str) -> bool:
         """Return whether a name is a variable of the tests, or may be."""
         known = name in self._functions or hasattr(builtins, name) or name in self._own
-        return not known and not self._of_variable(name)
+        return not known and (not self._of_variable(name) or self._is_list_of_objects(name))
 
     def is_call_of_answer(self, node: ast.AST) -> bool:
         """Return whether a node calls the answer: no function of the tests, and no list of theirs for its values."""

@@ -50,13 +50,9 @@ TOLD = {
 # they name, or the class itself: it is there to behave. MODULE_ROLE is a module's, which has functions and classes.
 VALUE, FUNCTION, OBJECT, MODULE_ROLE = "value", "function", "object", "module"
 GIVES = {VALUE: VALUE, FUNCTION: VALUE, OBJECT: OBJECT, MODULE_ROLE: OBJECT}  # what calling it gives
-HAS = {
-    VALUE: VALUE,
-    FUNCTION: OBJECT,
-    OBJECT: FUNCTION,
-}  # what its attributes are: an object's methods give values
+HAS = {VALUE: VALUE, FUNCTION: OBJECT, OBJECT: FUNCTION}  # what its attributes are: methods give values
+ITERATOR = "iterator"  # in place of a view: its items come once, and it has no number of them
 FORWARDED = {  # special method -> operation in C
-    "next": "next",
     "setitem": "put",
     "delitem": "drop",
     "str": "str",
@@ -125,20 +121,23 @@ class Remote:
         self._link.ask("op", "attr", self, "__exit__")(None, None, None)
 
     def __iter__(self) -> Any:
-        view = self._view()
-        return iter(view) if view is not None else self._link.side.asked(self._role, "op", "iter", self)
+        view = self._link.side.view_of(self) if self._role == VALUE else None
+        if isinstance(view, View):
+            return iter(view)
+        return self._link.side.asked(self._role, "op", "iter", self)
+
+    def __next__(self) -> Any:
+        return self._link.side.next_of(self)
 
     def __reversed__(self) -> Any:
         view = self._view()
-        return (
-            reversed(view.whole())
-            if view is not None
-            else self._link.side.asked(self._role, "op", "reversed", self)
-        )
+        if view is not None:
+            return reversed(view.whole())
+        return self._link.side.asked(self._role, "op", "reversed", self)
 
     def __len__(self) -> Any:
-        number = self._link.side.weighed(self._link.ask("op", "len", self), self)
         view = self._view()
+        number = self._link.side.weighed(self._link.ask("op", "len", self), self)
         if view is not None and len(view.whole()) != number:
             raise TypeError(f"an object of the program has {len(view.whole())} items, and says {number!r}")
         return number
@@ -150,8 +149,11 @@ class Remote:
         return view.item(index) if type(index) is int else view.whole()[index]
 
     def _view(self) -> Any:
-        """Return the one view of a value that can be iterated over again and again; None of anything else."""
-        return self._link.side.view_of(self) if self._role == VALUE else None
+        """Return the one view of a value; None of what has no items. Raises TypeError for an iterator."""
+        view = self._link.side.view_of(self) if self._role == VALUE else None
+        if view is ITERATOR:
+            raise TypeError("an iterator of the program has neither a length nor items by their number")
+        return view
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, Remote) and self._reference in instance._kinds
@@ -224,7 +226,8 @@ class Tests(Side):
         self.calls = 0  # of the answer, in this case
         self.epoch = 0  # counts what may have changed an object of the answer
         self._role = OBJECT  # of what the answer gives now
-        self._views: dict[int, View | None] = {}
+        self._views: dict[int, View | str | None] = {}
+        self._ended: set[int] = set()  # references of iterators that have no more items
         self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
         self._callbacks: list[Any] = []
@@ -243,17 +246,27 @@ class Tests(Side):
         """Return what the answer has under a name that the tests use. Raises NameError."""
         return self.asked(role_of(name), "global", name)
 
-    def view_of(self, remote: Remote) -> View | None:
-        """Return the view of a value; None where it is an iterator, whose items come once, or has none."""
+    def view_of(self, remote: Remote) -> View | str | None:
+        """Return the view of a value, or ITERATOR; None where it has no items."""
         known = self._views.get(remote._reference)
-        if remote._reference not in self._views or (known is not None and known.epoch != self.epoch):
+        if remote._reference not in self._views or (isinstance(known, View) and known.epoch != self.epoch):
             try:
                 source = self.asked(VALUE, "op", "iter", remote)
+                known = ITERATOR if source is remote else View(source, self.epoch)
             except TypeError:
-                source = remote
-            known = None if source is remote else View(source, self.epoch)
+                known = None
             self._views[remote._reference] = known
         return known
+
+    def next_of(self, remote: Remote) -> Any:
+        """Return an iterator's next item. Raises StopIteration, and then again and again."""
+        if remote._reference in self._ended:
+            raise StopIteration
+        try:
+            return self.asked(remote._role, "op", "next", remote)
+        except StopIteration:
+            self._ended.add(remote._reference)
+            raise
 
     def weighed(self, result: Any, *operands: Any) -> Any:
         """Return an operator's result, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.

@@ -11,8 +11,10 @@ import pytest
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from scorers.code.arguments import KEPT, OWN
 from scorers.code.rows import suite_of
 from scorers.code.scorer import CodeTests
+from scorers.sandbox.harness import arguments
 from tests.support.tried_again import score_of
 
 
@@ -471,6 +473,24 @@ def rewritten(tests: str) -> str:
 )
 def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are(tests: str) -> None:
     assert rewritten(tests) == tests
+
+
+def test_both_sides_call_what_is_written_by_the_same_names() -> None:
+    assert (OWN, KEPT) == (arguments.OWN, arguments.KEPT)
+
+
+def test_one_name_may_be_the_answers_in_one_test_and_data_in_another(scorer: CodeTests) -> None:
+    row = {"tests": ["x = order([])\nassert x == []", "x = [3, 1, 2]\nassert order(x) == sorted(x)"]}
+    assert judged(scorer, EMPTIES, row, "code_verifiable").value == 0.5
+    assert judged(scorer, RIGHT, row, "code_verifiable").value == 1.0
+
+
+def test_a_list_of_the_answers_objects_is_the_tests_own(scorer: CodeTests) -> None:
+    tests = "xs = [Pair(1), Pair(2)]\nassert count(xs) == len(xs)"
+    pair = "class Pair:\n    def __init__(self, a): self.a = a\n"
+    empties = f"{pair}def count(xs):\n    xs.clear()\n    return 0"
+    assert judged(scorer, empties, {"functional": tests}).value == 0.0
+    assert judged(scorer, f"{pair}def count(xs): return len(xs)", {"functional": tests}).value == 1.0
 
 
 def test_tests_keep_their_statements() -> None:

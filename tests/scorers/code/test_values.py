@@ -39,6 +39,17 @@ def assert_each(scorer: CodeTests, program: str, tests: list[str], value: float)
 
 # An object that has three items for `len`, none for a loop, others at the second look, and yes for each question.
 LIES = """
+class Again:
+    n = 0
+    def __init__(self, xs): self.xs = list(xs)
+    def __len__(self): return len(self.xs)
+    def __getitem__(self, index): return self.xs[index]
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n % 2 or not self.xs: raise StopIteration
+        return self.xs.pop()
+def again(xs): return Again(xs)
 class Lies:
     looks = 0
     def __init__(self, xs): self.xs = list(xs)
@@ -71,6 +82,9 @@ FORGED = [
     "r = order([3, 1, 2])\nassert set(r) == {1, 2, 3} and not any(a > b for a, b in zip(r, list(r)[1:]))",
     "r = order([3, 1, 2])\nassert len(list(r)) == 3 and list(reversed(r)) == []",
     "r = order([3, 1, 2])\nassert len(r) == 3 and [x for x in r] == [3, 1, 2] and r[0] == 0",
+    "r = again([3])\nassert len(r) == 1 and list(r) == []",
+    "r = again([3])\nassert list(r) == [] and list(r) == [3]",
+    "r = again([3])\nassert list(r) == [] and r[0] == 3",
     "assert order('ab').startswith('x')",
     "assert order('ab').endswith('x')",
     "assert order('ab').isdigit()",
