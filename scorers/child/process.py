@@ -6,9 +6,9 @@ request, so it inherits every library that the parent has imported. It serves re
 it is killed and the next request forks another. It dies with its parent and shares nothing with it but one socket.
 
 What the request brought about (deadline, memory, a crash inside a C library) raises `LimitExceeded`; a child that
-was killed from outside raises `ChildDied`, a `Retryable`; an exception of the target is a bug and surfaces. The
-deadline is one of the wall clock. A child that had little processor time until then was kept from its work by a machine
-with more to do, which raises `ChildDied` too.
+was killed from outside raises `ChildKilled`, and one that ended by itself `ChildEnded`, both of them a `Retryable`; an
+exception of the target is a bug and surfaces. The deadline is one of the wall clock. A child that had little processor
+time until then was kept from its work by a machine with more to do, which raises `ChildDied`, a `Retryable`, too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ STARVED_SHARE: Final = 0.25  # of the deadline as processor time: a child with l
 MEASURABLE_S: Final = (
     0.5  # the least deadline of which that is asked: the kernel counts in hundredths of a second
 )
+ENDED_S: Final = 0.2  # for a child that has closed its link to be found dead
 LOOK_S: Final = 0.05  # between two looks at a child that may have to give way
 LAST: Final = 19  # the lowest priority there is
 EXIT_MEMORY: Final = 77  # the child's exit status when an allocation failed
@@ -58,6 +59,14 @@ class LimitExceeded(Exception):
 
 class ChildDied(Retryable):
     """The child was killed from outside, could not be started, or was hardly let run."""
+
+
+class ChildKilled(ChildDied):
+    """A signal ended or stopped the child while it worked: from outside, unless the same request has it again."""
+
+
+class ChildEnded(ChildDied):
+    """The child ended itself while it worked, or closed its link, or wrote to it what is no reply."""
 
 
 class KillableChild:
@@ -97,8 +106,8 @@ class KillableChild:
             timeout_s: seconds from now to the reply, the fork included; then the child is killed.
         Raises:
             LimitExceeded: no reply within `timeout_s`, out of memory, or a crash; this child is gone.
-            ChildDied: killed from outside, or without a quarter of `timeout_s` in processor time when that was over,
-                unless it had to give way; try again.
+            ChildDied: killed from outside, ended by itself, or without a quarter of `timeout_s` in processor time when
+                that was over, unless it had to give way; try again.
             RuntimeError: the target raised, with its traceback: a bug in it.
         """
         deadline = time.monotonic() + timeout_s
@@ -113,15 +122,20 @@ class KillableChild:
             envelope = _receive(link, deadline)
         except TimeoutError:
             had_s = self._cpu_s() - before_s
+            is_stopped = self._state() == "T"
             self.close()
             if not has_yielded and timeout_s >= MEASURABLE_S and had_s < STARVED_SHARE * timeout_s:
-                raise ChildDied(
+                died = ChildKilled if is_stopped else ChildDied
+                raise died(
                     f"the scoring child had {had_s:.2f} s of processor time within its deadline of "
                     f"{timeout_s:g} s: this machine has more to do than it can"
                 ) from None
             raise LimitExceeded(f"deadline of {timeout_s:g} s") from None
         except (EOFError, ConnectionError) as error:
             raise self._autopsy() from error
+        except ValueError as error:
+            self.close()
+            raise ChildEnded("the scoring child wrote to its link what is no reply") from error
         except (
             BaseException
         ):  # interrupted, it leaves a reply behind, which must never answer another request
@@ -197,26 +211,37 @@ class KillableChild:
                 return True
         return False
 
-    def _cpu_s(self) -> float:
-        """Return the child's processor time so far, in seconds; 0 where it is gone."""
+    def _stat(self) -> list[str]:
+        """Return what the kernel says of the child, from its state on; nothing where it is gone."""
         try:
             stat = Path(f"/proc/{self._pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
-            return 0.0
-        user, system = stat.rpartition(")")[2].split()[11:13]
+            return []
+        return stat.rpartition(")")[2].split()
+
+    def _state(self) -> str:
+        """Return the letter of the child's state; Z also where it is gone."""
+        return next(iter(self._stat()), "Z")
+
+    def _cpu_s(self) -> float:
+        """Return the child's processor time so far, in seconds; 0 where it is gone."""
+        user, system = self._stat()[11:13] or (0, 0)
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def _autopsy(self) -> Exception:
         """Find out why the child's end of the socket is closed: by the request itself, or from outside."""
-        pid = self._pid
+        pid, until = self._pid, time.monotonic() + ENDED_S
+        while (is_alive := self._state() != "Z") and time.monotonic() < until:
+            time.sleep(0.001)
         status = self._reap()
+        if is_alive:
+            return ChildEnded(f"the scoring child {pid} closed its link while it worked")
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == EXIT_MEMORY:
             return LimitExceeded(f"memory limit of {self._memory_bytes >> 20} MiB")
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASH_SIGNALS:
             return LimitExceeded(f"crash by {signal.Signals(os.WTERMSIG(status)).name}")
-        return ChildDied(
-            f"the scoring child {pid} ended with {os.waitstatus_to_exitcode(status)} while it worked"
-        )
+        died = ChildKilled if os.WIFSIGNALED(status) else ChildEnded
+        return died(f"the scoring child {pid} ended with {os.waitstatus_to_exitcode(status)} while it worked")
 
 
 def _isolate(link_fd: int, parent: int, memory_bytes: int) -> None:

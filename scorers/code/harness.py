@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import scorers.sandbox.harness
+from scorers.code.long_integers import long_integers
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
-MODULES: Final = ("pipe", "codec", "link", "candidate", "remote", "checks", "cases", "pytest_file")
+MODULES: Final = (
+    *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
+)
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
 # The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.
 DEAF: Final = frozenset({-signal.SIGPROF, 128 + signal.SIGPROF})
@@ -79,20 +82,22 @@ class Job:
             "source": self.source,
             "module": tests.module,
             "prefix": tests.prefix,
+            "own_prefix": tests.own_prefix or tests.prefix,
             "setup": tests.setup,
             "names": tests.names,
             "modules": tests.modules,
             "imports": tests.imports,
             "constants": tests.constants,
+            "written": tests.written,
             "cases": self.cases,
             "case_s": self.case_s,
             "total_s": self.total_s,
             "memory_bytes": self.memory_bytes,
             "stop": self.stop,
         }
-        return json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest}).encode(
-            "ascii"
-        )
+        with long_integers():
+            text = json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest})
+        return text.encode("ascii")
 
 
 def new_nonce() -> str:

@@ -227,7 +227,7 @@ class Flow:
 
     def heads(self, check: ast.AST) -> frozenset[str]:
         """Return the names of the answer that decide a check: functions, and classes that make no mere argument."""
-        found = {name for name in self.names(check) if not _is_class(name)}
+        found = {name for name in self.names(check) if not is_class(name)}
         waiting = [check]
         while waiting:
             node = waiting.pop()
@@ -319,7 +319,7 @@ class Flow:
         """Return the answer's class that a side of a comparison is an object of, or holds one of."""
         if isinstance(node, ast.Call):
             name = self._name(node.func)
-            return name if name is not None and _is_class(name) else None
+            return name if name is not None and is_class(name) else None
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return next((kind for part in node.elts if (kind := self._object_of(part)) is not None), None)
         if isinstance(node, ast.Name):
@@ -345,7 +345,7 @@ def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _is_class(name: str) -> bool:
+def is_class(name: str) -> bool:
     """Return whether a name is a class's by its spelling, and no constant's."""
     return name[:1].isupper() and not (name.isupper() and len(name) > 1)
 

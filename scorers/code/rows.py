@@ -12,12 +12,14 @@ import ast
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
 from scorers.code.answer import ALIASES
+from scorers.code.arguments import attributes_written, with_own_arguments
+from scorers.code.long_integers import long_integers
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
 from scorers.sandbox.program import Language
 
@@ -57,12 +59,14 @@ class Harnessed:
     cases: tuple[Mapping[str, Any], ...]  # {"text", "asserts"} or {"entry", "arguments", "expected"}
     module: str = "solution"
     prefix: str = ""  # runs before the answer and before the tests
+    own_prefix: str = ""  # what runs before the tests in place of it
     setup: str = ""  # runs before the tests
     pytest: str | None = None
     names: tuple[str, ...] = ()  # what the tests use of the answer
     modules: tuple[str, ...] = ()  # what they use of the standard library without importing it
     imports: tuple[str, ...] = ()  # what they import
     constants: bool = False  # whether `true`, `false` and `null` mean JSON's
+    written: tuple[str, ...] = ()  # the attributes that they write
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -103,7 +107,8 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got {type(answer).__name__}")
     language = _language(answer.get("language", "python"))
-    tests = _tests(answer, split)
+    with long_integers():
+        tests = _tests(answer, split)
     if isinstance(tests, Harnessed) and language is not Language.PYTHON:
         raise BadMessage(
             f"function calls, asserts and pytest files are for Python; this row says {language.value}"
@@ -173,16 +178,16 @@ def _test_cases(cases: Any) -> tuple[StdioCase, ...]:
 
 
 def _stdio(value: Any, key: str) -> str:
-    """Return a case's text, which some rows hold as a list of lines."""
+    """Return a case's text, which some rows hold as a list of lines, each line ended by a line feed alone."""
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str)
         and all(isinstance(line, str) for line in value)
     ):
-        return "\n".join(value)
+        value = "\n".join(value)
     if not isinstance(value, str):
         raise BadMessage(f"{key!r} of a stdin/stdout case must be text, got {type(value).__name__}")
-    return value
+    return value.replace("\r\n", "\n")
 
 
 def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
@@ -295,7 +300,8 @@ def _pytest(text: str, module: str) -> Harnessed:
     refuse_forgeable(Flow([tree], taken, next(iter(aliases), None)))
     setup = header_for_star(tree) if "*" in taken else ""
     imports = tuple(sorted({"pytest", *imports, *_imports(ast.parse(setup))}))
-    return Harnessed(cases=(), setup=setup, pytest=text, module=module, imports=imports)
+    tests = Harnessed(cases=(), setup=setup, pytest=text, module=module, imports=imports)
+    return _owning(tests, taken, next(iter(aliases), None))
 
 
 def _reaching_tool(tree: ast.Module) -> str | None:
@@ -359,7 +365,7 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
     """Return the tests with the names that they use and do not define. Raises BadMessage."""
     usage = usage_of(tree, prefix)
     setup = f"{usage.header}\n{harnessed.setup}" if usage.header else harnessed.setup
-    return replace(
+    used = replace(
         harnessed,
         setup=setup,
         names=usage.answer,
@@ -375,6 +381,31 @@ def _using(tree: ast.Module, prefix: str, harnessed: Harnessed) -> Harnessed:
             )
         ),
         constants=usage.constants,
+    )
+    return _owning(used, usage.answer)
+
+
+def _owning(tests: Harnessed, own: Iterable[str], module: str | None = None) -> Harnessed:
+    """Return the tests with what they mean of their arguments written into them. Raises BadMessage."""
+    cases = [str(case["text"]) for case in tests.cases]
+    texts = [tests.prefix, tests.setup, tests.pytest or "", *cases]
+    trees = [_parsed(text, "tests") for text in texts]
+    written = attributes_written(trees)
+    try:
+        changed = with_own_arguments(trees, own, module)
+        prefix, setup, pytest, *cases = [
+            ast.unparse(tree) if is_changed else text
+            for tree, text, is_changed in zip(trees, texts, changed, strict=True)
+        ]
+    except RecursionError:
+        raise BadMessage("a code row whose tests are nested too deeply to be read") from None
+    return replace(
+        tests,
+        own_prefix=prefix,
+        setup=setup,
+        pytest=pytest if tests.pytest is not None else None,
+        written=written,
+        cases=tuple({**case, "text": text} for case, text in zip(tests.cases, cases, strict=True)),
     )
 
 

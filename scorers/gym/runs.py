@@ -34,6 +34,8 @@ _SIDES: Final = {
     "pipe": "pipe",
     "codec": "codec",
     "link": "link",
+    "arguments": "arguments",
+    "views": "views",
     "remote": "remote",
     "checks": "checks",
     "candidate": "gym_library",

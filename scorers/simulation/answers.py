@@ -33,6 +33,7 @@ _BRACE_OR_TEXT: Final = re.compile(
     r'[{}]|"(?:[^"\\\n]|\\.)*"?'
 )  # a text that is not closed ends with its line
 _KEYED: Final = re.compile(r"""\{\s*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:""")
+_NOTHING: Final = frozenset({"null", "None"})  # as an output that stands alone
 _UNREADABLE: Final = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 Predicted = Literal["input", "output"]
@@ -50,8 +51,8 @@ def answered_value(response: str, predicted: Predicted) -> Any:
     """Return the value that stands under `predicted`, of JSON's types, in the last box or block of JSON.
 
     Where there is neither, the last complete object in the text counts. As `"output": 5` or `{"output": 5}`; an object
-    without that key is itself the value. What is no JSON may be a literal of Python, with its quotes and tuples. Raises
-    Unanswered.
+    without that key is itself the value, and so is an output's null alone. What is no JSON may be a literal of Python,
+    with its quotes and tuples. Raises Unanswered.
     """
     text = within(_last_json(response, predicted).strip(), MAX_ANSWER_CHARS)
     if text.startswith("```"):
@@ -60,6 +61,8 @@ def answered_value(response: str, predicted: Predicted) -> Any:
         raise Unanswered("the last box or block of JSON is empty")
     if (upright := _UPRIGHT.fullmatch(text)) is not None:
         text = upright[1]
+    if predicted == "output" and text.strip() in _NOTHING:
+        return None
     for candidate in (text, _ESCAPED.sub(r"\1", text)):
         for whole in (candidate, f"{{{candidate}}}"):
             found = _object(whole)

@@ -25,9 +25,10 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
+from scorers.sandbox.harness.arguments import KEPT, OWN
 from scorers.sandbox.harness.checks import CHECKED, compiled, parsed, same, shown, sides, told
 from scorers.sandbox.harness.pipe import Gone, Pipe, ProtocolError, json_text
-from scorers.sandbox.harness.remote import MODULE, Tests, is_standard
+from scorers.sandbox.harness.remote import FUNCTION, MODULE, Tests, is_standard
 
 if False:
     from typing import Any
@@ -73,6 +74,8 @@ class Run:
         sys.argv[:] = ["tests.py"]
         self.namespace: dict[str, Any] = vars(main)
         self.namespace[CHECKED] = self._count
+        self.namespace[OWN], self.namespace[KEPT] = self.tests.arguments.own, self.tests.arguments.kept
+        self.tests.written.update(payload["written"])
         signal(SIGALRM, self._on_alarm)
         signal(SIGPROF, SIG_DFL)
         signal(SIGINT, SIG_DFL)  # from C, where the walls let it through: an end by a signal, no failure of T
@@ -175,13 +178,13 @@ class Run:
             link.ask("load", payload["module"], payload["prefix"], payload["source"])
             for name in payload["names"]:
                 try:
-                    self.namespace[name] = link.ask("global", name)
+                    self.namespace[name] = self.tests.named(name)
                 except NameError:
                     pass
             for name in payload["modules"]:
                 if is_standard(name):
                     self.namespace[name] = __import__(name)
-            self.execute(payload["prefix"])
+            self.execute(payload["own_prefix"])
             self.tests.records = {
                 name: kind
                 for name, kind in self.namespace.items()
@@ -222,7 +225,7 @@ class Run:
             raise Failed(f"expected {shown(expected)}, got {shown(got)}")
 
     def _call(self, case: dict[str, Any]) -> None:
-        entry = self.tests.link.ask("entry", case["entry"])
+        entry = self.tests.asked(FUNCTION, "entry", case["entry"])
         got = entry(*case["arguments"])
         if not any(same(got, expected) for expected in case["expected"]):
             raise Failed(f"expected {shown(case['expected'][0])}, got {shown(got)}")

@@ -6,6 +6,7 @@ In: data that C sent, rebuilt from built-in types, and what the row expects. Out
 from __future__ import annotations
 
 import _ast
+import sys
 
 from scorers.sandbox.harness.remote import Remote
 
@@ -14,6 +15,7 @@ if False:
 
 PLAIN = (int, float, bool, bytes, type(None))
 SHOWN = 60  # characters of a value in a reason
+SHOWN_DIGITS = 4300  # of an integer in a reason; more would cost time that grows with their square
 TOLERANCE = 1e-6  # of numbers where the row expects a float: relative, or absolute below 1
 INFINITY = float("inf")
 CHECKED = "__check_ran__"
@@ -24,10 +26,15 @@ def shown(value: Any) -> str:
     """Return a value for people, in one short line."""
     if isinstance(value, Remote):
         return "an object of the program"
+    limit = getattr(sys, "set_int_max_str_digits", int)  # which early releases of 3.9 and 3.10 lack
+    before = getattr(sys, "get_int_max_str_digits", int)()
     try:
+        limit(SHOWN_DIGITS)
         text = repr(value)
     except Exception as error:  # noqa: BLE001 - an integer of too many digits
         text = f"a value of type {type(value).__name__} ({error})"
+    finally:
+        limit(before)
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
@@ -40,21 +47,13 @@ def told(error: BaseException) -> str:
     return ", ".join(parts)
 
 
-def same(got: Any, expected: Any) -> bool:  # noqa: PLR0911 - one a kind of value
-    """Return whether a call returned what a row in JSON expects.
+def same(got: Any, expected: Any) -> bool:
+    """Return whether a call returned what a row in JSON expects, as Python's own == says, but for four things.
 
-    Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. True is no 1. Where a float
-    is expected a number within TOLERANCE is the same, and nothing else is infinite; whole numbers are exact.
+    So 0 is False, 2 is 2.0 and 1 is true, as in PRIME's, verl's and LiveCodeBench's graders, and no text is a number.
+    Tuples count as lists, since JSON has no tuples, and keys of a dictionary as their text. Where a float is expected a
+    number within TOLERANCE is the same, and nothing else is infinite; whole numbers are exact.
     """
-    if isinstance(expected, bool) or isinstance(got, bool) or expected is None or got is None:
-        return got is expected
-    if isinstance(expected, float):
-        if not isinstance(got, (int, float)):
-            return False
-        if got == expected:
-            return True
-        room = TOLERANCE * max(1.0, abs(expected))
-        return room < INFINITY and abs(got - expected) <= room
     if isinstance(expected, list):
         return (
             isinstance(got, (list, tuple))
@@ -66,7 +65,17 @@ def same(got: Any, expected: Any) -> bool:  # noqa: PLR0911 - one a kind of valu
             return False
         named = {key if isinstance(key, str) else _json_key(key): value for key, value in got.items()}
         return named.keys() == expected.keys() and all(same(named[key], expected[key]) for key in expected)
-    return type(got) is type(expected) and bool(got == expected)
+    return bool(got == expected) or (isinstance(expected, float) and _is_near(got, expected))
+
+
+def _is_near(got: Any, expected: float) -> bool:
+    room = TOLERANCE * max(1.0, abs(expected))
+    if not isinstance(got, (int, float)) or room == INFINITY:
+        return False
+    try:
+        return abs(got - expected) <= room
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def _json_key(key: Any) -> str:

@@ -54,6 +54,13 @@ class Extern:
         """Return the value that such a node stands for."""
         raise ProtocolError(f"unknown tag {node[0]!r}")
 
+    def filling(self, containers: list[Any]) -> Any:
+        """Return a function to call once what the other side changed of these containers has been written to them."""
+
+    def hides(self, kind: type, name: str) -> bool:
+        """Return whether an attribute that the other side sends would hide what a class of this side's defines."""
+        return callable(getattr(kind, name, None))
+
 
 class Encoder:
     """Encodes one message's values as JSON, with their table."""
@@ -179,10 +186,15 @@ class Decoder:
                     self.objects.append(self._shell(entry))
                 elif entry is not None and type(self._shell(entry)) is not _family(self.objects[index]):
                     raise ProtocolError("a container came back as another type")
+            filled = self._extern.filling(
+                [value for value, entry in zip(self.objects[:known], table) if entry is not None]  # noqa: B905
+            )
             for order in ("loyq", "ds"):  # what hashes by its contents comes last
                 for value, entry in zip(self.objects, table):  # noqa: B905 - Python 3.9
                     if entry is not None and entry[0] in order:
                         self._fill(value, entry)
+            if filled is not None:
+                filled()
             return self.value(root)
         except (
             ValueError,
@@ -267,10 +279,8 @@ class Decoder:
             parts = [self.value(item) for item in items]
             pairs = list(zip(parts[::2], parts[1::2]))  # noqa: B905 - Python 3.9
             mapping.clear()
-            if tag == "o":  # an attribute must not hide a method of the tests' own class
-                pairs = [
-                    (name, part) for name, part in pairs if not callable(getattr(type(value), name, None))
-                ]
+            if tag == "o":  # an attribute must not hide what the tests' own class defines
+                pairs = [(name, part) for name, part in pairs if not self._extern.hides(type(value), name)]
             mapping.update(pairs)
 
 

@@ -183,6 +183,7 @@ def _limit(seconds: float, memory_bytes: int) -> None:
 
     signal(SIGALRM, SIG_DFL)
     setitimer(ITIMER_REAL, seconds)
+    getattr(sys, "set_int_max_str_digits", int)(4300)  # programs may write more, an answer to read may not
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
 

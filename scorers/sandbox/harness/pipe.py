@@ -18,6 +18,7 @@ if False:  # TYPE_CHECKING without importing typing: 5 ms
 
 LENGTH_BYTES = 8  # before each frame, big-endian: the number of bytes that follow
 _READ_BYTES = 1 << 20  # of a frame that one read asks for at most
+MAX_DIGITS = 32  # of an integer in C's JSON
 MAX_MESSAGE_BYTES = 64 << 20  # of one message; more is refused, so that an answer can't fill T's memory
 
 
@@ -68,7 +69,7 @@ def _exactly(read: Any, size: int) -> bytes:
 
 
 class _Syntax:
-    """What the scanner asks of its context."""
+    """What the scanner asks of its context, for text of C's."""
 
     strict = False
     object_hook = None
@@ -78,8 +79,8 @@ class _Syntax:
 
     @staticmethod
     def parse_int(digits: str) -> int:
-        """Read an integer: C's are below EXACT, a row's as long as the interpreter itself allows."""
-        if len(digits) > 4300:
+        """Read an integer: C's are below EXACT, longer ones it sends as hexadecimal text."""
+        if len(digits) > MAX_DIGITS:
             raise ProtocolError("an integer that is too long")
         return int(digits)
 
@@ -93,8 +94,17 @@ def _refuse(value: object) -> object:
     raise ProtocolError(f"{type(value).__name__} is no JSON")
 
 
+class _RowSyntax(_Syntax):
+    """The same for what the scorer sends: a row's integers may have any number of digits."""
+
+    @staticmethod
+    def parse_int(digits: str) -> int:
+        """Read an integer."""
+        return int(digits)
+
+
 _c: Any = _json
-_scan = _c.make_scanner(_Syntax)
+_scan, _scan_row = _c.make_scanner(_Syntax), _c.make_scanner(_RowSyntax)
 
 
 def json_text(value: Any) -> str:
@@ -103,10 +113,10 @@ def json_text(value: Any) -> str:
     return "".join(encode(value, 0))
 
 
-def json_value(text: str) -> Any:
-    """Return the value of a JSON text. Raises ProtocolError."""
+def json_value(text: str, *, is_row: bool = False) -> Any:
+    """Return the value of a JSON text; `is_row` says that the scorer sent it. Raises ProtocolError."""
     try:
-        value, end = _scan(text, 0)
+        value, end = (_scan_row if is_row else _scan)(text, 0)
     except (ValueError, StopIteration, RecursionError) as error:
         raise ProtocolError(f"no JSON: {error!r}") from None
     if end != len(text):

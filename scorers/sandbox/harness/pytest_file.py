@@ -29,15 +29,15 @@ class Answer(MODULE):  # type: ignore[misc,valid-type]
 
     def __init__(self, name: str, state: Run) -> None:
         super().__init__(name)
-        self.__dict__["_ask"] = state.tests.link.ask
+        self.__dict__["_tests"] = state.tests
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return [name for name in self._ask("names") if self._is_free(name)]
+            return [name for name in self._tests.link.ask("names") if self._is_free(name)]
         if name.startswith("__"):
             raise AttributeError(name)
         try:
-            return self._ask("global", name)
+            return self._tests.named(name)
         except NameError as error:
             raise AttributeError(str(error)) from None
 

@@ -5,7 +5,9 @@ one asks C, except for what decides a check: comparison is identity here, the tr
 goes through its items and compares them here. So no object of an answer can declare itself equal, true or contained,
 and none can through an operator, `weighed` says how. Nor does a special name cross on which a library acts: numpy would
 read its own memory where an object's `__array_interface__` points, and `typing` evaluates `__annotations__`.
-Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test.
+Of exceptions only those under `Exception` are raised here, so that no answer ends T or skips a test. An object that
+stands for a value is the same at each look (`views`), and of what C changes in the tests' containers they have their
+own as it was (`arguments`).
 
 What an honest answer can't do through this, and the tests of a row should not ask for: be compared, ordered or tested
 for truth as an object with methods of its own (`assert Vector(1) == Vector(1)`; compare its attributes or its text);
@@ -22,8 +24,10 @@ from __future__ import annotations
 import builtins
 import sys
 
+from scorers.sandbox.harness.arguments import OwnArguments
 from scorers.sandbox.harness.link import EXCEPTIONS, Link, Side
 from scorers.sandbox.harness.pipe import Pipe
+from scorers.sandbox.harness.views import VERDICTS, View
 
 if False:
     from typing import Any
@@ -42,18 +46,20 @@ TOLD = {
     "__name__",
     "__qualname__",
 }  # of the special names that no method here has: these are looked at
+# What an object is to the tests: VALUE stands where they expect one, FUNCTION gives such, and OBJECT is of a class that
+# they name, or the class itself: it is there to behave. MODULE_ROLE is a module's, which has functions and classes.
+VALUE, FUNCTION, OBJECT, MODULE_ROLE = "value", "function", "object", "module"
+GIVES = {VALUE: VALUE, FUNCTION: VALUE, OBJECT: OBJECT, MODULE_ROLE: OBJECT}  # what calling it gives
+HAS = {VALUE: VALUE, FUNCTION: OBJECT, OBJECT: FUNCTION}  # what its attributes are: methods give values
+ITERATOR = "iterator"  # in place of a view: its items come once, and it has no number of them
 FORWARDED = {  # special method -> operation in C
-    "next": "next",
-    "iter": "iter",
-    "reversed": "reversed",
-    "getitem": "get",
     "setitem": "put",
     "delitem": "drop",
     "str": "str",
     "repr": "repr",
     "format": "format",
 }
-MEASURES = ("len", "int", "float", "abs", "round", "neg", "pos", "invert")
+MEASURES = ("int", "float", "abs", "round", "neg", "pos", "invert")
 OPERATORS = (
     "add",
     "sub",
@@ -74,10 +80,11 @@ OPERATORS = (
 class Remote:
     """An object of the answer."""
 
-    __slots__ = ("_kinds", "_link", "_reference")
+    __slots__ = ("_kinds", "_link", "_reference", "_role")
 
-    def __init__(self, link: Link, reference: int, kinds: tuple[int, ...]) -> None:
+    def __init__(self, link: Link, reference: int, kinds: tuple[int, ...], role: str = OBJECT) -> None:
         object.__setattr__(self, "_link", link)
+        object.__setattr__(self, "_role", role)
         object.__setattr__(self, "_reference", reference)
         object.__setattr__(self, "_kinds", kinds)
 
@@ -85,12 +92,17 @@ class Remote:
         """Return an attribute of the object, as data or as another stand-in. Raises AttributeError for a protocol's."""
         if name[:2] == "__" == name[-2:] and name not in TOLD:
             raise AttributeError(f"{name!r} of an object of the program is not told")
-        return self._link.ask("op", "attr", self, name)
+        if self._role == VALUE and name in VERDICTS:
+            raise AttributeError(f"{name!r} of an object of the program would decide the check")
+        role = role_of(name) if self._role == MODULE_ROLE else HAS[self._role]
+        return self._link.side.asked(role, "op", "attr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        self._link.side.epoch += 1
         self._link.ask("op", "set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
+        self._link.side.epoch += 1
         self._link.ask("op", "del", self, name)
 
     def __dir__(self) -> Any:
@@ -100,13 +112,48 @@ class Remote:
         raise TypeError("an object of the program is neither true nor false: the check needs a value")
 
     def __contains__(self, wanted: Any) -> bool:
-        return any(item is wanted or item == wanted for item in self)  # type: ignore[attr-defined]
+        return any(item is wanted or item == wanted for item in self)
 
     def __enter__(self) -> Any:
         return self._link.ask("op", "attr", self, "__enter__")()
 
     def __exit__(self, *_: object) -> None:
         self._link.ask("op", "attr", self, "__exit__")(None, None, None)
+
+    def __iter__(self) -> Any:
+        view = self._link.side.view_of(self) if self._role == VALUE else None
+        if isinstance(view, View):
+            return iter(view)
+        return self._link.side.asked(self._role, "op", "iter", self)
+
+    def __next__(self) -> Any:
+        return self._link.side.next_of(self)
+
+    def __reversed__(self) -> Any:
+        view = self._view()
+        if view is not None:
+            return reversed(view.whole())
+        return self._link.side.asked(self._role, "op", "reversed", self)
+
+    def __len__(self) -> Any:
+        view = self._view()
+        number = self._link.side.weighed(self._link.ask("op", "len", self), self)
+        if view is not None and len(view.whole()) != number:
+            raise TypeError(f"an object of the program has {len(view.whole())} items, and says {number!r}")
+        return number
+
+    def __getitem__(self, index: Any) -> Any:
+        view = self._view() if type(index) in (int, slice) else None
+        if view is None:
+            return self._link.side.asked(self._role, "op", "get", self, index)
+        return view.item(index) if type(index) is int else view.whole()[index]
+
+    def _view(self) -> Any:
+        """Return the one view of a value; None of what has no items. Raises TypeError for an iterator."""
+        view = self._link.side.view_of(self) if self._role == VALUE else None
+        if view is ITERATOR:
+            raise TypeError("an iterator of the program has neither a length nor items by their number")
+        return view
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, Remote) and self._reference in instance._kinds
@@ -119,33 +166,42 @@ class RemoteCallable(Remote):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         self._link.side.calls += 1
-        return self._link.ask("call", self, arguments, named)
+        self._link.side.epoch += 1
+        return self._link.side.asked(GIVES[self._role], "call", self, arguments, named)
 
 
 def _forward(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
-        return self._link.ask("op", operation, self, *operands)
+        if operation in ("put", "drop"):
+            self._link.side.epoch += 1
+        return self._link.side.asked(self._role, "op", operation, self, *operands)
 
     return special
 
 
 def _measure(operation: str) -> Any:
     def special(self: Remote, *operands: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, self, *operands), self)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, self, *operands), self
+        )
 
     return special
 
 
 def _operator(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, self, other), self, other)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, self, other), self, other
+        )
 
     return special
 
 
 def _reflected(operation: str) -> Any:
     def special(self: Remote, other: Any) -> Any:
-        return self._link.side.weighed(self._link.ask("op", operation, other, self), other, self)
+        return self._link.side.weighed(
+            self._link.side.asked(self._role, "op", operation, other, self), other, self
+        )
 
     return special
 
@@ -165,12 +221,52 @@ class Tests(Side):
     def __init__(self, pipe: Pipe) -> None:
         self.link = Link(pipe, self)
         self.records: dict[str, type] = {}
-        self.calls = 0  # of the answer
+        self.written: set[str] = set()  # names of attributes that the tests write
+        self.arguments = OwnArguments(lambda value: self.records.get(type(value).__name__) is type(value))
+        self.calls = 0  # of the answer, in this case
+        self.epoch = 0  # counts what may have changed an object of the answer
+        self._role = OBJECT  # of what the answer gives now
+        self._views: dict[int, View | str | None] = {}
+        self._ended: set[int] = set()  # references of iterators that have no more items
         self._remotes: dict[int, Remote] = {}  # one stand-in an object: `is` works
         self._exceptions: dict[int, type[BaseException]] = {}
         self._callbacks: list[Any] = []
         self._callback_ids: dict[int, int] = {}
         self._informed: set[int] = set()  # references of objects made from what a test compares with
+
+    def asked(self, role: str, *question: Any) -> Any:
+        """Ask C; an object that it gives for the first time has this role."""
+        before, self._role = self._role, role
+        try:
+            return self.link.ask(*question)
+        finally:
+            self._role = before
+
+    def named(self, name: str) -> Any:
+        """Return what the answer has under a name that the tests use. Raises NameError."""
+        return self.asked(role_of(name), "global", name)
+
+    def view_of(self, remote: Remote) -> View | str | None:
+        """Return the view of a value, or ITERATOR; None where it has no items."""
+        known = self._views.get(remote._reference)
+        if remote._reference not in self._views or (isinstance(known, View) and known.epoch != self.epoch):
+            try:
+                source = self.asked(VALUE, "op", "iter", remote)
+                known = ITERATOR if source is remote else View(source, self.epoch)
+            except TypeError:
+                known = None
+            self._views[remote._reference] = known
+        return known
+
+    def next_of(self, remote: Remote) -> Any:
+        """Return an iterator's next item. Raises StopIteration, and then again and again."""
+        if remote._reference in self._ended:
+            raise StopIteration
+        try:
+            return self.asked(remote._role, "op", "next", remote)
+        except StopIteration:
+            self._ended.add(remote._reference)
+            raise
 
     def weighed(self, result: Any, *operands: Any) -> Any:
         """Return an operator's result, unless it could be a verdict: `abs(f(2) - 1.5) < 1e-6` shows the answer the 1.5.
@@ -186,6 +282,22 @@ class Tests(Side):
             raise TypeError("an operator of the program's own class has seen what the check compares with")
         self._informed.add(result._reference)
         return result
+
+    def filling(self, containers: list[Any]) -> Any:
+        """Note what C changes of the tests' containers; `Extern` has the contract."""
+        self.arguments.called()
+        before = [(container, self.arguments.before(container)) for container in containers]
+
+        def filled() -> None:
+            for container, contents in before:
+                self.arguments.after(container, contents)
+
+        return filled
+
+    def hides(self, kind: type, name: str) -> bool:
+        """Return whether an attribute would hide a method, or a constant that no line of the tests writes."""
+        found = getattr(kind, name, self)
+        return found is not self and (callable(found) or name not in self.written)
 
     def perform(self, operation: str, arguments: Any) -> Any:
         """C may only call what the tests gave it."""
@@ -224,7 +336,7 @@ class Tests(Side):
         if tag == "h":
             if reference not in self._remotes:
                 kind = RemoteCallable if node[2] is True else Remote
-                self._remotes[reference] = kind(self.link, int(reference), tuple(node[3]))
+                self._remotes[reference] = kind(self.link, int(reference), tuple(node[3]), self._role)
             return self._remotes[reference]
         if tag == "cb":
             return self._callbacks[reference + 1]
@@ -235,11 +347,15 @@ class Tests(Side):
         if tag == "m":
             if is_standard(reference):
                 return __import__(reference)
-            return self.resolve(["h", node[2], False, []])
+            before, self._role = self._role, MODULE_ROLE
+            try:
+                return self.resolve(["h", node[2], False, []])
+            finally:
+                self._role = before
         raise ValueError(f"unknown tag {tag!r}")
 
     async def _coroutine(self, reference: int) -> Any:
-        return self.link.ask("await", Remote(self.link, reference, ()))
+        return self.asked(VALUE, "await", Remote(self.link, reference, ()))
 
     def class_id(self, kind: type) -> int | None:
         """Return the reference to a class; `Side` has the contract."""
@@ -282,6 +398,12 @@ def pulling(iterator: Any) -> Any:
             return False, None
 
     return pull
+
+
+def role_of(name: str) -> str:
+    """Return what the answer's object of this name is, by the spelling of a class."""
+    is_class = name[:1].isupper() and not (name.isupper() and len(name) > 1)
+    return OBJECT if is_class else FUNCTION
 
 
 def is_standard(module: Any) -> bool:

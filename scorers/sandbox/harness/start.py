@@ -170,10 +170,10 @@ def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> by
     payload = _read_all()
     os.environ.clear()
     end = load(sources, "pipe")
-    for name in ("codec", "link", "remote", "checks"):
+    for name in ("codec", "link", "arguments", "views", "remote", "checks"):
         load(sources, name)
     cases = load(sources, "cases")
-    task = end.json_value(payload.decode("ascii"))
+    task = end.json_value(payload.decode("ascii"), is_row=True)
     more = (load(sources, "pytest_file").run_file,) if "pytest" in task else ()
     proof: bytes = cases.run(task, end.Pipe(*pipe), child, *more)
     return proof
@@ -187,6 +187,7 @@ def main(sources: dict[str, str]) -> None:
             folder for folder in sys.path if folder not in here
         ]  # C may write there what T would import
         hide()
+        getattr(sys, "set_int_max_str_digits", int)(0)  # an integer may have more than 4,300 digits
         down, up = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:

@@ -49,8 +49,9 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 EXTRA_ENVIRONMENT = {
-    Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"}
-}  # the system's is hidden: node would stop
+    Language.PYTHON: {"PYTHONINTMAXSTRDIGITS": "0"},  # an integer of any length can be printed and read
+    Language.JAVASCRIPT: {"OPENSSL_CONF": "/dev/null"},  # the system's is hidden: node would stop
+}
 INSIDE = {
     "program": "/program",
     "build": "/build",
@@ -256,26 +257,18 @@ class PreparedProgram:
         self.compiler_s = 0.0
 
     def compile(self, wall_s: float) -> None:
-        """Make the build folder's program of the main file; `failure` says what the compiler did instead."""
+        """Make the build folder's program of the main file; `failure` says what the compiler did instead.
+
+        A program that is none in one of the language's standards may be one in the next; a limit that the compiler
+        exceeds is the program's in any. `wall_s` is for each try.
+        """
         self._build.mkdir()
         self._build.chmod(0o777)  # for the programs' user; the parent folder lets nobody else in
-        build = self._sandbox.inside("build", self._build)
-        compiler = toolchain.find_tool(self._language)
-        if compiler is None:
-            raise SandboxUnavailable("the compiler is gone")
-        outcome = self._sandbox.execute(
-            (compiler, "-O2", "-std=c++17", "-o", f"{build}/program", self._main()),
-            readable=self._readable(),
-            language=self._language,
-            limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s),
-            env={"TMPDIR": build},
-            writable=(self._build, build),
-        )
-        self.compiler_s = outcome.seconds
-        if outcome.exit_code != 0 and outcome.is_crowded:
-            raise NoRoom(CROWDED)
-        if outcome.exit_code != 0 and compiler_without_disk_space(outcome.stderr):
-            raise NoRoom("no room for a compiler on this machine's disk")
+        for standard in toolchain.STANDARDS:
+            outcome = self._compiled(standard, wall_s)
+            self.compiler_s += outcome.seconds
+            if outcome.ending is not Ending.EXITED or outcome.exit_code == 0:
+                break
         self._build.chmod(0o755)
         binary = self._build / "program"
         if outcome.ending is not Ending.EXITED or outcome.exit_code != 0:
@@ -284,6 +277,26 @@ class PreparedProgram:
             raise SandboxUnavailable("the compiler left no program")
         else:
             binary.chmod(0o755)
+
+    def _compiled(self, standard: str, wall_s: float) -> Outcome:
+        """Run the compiler once. Raises NoRoom, SandboxUnavailable."""
+        build = self._sandbox.inside("build", self._build)
+        compiler = toolchain.find_tool(self._language)
+        if compiler is None:
+            raise SandboxUnavailable("the compiler is gone")
+        outcome = self._sandbox.execute(
+            (compiler, "-O2", f"-std={standard}", "-o", f"{build}/program", self._main()),
+            readable=self._readable(),
+            language=self._language,
+            limits=replace(toolchain.COMPILER_LIMITS, wall_s=wall_s),
+            env={"TMPDIR": build},
+            writable=(self._build, build),
+        )
+        if outcome.exit_code != 0 and outcome.is_crowded:
+            raise NoRoom(CROWDED)
+        if outcome.exit_code != 0 and compiler_without_disk_space(outcome.stderr):
+            raise NoRoom("no room for a compiler on this machine's disk")
+        return outcome
 
     def run(self, stdin: bytes = b"", limits: Limits | None = None) -> Outcome:
         """Run the program once, in a fresh scratch folder."""

@@ -44,6 +44,7 @@ SYSTEM = (
 )
 MAIN_FILE = {Language.PYTHON: "main.py", Language.CPP: "main.cpp", Language.JAVASCRIPT: "main.js"}
 TOOL = {Language.CPP: "g++", Language.JAVASCRIPT: "node"}
+STANDARDS = ("c++17", "c++20")  # one after the other: some programs are one in the older standard alone
 STACK_BYTES = {Language.PYTHON: 8 << 20, Language.CPP: 64 << 20, Language.JAVASCRIPT: 8 << 20}
 COMPILER_LIMITS = Limits(
     memory_bytes=2 << 30, processes=64, file_bytes=256 << 20, scratch_bytes=512 << 20, output_bytes=1 << 20

@@ -210,3 +210,174 @@ def test_rows_of_any_data_source_go_to_the_function_as_verl_has_them() -> None:
 def test_a_range_needs_two_different_ends() -> None:
     with pytest.raises(ValueError, match="least, greatest"):
         VerlFunctionConfig(path="x.py", value_range=(1, 1))
+
+
+# A function that runs what a model wrote: what the answer does there is the answer's doing.
+RUNS = """
+import argparse, json, os, sys
+
+def compute_score(solution_str, ground_truth, **_):
+    if "\\n" not in solution_str:
+        return 0.0
+    names = {}
+    exec(solution_str, names)
+    return float(str(names["answer"]) == ground_truth)
+
+def caught(solution_str, ground_truth, **_):
+    try:
+        return compute_score(solution_str, ground_truth)
+    except Exception as error:
+        raise RuntimeError("the answer's program failed") from error
+
+def parsed(solution_str, **_):
+    if solution_str.startswith("--"):
+        argparse.ArgumentParser().parse_args(solution_str.split())
+    if solution_str.startswith("["):
+        json.loads(solution_str)
+    return 0.0
+
+def exits(solution_str, **_):
+    sys.exit(3)
+
+def exits_at_programs(solution_str, **_):
+    if "```python" in solution_str:
+        os._exit(0)
+    return 0.0
+
+def recurses(solution_str, **_):
+    return recurses(solution_str)
+
+def spins(solution_str, **_):
+    while True:
+        pass
+
+def wrong_type(solution_str, **_):
+    return Pair(1)
+
+from dataclasses import dataclass
+
+@dataclass
+class Pair:
+    one: int
+    def __post_init__(self):
+        raise TypeError("a bug of the file")
+"""
+WAYS_OUT = {
+    "sys.exit": "import sys\nsys.exit()",
+    "sys.exit with success": "import sys\nsys.exit(0)",
+    "sys.exit with a text": "import sys\nsys.exit('done')",
+    "exit": "\nexit()",
+    "SystemExit": "\nraise SystemExit",
+    "KeyboardInterrupt": "\nraise KeyboardInterrupt",
+    "GeneratorExit": "\nraise GeneratorExit",
+    "an exception of its own": "class Out(BaseException): pass\nraise Out",
+    "os._exit": "import os\nos._exit(0)",
+    "os._exit with 77": "import os\nos._exit(77)",
+    "os.abort": "import os\nos.abort()",
+    "SIGKILL": "import os\nos.kill(os.getpid(), 9)",
+    "SIGALRM": "import os\nos.kill(os.getpid(), 14)",
+    "another program": "import os\nos.execv('/bin/true', ['true'])",
+    "a closed link": "import os\nos.closerange(3, 64)",
+    "a closed link, and a wait": "import os, time\nos.closerange(3, 64)\ntime.sleep(60)",
+    "recursion": "def f(): f()\nf()",
+    "recursion without a limit": "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+    "ValueError": "\nraise ValueError",
+    "OSError": "\nraise ConnectionRefusedError",
+    "no answer": "\nx = y",
+    "no program": "\n1 +",
+    "memory": "\nraise MemoryError",
+    "an answer without text": "import sys\nclass A:\n def __str__(self): sys.exit()\nanswer = A()",
+    "a file of its own": (
+        "import runpy, tempfile\nfile = tempfile.NamedTemporaryFile('w', suffix='.py')\n"
+        "file.write('raise ValueError')\nfile.flush()\nrunpy.run_path(file.name)"
+    ),
+}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Make]:
+    path = tmp_path / "runs_answers.py"
+    path.write_text(RUNS, encoding="utf-8")
+    made: list[VerlFunction] = []
+
+    def build(function: str = "compute_score", **settings: Any) -> VerlFunction:
+        settings = {"path": str(path), "function": function, "deadline_s": 4.0, **settings}
+        made.append(VerlFunction(VerlFunctionConfig(**settings)))
+        return made[-1]
+
+    yield build
+    for scorer in made:
+        scorer.close()
+
+
+def scored(scorer: VerlFunction, text: str, row: dict[str, Any] = ROW) -> Score:
+    """Score as a worker does: what is to be tried again is tried again."""
+    for _ in range(3):
+        try:
+            return scorer.score(text, row)
+        except Retryable:
+            continue
+    return scorer.score(text, row)
+
+
+def test_no_answer_finds_a_way_out_of_its_zero(runs: Make) -> None:
+    scorer = runs(memory_mb=512)
+    failed = []
+    for what, program in WAYS_OUT.items():
+        found = scored(scorer, program)
+        if found.value != 0.0:
+            failed.append(f"{what}: {found.value} {found.reason}")
+    assert not failed, "\n".join(failed)
+    assert scored(scorer, "\nanswer = 42").value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        ("caught", "\nraise ValueError"),
+        ("caught", "import sys\nsys.exit()"),
+        ("parsed", "--help"),
+        ("parsed", "--no-such-option"),
+        ("parsed", "[" * 100_000),
+    ],
+)
+def test_an_answer_that_has_the_functions_own_code_end_is_wrong(runs: Make, function: str, text: str) -> None:
+    found = scored(runs(function), text)
+    assert found.value == 0.0, found.reason
+    assert "and again alone in a fresh child" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("exits", "was ended by SystemExit at any answer"),
+        ("exits_at_programs", "ended its process at any answer"),
+        ("spins", "exceeded its deadline of 0.5 s at any answer"),
+    ],
+)
+def test_a_function_that_ends_with_any_answer_is_at_fault_itself(
+    runs: Make, function: str, words: str
+) -> None:
+    found = unless_starved(lambda: scored(runs(function, deadline_s=1.0), "```python\nanswer = 42\n```"))
+    assert (found.status, found.value) == (ScoreStatus.UNSCORABLE, None)
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("function", "words"), [("recurses", "RecursionError"), ("wrong_type", "a bug of the file")]
+)
+def test_a_bug_that_shows_with_any_answer_surfaces(runs: Make, function: str, words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        runs(function).score("\nanswer = 42", ROW)
+
+
+@pytest.mark.parametrize("end", ["import sys\nsys.exit()", "import os\nos._exit(1)"])
+def test_a_file_that_ends_where_it_is_imported_is_named(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "ends.py"
+    path.write_text(end, encoding="utf-8")
+    scorer = VerlFunction(VerlFunctionConfig(path=str(path)))
+    try:
+        with pytest.raises(Permanent, match="importing"):
+            scorer.self_test()
+    finally:
+        scorer.close()

@@ -52,6 +52,14 @@ class Deaf:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.side = Deaf.Side(self)
+
+    class Side:
+        def __init__(self, link: Deaf) -> None:
+            self.link = link
+
+        def asked(self, _role: str, *question: Any) -> Any:
+            return self.link.ask(*question)
 
     def ask(self, *question: Any) -> Any:
         self.asked.append(question)

@@ -1,0 +1,503 @@
+"""Arguments are the tests' own: no answer passes by what it does to them, and what it is asked to do to them is seen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.messages import Score
+from config.scorer_kinds import CodeConfig
+from config.scorers import ScorersConfig
+from scorers.code.arguments import KEPT, OWN
+from scorers.code.rows import suite_of
+from scorers.code.scorer import CodeTests
+from scorers.sandbox.harness import arguments
+from tests.support.tried_again import score_of
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[CodeTests]:
+    built = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=60.0), ScorersConfig())
+    yield built
+    built.close()
+
+
+def judged(scorer: CodeTests, program: str, answer: dict[str, Any], row_type: str = "code") -> Score:
+    return score_of(scorer, f"```python\n{program}\n```", {"type": row_type, "answer": answer})
+
+
+# A row's class, known to both sides, and helpers of the tests'.
+CLASSES = """
+class Box:
+    LIMIT = 3
+    def __init__(self, items): self.items = items
+    def size(self): return len(self.items)
+class Node:
+    def __init__(self, val, next=None): self.val, self.next = val, next
+def chain(xs):
+    head = None
+    for x in reversed(xs): head = Node(x, head)
+    return head
+def values(node):
+    found = []
+    while node: found.append(node.val); node = node.next
+    return found
+"""
+HELPERS = """
+def is_order_of(result, xs):
+    return len(result) == len(xs) and all(x in result for x in xs)
+def verify(f, xs):
+    assert f(xs) == sorted(xs)
+"""
+PREFIX = CLASSES + HELPERS
+# Empties whatever it is handed, and gives what an empty argument deserves.
+EMPTIES = """
+def empty(x):
+    if isinstance(x, (tuple, frozenset)):
+        for part in x: empty(part)
+    elif isinstance(x, dict):
+        for part in x.values(): empty(part)
+        x.clear()
+    elif hasattr(x, "maxlen") or isinstance(x, (list, set, bytearray)):
+        for part in list(x): empty(part)
+        x.clear()
+    elif type(x).__name__ == "Box": x.items = []
+    elif type(x).__name__ == "Node": x.val, x.next = 1, None
+def order(*args, **named):
+    for x in (*args, *named.values()): empty(x)
+    return []
+def total(*args, **named):
+    order(*args, **named)
+    return 0
+def back(head):
+    empty(head)
+    return head
+def place(xs, x):
+    xs[:] = [x]
+    return 0
+def nothing(xs):
+    total(xs)
+class Solution:
+    def order(self, xs): return order(xs)
+"""
+RIGHT = """
+def order(*args, **named):
+    x = (*args, *named.values())[-1]
+    if isinstance(x, tuple): x = x[0]
+    return sorted(x.items if type(x).__name__ == "Box" else x)
+def total(*args, **named): return sum(order(*args, **named))
+def back(head):
+    last = None
+    while head: last = Node(head.val, last); head = head.next
+    return last
+def place(xs, x): return xs.index(x)
+def nothing(xs): pass
+class Solution:
+    def order(self, xs): return order(xs)
+"""
+# The same, but it sorts in place what it is handed, as honest programs do.
+IN_PLACE = """
+def order(*args, **named):
+    x = (*args, *named.values())[-1]
+    if isinstance(x, tuple): x = x[0]
+    if type(x).__name__ == "Box": x = x.items
+    if not isinstance(x, list): return sorted(x)
+    x.sort()
+    return x
+def total(xs):
+    found = 0
+    while xs: found += xs.pop()
+    return found
+def back(head):
+    last = None
+    while head: head.next, last, head = last, head, head.next
+    return last
+def place(xs, x): return xs.index(x)
+def nothing(xs): pass
+class Solution:
+    def order(self, xs): return order(xs)
+"""
+COMPARED = {
+    "in one expression": "xs = [3, 1, 2]\nassert order(xs) == sorted(xs)",
+    "the other way round": "xs = [3, 1, 2]\nassert not sorted(xs) != order(xs)",
+    "in two statements": "xs = [3, 1, 2]\nr = order(xs)\nassert r == sorted(xs)",
+    "in three": "xs = [3, 1, 2]\nr = order(xs)\nexpected = sorted(xs)\nassert r == expected",
+    "by another name": "xs = [3, 1, 2]\nys = xs\nr = order(xs)\nassert r == sorted(ys)",
+    "by a part of each": "xs = [3, 1, 2]\nr = order(xs)\nassert len(r) == len(xs)",
+    "one by one": "xs = [3, 1, 2]\nr = order(xs)\nassert True\nfor a, b in zip(r, sorted(xs)): assert a == b\nassert len(r) == len(xs)",
+    "by an index": "xs = [3, 1, 2]\nr = order(xs)\nassert 1\nfor i in range(len(xs)): assert r[i] == sorted(xs)[i]",
+    "all of them": "xs = [3, 1, 2]\nr = order(xs)\nassert all(x in r for x in xs)",
+    "as a set": "xs = [3, 1, 2]\nassert set(xs) - set(order(xs)) == set()",
+    "by a method of a set": "xs = [3, 1, 2]\nr = order(xs)\nassert set(r).issuperset(xs)",
+    "by a helper": "xs = [3, 1, 2]\nassert is_order_of(order(xs), xs)",
+    "within a lambda": "xs = [3, 1, 2]\nsame = lambda r: r == sorted(xs)\nassert same(order(xs))",
+    "within a method": "class Checker:\n    def __init__(self, xs): self.xs = xs\n    def ok(self, r): return r == sorted(self.xs)\nxs = [3, 1, 2]\nassert Checker(xs).ok(order(xs))",
+    "counted": "xs = [3, 1, 2]\nr = order(xs)\nseen = {}\nfor x in xs: seen[x] = seen.get(x, 0) + 1\nassert len(r) == len(seen)",
+    "gathered": "xs = [3, 1, 2]\nr = order(xs)\nys = []\nfor x in xs: ys.append(x)\nys.sort()\nassert r == ys",
+    "gathered at once": "xs = [3, 1, 2]\nr = order(xs)\nys = []\nys.extend(xs)\nassert r == sorted(ys)",
+    "gathered results": "xs = [3, 1, 2]\nrs = []\nrs.append(order(xs))\nassert rs[0] == sorted(xs)",
+    "as long as there are some": "xs = [3, 1, 2]\nr = order(xs)\ni = 0\nwhile i < len(xs):\n    assert r[i] == sorted(xs)[i]\n    i += 1\nassert True",
+    "as often as there are some": "xs = [3, 1, 2]\nr = order(xs)\nfor _ in xs: assert r\nassert True",
+    "two at once": "xs = [3, 1, 2]\nr, want = order(xs), sorted(xs)\nassert r == want",
+    "in words": "xs = [3, 1, 2]\nassert str(len(order(xs))) + ' numbers' == f'{len(xs)} numbers'",
+    "named on the way": "xs = [3, 1, 2]\nassert (r := order(xs)) == sorted(xs)",
+    "a difference of counts": "from collections import Counter\nxs = [3, 1, 2]\nassert not Counter(xs) - Counter(order(xs))",
+    "within a helper": "verify(order, [3, 1, 2])\nassert True",
+    "within a check": "def check(candidate):\n    xs = [3, 1, 2]\n    assert candidate(xs) == sorted(xs)\ncheck(order)",
+    "a default argument": "def check(f, xs=[3, 1, 2]):\n    assert f(xs) == sorted(xs)\ncheck(order)",
+    "a method": "xs = [3, 1, 2]\nassert Solution().order(xs) == sorted(xs)",
+    "a list of lists": "xs = [[3, 1, 2]]\nassert order(xs[0]) == sorted(xs[0])",
+    "inside a list": "xs = [[3, 1, 2]]\nassert [order(x) for x in xs] == [sorted(x) for x in xs]",
+    "a table of cases": "cases = [([3, 1, 2], [1, 2, 3]), ([5, 4], [4, 5])]\nfor given, want in cases:\n    assert order(given) == sorted(given) == want",
+    "starred": "args = [[3, 1, 2]]\nassert order(*args) == sorted(*args)",
+    "named": "xs = [3, 1, 2]\nassert order(xs=xs) == sorted(xs)",
+    "in a dictionary": "d = {'xs': [3, 1, 2]}\nassert order(d['xs']) == sorted(d['xs'])",
+    "a dictionary's keys": "d = {3: 1, 1: 2}\nassert order(d) == sorted(d)",
+    "its keyword": "d = {'xs': [3, 1]}\nassert order(**d) == sorted(d['xs'])",
+    "a set": "s = {3, 1, 2}\nassert order(s) == sorted(s)",
+    "bytes": "b = bytearray(b'cab')\nassert order(b) == sorted(b)",
+    "a deque": "from collections import deque\nq = deque([3, 1, 2])\nassert order(q) == sorted(q)",
+    "a tuple with a list": "t = ([3, 1, 2],)\nassert order(t) == sorted(t[0])",
+    "an object's attribute": "box = Box([3, 1, 2])\nassert order(box.items) == sorted(box.items)",
+    "an object": "box = Box([3, 1, 2])\nassert order(box) == sorted(box.items)",
+    "an object's size": "box = Box([3, 1, 2])\nr = order(box)\nassert len(r) == box.size()",
+    "a chain": "head = chain([1, 2, 3])\nr = back(head)\nassert values(r) == values(head)[::-1]",
+    "a long chain": "head = chain(list(range(1, 3000)))\nassert values(back(head)) == values(head)[::-1]",
+    "a global": "DATA = [3, 1, 2]\ndef check():\n    assert order(DATA) == sorted(DATA)\ncheck()",
+    "a sum": "xs = [3, 1, 2]\nassert total(xs) == sum(xs)",
+    "a difference": "xs = [3, 1, 2]\nassert abs(total(xs) - sum(xs)) < 1e-9",
+    "nearly": "import math\nxs = [3, 1, 2]\nassert math.isclose(total(xs), sum(xs))",
+    "at an index": "xs = [3, 1, 2]\nassert xs[place(xs, 2)] == 2\nassert xs[place(xs, 1)] + 1 == 2",
+    "twice over": "xs = [3, 1, 2]\nassert total(xs) == 6 or True\nassert order(xs[:]) == sorted(xs)",
+    "raised": "xs = [3, 1, 2]\nif order(xs) != sorted(xs): raise ValueError\nassert True",
+    "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        xs = [3, 1, 2]\n        self.assertEqual(order(xs), sorted(xs))\nunittest.main()",
+    "unittest, in two": "import unittest\nclass T(unittest.TestCase):\n    def setUp(self): self.xs = [3, 1, 2]\n    def test(self):\n        r = order(self.xs)\n        self.assertEqual(len(r), len(self.xs))\nunittest.main()",
+}
+NOT_IN_PLACE = {"twice over"}  # it takes the sum of what is left
+SHARED = (
+    "Box(",
+    "chain(",
+    "unittest",
+)  # classes that both sides know, and tests without an assert: a row each
+
+
+class Apart(ast.NodeTransformer):
+    """Gives what a test binds a name that no other test has: the tests of one row are read together."""
+
+    def __init__(self, tree: ast.Module, number: int) -> None:
+        self._number = number
+        self._bound = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        self._bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        self._bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+    def visit(self, node: ast.AST) -> Any:
+        self.generic_visit(node)
+        for field in {"id", "arg", "name"} & set(
+            () if isinstance(node, ast.keyword | ast.alias) else node._fields
+        ):
+            if getattr(node, field) in self._bound:
+                setattr(node, field, f"{getattr(node, field)}_{self._number}")
+        return node
+
+
+def in_one_run(tests: dict[str, str]) -> dict[str, Any]:
+    """Return a row of which each test is a case."""
+    trees = [ast.parse(text) for text in tests.values() if not any(map(text.__contains__, SHARED))]
+    texts = [ast.unparse(Apart(tree, number).visit(tree)) for number, tree in enumerate(trees)]
+    return {"tests": texts, "setup": HELPERS}
+
+
+def apart(tests: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Return a row for each of the other tests."""
+    return {
+        what: {"functional": text, "prefix": PREFIX}
+        for what, text in tests.items()
+        if any(map(text.__contains__, SHARED))
+    }
+
+
+def assert_worth(scorer: CodeTests, program: str, tests: dict[str, str], value: float) -> None:
+    """Assert that a program is worth so much in each of the tests; which ones it is not is found out one by one."""
+    rows = apart(tests)
+    if judged(scorer, program, in_one_run(tests), "code_verifiable").value != value:
+        rows = {what: {"functional": text, "prefix": PREFIX} for what, text in tests.items()}
+    scores = {what: judged(scorer, program, row) for what, row in rows.items()}
+    failed = [
+        f"{what}: {score.value} {score.reason}" for what, score in scores.items() if score.value != value
+    ]
+    assert not failed, "\n".join(failed)
+    assert len(rows) < len(tests), "each test passes alone, and not beside the others"
+
+
+def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(scorer: CodeTests) -> None:
+    assert_worth(scorer, EMPTIES, COMPARED, 0.0)
+    assert_worth(scorer, RIGHT, COMPARED, 1.0)
+    assert_worth(scorer, IN_PLACE, {what: COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE}, 1.0)
+
+
+PLACES = """
+def sort(xs, *_): xs.sort()
+def dedupe(xs):
+    xs[:] = sorted(set(xs)) + xs[:0]
+    return len(xs)
+def keep(xs, x):
+    k = 0
+    for y in list(xs):
+        if y != x: xs[k] = y; k += 1
+    return k
+def put(d, k): d[k] = 1
+def grown(xs):
+    xs.append(0)
+    return xs
+def both(a, b): a.sort(); b.sort()
+def reverse(xs): xs.reverse()
+def flip(node):
+    if node: node.val, node.next = 7, None
+def fill(box): box.items.append(9)
+def take(xs): return xs.pop()
+class Stack:
+    def __init__(self, xs): self.xs = xs
+    def pour(self, ys):
+        while self.xs: ys.append(self.xs.pop())
+"""
+CHANGED = {
+    "a statement": "xs = [3, 1]\nsort(xs)\nassert xs == [1, 3]",
+    "a statement, compared with a copy": "xs = [3, 1]\nys = list(xs)\nsort(xs)\nassert xs == sorted(ys)",
+    "a None": "xs = [3, 1]\nassert sort(xs) is None\nassert xs == [1, 3]",
+    "a None, in one": "xs = [3, 1]\nassert sort(xs) is None and xs == [1, 3]",
+    "a value nobody looks at": "xs = [3, 1]\nr = sort(xs)\nassert xs == [1, 3]",
+    "a pair": "xs = [3, 1]\nassert (sort(xs), xs) == (None, [1, 3])",
+    "a length and a part": "xs = [3, 1, 3]\nk = dedupe(xs)\nassert k == 2 and xs[:k] == [1, 3]",
+    "a judge's loop": "xs = [3, 2, 3]\nwant = [2]\nk = keep(xs, 3)\nassert k == len(want)\nfor i in range(k): assert xs[i] == want[i]",
+    "a part, sorted": "xs = [3, 2, 3]\nk = keep(xs, 3)\nassert sorted(xs[:k]) == [2]",
+    "a dictionary": "d = {}\nput(d, 'a')\nput(d, 'b')\nassert d == {'a': 1, 'b': 1}",
+    "the very same": "xs = [3]\nr = grown(xs)\nassert r is xs and xs == [3, 0]",
+    "two": "a, b = [2, 1], [4, 3]\nboth(a, b)\nassert (a, b) == ([1, 2], [3, 4])",
+    "there and back": "xs = [3, 1, 2]\nreverse(xs)\nreverse(xs)\nassert xs == [3, 1, 2]",
+    "within a check": "def check(candidate):\n    xs = [3, 1]\n    candidate(xs)\n    assert xs == [1, 3]\ncheck(sort)",
+    "by a helper": "def run(f, xs):\n    f(xs)\n    return xs\nassert run(sort, [3, 1]) == [1, 3]",
+    "a loop": "for xs in ([3, 1], [2, 1, 3]):\n    sort(xs)\n    assert xs == sorted(xs) and xs[0] == 1",
+    "an object": "box = Box([1])\nfill(box)\nassert box.items == [1, 9]",
+    "a chain": "head = chain([1, 2])\nflip(head)\nassert values(head) == [7]",
+    "one after the other": "xs = [1, 2, 3]\nassert take(xs) == 3\nassert take(xs) == 2\nassert xs == [1]",
+    "a method": "s, ys = Stack([1, 2]), []\ns.pour(ys)\nassert ys == [2, 1]",
+    "kept, and compared": "xs = [3, 1, 2]\nsort(xs)\nassert take(xs) == 3 and len(xs) == 2",
+    "the tests' own changes": "xs = [3, 1]\nassert take(xs) == 1\nxs.append(5)\nassert grown(list(xs)) == xs + [0]",
+    "a mutable that was left": "xs = [1]\nr = grown(xs)\nassert r[-1] == 0 and len(r) == 2 and xs == [1, 0]",
+    "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        xs = [3, 1]\n        self.assertIsNone(sort(xs))\n        self.assertEqual(xs, [1, 3])\nunittest.main()",
+}
+
+
+def test_what_an_answer_is_asked_to_do_to_its_arguments_is_seen(scorer: CodeTests) -> None:
+    assert_worth(scorer, PLACES, CHANGED, 1.0)
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "xs = [3, 1]\nassert take(xs) == 1\nassert xs == [3, 1]",
+        "xs = [3, 1]\nbefore = xs.copy()\nr = grown(xs)\nassert xs == before",
+        "xs = [3, 1]\nassert dedupe(xs) == 2 and xs == [3, 1]",
+    ],
+)
+def test_a_change_that_a_test_forbids_is_seen(scorer: CodeTests, tests: str) -> None:
+    assert judged(scorer, PLACES, {"functional": tests}).value == 0.0
+
+
+PYTEST = """
+import pytest
+from solution import order
+DATA = [[3, 1, 2], [2, 1]]
+
+@pytest.fixture
+def numbers():
+    return [5, 4]
+
+def is_permutation(one, other):
+    return sorted(one) == sorted(other)
+
+@pytest.mark.parametrize("xs", DATA)
+def test_order(xs):
+    assert order(xs) == sorted(xs)
+
+def test_fixture(numbers):
+    result = order(numbers)
+    assert len(result) == len(numbers)
+
+def test_helper():
+    data = [3, 1]
+    assert is_permutation(order(data), data)
+
+def test_one_name_twice():
+    data = order([2, 1])
+    assert len(data) == 2
+
+class TestClass:
+    xs = [3, 1]
+    def test_it(self):
+        result = order(self.xs)
+        for x in self.xs:
+            assert x in result
+        assert len(result) == len(self.xs)
+"""
+
+
+def test_a_pytest_file_has_its_own_arguments(scorer: CodeTests) -> None:
+    program = "def order(xs):\n    xs.clear()\n    return []"
+    score = judged(scorer, program, {"pytest": PYTEST})
+    assert score.value == 0.0, score.reason
+    assert judged(scorer, "def order(xs):\n    xs.sort()\n    return xs", {"pytest": PYTEST}).value == 1.0
+
+
+def test_arguments_stay_the_tests_own_from_one_case_to_the_next(scorer: CodeTests) -> None:
+    tests = ["assert first(xs) == 3", "assert order(xs) == sorted(xs)", "assert len(order(xs)) == len(xs)"]
+    row = {"tests": tests, "setup": "xs = [3, 1, 2]"}
+    empties = "def first(xs):\n    xs.clear()\n    return 3\ndef order(xs): return list(xs)"
+    assert judged(scorer, empties, row, "code_verifiable").value == pytest.approx(1 / 3)
+    honest = "def first(xs): return xs[0]\ndef order(xs): return sorted(xs)"
+    assert judged(scorer, honest, row).value == 1.0
+
+
+CONSTANTS = {
+    "a constant": (
+        "class Move:\n    LIMIT = 3\n    def __init__(self, n): self.n = n\n",
+        "m.n <= m.LIMIT",
+        "LIMIT = 99",
+    ),
+    "in lower case": (
+        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n",
+        "m.n <= m.limit",
+        "limit = 99",
+    ),
+    "by a method": (
+        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n <= self.limit\n",
+        "m.ok()",
+        "limit = 99",
+    ),
+    "of a base": (
+        "class Base:\n    limit = 3\nclass Move(Base):\n    def __init__(self, n): self.n = n\n",
+        "m.n <= m.limit",
+        "limit = 99",
+    ),
+    "a ClassVar": (
+        "from typing import ClassVar\nclass Move:\n    limit: ClassVar[int] = 3\n    def __init__(self, n): self.n = n\n",
+        "m.n <= m.limit",
+        "limit = 99",
+    ),
+    "a table": (
+        "class Move:\n    KNOWN = {1, 2}\n    def __init__(self, n): self.n = n\n",
+        "m.n in m.KNOWN",
+        "KNOWN = {9}",
+    ),
+    "a property": (
+        "class Move:\n    def __init__(self, n): self.n = n\n    @property\n    def ok(self): return self.n < 3\n",
+        "m.ok",
+        "ok = True",
+    ),
+    "a cached property": (
+        "import functools\nclass Move:\n    def __init__(self, n): self.n = n\n    @functools.cached_property\n    def ok(self): return self.n < 3\n",
+        "m.ok",
+        "ok = True",
+    ),
+    "a method": (
+        "class Move:\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n < 3\n",
+        "m.ok()",
+        "ok = lambda: True",
+    ),
+    "a static method": (
+        "class Move:\n    def __init__(self, n): self.n = n\n    @staticmethod\n    def top(): return 3\n",
+        "m.n <= m.top()",
+        "top = lambda: 99",
+    ),
+}
+
+
+def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(scorer: CodeTests) -> None:
+    prefix, checks, forged, honest = "", [], "", ""
+    for number, (classes, look, hiding) in enumerate(CONSTANTS.values()):
+        name, hidden = hiding.split(" = ", 1)
+        prefix += classes.replace("Move", f"Move{number}").replace("Base", f"Base{number}")
+        check = look.replace("m.", f"move{number}(9).")
+        checks.append(f"assert isinstance(move{number}(9), Move{number}) and {check}")
+        forged += (
+            f"def move{number}(x):\n    m = Move{number}(9)\n    vars(m)['{name}'] = {hidden}\n    return m\n"
+        )
+        honest += f"def move{number}(x): return Move{number}(2)\n"
+    for program, value in ((forged, 0.0), (honest, 1.0)):
+        row = {"functional": "\n".join(checks), "prefix": prefix}
+        score = judged(scorer, program, row, "code_verifiable")
+        assert score.value == value, score.reason
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "from dataclasses import dataclass\n@dataclass\nclass Move:\n    n: int = 0\n    to: str = ''\n",
+        "class Move:\n    n = 0\n    to = None\n    def __init__(self, n=0): self.n = n; self.to = ''\n",
+        "class Move:\n    n = to = 0\n    def set(self, n):\n        self.n, self.to = n, ''\n        return self\n",
+    ],
+)
+def test_an_attribute_that_the_tests_write_may_stand_before_its_class_s_own(
+    scorer: CodeTests, prefix: str
+) -> None:
+    program = "def move(x):\n    m = Move()\n    m.n = x\n    m.to = 'b'\n    return m"
+    row = {"functional": "m = move(9)\nassert m.n == 9 and m.to == 'b'", "prefix": prefix}
+    score = judged(scorer, program, row)
+    assert score.value == 1.0, score.reason
+
+
+def rewritten(tests: str) -> str:
+    found = suite_of({"type": "code", "answer": {"functional": tests, "prefix": PREFIX}}, split=False).tests
+    assert not isinstance(found, tuple)
+    return str(found.cases[0]["text"])
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert f([3, 1]) == [1, 3]",
+        "xs = [3, 1]\nassert f(xs) == [1, 3]",
+        "xs = [3, 1]\nr = f(xs)\nassert xs == [1, 3]",
+        "xs = [3, 1]\nk = f(xs)\nassert xs[:k] == [1, 3]",
+        "xs = [3, 1]\nr = f(xs)\nassert r is xs",
+        "assert f(1) == 2 and g(2) == 3  # spaces   stay",
+        "def check(candidate):\n    assert candidate('a') == 'b'\ncheck(f)",
+    ],
+)
+def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are(tests: str) -> None:
+    assert rewritten(tests) == tests
+
+
+def test_both_sides_call_what_is_written_by_the_same_names() -> None:
+    assert (OWN, KEPT) == (arguments.OWN, arguments.KEPT)
+
+
+def test_one_name_may_be_the_answers_in_one_test_and_data_in_another(scorer: CodeTests) -> None:
+    row = {"tests": ["x = order([])\nassert x == []", "x = [3, 1, 2]\nassert order(x) == sorted(x)"]}
+    assert judged(scorer, EMPTIES, row, "code_verifiable").value == 0.5
+    assert judged(scorer, RIGHT, row, "code_verifiable").value == 1.0
+
+
+def test_a_list_of_the_answers_objects_is_the_tests_own(scorer: CodeTests) -> None:
+    tests = "xs = [Pair(1), Pair(2)]\nassert count(xs) == len(xs)"
+    pair = "class Pair:\n    def __init__(self, a): self.a = a\n"
+    empties = f"{pair}def count(xs):\n    xs.clear()\n    return 0"
+    assert judged(scorer, empties, {"functional": tests}).value == 0.0
+    assert judged(scorer, f"{pair}def count(xs): return len(xs)", {"functional": tests}).value == 1.0
+
+
+def test_tests_keep_their_statements() -> None:
+    """Whatever is written into them, each statement is there, of its kind and in its place."""
+
+    def kinds(text: str) -> list[str]:
+        return [type(node).__name__ for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+
+    for tests in (*COMPARED.values(), *CHANGED.values()):
+        assert kinds(rewritten(tests)) == kinds(tests)
