@@ -38,8 +38,8 @@ class HarnessReport:
 
 
 @functools.cache
-def harness(packages: tuple[str, ...] = ()) -> Program:
-    """Return the harness as a program."""
+def harness(*, packages: bool) -> Program:
+    """Return the harness as a program, with the packages that answers may import or without."""
     source = harness_source({name: name for name in MODULES})
     return Program(language=Language.PYTHON, packages=packages, source=source)
 

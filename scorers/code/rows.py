@@ -19,6 +19,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from scorers.code.answer import ALIASES
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
+from scorers.sandbox.packages import MODULES, Import
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
@@ -65,13 +66,9 @@ class Harnessed:
     constants: bool = False  # whether `true`, `false` and `null` mean JSON's
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """The packages that the sandbox has to bring, since the machine's Python may not have them."""
-        return (
-            ("pytest",)
-            if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports)
-            else ()
-        )
+    def packages(self) -> frozenset[Import]:
+        """Return the packages beside the standard library that the tests import."""
+        return frozenset((name, "") for name in self.imports if name.partition(".")[0] in MODULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

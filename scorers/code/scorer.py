@@ -10,8 +10,9 @@ where its line carries the run's nonce. The first case that exceeds a limit is t
 sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
 its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
 however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
-itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program
-too large for it make the completion unscorable, saying so. Never a zero.
+itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks, a module
+that it should have and an answer imports (`scorers.sandbox.lacks`), and a program too large for it make the completion
+unscorable, saying so. Never a zero.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
+from scorers.sandbox.lacks import Lacks
+from scorers.sandbox.packages import mentions
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -50,7 +53,7 @@ from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 8  # raise it with any change here or in what this imports that can change a score
+RULES: Final = 9  # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})
@@ -127,6 +130,7 @@ class CodeTests:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
+        self._lacks = Lacks(self._sandbox)
         self._suites = LastRow(self._read_suite)
 
     @property
@@ -165,13 +169,20 @@ class CodeTests:
                 f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
             )
             return self._score(started, None, reason, {})
+        if isinstance(suite.tests, Harnessed) and (
+            lacking := self._lacks.of_imports(suite.tests.packages, "the tests import")
+        ):
+            return self._score(started, None, lacking, {})
         try:
-            tally = self._judge(answered(suite.language), suite)
+            program = answered(suite.language)
+            tally = self._judge(program, suite)
         except Unanswered as error:
             return self._score(started, 0.0, f"no answer: {error}", {"passed": 0.0})
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
+        if value < 1.0 and suite.language is Language.PYTHON and (lacking := self._lacks.of(program)):
+            return self._score(started, None, lacking, {})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
 
@@ -231,6 +242,7 @@ class CodeTests:
             program = Program(
                 language=suite.language,
                 source=source.encode("utf-8", "surrogatepass"),
+                packages=mentions(source),
                 compile_s=min(self._config.deadline_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
             )
             if self._run_program(program, suite.tests, tally, budget):
@@ -304,7 +316,7 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
-        with self._sandbox.get().prepare(harness(tests.packages)) as prepared:
+        with self._sandbox.get().prepare(harness(packages=bool(tests.packages) or mentions(source))) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return

@@ -24,6 +24,7 @@ if False:
 
 BROKEN = 70
 PACKAGE = "scorers.sandbox.harness"
+THREADS = {"OPENBLAS_NUM_THREADS": "1"}  # numpy's: a machine may have more processors than a run may have threads
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SAMPLE = bytes(range(8))  # of T's memory, at the same address in C, its fork: can C read T's?
 
@@ -169,6 +170,7 @@ def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> by
         raise Unfit("the program's process could not be set up: it says why above")
     payload = _read_all()
     os.environ.clear()
+    os.environ.update(THREADS)
     end = load(sources, "pipe")
     for name in ("codec", "link", "remote", "checks"):
         load(sources, name)
@@ -187,6 +189,7 @@ def main(sources: dict[str, str]) -> None:
             folder for folder in sys.path if folder not in here
         ]  # C may write there what T would import
         hide()
+        os.environ.update(THREADS)
         down, up = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:

@@ -24,6 +24,7 @@ from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.harness.pipe import framed, read_frame
+from scorers.sandbox.packages import mentions
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -48,7 +49,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
         language=LANGUAGES[request.language],
         source=request.code.encode(),
         files=files,
-        packages=("pytest",) if request.language == "python" else (),
+        packages=mentions(request.code, request.stdin or "", *(file.decode("utf-8", "replace") for file in files.values())),
     )
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes

@@ -1,0 +1,112 @@
+"""What a machine lacks never makes a zero: this module finds what a program imports and its sandbox does not have.
+
+In: a sandbox, and texts of programs. Out: the names of modules that every sandbox should have (the packages of
+`scorers.sandbox.packages`, and what a Python may have been built without) and that can't be imported inside. Asked by
+scorers of programs, in their own process, about an answer that is not right: it may have failed, or have gone another
+way, for want of these, and so has no score. Any other module is nowhere, and its import is the answer's own fault. What
+is asked for the first time is found out by importing it inside; an answer's text is parsed here, and only names of
+modules are sent there. Raises `SandboxUnavailable` where the machinery fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Final
+
+from scorers.sandbox.choice import LazySandbox
+from scorers.sandbox.packages import MODULES, PACKAGES, REMEDY, Import, absent, imports_of, is_offered
+from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
+
+LIMITS: Final = Limits(wall_s=60.0)  # for all packages at once, on a machine that has much else to do
+# Prints "lacks", "absent" or "" for each import. A part that a working module does not have is "absent": in this version
+# there may be none, `from numpy import float`.
+PROGRAM: Final = b"""\
+import importlib, json, os, sys
+wanted = json.load(sys.stdin)
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+def state(module):
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return "absent" if f"{module}.".startswith(f"{error.name}.") else "lacks"
+    except BaseException:
+        return "lacks"
+    return ""
+def look(module, name):
+    if state(module.partition(".")[0]):
+        return "lacks"
+    found = state(module)
+    if found or not name or hasattr(sys.modules[module], name):
+        return found
+    return state(f"{module}.{name}")
+json.dump([look(*one) for one in wanted], out)
+"""
+
+
+class Lacks:
+    """The modules that one sandbox lacks, as far as somebody has asked."""
+
+    def __init__(self, sandbox: LazySandbox) -> None:
+        """Ask nothing yet."""
+        self._sandbox = sandbox
+        self._known: dict[Import, str] = {}
+
+    def of(self, *texts: str) -> str:
+        """Return why programs with these texts can't be judged here; "" where they can. Raises SandboxUnavailable."""
+        return self.of_imports(frozenset().union(*map(imports_of, texts)), "the program imports")
+
+    def of_imports(self, imports: Iterable[Import], who: str) -> str:
+        """Return the same of what is imported; `who` begins the reason's clause: "the tests import"."""
+        wanted = sorted(one for one in set(imports) if is_offered(one[0]))
+        if not wanted:
+            return ""
+        sandbox = self._sandbox.get()
+        if new := [one for one in wanted if one not in self._known]:
+            self._known.update(zip(new, self._ask(new), strict=True))
+        gone = {PACKAGES[name] for name in absent(sandbox.version)}  # on one of several servers, too
+        lacking = sorted(
+            {module for module, _ in wanted if module.partition(".")[0] in gone}
+            | {self._known[one] for one in wanted if self._known[one]}
+        )
+        if not lacking:
+            return ""
+        remedy = f": {REMEDY}" if any(name.partition(".")[0] in MODULES for name in lacking) else ""
+        return f"the sandbox here ({sandbox.name}) lacks {' and '.join(lacking)}, which {who}{remedy}"
+
+    def _ask(self, imports: list[Import]) -> list[str]:
+        """Return of each import the module that is lacking; "" where none is."""
+        program = Program(language=Language.PYTHON, source=PROGRAM, packages=True)
+        with self._sandbox.get().prepare(program) as prepared:
+            outcome = prepared.run(json.dumps(imports).encode("ascii"), LIMITS)
+        try:
+            found = json.loads(outcome.stdout) if outcome.exit_code == 0 else None
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or len(found) != len(imports):
+            said = outcome.stderr.decode("utf-8", "replace").strip()[-200:]
+            raise SandboxUnavailable(f"what can be imported is not known: {outcome.detail} {said}".rstrip())
+        return [_lacking(one, state) for one, state in zip(imports, found, strict=True)]
+
+
+def _lacking(imported: Import, state: str) -> str:
+    module, name = imported
+    if state == "lacks" or (
+        state == "absent" and any(map(_is_recorded, (module, *([f"{module}.{name}"] if name else []))))
+    ):
+        return module
+    return ""
+
+
+def _is_recorded(module: str) -> bool:
+    """Return whether an installed package says that it has such a module."""
+    parts = module.split(".")
+    name = next((name for name, root in PACKAGES.items() if root == parts[0]), "")
+    try:
+        files = metadata.distribution(name).files if name else None
+    except metadata.PackageNotFoundError:
+        files = None
+    path = "/".join(parts)
+    return any(str(file) in {f"{path}.py", f"{path}/__init__.py"} for file in files or ())
