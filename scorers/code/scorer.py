@@ -31,6 +31,7 @@ from scorers.code.answer import program_of
 from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.code.trial import passing_stub
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.lacks import Lacks
@@ -48,7 +49,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.time_budget import TimeBudget
-from scorers.scorer import OVER_LIMIT, SelfTestFailed, TakesLong, make_score
+from scorers.scorer import LACKING, OVER_LIMIT, SelfTestFailed, TakesLong, make_score
 from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
@@ -162,7 +163,7 @@ class CodeTests:
         sandbox = self._sandbox.get()
         if suite.language not in sandbox.languages:
             reason = f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
-            return self._score(started, None, reason, {})
+            return self._score(started, None, reason, {LACKING: 1.0})
         most = min(Limits().output_bytes, sandbox.max_output_bytes)
         if (longest := _longest_output(suite)) > most:
             reason = (
@@ -172,7 +173,7 @@ class CodeTests:
         if isinstance(suite.tests, Harnessed) and (
             lacking := self._lacks.of_imports(suite.tests.packages, "the tests import")
         ):
-            return self._score(started, None, lacking, {})
+            return self._score(started, None, lacking, {LACKING: 1.0})
         try:
             program = answered(suite.language)
             tally = self._judge(program, suite)
@@ -182,7 +183,7 @@ class CodeTests:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
         if value < 1.0 and suite.language is Language.PYTHON and (lacking := self._lacks.of(program)):
-            return self._score(started, None, lacking, {})
+            return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
 
@@ -213,6 +214,10 @@ class CodeTests:
                     f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
                     f"expected {expected}; versions: {self.version}"
                 )
+
+    def passing_stub(self, verification_info: Mapping[str, Any]) -> str:
+        """Return an answer without work that passes the row, in words; see `scorers.scorer.Trying`."""
+        return passing_stub(self._suites.of(verification_info), self._sandbox, self._config)
 
     def close(self) -> None:
         """Let go of the sandbox."""

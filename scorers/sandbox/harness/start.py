@@ -177,7 +177,8 @@ def _run_tests(sources: dict[str, str], pipe: tuple[int, int], child: int) -> by
     cases = load(sources, "cases")
     task = end.json_value(payload.decode("ascii"))
     more = (load(sources, "pytest_file").run_file,) if "pytest" in task else ()
-    proof: bytes = cases.run(task, end.Pipe(*pipe), child, *more)
+    run = load(sources, "stubs").run if "stubs" in task else cases.run
+    proof: bytes = run(task, end.Pipe(*pipe), child, *more)
     return proof
 
 
