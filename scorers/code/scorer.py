@@ -160,19 +160,7 @@ class CodeTests:
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
         suite = self._suites.of(verification_info)
-        sandbox = self._sandbox.get()
-        if suite.language not in sandbox.languages:
-            reason = f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
-            return self._score(started, None, reason, {LACKING: 1.0})
-        most = min(Limits().output_bytes, sandbox.max_output_bytes)
-        if (longest := _longest_output(suite)) > most:
-            reason = (
-                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
-            )
-            return self._score(started, None, reason, {})
-        if isinstance(suite.tests, Harnessed) and (
-            lacking := self._lacks.of_imports(suite.tests.packages, "the tests import")
-        ):
+        if lacking := self._obstacle(suite):
             return self._score(started, None, lacking, {LACKING: 1.0})
         try:
             program = answered(suite.language)
@@ -186,6 +174,20 @@ class CodeTests:
             return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
+
+    def _obstacle(self, suite: Suite) -> str:
+        """Return why no answer to the row can be judged by the sandbox here; "" where it can. Raises Retryable."""
+        sandbox = self._sandbox.get()
+        if suite.language not in sandbox.languages:
+            return f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
+        most = min(Limits().output_bytes, sandbox.max_output_bytes)
+        if (longest := _longest_output(suite)) > most:
+            return (
+                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
+            )
+        if isinstance(suite.tests, Harnessed):
+            return self._lacks.of_imports(suite.tests.packages, "the tests import")
+        return ""
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0.
@@ -321,7 +323,9 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
-        with self._sandbox.get().prepare(harness(packages=bool(tests.packages) or mentions(source))) as prepared:
+        with self._sandbox.get().prepare(
+            harness(packages=bool(tests.packages) or mentions(source))
+        ) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return

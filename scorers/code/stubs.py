@@ -70,7 +70,9 @@ def programs(tests: Harnessed) -> list[Stub]:
     values |= {_shown(constant): constant for constant in constants if constant not in {"None", "[]"}}
     stubs = []
     for words, value in values.items():
-        stubs.append(Stub(f"a function that returns {words}", _program(before, names, value, is_object=False)))
+        stubs.append(
+            Stub(f"a function that returns {words}", _program(before, names, value, is_object=False))
+        )
         if any(map(is_class, names)):
             said = f"a class whose methods return {words}"
             stubs.append(Stub(said, _program(before, names, value, is_object=True)))
@@ -83,7 +85,10 @@ def _imports(text: str, module: str) -> list[ast.Import | ast.ImportFrom]:
         node
         for node in ast.parse(text).body
         if (isinstance(node, ast.ImportFrom) and node.module not in {module, "pytest", "__future__"})
-        or (isinstance(node, ast.Import) and {alias.name for alias in node.names}.isdisjoint({module, "pytest"}))
+        or (
+            isinstance(node, ast.Import)
+            and {alias.name for alias in node.names}.isdisjoint({module, "pytest"})
+        )
     ]
 
 
@@ -157,7 +162,7 @@ def _in_order(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and is_check(node.func))
     ]
     yield from checks[:2]
-    yield from (node for node in nodes if isinstance(node, ast.Assign | ast.FunctionDef))
+    yield from (node for node in nodes if isinstance(node, ast.Assign | ast.For | ast.FunctionDef))
 
 
 def _candidates(node: ast.AST) -> Iterator[ast.expr]:
@@ -167,7 +172,7 @@ def _candidates(node: ast.AST) -> Iterator[ast.expr]:
             yield from _sides(test)
         case ast.Call(args=arguments):
             yield from arguments
-        case ast.Assign(value=value):
+        case ast.Assign(value=value) | ast.For(iter=value):
             yield from _of_table(value)
         case ast.FunctionDef(decorator_list=marks):
             for mark in marks:
@@ -206,8 +211,8 @@ def _of_table(node: ast.expr) -> Iterator[ast.expr]:
     yield node
     if isinstance(node, ast.List | ast.Tuple) and node.elts:
         row = node.elts[0]
-        while isinstance(row, ast.List | ast.Tuple) and row.elts:
-            row = row.elts[-1]
+        while (parts := getattr(row, "values", None) or getattr(row, "elts", None)) and parts[-1] is not None:
+            row = parts[-1]
             yield row
 
 

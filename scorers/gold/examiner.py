@@ -2,9 +2,9 @@
 
 In: rows, each with its task, its `verification_info` and the solution that it may have beside it. Out: a verdict for
 each, in their order. A row is first shown to its scorer's `check_row`, in this process; its reference is scored in
-processes of their own, as many as there are CPUs. There a row with tests is also tried with stubs, what returns nothing,
-an empty list, its argument or a constant: a row that one of them passes is refused. A failure of the machinery, or what
-this machine lacks, is no verdict on the row: it is said, and the row counts as untested.
+processes of their own, as many as there are CPUs. There a row with tests is also tried with stubs, which return
+nothing, an empty list, their argument or a constant: a row that one of them passes is refused. A failure of the
+machinery, or what this machine lacks, is no verdict on the row: it is said, and the row counts as untested.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class _Asked:
     untested: str  # why there is no reference
 
 
-def _begun(
-    config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Candidate
-) -> Examined | _Asked:
+def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Candidate) -> Examined | _Asked:
     """Return a verdict that is known at once, or what was asked to find it."""
     task = config.tasks[row.task]
     try:

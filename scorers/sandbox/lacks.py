@@ -20,8 +20,8 @@ from scorers.sandbox.packages import MODULES, PACKAGES, REMEDY, Import, absent, 
 from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
 
 LIMITS: Final = Limits(wall_s=60.0)  # for all packages at once, on a machine that has much else to do
-# Prints "lacks", "absent" or "" for each import. A part that a working module does not have is "absent": in this version
-# there may be none, `from numpy import float`.
+# Prints of each import "" where it works, "lacks" where it does not, and the name of a part that a working module does
+# not have: in this version there may be none, `from numpy import float`.
 PROGRAM: Final = b"""\
 import importlib, json, os, sys
 wanted = json.load(sys.stdin)
@@ -31,7 +31,7 @@ def state(module):
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        return "absent" if f"{module}.".startswith(f"{error.name}.") else "lacks"
+        return module if f"{module}.".startswith(f"{error.name}.") else "lacks"
     except BaseException:
         return "lacks"
     return ""
@@ -92,12 +92,8 @@ class Lacks:
 
 
 def _lacking(imported: Import, state: str) -> str:
-    module, name = imported
-    if state == "lacks" or (
-        state == "absent" and any(map(_is_recorded, (module, *([f"{module}.{name}"] if name else []))))
-    ):
-        return module
-    return ""
+    """Return the module that is lacking; a part that is not there is, where the package should have it."""
+    return imported[0] if state == "lacks" or (state and _is_recorded(state)) else ""
 
 
 def _is_recorded(module: str) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -63,6 +63,10 @@ class Question(Protocol):
         """Return what an answer comes to. Raises Unanswered."""
         ...
 
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """Yield responses without any work in them, each with its words: none may be right."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeIO:
@@ -84,6 +88,17 @@ class CodeIO:
         return Finding(
             is_right=False, reason=f"with the input {shown(answered)}", test=f"assert {call} == {self.wanted}"
         )
+
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question. An output is one value, which may be any."""
+        if self.reference is not None:
+            given: dict[str, dict[str, Any]] = {"without a variable": {}}
+            given |= {
+                f"whose variables are {json.dumps(value)}": dict.fromkeys(self.value, value)
+                for value in (None, [])
+            }
+            for words, value in given.items():
+                yield f"an input {words}", f"```json\n{json.dumps({'input': value})}\n```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +126,12 @@ class CruxEvalOutput:
             test=f"assert Data({_written(value)}, False) == {self.call_text}",
         )
 
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question. An output is one value, which may be any but the input."""
+        if len(self.call.args) == 1 and not self.call.keywords:
+            output = ast.unparse(self.call.args[0])
+            yield "an output that is the input", f"```python\nassert {self.call_text} == {output}\n```"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CruxEvalInput:
@@ -134,6 +155,13 @@ class CruxEvalInput:
             reason=f"with the input {_shown_node(answered.call)}",
             test=f"assert {call} == {self.wanted}",
         )
+
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question."""
+        output = _row_text(self.output)
+        for words, given in (("None", "None"), ("[]", "[]"), ("the output", output)):
+            response = f"```python\nassert {self.entry}({given}) == {output}\n```"
+            yield f"an input that is {words}", response
 
 
 def question_of(verification_info: Mapping[str, Any]) -> Question:

@@ -24,7 +24,9 @@ if False:
 
 BROKEN = 70
 PACKAGE = "scorers.sandbox.harness"
-THREADS = {"OPENBLAS_NUM_THREADS": "1"}  # numpy's: a machine may have more processors than a run may have threads
+THREADS = {
+    "OPENBLAS_NUM_THREADS": "1"
+}  # numpy's: a machine may have more processors than a run may have threads
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SAMPLE = bytes(range(8))  # of T's memory, at the same address in C, its fork: can C read T's?
 

@@ -21,7 +21,6 @@ from typing import Final
 
 from scorers.sandbox.local.toolchain import Interpreter, content, copy_file, required
 from scorers.sandbox.packages import PACKAGES
-from scorers.sandbox.program import SandboxMissing
 
 OURS: Final = "{}.{}".format(*sys.version_info)
 

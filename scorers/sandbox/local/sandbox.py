@@ -364,7 +364,9 @@ class PreparedProgram:
     def _command(self, limits: Limits) -> tuple[str, ...]:
         match self._language:
             case Language.PYTHON:
-                python = self._sandbox.interpreter.path if self._environment is None else self._environment.python
+                python = (
+                    self._sandbox.interpreter.path if self._environment is None else self._environment.python
+                )
                 return python, "-s", "-B", self._main()
             case Language.CPP:
                 return (f"{self._sandbox.inside('build', self._build)}/program",)

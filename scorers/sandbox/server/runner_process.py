@@ -49,7 +49,9 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
         language=LANGUAGES[request.language],
         source=request.code.encode(),
         files=files,
-        packages=mentions(request.code, request.stdin or "", *(file.decode("utf-8", "replace") for file in files.values())),
+        packages=mentions(
+            request.code, request.stdin or "", *(file.decode("utf-8", "replace") for file in files.values())
+        ),
     )
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes

@@ -124,6 +124,7 @@ def test_the_environment_is_empty_but_for_what_is_named(run: Run) -> None:
     assert set(outcome.stdout.decode().split()) <= {
         "HOME",
         "LANG",
+        "OPENBLAS_NUM_THREADS",
         "PATH",
         "PWD",
         "PYTHONDONTWRITEBYTECODE",
