@@ -12,6 +12,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from scorers.code.names import free_names, is_check, is_class
@@ -48,7 +49,11 @@ def returning(cases: Sequence[Any]) -> Iterator[tuple[str, Callable[[list[Any]],
     if any(len(case["arguments"]) > 1 for case in cases):
         yield "a function that returns its last argument", lambda given: given[-1] if given else None
     for constant in (*cases[0]["expected"], True, False, 0, "", {}):
-        yield f"a function that returns {_shown(repr(constant))}", lambda _, value=constant: value
+        yield f"a function that returns {_shown(repr(constant))}", partial(_always, constant)
+
+
+def _always(constant: Any, _: list[Any]) -> Any:
+    return constant
 
 
 def programs(tests: Harnessed) -> list[Stub]:

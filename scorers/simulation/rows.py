@@ -93,12 +93,10 @@ class CodeIO:
         """See Question. An output is one value, which may be any."""
         if self.reference is not None:
             given: dict[str, dict[str, Any]] = {"without a variable": {}}
-            given |= {
-                f"whose variables are {json.dumps(value)}": dict.fromkeys(self.value, value)
-                for value in (None, [])
-            }
-            for words, value in given.items():
-                yield f"an input {words}", f"```json\n{json.dumps({'input': value})}\n```"
+            for nothing in (None, []):
+                given[f"whose variables are {json.dumps(nothing)}"] = dict.fromkeys(self.value, nothing)
+            for words, variables in given.items():
+                yield f"an input {words}", f"```json\n{json.dumps({'input': variables})}\n```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,8 +98,8 @@ def packages(facts: dict[str, object]) -> Iterator[Finding]:
     """Yields which packages programs can't import, though they should."""
     if lacking := absent(str(facts["version"])):
         yield Check(AREA, "packages").note(
-            f"{', '.join(lacking)} can't be imported inside: an answer that imports one of them and is not right has no "
-            "score here",
+            f"{', '.join(lacking)} can't be imported inside: an answer that imports one of them and is not right "
+            "has no score here",
             do=INSTALL,
         )
 

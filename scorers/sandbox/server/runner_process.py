@@ -45,13 +45,12 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
     files = {
         path: base64.b64decode(content) for path, content in request.files.items() if content is not None
     }
+    texts = (content.decode("utf-8", "replace") for content in files.values())
     program = Program(
         language=LANGUAGES[request.language],
         source=request.code.encode(),
         files=files,
-        packages=mentions(
-            request.code, request.stdin or "", *(file.decode("utf-8", "replace") for file in files.values())
-        ),
+        packages=mentions(request.code, request.stdin or "", *texts),
     )
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes

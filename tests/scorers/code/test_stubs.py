@@ -266,8 +266,8 @@ def done(result: dict[str, Any]) -> Future[dict[str, Any]]:
     return future
 
 
-SCORED = {"status": "scored", "value": 1.0, "reason": "", "components": {}}
-UNSCORED = {"status": "unscorable", "value": None, "reason": "why", "components": {}}
+SCORED: dict[str, Any] = {"status": "scored", "value": 1.0, "reason": "", "components": {}}
+UNSCORED: dict[str, Any] = {"status": "unscorable", "value": None, "reason": "why", "components": {}}
 
 
 @pytest.mark.parametrize(
