@@ -79,6 +79,13 @@ class Suite:
     is_fraction: bool  # whether the row's users know the share of passed cases as its score
     tests: tuple[StdioCase, ...] | Harnessed
 
+    @property
+    def longest_output(self) -> int:
+        """Return the bytes that the longest case wants to see."""
+        if isinstance(self.tests, Harnessed):
+            return 0
+        return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in self.tests)
+
 
 def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: int | None = None) -> Suite:
     """Return the row's tests.

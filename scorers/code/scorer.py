@@ -170,7 +170,7 @@ class CodeTests:
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
-        if value < 1.0 and suite.language is Language.PYTHON and (lacking := self._lacks.of(program)):
+        if value < 1.0 and (lacking := self._lacks.of_program(program, suite.language)):
             return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
@@ -181,7 +181,7 @@ class CodeTests:
         if suite.language not in sandbox.languages:
             return f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
         most = min(Limits().output_bytes, sandbox.max_output_bytes)
-        if (longest := _longest_output(suite)) > most:
+        if (longest := suite.longest_output) > most:
             return (
                 f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
             )
@@ -426,13 +426,6 @@ class CodeTests:
 
     def _over_deadline(self) -> str:
         return f"the deadline of {self._config.deadline_s:g} s for all cases is over"
-
-
-def _longest_output(suite: Suite) -> int:
-    """Return the bytes that the longest case wants to see."""
-    if isinstance(suite.tests, Harnessed):
-        return 0
-    return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
 def _take(report: HarnessReport, tally: CaseTally) -> None:

@@ -5,19 +5,20 @@ In: a sandbox, and texts of programs. Out: the names of modules that every sandb
 scorers of programs, in their own process, about an answer that is not right: it may have failed, or have gone another
 way, for want of these, and so has no score. Any other module is nowhere, and its import is the answer's own fault. What
 is asked for the first time is found out by importing it inside; an answer's text is parsed here, and only names of
-modules are sent there. Raises `SandboxUnavailable` where the machinery fails.
+modules are sent there. Of another language it is found out once whether a program that is right runs: a compiler may
+say its version and lack its headers. Raises `SandboxUnavailable` where the machinery fails.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Final
 
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.packages import MODULES, PACKAGES, REMEDY, Import, absent, imports_of, is_offered
-from scorers.sandbox.program import Language, Limits, Program, SandboxUnavailable
+from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
 
 LIMITS: Final = Limits(wall_s=60.0)  # for all packages at once, on a machine that has much else to do
 # Prints of each import "" where it works, "lacks" where it does not, and the name of a part that a working module does
@@ -44,18 +45,32 @@ def look(module, name):
     return state(f"{module}.{name}")
 json.dump([look(*one) for one in wanted], out)
 """
+SUMS: Final[Mapping[Language, bytes]] = {  # programs that add two numbers
+    Language.CPP: b"#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b << '\\n'; }\n",
+    Language.JAVASCRIPT: b'const [a, b] = require("fs").readFileSync(0, "utf8").split(" ");\n'
+    b"console.log(Number(a) + Number(b));\n",
+}
 
 
 class Lacks:
-    """The modules that one sandbox lacks, as far as somebody has asked."""
+    """What one sandbox lacks, as far as somebody has asked."""
 
     def __init__(self, sandbox: LazySandbox) -> None:
         """Ask nothing yet."""
         self._sandbox = sandbox
         self._known: dict[Import, str] = {}
+        self._troubles: dict[Language, str] = {}
+
+    def of_program(self, text: str, language: Language) -> str:
+        """Return why a program that is not right can't be judged here; "" where it can. Raises SandboxUnavailable."""
+        if language is Language.PYTHON:
+            return self.of(text)
+        if language not in self._troubles:
+            self._troubles[language] = self._trouble(language)
+        return self._troubles[language]
 
     def of(self, *texts: str) -> str:
-        """Return why programs with these texts can't be judged here; "" where they can. Raises SandboxUnavailable."""
+        """Return the same of programs in Python with these texts."""
         return self.of_imports(frozenset().union(*map(imports_of, texts)), "the program imports")
 
     def of_imports(self, imports: Iterable[Import], who: str) -> str:
@@ -75,6 +90,19 @@ class Lacks:
             return ""
         remedy = f": {REMEDY}" if any(name.partition(".")[0] in MODULES for name in lacking) else ""
         return f"the sandbox here ({sandbox.name}) lacks {' and '.join(lacking)}, which {who}{remedy}"
+
+    def _trouble(self, language: Language) -> str:
+        sandbox = self._sandbox.get()
+        with sandbox.prepare(Program(language=language, source=SUMS[language])) as prepared:
+            outcome = prepared.failure or prepared.run(b"19 23\n", LIMITS)
+        if outcome.ending is not Ending.EXITED or outcome.is_crowded:
+            raise SandboxUnavailable(f"whether {language.value} works here is not known: {outcome.detail}")
+        if outcome.exit_code == 0 and outcome.stdout.strip() == b"42":
+            return ""
+        said = outcome.stderr.decode("utf-8", "replace").strip().partition("\n")[0][:200]
+        return (
+            f"{language.value} does not work in the sandbox here ({sandbox.name}): {said or outcome.detail}"
+        )
 
     def _ask(self, imports: list[Import]) -> list[str]:
         """Return of each import the module that is lacking; "" where none is."""

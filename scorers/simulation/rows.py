@@ -93,7 +93,8 @@ class CodeIO:
         """See Question. An output is one value, which may be any."""
         if self.reference is not None:
             given: dict[str, dict[str, Any]] = {"without a variable": {}}
-            for nothing in (None, []):
+            nothings: list[Any] = [None, []]
+            for nothing in nothings:
                 given[f"whose variables are {json.dumps(nothing)}"] = dict.fromkeys(self.value, nothing)
             for words, variables in given.items():
                 yield f"an input {words}", f"```json\n{json.dumps({'input': variables})}\n```"

@@ -18,8 +18,9 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.lacks import PROGRAM, Lacks, _lacking
-from scorers.sandbox.local import environment
+from scorers.sandbox.local import environment, toolchain
 from scorers.sandbox.packages import PACKAGES
+from scorers.sandbox.program import Language
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.swe.scorer import SwePatch
 from tests.support.sandbox import fusion_fakes as fake
@@ -211,6 +212,44 @@ def test_what_can_be_imported_is_found_out_by_importing_it(tmp_path: Path) -> No
 )
 def test_half_a_package_is_lacking(state: str, lacking: str) -> None:
     assert _lacking(("numpy", "linalg"), state) == lacking
+
+
+def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says its version, and refuses every program."""
+    monkeypatch.setattr(
+        toolchain, "SYSTEM", tuple(path for path in toolchain.SYSTEM if "include" not in path)
+    )
+    scorer = CodeTests(CodeConfig(), ScorersConfig())
+    try:
+        if Language.CPP not in scorer._sandbox.get().languages:
+            pytest.skip("this machine has no C++")
+        row = {"type": "code", "answer": RUNS | {"language": "cpp"}}
+        program = "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n; }"
+        right, wrong = [
+            scorer.score(f"```cpp\n{text}\n```", row) for text in (program, "int main() { return 0; }")
+        ]
+    finally:
+        scorer.close()
+    assert [right.value, wrong.value] == [None, None], (right, wrong)
+    assert "cpp does not work in the sandbox here" in right.reason
+
+
+@pytest.mark.parametrize(
+    ("language", "program"),
+    [
+        (Language.CPP, "int main() { return 0; }"),
+        (Language.CPP, "#include <no/such/header>\nint main() {}"),
+        (Language.JAVASCRIPT, "require('no-such-module')"),
+        (Language.JAVASCRIPT, "console.log(9)"),
+    ],
+)
+def test_a_language_that_works_leaves_a_zero_a_zero(
+    scorer: CodeTests, language: Language, program: str
+) -> None:
+    if language not in scorer._sandbox.get().languages:
+        pytest.skip(f"this machine has no {language.value}")
+    row = {"type": "code", "answer": RUNS | {"language": language.value}}
+    assert score_of(scorer, f"```{language.value}\n{program}\n```", row).value == 0.0
 
 
 def of_servers(*versions: str) -> tuple[list[FakeServer], FusionSandbox]:
