@@ -38,10 +38,10 @@ class HarnessReport:
 
 
 @functools.cache
-def harness(*, packages: bool) -> Program:
-    """Return the harness as a program, with the packages that answers may import or without."""
+def harness() -> Program:
+    """Return the harness as a program."""
     source = harness_source({name: name for name in MODULES})
-    return Program(language=Language.PYTHON, packages=packages, source=source)
+    return Program(language=Language.PYTHON, source=source)
 
 
 def harness_source(files: Mapping[str, str]) -> bytes:

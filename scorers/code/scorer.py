@@ -35,7 +35,6 @@ from scorers.code.trial import passing_stub
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.lacks import Lacks
-from scorers.sandbox.packages import mentions
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -249,7 +248,6 @@ class CodeTests:
             program = Program(
                 language=suite.language,
                 source=source.encode("utf-8", "surrogatepass"),
-                packages=mentions(source),
                 compile_s=min(self._config.deadline_s / 2, max(self._config.case_timeout_s, _COMPILER_S)),
             )
             if self._run_program(program, suite.tests, tally, budget):
@@ -323,9 +321,7 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
-        with self._sandbox.get().prepare(
-            harness(packages=bool(tests.packages) or mentions(source))
-        ) as prepared:
+        with self._sandbox.get().prepare(harness()) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return

@@ -77,7 +77,7 @@ def _run(
         stop=True,
         stubs=[stub.source for stub in stubs],
     )
-    with walls.prepare(harness(packages=bool(tests.packages))) as prepared:
+    with walls.prepare(harness()) as prepared:
         outcome = budget.run(prepared, job.payload(nonce), limits)
     passed = proof_of(outcome, nonce)
     if outcome.is_crowded and not any(passed or ()):

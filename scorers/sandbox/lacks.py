@@ -106,7 +106,7 @@ class Lacks:
 
     def _ask(self, imports: list[Import]) -> list[str]:
         """Return of each import the module that is lacking; "" where none is."""
-        program = Program(language=Language.PYTHON, source=PROGRAM, packages=True)
+        program = Program(language=Language.PYTHON, source=PROGRAM)
         with self._sandbox.get().prepare(program) as prepared:
             outcome = prepared.run(json.dumps(imports).encode("ascii"), LIMITS)
         try:

@@ -1,8 +1,8 @@
 """The packages that programs may import beside the standard library: the same everywhere, whatever a machine has.
 
-In: the text of a program. Out: what it imports of what a machine may lack, and whether it can need the packages at
-all. Used by the walls, which show programs these packages and no others, by the probe of a sandbox server, and by
-`scorers.sandbox.lacks`. Texts are parsed, never run. The extra `sandbox` of pyproject.toml names the same packages.
+In: the text of a program. Out: what it imports of what a machine may lack. Used by the walls, which show programs these
+packages and no others, by the probe of a sandbox server, and by `scorers.sandbox.lacks`. Texts are parsed, never run.
+The extra `sandbox` of pyproject.toml names the same packages.
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ _NAME: Final = re.compile("|".join(sorted(MODULES)))
 OPTIONAL: Final = frozenset({"bz2", "ctypes", "gzip", "hashlib", "lzma", "sqlite3", "ssl", "zlib"})
 
 Import = tuple[str, str]  # a module, and what is taken from it, "" for nothing
-
-
-def mentions(*texts: str) -> bool:
-    """Return whether a program with these texts can need one of the packages."""
-    return any(_NAME.search(text) is not None for text in texts)
 
 
 def imports_of(text: str) -> frozenset[Import]:

@@ -84,8 +84,9 @@ class Program:
     language: Language
     source: bytes  # the main file
     files: Mapping[str, bytes] = field(default_factory=dict)  # relative path -> content, beside the main file
-    packages: bool = False  # whether Python must find the packages that programs may import
-    alone: tuple[str, ...] = ()  # other installed packages that it must find, without what they require
+    alone: tuple[
+        str, ...
+    ] = ()  # installed packages that Python must find beside those that programs may import
     compile_s: float = 30.0  # that its compiler may take
 
 

@@ -45,9 +45,7 @@ def versions(python: str) -> Mapping[str, str]:
     return {name: found.version for name in PACKAGES if (found := _offered(name, python)) is not None}
 
 
-def make_environment(
-    folder: Path, interpreter: Interpreter, python: str, *, inside: str, with_packages: bool
-) -> Environment:
+def make_environment(folder: Path, interpreter: Interpreter, python: str, *, inside: str) -> Environment:
     """Make the environment in an empty folder.
 
     Args:
@@ -55,7 +53,6 @@ def make_environment(
         interpreter: that programs run with.
         python: its version.
         inside: where programs see the folder.
-        with_packages: whether its packages are there, too.
     """
     home = os.path.dirname(interpreter.path)  # noqa: PTH120
     (folder / "pyvenv.cfg").write_text(
@@ -67,11 +64,11 @@ def make_environment(
     site = folder / "lib" / f"python{short}" / "site-packages"
     site.mkdir(parents=True)
     shown: dict[Path, str] = {}
-    if with_packages:
-        names = tuple(versions(python))
-        for distribution in required(names):
-            _install(distribution, site, shown, short)
-            _tell(distribution, site, is_asked=distribution.name in names)
+    names = tuple(versions(python))
+    for distribution in required(names):
+        _install(distribution, site, shown, short)
+        if distribution.name in names:
+            _tell(distribution, site)
     is_elsewhere = inside != str(folder)
     for real, name in shown.items():
         if is_elsewhere:
@@ -117,13 +114,12 @@ def _install(distribution: metadata.Distribution, site: Path, shown: dict[Path, 
                 copy_file(file, site)
 
 
-def _tell(distribution: metadata.Distribution, site: Path, *, is_asked: bool) -> None:
+def _tell(distribution: metadata.Distribution, site: Path) -> None:
     """Write down the package's version, for those who ask inside."""
-    if is_asked:
-        folder = site / f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
-        folder.mkdir()
-        text = f"Metadata-Version: 2.1\nName: {distribution.name}\nVersion: {distribution.version}\n"
-        (folder / "METADATA").write_text(text, encoding="utf-8")
+    folder = site / f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
+    folder.mkdir()
+    text = f"Metadata-Version: 2.1\nName: {distribution.name}\nVersion: {distribution.version}\n"
+    (folder / "METADATA").write_text(text, encoding="utf-8")
 
 
 def _is_readable(folder: Path) -> bool:

@@ -77,7 +77,7 @@ class LocalSandbox:
         self._interpreter: Interpreter | None = None
         self._versions: dict[Language, str] | None = None
         self._packages: dict[tuple[str, ...], Path] = {}
-        self._environments: dict[bool, Environment] = {}  # with and without packages
+        self._made_environment: Environment | None = None
 
     @property
     def name(self) -> str:
@@ -110,8 +110,7 @@ class LocalSandbox:
                 f"no {program.language.value} in the sandbox: {tool} is not in {toolchain.PATH}"
             )
         packages = self._package_folder(program.alone) if program.alone else None
-        is_python = program.language is Language.PYTHON
-        environment = self._environment(with_packages=program.packages) if is_python else None
+        environment = self._environment() if program.language is Language.PYTHON else None
         base = self._supervisors.base()
         with unavailable("no folder for a program"):
             folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))
@@ -133,7 +132,7 @@ class LocalSandbox:
         """End the supervisors and remove all that was prepared."""
         self._supervisors.close()
         self._packages.clear()
-        self._environments.clear()
+        self._made_environment = None
 
     def execute(
         self,
@@ -221,26 +220,22 @@ class LocalSandbox:
             reasons.append(f"{candidate.path}: {is_old if said else 'does not run inside'}")
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
-    def _environment(self, *, with_packages: bool) -> Environment:
+    def _environment(self) -> Environment:
         """Return the environment that Python programs run in, made once."""
         with self._lock:
             base = self._supervisors.base()
-            made = self._environments.get(with_packages)
+            made = self._made_environment
             if made is not None and made.folder.exists():
                 return made
             python = self._tools()[Language.PYTHON]
             with unavailable("no environment for programs"):
                 folder = Path(tempfile.mkdtemp(prefix="python-", dir=base))
                 made = make_environment(
-                    folder,
-                    self.interpreter,
-                    python,
-                    inside=self.inside("python", folder),
-                    with_packages=with_packages,
+                    folder, self.interpreter, python, inside=self.inside("python", folder)
                 )
-            if with_packages and not _is_ours(python):
+            if not _is_ours(python):
                 self._write_bytecode(folder, made.inside)
-            self._environments[with_packages] = made
+            self._made_environment = made
             return made
 
     def _package_folder(self, names: tuple[str, ...]) -> Path:

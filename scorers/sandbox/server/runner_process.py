@@ -24,7 +24,6 @@ from config.logs import set_up_logging
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.harness.pipe import framed, read_frame
-from scorers.sandbox.packages import mentions
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -45,13 +44,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
     files = {
         path: base64.b64decode(content) for path, content in request.files.items() if content is not None
     }
-    texts = (content.decode("utf-8", "replace") for content in files.values())
-    program = Program(
-        language=LANGUAGES[request.language],
-        source=request.code.encode(),
-        files=files,
-        packages=mentions(request.code, request.stdin or "", *texts),
-    )
+    program = Program(language=LANGUAGES[request.language], source=request.code.encode(), files=files)
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
     limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)

@@ -9,7 +9,7 @@ PROBE = b"import numpy\nprint(float(numpy.arange(3).sum()))\n"
 
 def lack_of_numpy(sandbox: Sandbox) -> str:
     """Return why programs in the sandbox can't import numpy; an empty text where they can."""
-    with sandbox.prepare(Program(language=Language.PYTHON, packages=True, source=PROBE)) as prepared:
+    with sandbox.prepare(Program(language=Language.PYTHON, source=PROBE)) as prepared:
         outcome = prepared.run()
     if outcome.stdout == b"3.0\n":
         return ""
