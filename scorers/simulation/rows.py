@@ -64,7 +64,10 @@ class Question(Protocol):
         ...
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """Yield responses without any work in them, each with its words: none may be right."""
+        """Yield responses without any work in them, each with its words: none may be right.
+
+        They are inputs, with which a program that looks at its input can do nothing. An output is one value, whichever.
+        """
         ...
 
 
@@ -90,14 +93,14 @@ class CodeIO:
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question. An output is one value, which may be any."""
+        """See Question."""
         if self.reference is not None:
-            given: dict[str, dict[str, Any]] = {"without a variable": {}}
-            nothings: list[Any] = [None, []]
-            for nothing in nothings:
-                given[f"whose variables are {json.dumps(nothing)}"] = dict.fromkeys(self.value, nothing)
-            for words, variables in given.items():
-                yield f"an input {words}", f"```json\n{json.dumps({'input': variables})}\n```"
+            for words, variables in (
+                ("no variable", {}),
+                ("null for every variable", dict.fromkeys(self.value)),
+            ):
+                if variables != self.value:
+                    yield f"an input of {words}", f"```json\n{json.dumps({'input': variables})}\n```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +129,8 @@ class CruxEvalOutput:
         )
 
     def stubs(self) -> Iterator[tuple[str, str]]:
-        """See Question. An output is one value, which may be any but the input."""
-        if len(self.call.args) == 1 and not self.call.keywords:
-            output = ast.unparse(self.call.args[0])
-            yield "an output that is the input", f"```python\nassert {self.call_text} == {output}\n```"
+        """See Question."""
+        yield from ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +158,7 @@ class CruxEvalInput:
 
     def stubs(self) -> Iterator[tuple[str, str]]:
         """See Question."""
-        output = _row_text(self.output)
-        for words, given in (("None", "None"), ("[]", "[]"), ("the output", output)):
-            response = f"```python\nassert {self.entry}({given}) == {output}\n```"
-            yield f"an input that is {words}", response
+        yield "an input of None", f"```python\nassert {self.entry}(None) == {_row_text(self.output)}\n```"
 
 
 def question_of(verification_info: Mapping[str, Any]) -> Question:

@@ -89,7 +89,7 @@ CHECK = "def check(candidate):\n    assert candidate(1) == {}\n    assert candid
             asserts("assert abs(f(1) - 1.5) < 1e-6", "assert abs(f(2) - 1.5) < 1e-6"),
             "a function that returns 1.5",
         ),
-        (asserts("assert f(6) < 5", "assert f(9) < 9"), "a function that returns 0"),
+        (asserts("assert f(6) < 1", "assert f(9) < 1"), "a function that returns 0"),
         (asserts("assert isinstance(f(1), str)"), "a function that returns ''"),
         (asserts("assert set(f(1)) == {3, 4}"), "a function that returns {3, 4}"),
         (
@@ -167,6 +167,14 @@ def cruxeval(**answer: Any) -> dict[str, Any]:
 
 
 FIRST = "def f(xs):\n    return xs[:1]"
+NEXT = "def main_solution(n):\n    return n + 1"
+
+
+@pytest.fixture(scope="module")
+def simulation() -> Iterator[Simulation]:
+    built = Simulation(SimulationConfig(), ScorersConfig())
+    yield built
+    built.close()
 
 
 @pytest.mark.parametrize(
@@ -174,40 +182,26 @@ FIRST = "def f(xs):\n    return xs[:1]"
     [
         (
             codeio(predict="input", value={"n": 3}, output=7, code="def main_solution(n=1):\n    return 7"),
-            "an input without a variable",
+            "an input of no variable",
         ),
         (
             codeio(predict="input", value={"n": 3}, output=7, code="def main_solution(n):\n    return 7"),
-            "an input whose variables are null",
+            "an input of null for every variable",
         ),
-        (
-            codeio(predict="input", value={"n": 3}, output=4, code="def main_solution(n):\n    return n + 1"),
-            "",
-        ),
+        (cruxeval(functional="def f(x):\n    return 7", predict="input", output="7"), "an input of None"),
+        (codeio(predict="input", value={}, output=7, code="def main_solution():\n    return 7"), ""),
+        (codeio(predict="input", value={"n": 3}, output=4, code=NEXT), ""),
         (codeio(predict="output", value=None), ""),
         (codeio(predict="output", value=[]), ""),
-        (
-            cruxeval(functional=FIRST, predict="output", input="[4]", output="[4]"),
-            "an output that is the input",
-        ),
-        (cruxeval(functional=FIRST, predict="output", input="[4, 5]", output="[4]"), ""),
-        (cruxeval(functional=FIRST, predict="input", output="[]"), "an input that is []"),
-        (cruxeval(functional=FIRST, predict="input", output="[4]"), "an input that is the output"),
-        (
-            cruxeval(
-                functional="def f(xs):\n    return sorted(xs)[::-1][:2]", predict="input", output="[4, 5]"
-            ),
-            "",
-        ),
-        (cruxeval(functional="def f(n):\n    return n + 1", predict="input", output="4"), ""),
+        (cruxeval(functional=FIRST, predict="output", input="[4]", output="[4]"), ""),
+        (cruxeval(functional=FIRST, predict="input", output="[]"), ""),
+        (cruxeval(functional=FIRST, predict="input", output="[4]"), ""),
     ],
 )
-def test_a_program_foretold_without_work_is_named(info: dict[str, Any], stub: str) -> None:
-    scorer = Simulation(SimulationConfig(), ScorersConfig())
-    try:
-        assert scorer.passing_stub(info) == stub
-    finally:
-        scorer.close()
+def test_an_input_that_no_program_looks_at_is_named(
+    simulation: Simulation, info: dict[str, Any], stub: str
+) -> None:
+    assert simulation.passing_stub(info) == stub
 
 
 def test_the_gold_test_refuses_such_a_row_by_the_stubs_name_with_a_reference_and_without() -> None:
