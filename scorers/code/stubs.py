@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from scorers.code.names import free_names, is_check, is_class
@@ -20,8 +19,14 @@ from scorers.code.rows import Harnessed, StdioCase
 
 MOST_CONSTANTS: Final = 8  # of the tests' own; a pytest file's cost more
 MOST_OF_PYTEST: Final = 4
-MOST_CHARS: Final = 2000  # of one of them
+MOST_CHARS: Final = 100_000  # of one of them
 SHOWN_CHARS: Final = 60
+PLAIN: Final[Mapping[str, str]] = {
+    "nothing": "None",
+    "[]": "[]",
+    "its argument": "arguments[0] if arguments else next(iter(named.values()), None)",
+    "its last argument": "[*arguments, *named.values()][-1]",
+}
 SMALL: Final = ("True", "0", "''", "{}")  # that a loose check may take: `assert f(x)`, `assert f(x) < 5`
 
 
@@ -41,47 +46,34 @@ def printing(cases: Sequence[StdioCase]) -> Iterator[tuple[str, Callable[[StdioC
     yield f"a program that always prints {_shown(repr(constant))}", lambda _: constant
 
 
-def returning(cases: Sequence[Any]) -> Iterator[tuple[str, Callable[[list[Any]], Any]]]:
-    """Yield the stubs of function calls that are data, each with what it returns for some arguments."""
-    yield "a function that returns nothing", lambda _: None
-    yield "a function that returns []", lambda _: []
-    yield "a function that returns its argument", lambda given: given[0] if given else None
-    if any(len(case["arguments"]) > 1 for case in cases):
-        yield "a function that returns its last argument", lambda given: given[-1] if given else None
-    for constant in (*cases[0]["expected"], True, False, 0, "", {}):
-        yield f"a function that returns {_shown(repr(constant))}", partial(_always, constant)
-
-
-def _always(constant: Any, _: list[Any]) -> Any:
-    return constant
-
-
 def programs(tests: Harnessed) -> list[Stub]:
-    """Return the stubs of tests that are programs, the plainest first."""
-    text = tests.pytest if tests.pytest is not None else "\n".join(case["text"] for case in tests.cases)
+    """Return the stubs of tests that call the answer, the plainest first."""
+    called = [case for case in tests.cases if "entry" in case]
+    text = tests.pytest or "\n".join(case["text"] for case in tests.cases if "text" in case)
     tree = ast.parse(text)
-    names = tests.names or _names_of(tree, tests.module)
-    values = {
-        "nothing": "None",
-        "[]": "[]",
-        "its argument": "arguments[0] if arguments else next(iter(named.values()), None)",
-        "its last argument": "[*arguments, *named.values()][-1]",
-    }
-    before = _imports(f"{tests.prefix}\n{tests.setup}\n{text}", tests.module)
-    known = {alias.asname or alias.name.partition(".")[0] for node in before for alias in node.names}
+    names = tuple({case["entry"] for case in called}) or tests.names or _names_of(tree, tests.module)
+    imports = _imports(f"{tests.prefix}\n{tests.setup}\n{text}", tests.module)
+    known = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
     known |= set(dir(builtins)) - set(names)
     most, small = (MOST_CONSTANTS, SMALL) if tests.pytest is None else (MOST_OF_PYTEST, SMALL[:2])
-    constants = [*_constants(tree, frozenset(known), most), *small]
-    values |= {_shown(constant): constant for constant in constants if constant not in {"None", "[]"}}
-    stubs = []
-    for words, value in values.items():
-        stubs.append(
-            Stub(f"a function that returns {words}", _program(before, names, value, is_object=False))
-        )
-        if any(map(is_class, names)):
-            said = f"a class whose methods return {words}"
-            stubs.append(Stub(said, _program(before, names, value, is_object=True)))
-    return stubs
+    constants = _results(called[0]) if called else _constants(tree, frozenset(known), most)
+    returned = dict(PLAIN) | {
+        _shown(constant): constant for constant in (*constants, *small) if constant != "None"
+    }
+    return [
+        Stub(f"{what} {words}", _program(imports, names, value, is_object=is_object))
+        for words, value in returned.items()
+        for what, is_object in (("a function that returns", False), ("a class whose methods return", True))
+        if not is_object or any(map(is_class, names))
+    ]
+
+
+def _results(case: Mapping[str, Any]) -> list[str]:
+    """Return the results that a call may have, as expressions."""
+    try:
+        return [text for value in case["expected"] if len(text := repr(value)) <= MOST_CHARS]
+    except ValueError:  # an integer of too many digits
+        return []
 
 
 def _imports(text: str, module: str) -> list[ast.Import | ast.ImportFrom]:

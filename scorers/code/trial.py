@@ -1,9 +1,9 @@
 """A row is tried here before it is used: does an answer without any work in it pass all its tests?
 
 In: the tests of a row. Out: the words for the first stub that passes (`scorers.code.stubs`), "" where none does. Called
-by `scorers.code.scorer` for the gold test, never while answers are scored. Where the tests compare data the stubs are
-compared here; where the tests are programs they run in the sandbox, all stubs in one run as long as none of them hangs.
-What the machinery could not do raises `SandboxUnavailable`.
+by `scorers.code.scorer` for the gold test, never while answers are scored. What stubs of standard input and output
+print is compared here; all others run in the sandbox, in one run as long as none of them hangs. What the machinery can't
+do raises `SandboxUnavailable`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from config.scorer_kinds import CodeConfig
 from scorers.code.harness import Job, harness, new_nonce, proof_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite
-from scorers.code.stubs import Stub, printing, programs, returning
+from scorers.code.stubs import Stub, printing, programs
 from scorers.sandbox.choice import LazySandbox
-from scorers.sandbox.harness.checks import same
 from scorers.sandbox.program import Limits, SandboxUnavailable
 from scorers.sandbox.time_budget import TimeBudget
 
@@ -29,8 +28,6 @@ def passing_stub(suite: Suite, sandbox: LazySandbox, config: CodeConfig) -> str:
     tests = suite.tests
     if not isinstance(tests, Harnessed):
         return _printing(tests, compatible=config.compatible)
-    if tests.cases and all("entry" in case for case in tests.cases):
-        return _returning(tests)
     stubs = programs(tests)
     budget = TimeBudget(config.deadline_s)
     while stubs and budget.left_s > 0:
@@ -45,16 +42,6 @@ def passing_stub(suite: Suite, sandbox: LazySandbox, config: CodeConfig) -> str:
 def _printing(cases: tuple[StdioCase, ...], *, compatible: bool) -> str:
     for words, prints in printing(cases):
         if all(difference(prints(case), case.expected, compatible=compatible) is None for case in cases):
-            return words
-    return ""
-
-
-def _returning(tests: Harnessed) -> str:
-    for words, returns in returning(tests.cases):
-        if all(
-            any(same(returns(case["arguments"]), expected) for expected in case["expected"])
-            for case in tests.cases
-        ):
             return words
     return ""
 
