@@ -2,8 +2,8 @@
 
 In: the tests of a row. Out: the words for the first stub that passes (`scorers.code.stubs`), "" where none does. Called
 by `scorers.code.scorer` for the gold test, never while answers are scored. What stubs of standard input and output
-print is compared here; all others run in the sandbox, in one run as long as none of them hangs. What the machinery can't
-do raises `SandboxUnavailable`.
+print is compared here; all others run in the sandbox, in one run as long as none of them hangs. A failure of the
+machinery raises `SandboxUnavailable`.
 """
 
 from __future__ import annotations
