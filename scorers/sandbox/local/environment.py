@@ -64,11 +64,9 @@ def make_environment(folder: Path, interpreter: Interpreter, python: str, *, ins
     site = folder / "lib" / f"python{short}" / "site-packages"
     site.mkdir(parents=True)
     shown: dict[Path, str] = {}
-    names = tuple(versions(python))
-    for distribution in required(names):
+    for distribution in required(tuple(versions(python))):
         _install(distribution, site, shown, short)
-        if distribution.name in names:
-            _tell(distribution, site)
+        _tell(distribution, site)
     is_elsewhere = inside != str(folder)
     for real, name in shown.items():
         if is_elsewhere:
