@@ -169,7 +169,8 @@ class CodeTests:
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
-        if value < 1.0 and (lacking := self._lacks.of_program(program, suite.language)):
+        may_lack = value < 1.0 and (suite.language is Language.PYTHON or not tally.is_over_limit)
+        if may_lack and (lacking := self._lacks.of_program(program, suite.language)):
             return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})

@@ -164,7 +164,11 @@ def test_a_patch_that_imports_what_the_machine_lacks_has_no_score(machine: None)
 BROKEN = {
     "works/__init__.py": "x = 1",
     "works/part.py": "",
-    "works/broken.py": "raise OSError('libx.so.3: cannot open')",
+    "works/broken.py": "raise ImportError('libx.so.3: cannot open', path='/x/works/y.cpython-311.so')",
+    "works/wraps.py": "try: import works.broken\nexcept ImportError as error: raise RuntimeError('why') from error",
+    "works/wants.py": "import pyglet",
+    "works/raises.py": "raise ImportError('pyglet is required')",
+    "works/__main__.py": "import sys; sys.exit(0)",
     "needs.py": "import no_such_thing",
     "raises.py": "raise ImportError('libz.so')",
     "exits.py": "import sys; sys.exit(0)",
@@ -186,6 +190,11 @@ def test_what_can_be_imported_is_found_out_by_importing_it(tmp_path: Path) -> No
         ("works.part.none", "x"): "works.part.none",
         ("works.broken", ""): "lacks",
         ("works", "broken"): "lacks",
+        ("works.wraps", ""): "lacks",
+        ("works.wants", ""): "",
+        ("works", "raises"): "",
+        ("works.__main__", ""): "",
+        ("works.__main__.deeper", ""): "",
         ("none", ""): "lacks",
         ("none.part", "x"): "lacks",
         ("needs", ""): "lacks",
@@ -198,6 +207,34 @@ def test_what_can_be_imported_is_found_out_by_importing_it(tmp_path: Path) -> No
         [sys.executable, "-c", PROGRAM], cwd=tmp_path, input=asked, capture_output=True, check=True
     )
     assert dict(zip(states, json.loads(said.stdout), strict=True)) == states
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(1)", "import time; time.sleep(99)", "while True: pass"])
+def test_a_part_that_ends_or_hangs_is_no_lack(tmp_path: Path, end: str) -> None:
+    for name, text in {"__init__": "", "hangs": end, "works": ""}.items():
+        (tmp_path / "it").mkdir(exist_ok=True)
+        (tmp_path / "it" / f"{name}.py").write_text(text, encoding="utf-8")
+    asked = json.dumps([["it.works", ""], ["it.hangs", ""], ["no_such_package", ""]]).encode()
+    program = PROGRAM.replace(b"+ 20", b"+ 1")
+    assert program != PROGRAM
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        input=asked,
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    assert json.loads(said.stdout) == ["", "", "lacks"]
+
+
+def test_what_an_answer_may_name_of_the_packages_is_no_way_out(scorer: CodeTests) -> None:
+    for text in (
+        "import pytest.__main__",
+        "import numpy.f2py.__main__",
+        "from sympy.plotting import pygletplot as p",
+    ):
+        assert scorer._lacks.of(text) == "", text
 
 
 @pytest.mark.parametrize(
