@@ -157,7 +157,8 @@ class DataConfig(Section):
     bad_rows: Literal["refuse", "quarantine"] = "refuse"
     """What a row that can't be used does: end the start, naming it, or lie in a file of quarantined rows."""
     gold_test: bool = False
-    """Score each row's own reference when the data are read, and quarantine a row whose reference does not score 1."""
+    """Score each row's own reference when the data are read, and quarantine a row whose reference does not score 1, or
+    that an answer without any work in it passes."""
     cache_dir: Path | None = None
     """Folder in which read rows and their lengths are kept; unset: `$XDG_CACHE_HOME/millrace/data`."""
 

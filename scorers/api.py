@@ -31,6 +31,7 @@ from scorers.child.row_worker import (
     ROWS_FAULTS,
     SCORE,
     TEXT_KEY,
+    TRY,
     Result,
     failure,
     receive_frame,
@@ -92,8 +93,15 @@ class RowWorkerClient:
         Raises:
             ScoringFailed: no worker can be started, or `stop` was called.
         """
+        return self._asked(SCORE, line)
+
+    def trial(self, line: bytes) -> Result:
+        """Have the worker say which answer without work passes the row of a line. Raises as `result`."""
+        return self._asked(TRY, line)
+
+    def _asked(self, kind: bytes, line: bytes) -> Result:
         for _ in range(TRIES):
-            answer = self._exchange(SCORE, line)
+            answer = self._exchange(kind, line)
             if answer is not None:
                 result: Result = json.loads(answer)
                 return result
@@ -140,7 +148,7 @@ class RowWorkerClient:
             raise ScoringFailed("stopped")
         try:
             send_frame(link, kind + line)
-            return receive_frame(link) if kind == SCORE else None
+            return None if kind == PREFETCH else receive_frame(link)
         except OSError:
             return None
         except BaseException:  # interrupted: the answer must never be taken for that of another row

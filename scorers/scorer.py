@@ -20,6 +20,8 @@ from broker.messages import Score, ScoreStatus
 
 # A component of every zero that the answer's own limits (time, memory, output) brought about: the pool counts these.
 OVER_LIMIT: Final = "over_limit"
+# A component of an unscorable score that is due to what this machine lacks: a compiler, a package.
+LACKING: Final = "lacking"
 
 
 class SelfTestFailed(Permanent):
@@ -124,6 +126,22 @@ class Prefetching(Protocol):
         """Start what `score` of the same text and row will wait for, unless it has started. Returns at once.
 
         `score` may never be called for the text. A failure here is raised by `score`.
+        """
+        ...
+
+
+@runtime_checkable
+class Trying(Protocol):
+    """A scorer whose rows hold tests finds out which rows an answer without any work in it passes."""
+
+    def passing_stub(self, verification_info: Mapping[str, Any]) -> str:
+        """Say which such answer passes a row: "a function that returns []". "": none does.
+
+        Asked by the gold test, before a row is used, and never where answers are scored.
+
+        Raises:
+            Retryable: the machinery failed.
+            BadMessage: as `check_row`.
         """
         ...
 

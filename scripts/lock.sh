@@ -23,13 +23,13 @@ write() {
         cpu_torch=("${wheel_flags[@]}")          # ... or from where pip's settings say
     fi
     # The tag of the local build is left out: setup.sh chooses where torch comes from, and a mirror may not have the tag.
-    resolve "cpu dev" 3.11 "${cpu_torch[@]}" | without_tag >requirements/cpu.txt.new
-    resolve "gpu flash dev" 3.11 >requirements/gpu.txt.new
+    resolve "cpu sandbox dev" 3.11 "${cpu_torch[@]}" | without_tag >requirements/cpu.txt.new
+    resolve "gpu flash sandbox dev" 3.11 >requirements/gpu.txt.new
     mv requirements/cpu.txt.new requirements/cpu.txt
     mv requirements/gpu.txt.new requirements/gpu.txt
     # What the containers' images hold: the same versions, without what a role does not need.
-    resolve "" 3.11 --constraint requirements/cpu.txt >requirements/scorers.txt.new
-    resolve model 3.11 --constraint requirements/cpu.txt "${cpu_torch[@]}" | without_tag >requirements/learner.txt.new
+    resolve sandbox 3.11 --constraint requirements/cpu.txt >requirements/scorers.txt.new
+    resolve "model sandbox" 3.11 --constraint requirements/cpu.txt "${cpu_torch[@]}" | without_tag >requirements/learner.txt.new
     mv requirements/scorers.txt.new requirements/scorers.txt
     mv requirements/learner.txt.new requirements/learner.txt
 }
@@ -42,7 +42,7 @@ check() {
     local extra python locked
     for python in 3.11 3.12; do
         for extra in cpu "gpu flash"; do
-            locked=$(resolve "$extra dev" "$python")
+            locked=$(resolve "$extra sandbox dev" "$python")
             printf 'extra %s, Python %s: %d packages\n' "$extra" "$python" "$(grep -c '==' <<<"$locked")"
         done
     done

@@ -1,4 +1,4 @@
-"""The rows whose own reference does not score 1, and those that their scorer refuses, are found before they train.
+"""The rows that are found before they train: no reference that scores 1, refused, or passed by answers without work.
 
 In: the rows of some sources, and the run's scorers. Out: the place and the reason of each row that is to be left out,
 and the rows that could not be tested. A process of the scorers examines all rows, `python -m scorers.gold`. Its

@@ -1,7 +1,8 @@
 """This process scores single rows for the process at the other end of its socket.
 
-In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE or PREFETCH and a line:
-`{"llm_output": ...}` beside a row of any shape that `tasks.route` knows. Out: for each SCORE a frame with JSON.
+In: frames, the first one the `scorers` section as JSON. Each later frame is SCORE, PREFETCH or TRY and a
+line: `{"llm_output": ...}` beside a row of any shape that `tasks.route` knows. Out: for each SCORE and TRY a frame with
+JSON.
 A line that is broken, a row that nobody scores, and a scorer with a bug are results with a reason. PREFETCH says that
 the line will be asked for: a caller that sends many lines has their calls under way at once. `scorers.api` starts this
 process and asks it. The process ends when the other end of its socket is closed, in the middle of a row too.
@@ -24,20 +25,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from broker.errors import BadMessage, Permanent
+from broker.errors import BadMessage, Permanent, PipelineError
 from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
 from scorers.sandbox.harness.pipe import framed, read_frame
-from scorers.scorer import Prefetching
+from scorers.scorer import Prefetching, Trying
 from tasks.route import route
 from tasks.values import UnknownType
 
 TEXT_KEY: Final = "llm_output"
 READY: Final = b"{}"  # its first frame
-SCORE, PREFETCH = b"=", b"+"  # before a line: give its result; begin what the result will wait for
+# Before a line: give its result; begin what the result will wait for; say which stub passes its row.
+SCORE, PREFETCH, TRY = b"=", b"+", b"?"
+STUB_KEY: Final = "stub"  # of a trial's result: what passes the row, "" where nothing does
 ROWS_FAULTS: Final = frozenset({"row", "type"})  # `fault` of an error that the row itself is to blame for
 ALONE_S: Final = 2.0  # from the end of its caller to its own, in the middle of a row
 
@@ -76,6 +79,19 @@ class RowScorer:
             for judge in (self._scorers.of(section), *self._scorers.extra_scorers(section).values()):
                 if isinstance(judge, Prefetching):
                     judge.prefetch(text, info)
+
+    def trial(self, line: bytes) -> Result:
+        """Say which answer without work passes the row of a line; a line that can't be tried is as in `result`."""
+        try:
+            task, info = route(parse_object(line), self._config.tasks)
+            scorer = self._scorers.of(self._config.tasks[task])
+            return {STUB_KEY: scorer.passing_stub(info) if isinstance(scorer, Trying) else ""}
+        except BadMessage as error:
+            return failure(str(error), fault="row")
+        except PipelineError as error:
+            return failure(str(error), fault="machine")
+        except Exception as error:  # noqa: BLE001 - a scorer's bug is this line's result; the next line goes on
+            return failure(_bug(error), fault="scorer")
 
     def close(self) -> None:
         """End every child process."""
@@ -203,8 +219,9 @@ def main() -> None:
             while (frame := receive_frame(link)) is not None:
                 if frame.startswith(PREFETCH):
                     scorer.prefetch(frame[1:])
-                else:
-                    send_frame(link, json.dumps(scorer.result(frame[1:])).encode("ascii"))
+                    continue
+                answer = scorer.trial if frame.startswith(TRY) else scorer.result
+                send_frame(link, json.dumps(answer(frame[1:])).encode("ascii"))
         except ConnectionError:  # nobody waits for the result any more
             pass
         finally:

@@ -23,6 +23,7 @@ from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program,
 
 MODULES: Final = (
     *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
+    "stubs",
 )
 BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
 # The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.
@@ -41,10 +42,10 @@ class HarnessReport:
 
 
 @functools.cache
-def harness(packages: tuple[str, ...] = ()) -> Program:
+def harness() -> Program:
     """Return the harness as a program."""
     source = harness_source({name: name for name in MODULES})
-    return Program(language=Language.PYTHON, packages=packages, source=source)
+    return Program(language=Language.PYTHON, source=source)
 
 
 def harness_source(files: Mapping[str, str]) -> bytes:
@@ -73,6 +74,7 @@ class Job:
     total_s: float
     memory_bytes: int
     stop: bool  # at the first case that fails
+    stubs: Sequence[str] = ()  # answers that are tried in place of `source`
 
     def payload(self, nonce: str) -> bytes:
         """Return what the harness reads."""
@@ -95,9 +97,12 @@ class Job:
             "memory_bytes": self.memory_bytes,
             "stop": self.stop,
         }
+        if tests.pytest is not None:
+            fields["pytest"] = tests.pytest
+        if self.stubs:
+            fields["stubs"] = self.stubs
         with long_integers():
-            text = json.dumps(fields if tests.pytest is None else {**fields, "pytest": tests.pytest})
-        return text.encode("ascii")
+            return json.dumps(fields).encode("ascii")
 
 
 def new_nonce() -> str:
@@ -123,7 +128,7 @@ def report_of(outcome: Outcome, nonce: str, expected: int | None) -> HarnessRepo
     return report
 
 
-def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> dict[str, Any] | None:
+def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> Any:
     """Return what the harness says of a run in its last line, which carries the run's nonce; None without such a line.
 
     Args:
@@ -135,8 +140,7 @@ def proof_of(outcome: Outcome, nonce: str, *, of: str = "") -> dict[str, Any] | 
     """
     last = outcome.stdout.rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     if last.startswith(f"{nonce} ") and outcome.stdout.endswith(b"\n"):  # whole
-        proof: dict[str, Any] = json.loads(last.removeprefix(f"{nonce} "))
-        return proof
+        return json.loads(last.removeprefix(f"{nonce} "))
     if outcome.exit_code == BROKEN:
         reason = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
         raise SandboxUnavailable(f"the harness{of} failed: {reason}")

@@ -113,7 +113,7 @@ def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usag
         BadMessage: the tests use nothing of the answer, or something of it that an answer could forge a check with.
     """
     before = ast.parse(prefix)
-    free = _free(f"{prefix}\n{ast.unparse(tree)}") - _starred([before, tree])
+    free = free_names(f"{prefix}\n{ast.unparse(tree)}") - _starred([before, tree])
     refuse_stubs(before, tree, prefix_name)
     modules = {name for name in free & sys.stdlib_module_names if _is_module(name, tree)}
     checkers = free & CHECKERS.keys()
@@ -140,7 +140,7 @@ def usage_of(tree: ast.Module, prefix: str, prefix_name: str = "prefix") -> Usag
 def header_for_star(tree: ast.Module) -> str:
     """Return the imports of what tests use of the standard library, which `import *` must not take of the answer."""
     libraries = _modules_of(VALUES) | _modules_of(FUNCTIONS)
-    free = _free(ast.unparse(tree)) & libraries.keys() - set(dir(builtins))
+    free = free_names(ast.unparse(tree)) & libraries.keys() - set(dir(builtins))
     return "\n".join(f"from {libraries[name]} import {name}" for name in sorted(free))
 
 
@@ -222,7 +222,7 @@ class Flow:
         for node in self._nodes:
             if isinstance(node, ast.Assert | ast.If):
                 yield from _conjuncts(node.test)
-            elif isinstance(node, ast.Call) and _is_check(node.func):
+            elif isinstance(node, ast.Call) and is_check(node.func):
                 yield ast.Tuple(elts=node.args, ctx=ast.Load())
 
     def heads(self, check: ast.AST) -> frozenset[str]:
@@ -331,7 +331,7 @@ class Flow:
         return None
 
 
-def _is_check(function: ast.expr) -> bool:
+def is_check(function: ast.expr) -> bool:
     """Return whether a call of this is a check: `self.assertEqual`, `np.testing.assert_allclose`."""
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return str(name).startswith("assert")
@@ -379,7 +379,7 @@ def _starred(trees: Iterable[ast.Module]) -> set[str]:
     return found
 
 
-def _free(text: str) -> set[str]:
+def free_names(text: str) -> set[str]:
     """Return the global names that the tests load, and that neither they nor the prefix define."""
     used: set[str] = set()
     tables = [symtable.symtable(text, "tests", "exec")]

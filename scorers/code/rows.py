@@ -21,6 +21,7 @@ from scorers.code.answer import ALIASES
 from scorers.code.arguments import attributes_written, with_own_arguments
 from scorers.code.long_integers import long_integers
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
+from scorers.sandbox.packages import MODULES, Import
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
@@ -69,13 +70,9 @@ class Harnessed:
     written: tuple[str, ...] = ()  # the attributes that they write
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """The packages that the sandbox has to bring, since the machine's Python may not have them."""
-        return (
-            ("pytest",)
-            if any(name.partition(".")[0] in {"pytest", "_pytest"} for name in self.imports)
-            else ()
-        )
+    def packages(self) -> frozenset[Import]:
+        """Return the packages beside the standard library that the tests import."""
+        return frozenset((name, "") for name in self.imports if name.partition(".")[0] in MODULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +82,13 @@ class Suite:
     language: Language
     is_fraction: bool  # whether the row's users know the share of passed cases as its score
     tests: tuple[StdioCase, ...] | Harnessed
+
+    @property
+    def longest_output(self) -> int:
+        """Return the bytes that the longest case wants to see."""
+        if isinstance(self.tests, Harnessed):
+            return 0
+        return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in self.tests)
 
 
 def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: int | None = None) -> Suite:

@@ -10,8 +10,9 @@ where its line carries the run's nonce. The first case that exceeds a limit is t
 sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
 its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
 however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
-itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks and a program
-too large for it make the completion unscorable, saying so. Never a zero.
+itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks, a module
+that it should have and an answer imports (`scorers.sandbox.lacks`), and a program too large for it make the completion
+unscorable, saying so. Never a zero.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from scorers.code.answer import program_of
 from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
 from scorers.code.output import difference
 from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.code.trial import passing_stub
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
+from scorers.sandbox.lacks import Lacks
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -45,7 +48,7 @@ from scorers.sandbox.program import (
     SandboxUnavailable,
 )
 from scorers.sandbox.time_budget import TimeBudget
-from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, TakesLong, make_score
+from scorers.scorer import LACKING, OVER_LIMIT, OwnTime, SelfTestFailed, TakesLong, make_score
 from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
@@ -128,6 +131,7 @@ class CodeTests:
         self._config = config
         self._scorers = scorers
         self._sandbox = LazySandbox(scorers, sandbox)
+        self._lacks = Lacks(self._sandbox)
         self._suites = LastRow(self._read_suite)
 
     @property
@@ -156,25 +160,35 @@ class CodeTests:
     def _scored(self, verification_info: Mapping[str, Any], answered: Callable[[Language], str]) -> Score:
         started = time.monotonic()
         suite = self._suites.of(verification_info)
-        sandbox = self._sandbox.get()
-        if suite.language not in sandbox.languages:
-            reason = f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
-            return self._score(started, None, reason, {})
-        most = min(Limits().output_bytes, sandbox.max_output_bytes)
-        if (longest := _longest_output(suite)) > most:
-            reason = (
-                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
-            )
-            return self._score(started, None, reason, {})
+        if lacking := self._obstacle(suite):
+            return self._score(started, None, lacking, {LACKING: 1.0})
         try:
-            tally = self._judge(answered(suite.language), suite)
+            program = answered(suite.language)
+            tally = self._judge(program, suite)
         except Unanswered as error:
             return self._score(started, 0.0, f"no answer: {error}", {"passed": 0.0})
         except ProgramTooLarge as error:
             return self._score(started, None, str(error), {})
         value, share, reason = tally.score()
+        may_lack = value < 1.0 and (suite.language is Language.PYTHON or not tally.is_over_limit)
+        if may_lack and (lacking := self._lacks.of_program(program, suite.language)):
+            return self._score(started, None, lacking, {LACKING: 1.0})
         over_limit = {OVER_LIMIT: 1.0} if tally.is_over_limit and value == 0.0 else {}
         return self._score(started, value, reason, {"passed": share, **over_limit})
+
+    def _obstacle(self, suite: Suite) -> str:
+        """Return why no answer to the row can be judged by the sandbox here; "" where it can. Raises Retryable."""
+        sandbox = self._sandbox.get()
+        if suite.language not in sandbox.languages:
+            return f"the sandbox here ({sandbox.name}) has no {suite.language.value}"
+        most = min(Limits().output_bytes, sandbox.max_output_bytes)
+        if (longest := suite.longest_output) > most:
+            return (
+                f"a case expects {longest} bytes of output; the sandbox here ({sandbox.name}) carries {most}"
+            )
+        if isinstance(suite.tests, Harnessed):
+            return self._lacks.of_imports(suite.tests.packages, "the tests import")
+        return ""
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless right is 1, and wrong, hanging and ending with success are 0.
@@ -203,6 +217,10 @@ class CodeTests:
                     f"the code scorer's self-test failed: {what} gave {score.value} ({score.reason}), "
                     f"expected {expected}; versions: {self.version}"
                 )
+
+    def passing_stub(self, verification_info: Mapping[str, Any]) -> str:
+        """Return an answer without work that passes the row, in words; see `scorers.scorer.Trying`."""
+        return passing_stub(self._suites.of(verification_info), self._sandbox, self._config)
 
     def close(self) -> None:
         """Let go of the sandbox."""
@@ -306,7 +324,7 @@ class CodeTests:
 
     def _run_harness(self, source: str, tests: Harnessed, tally: CaseTally, budget: TimeBudget) -> None:
         """Run Python tests, all open cases in one run; a run ends early at a case that does not end."""
-        with self._sandbox.get().prepare(harness(tests.packages)) as prepared:
+        with self._sandbox.get().prepare(harness()) as prepared:
             if tests.pytest is not None:
                 self._run_pytest(prepared, source, tests, tally, budget)
                 return
@@ -407,13 +425,6 @@ class CodeTests:
 
     def _over_deadline(self) -> str:
         return f"the deadline of {self.own_time.most_s:.3g} s for all cases is over"
-
-
-def _longest_output(suite: Suite) -> int:
-    """Return the bytes that the longest case wants to see."""
-    if isinstance(suite.tests, Harnessed):
-        return 0
-    return max(len(case.expected.encode("utf-8", "surrogatepass")) for case in suite.tests)
 
 
 def _take(report: HarnessReport, tally: CaseTally) -> None:

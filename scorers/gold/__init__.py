@@ -1,1 +1,1 @@
-"""Each row's own reference is put before its scorer: a row whose reference does not score 1 can teach nothing."""
+"""Each row's own reference is put before its scorer, and stubs before its tests: a row that fails teaches nothing."""

@@ -1,9 +1,10 @@
-"""Rows are examined here: does the scorer take the row, and does the row's own reference score 1?
+"""Rows are examined here: does the scorer take the row, does its own reference score 1, and no answer without work?
 
 In: rows, each with its task, its `verification_info` and the solution that it may have beside it. Out: a verdict for
 each, in their order. A row is first shown to its scorer's `check_row`, in this process; its reference is scored in
-processes of their own, as many as there are CPUs. A failure of the machinery is no verdict on the row: it is said, and
-the row counts as untested.
+processes of their own, as many as there are CPUs. There a row with tests is also tried with stubs, which return
+nothing, an empty list, their argument or a constant: a row that one of them passes is refused. A failure of the
+machinery, or what this machine lacks, is no verdict on the row: it is said, and the row counts as untested.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from typing import Any, Final
 from broker.errors import BadMessage, PipelineError
 from config.scorers import ScorersConfig
 from scorers.api import RowWorkerClient, ScoringFailed
-from scorers.child.row_worker import ROWS_FAULTS, TEXT_KEY, Result
+from scorers.child.row_worker import ROWS_FAULTS, STUB_KEY, TEXT_KEY, Result
 from scorers.gold.rendering import gold_response
 from scorers.registry import Scorers
+from scorers.retries import was_given_up
 from scorers.rows.row_workers import RowWorkers
+from scorers.scorer import LACKING, Trying
 
 AHEAD: Final = 8  # rows for each process that are begun before the first one's result is waited for
 
@@ -35,7 +38,7 @@ class Verdict(StrEnum):
 
     RIGHT = "right"  # its reference scores 1
     WRONG = "wrong"  # its reference scores less
-    REFUSED = "refused"  # its scorer could never score it
+    REFUSED = "refused"  # its scorer could never score it, or a stub passes it
     UNTESTED = "untested"  # no right answer of it can be written here
 
 
@@ -60,7 +63,7 @@ def examine(config: ScorersConfig, rows: Iterable[Candidate]) -> Iterator[Examin
     """Yield the verdict of each row, in the order of `rows`. Raises ScoringFailed where no process can be started."""
     count = len(os.sched_getaffinity(0))
     workers = RowWorkers(config, count)
-    under_way: deque[Examined | tuple[str, Future[Result]]] = deque()
+    under_way: deque[Examined | _Asked] = deque()
     is_interrupted = True
     with closing(Scorers(config)) as scorers:
         try:
@@ -75,10 +78,17 @@ def examine(config: ScorersConfig, rows: Iterable[Candidate]) -> Iterator[Examin
             workers.close(is_interrupted=is_interrupted)
 
 
-def _begun(
-    config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Candidate
-) -> Examined | tuple[str, Future[Result]]:
-    """Return a verdict that is known at once, or the response whose score decides."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a process was asked of a row: the score of its reference, and which stub passes it."""
+
+    reference: tuple[str, Future[Result]] | None  # the response, and its result; None: none can be written
+    trial: Future[Result] | None  # None: the row has no tests
+    untested: str  # why there is no reference
+
+
+def _begun(config: ScorersConfig, scorers: Scorers, workers: RowWorkers, row: Candidate) -> Examined | _Asked:
+    """Return a verdict that is known at once, or what was asked to find it."""
     task = config.tasks[row.task]
     try:
         for scorer in (scorers.of(task), *scorers.extra_scorers(task).values()):
@@ -88,28 +98,57 @@ def _begun(
         return Examined(Verdict.REFUSED, str(error))
     except PipelineError as error:  # a scorer that this machine can't build
         return Examined(Verdict.UNTESTED, str(error))
-    if response is None:
-        return Examined(
-            Verdict.UNTESTED,
-            f"no right answer to a row of type {row.verification_info.get('type')} is known here",
-        )
+    untested = f"no right answer to a row of type {row.verification_info.get('type')} is known here"
     line = {TEXT_KEY: response, "task": row.task, "verification_info": row.verification_info}
-    return response, workers.submit(partial(RowWorkerClient.result, line=json.dumps(line).encode()))
+    data = json.dumps(line).encode()
+    reference = trial = None
+    if response is not None:
+        reference = (response, workers.submit(partial(RowWorkerClient.result, line=data)))
+    if isinstance(scorers.of(task), Trying):
+        trial = workers.submit(partial(RowWorkerClient.trial, line=data))
+    if reference is None and trial is None:
+        return Examined(Verdict.UNTESTED, untested)
+    return _Asked(reference, trial, untested)
 
 
-def _ended(found: Examined | tuple[str, Future[Result]]) -> Examined:
+def _ended(found: Examined | _Asked) -> Examined:
     if isinstance(found, Examined):
         return found
-    response, call = found
     try:
-        result = call.result()
+        verdict = Examined(Verdict.UNTESTED, found.untested)
+        if found.reference is not None:
+            response, scored = found.reference
+            verdict = _of_reference(response, scored.result())
+        tried = found.trial.result() if found.trial is not None else {STUB_KEY: ""}
     except ScoringFailed as error:
         return Examined(Verdict.UNTESTED, str(error))
+    if verdict.verdict not in (Verdict.RIGHT, Verdict.UNTESTED):
+        return verdict
+    if STUB_KEY not in tried:
+        is_rows = tried.get("fault") in ROWS_FAULTS
+        reason = tried["reason"] if is_rows else f"it could not be tried with stubs: {tried['reason']}"
+        return Examined(Verdict.REFUSED if is_rows else Verdict.UNTESTED, reason)
+    if stub := tried[STUB_KEY]:
+        return Examined(
+            Verdict.REFUSED, f"every test passes for {stub}: add a case that tells it from a right answer"
+        )
+    return verdict
+
+
+def _of_reference(response: str, result: Result) -> Examined:
+    """Return the verdict by the reference's score alone."""
     if result["value"] is None and result.get("fault") in ROWS_FAULTS:
         return Examined(Verdict.REFUSED, str(result["reason"]))
-    if result["value"] is None and (result.get("fault") or result["status"] != "unscorable"):
+    if result["value"] is None and (
+        result.get("fault") or result["status"] != "unscorable" or _is_machines(result["components"])
+    ):
         return Examined(Verdict.UNTESTED, str(result["reason"]))
     if result["value"] is not None and result["value"] >= 1.0:
         return Examined(Verdict.RIGHT, "")
     scores = "has no score" if result["value"] is None else f"scores {result['value']:g}"
     return Examined(Verdict.WRONG, f"its reference {scores}: {result['reason']} (for {response[:200]!r})")
+
+
+def _is_machines(components: Mapping[str, float]) -> bool:
+    """Return whether a reference has no score for what the machinery did, or this machine lacks."""
+    return was_given_up(components) or any(name.rpartition(".")[2] == LACKING for name in components)

@@ -11,6 +11,8 @@ import logging
 
 from config.scorers import ScorersConfig
 from scorers.sandbox.local.sandbox import LocalSandbox
+from scorers.sandbox.packages import REMEDY as INSTALL
+from scorers.sandbox.packages import absent
 from scorers.sandbox.program import NoRoom, Sandbox, SandboxMissing, SandboxUnavailable
 from scorers.sandbox.walls import bubblewrap, landlock
 from scorers.sandbox.walls.seccomp import Walls, supported
@@ -23,6 +25,8 @@ REMEDY = (
     "use a kernel with Landlock (Linux 5.13 or newer, booted with lsm=landlock,...), or name a server in "
     "scorers.sandbox_urls; to run programs without any protection: scorers.sandbox=unsafe"
 )
+
+UNSCORED = "'an answer that imports one of them and is not right has no score here'"
 
 
 class LazySandbox:
@@ -128,4 +132,6 @@ def tried(walls: Walls) -> LocalSandbox:
             "files and network, because scorers.sandbox=unsafe asks for it"
         )
     log.info("sandbox walls=%s %s", sandbox.name, sandbox.version)
+    if lacking := absent(sandbox.version):
+        log.warning("sandbox lacks=%s meaning=%s do=%r", ",".join(lacking), UNSCORED, INSTALL)
     return sandbox

@@ -84,8 +84,9 @@ class Program:
     language: Language
     source: bytes  # the main file
     files: Mapping[str, bytes] = field(default_factory=dict)  # relative path -> content, beside the main file
-    packages: tuple[str, ...] = ()  # installed packages that Python must find: ("pytest",)
-    alone: tuple[str, ...] = ()  # the same without what they require, and in any language
+    alone: tuple[
+        str, ...
+    ] = ()  # installed packages that Python must find beside those that programs may import
     compile_s: float = 30.0  # that its compiler may take
 
 
@@ -137,7 +138,7 @@ class Sandbox(Protocol):
 
     @property
     def version(self) -> str:
-        """Return the known versions that decide what a program does: `python=3.11.2 g++=12.2.0`."""
+        """Return the known versions that decide what a program does: `python=3.11.2 g++=12.2.0 numpy=2.3.5`."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -63,6 +63,13 @@ class Question(Protocol):
         """Return what an answer comes to. Raises Unanswered."""
         ...
 
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """Yield responses without any work in them, each with its words: none may be right.
+
+        They are inputs, with which a program that looks at its input can do nothing. An output is one value, whichever.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeIO:
@@ -84,6 +91,16 @@ class CodeIO:
         return Finding(
             is_right=False, reason=f"with the input {shown(answered)}", test=f"assert {call} == {self.wanted}"
         )
+
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question."""
+        if self.reference is not None:
+            for words, variables in (
+                ("no variable", {}),
+                ("null for every variable", dict.fromkeys(self.value)),
+            ):
+                if variables != self.value:
+                    yield f"an input of {words}", f"```json\n{json.dumps({'input': variables})}\n```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +128,10 @@ class CruxEvalOutput:
             test=f"assert Data({_written(value)}, False) == {self.call_text}",
         )
 
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question."""
+        yield from ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CruxEvalInput:
@@ -134,6 +155,10 @@ class CruxEvalInput:
             reason=f"with the input {_shown_node(answered.call)}",
             test=f"assert {call} == {self.wanted}",
         )
+
+    def stubs(self) -> Iterator[tuple[str, str]]:
+        """See Question."""
+        yield "an input of None", f"```python\nassert {self.entry}(None) == {_row_text(self.output)}\n```"
 
 
 def question_of(verification_info: Mapping[str, Any]) -> Question:

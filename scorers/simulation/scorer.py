@@ -87,6 +87,13 @@ class Simulation:
         over_limit = {OVER_LIMIT: 1.0} if OVER_LIMIT in ran.components else {}
         return self._score(started, ran.value, f"{finding.reason}: {said}", over_limit)
 
+    def passing_stub(self, verification_info: Mapping[str, Any]) -> str:
+        """Return an answer without work that is right, in words; see `scorers.scorer.Trying`."""
+        for words, response in self._questions.of(verification_info).stubs():
+            if self.score(response, verification_info).value == 1.0:
+                return words
+        return ""
+
     def self_test(self) -> None:
         """Raises SelfTestFailed unless a right input is 1, and a wrong one and no answer are 0.
 

@@ -102,7 +102,7 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], bu
     names = sorted({name for path in tests.files if not is_tests[path] for name in _packages(path)})
     setup = f"{harness_text('package_tests')}\ninstall({names!r}, {support!r}, load_module)\n"
     cases: list[tuple[bool, str]] = []
-    with sandbox.prepare(harness(("pytest",))) as prepared:
+    with sandbox.prepare(harness()) as prepared:
         for path in tests.test_files:
             left_s = min(budget.left_s, sandbox.max_wall_s - OVERTIME_S)
             if left_s <= 0:

@@ -15,6 +15,7 @@ from typing import Final
 
 from config.scorers import ScorersConfig
 from scorers.sandbox.choice import LazySandbox
+from scorers.sandbox.lacks import Lacks
 from scorers.sandbox.program import ProgramTooLarge
 from scorers.sandbox.time_budget import TimeBudget
 from scorers.scorer import OwnTime
@@ -37,6 +38,7 @@ class Trial:
         self._scorers = scorers
         self._own_time = own_time or OwnTime(deadline_s=math.inf)
         self._sandbox = LazySandbox(scorers)
+        self._lacks = Lacks(self._sandbox)
         self._tried: tuple[Row, str | None] | None = None  # the last row, and what is wrong with it
 
     @property
@@ -78,6 +80,8 @@ class Trial:
                 break
         self._own_time.ran_s += own.used_s
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
+        if value < 1.0 and (lacking := self._lacks.of(*files.values())):
+            return None, lacking, False
         again = ", and again alone" if result.is_limit else ""
         reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
         return value, reason, result.is_limit

@@ -99,10 +99,10 @@ def test_what_two_locks_have_is_of_one_version(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("name", "extras"),
     [
-        ("cpu", ("", "model", "cpu", "dev")),
-        ("gpu", ("", "model", "gpu", "flash", "dev")),
-        ("learner", ("", "model")),
-        ("scorers", ("",)),
+        ("cpu", ("", "model", "cpu", "sandbox", "dev")),
+        ("gpu", ("", "model", "gpu", "flash", "sandbox", "dev")),
+        ("learner", ("", "model", "sandbox")),
+        ("scorers", ("", "sandbox")),
     ],
 )
 def test_every_dependency_of_the_project_is_in_the_lock_in_a_version_that_fits(

@@ -1,8 +1,9 @@
 """`millrace data check CONFIG`: every row of the data is read, routed, tokenized and tested before a run is started.
 
 In: a run's configuration. Out: a table of rows by data source, and a file of the rows that can't be used, each with the
-reason. The gold test scores each row's own reference, which must be right. Exit code: 0 every row can be used; 1 some
-can't, or a source can't be read; 2 a configuration that can't be used.
+reason. The gold test scores each row's own reference, which must be right, and tries rows with tests with answers that
+do no work, which must not be. Exit code: 0 every row can be used; 1 some can't, or a source can't be read; 2 a
+configuration that can't be used.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where rows that can't be used are written, as JSON lines (NAME-quarantine.jsonl, if there are any)",
     )
-    parser.add_argument("--no-gold", action="store_true", help="score no references: minutes less")
+    parser.add_argument(
+        "--no-gold", action="store_true", help="score no references and try no rows: minutes less"
+    )
     add_json(parser)
 
 

@@ -34,7 +34,7 @@ class Counts:
     rows: int = 0
     usable: int = 0  # what a run would train on, or evaluate
     unusable: int = 0  # no prompt, no answer, no such task
-    refused: int = 0  # by their scorer
+    refused: int = 0  # by their scorer, or passed by an answer without any work
     wrong: int = 0  # whose own reference does not score 1
     untested: int = 0  # of which no right answer can be written: usable
     no_prompt: int = 0  # for which the chat template fails

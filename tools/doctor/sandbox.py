@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from config.run import Run
 from scorers.sandbox.choice import REMEDY
 from scorers.sandbox.local import toolchain
+from scorers.sandbox.packages import REMEDY as INSTALL
+from scorers.sandbox.packages import absent
 from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import Answer, Question
 
@@ -72,6 +74,7 @@ def walls(answer: Answer, asked: str, *, is_needed: bool) -> Iterator[Finding]:
             yield check.note(f"{facts['reason']}; {used} is used instead")
     if used:
         yield from languages(answer.facts[used])
+        yield from packages(answer.facts[used])
 
 
 def languages(facts: dict[str, object]) -> Iterator[Finding]:
@@ -89,6 +92,16 @@ def languages(facts: dict[str, object]) -> Iterator[Finding]:
                 "can't be scored here",
                 do=f"sudo apt-get install {package}",
             )
+
+
+def packages(facts: dict[str, object]) -> Iterator[Finding]:
+    """Yields which packages programs can't import, though they should."""
+    if lacking := absent(str(facts["version"])):
+        yield Check(AREA, "packages").note(
+            f"{', '.join(lacking)} can't be imported inside: an answer that imports one of them and is not right "
+            "has no score here",
+            do=INSTALL,
+        )
 
 
 def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:

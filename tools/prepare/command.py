@@ -72,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--any-length", action="store_true", help="count no tokens: keep prompts and answers of any length"
     )
     parser.add_argument(
-        "--gold-test", action="store_true", help="test each row's own reference, also where the set does not"
+        "--gold-test",
+        action="store_true",
+        help="test each row's own reference and its tests, also where the set does not",
     )
     parser.add_argument("--force", action="store_true", help="write over files that are there")
     add_json(parser, "the manifest as JSON")

@@ -169,7 +169,7 @@ class Answer(Side):
             return ["m", value.__name__, self._reference(value)]
         if isinstance(value, type) and issubclass(value, BaseException):
             return ["x", lineage_of(self, value)]
-        if hasattr(value, "cr_await"):
+        if hasattr(type(value), "cr_await"):
             return ["co", self._reference(value)]
         kinds = [self._reference(kind) for kind in type(value).__mro__ if kind.__module__ != "builtins"]
         return ["h", self._reference(value), callable(value), kinds]

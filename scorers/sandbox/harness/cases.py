@@ -237,6 +237,18 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int, run_file: Any = None) -
     `run_file` is `pytest_file.run_file` where the payload has a pytest file.
     """
     state = Run(payload, pipe, child)
+    verdict = judged(state, run_file)
+    state.kill()
+    failures = (case for case in verdict["cases"] if not case[0])
+    next(failures, None)
+    for case in failures:  # one reason is told; that of every case may be more than a sandbox carries
+        case[1] = ""
+    return f"{payload['nonce']} {json_text(verdict)}\n".encode("ascii")
+
+
+def judged(state: Run, run_file: Any = None) -> dict[str, Any]:
+    """Load the answer, run its cases, and return the verdict."""
+    payload = state.payload
     verdict: dict[str, Any] = {"cases": [], "stopped": None, "broken": None, "loaded": False}
     try:
         state.prepare()
@@ -258,9 +270,4 @@ def run(payload: dict[str, Any], pipe: Pipe, child: int, run_file: Any = None) -
     except MemoryError:  # C has sent all that T may hold
         state.namespace.clear()
         verdict["stopped"] = ["the tests ran out of memory", True]
-    state.kill()
-    failures = (case for case in verdict["cases"] if not case[0])
-    next(failures, None)
-    for case in failures:  # one reason is told; that of every case may be more than a sandbox carries
-        case[1] = ""
-    return f"{payload['nonce']} {json_text(verdict)}\n".encode("ascii")
+    return verdict

@@ -162,6 +162,7 @@ def run_file(state: Run, text: str) -> list[list[Any]]:
             "no:terminal",
             "-p",
             "no:faulthandler",
+            *(("-x",) if "stubs" in state.payload else ()),  # one failed test says enough
             f"{folder}/{file}",
         ],
         plugins=[plugin],

@@ -22,12 +22,14 @@ from pathlib import Path
 
 from scorers.sandbox.local import toolchain
 from scorers.sandbox.local.disk_space import compiler_without_disk_space, require_disk_space
+from scorers.sandbox.local.environment import OURS, Environment, make_environment, versions
 from scorers.sandbox.local.folders import remove_folder
 from scorers.sandbox.local.orders import Order
 from scorers.sandbox.local.program_files import write_program
 from scorers.sandbox.local.self_test import self_test
 from scorers.sandbox.local.supervisors import Supervisors, unavailable
 from scorers.sandbox.local.toolchain import MAIN_FILE, STACK_BYTES, Interpreter
+from scorers.sandbox.packages import versions_text
 from scorers.sandbox.program import (
     CROWDED,
     Ending,
@@ -47,6 +49,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # numpy's: else as many threads as the machine has processors
 }
 EXTRA_ENVIRONMENT = {
     Language.PYTHON: {"PYTHONINTMAXSTRDIGITS": "0"},  # an integer of any length can be printed and read
@@ -56,8 +59,10 @@ INSIDE = {
     "program": "/program",
     "build": "/build",
     "packages": "/packages",
+    "python": "/python",
 }  # as bubblewrap's programs see them
 ASK_VERSION = "import platform; print(platform.python_version())"
+OLDEST = (3, 11)  # Python that an answer may be written for
 PROBE = Limits(wall_s=10.0)
 
 
@@ -72,7 +77,8 @@ class LocalSandbox:
         self._lock = threading.RLock()
         self._interpreter: Interpreter | None = None
         self._versions: dict[Language, str] | None = None
-        self._packages: dict[tuple[tuple[str, ...], tuple[str, ...]], Path] = {}
+        self._packages: dict[tuple[str, ...], Path] = {}
+        self._made_environment: Environment | None = None
 
     @property
     def name(self) -> str:
@@ -81,9 +87,14 @@ class LocalSandbox:
 
     @property
     def version(self) -> str:
-        """Return the versions of interpreters and compiler, which decide what a program does; the walls do not."""
+        """Return the versions of interpreters, compiler and packages, which decide what a program does.
+
+        The walls do not.
+        """
         names = {Language.PYTHON: "python", Language.CPP: "g++", Language.JAVASCRIPT: "node"}
-        return " ".join(f"{names[language]}={version}" for language, version in self._tools().items())
+        tools = self._tools()
+        said = [f"{names[language]}={version}" for language, version in tools.items()]
+        return " ".join([*said, versions_text(versions(tools[Language.PYTHON]))])
 
     @property
     def languages(self) -> frozenset[Language]:
@@ -99,15 +110,15 @@ class LocalSandbox:
             raise SandboxMissing(
                 f"no {program.language.value} in the sandbox: {tool} is not in {toolchain.PATH}"
             )
-        wanted = (program.packages, program.alone)
-        packages = self._package_folder(*wanted) if any(wanted) else None
+        packages = self._package_folder(program.alone) if program.alone else None
+        environment = self._environment() if program.language is Language.PYTHON else None
         base = self._supervisors.base()
         with unavailable("no folder for a program"):
             folder = Path(tempfile.mkdtemp(prefix="program-", dir=base))
         try:
             with unavailable("a program can't be written down"):
                 write_program(folder / "program", program)
-            prepared = PreparedProgram(self, program.language, folder, packages)
+            prepared = PreparedProgram(self, program.language, folder, packages, environment)
             if program.language is Language.CPP:
                 prepared.compile(program.compile_s)
             yield prepared
@@ -122,6 +133,7 @@ class LocalSandbox:
         """End the supervisors and remove all that was prepared."""
         self._supervisors.close()
         self._packages.clear()
+        self._made_environment = None
 
     def execute(
         self,
@@ -202,35 +214,53 @@ class LocalSandbox:
             except SandboxUnavailable as error:
                 reasons.append(f"{candidate.path}: {error}")
                 continue
-            if said:
+            if said and tuple(map(int, said.split(".")[:2])) >= OLDEST:
                 self._interpreter = candidate
                 return said
-            reasons.append(f"{candidate.path}: does not run inside")
+            is_old = f"Python {said} is older than 3.11, for which answers are written"
+            reasons.append(f"{candidate.path}: {is_old if said else 'does not run inside'}")
         raise SandboxMissing(f"no sandbox by {self.name} for Python: {'; '.join(reasons)}")
 
-    def _package_folder(self, names: tuple[str, ...], alone: tuple[str, ...]) -> Path:
+    def _environment(self) -> Environment:
+        """Return the environment that Python programs run in, made once."""
+        with self._lock:
+            base = self._supervisors.base()
+            made = self._made_environment
+            if made is not None and made.folder.exists():
+                return made
+            python = self._tools()[Language.PYTHON]
+            with unavailable("no environment for programs"):
+                folder = Path(tempfile.mkdtemp(prefix="python-", dir=base))
+                made = make_environment(
+                    folder, self.interpreter, python, inside=self.inside("python", folder)
+                )
+            if not _is_ours(python):
+                self._write_bytecode(folder, made.inside)
+            self._made_environment = made
+            return made
+
+    def _package_folder(self, names: tuple[str, ...]) -> Path:
         """Return the folder with copies of the packages, made once for each set of packages."""
         with self._lock:
             base = self._supervisors.base()
-            folder = self._packages.get((names, alone))
+            folder = self._packages.get(names)
             if folder is not None and folder.exists():
                 return folder
             with unavailable("packages can't be copied"):
                 folder = Path(tempfile.mkdtemp(prefix="packages-", dir=base))
-                toolchain.copy_packages(names, folder, alone)
+                toolchain.copy_packages(names, folder)
                 folder.chmod(0o755)
-            if not self._tools()[Language.PYTHON].startswith("{}.{}.".format(*sys.version_info)):
-                self._write_bytecode(folder)
-            self._packages[names, alone] = folder
+            if not _is_ours(self._tools()[Language.PYTHON]):
+                self._write_bytecode(folder, self.inside("packages", folder))
+            self._packages[names] = folder
             return folder
 
-    def _write_bytecode(self, folder: Path) -> None:
+    def _write_bytecode(self, folder: Path, inside: str) -> None:
         """Compile the packages for a Python of another version than ours; else each run would compile them again."""
         folder.chmod(0o777)  # its parent lets nobody else in
         for path in folder.rglob("*"):
             if path.is_dir():
                 path.chmod(0o777)
-        inside = self.inside("packages", folder)
         self.execute(
             (self.interpreter.path, "-m", "compileall", "-q", inside),
             readable={},
@@ -239,20 +269,32 @@ class LocalSandbox:
             writable=(folder, inside),
         )
         for path in [folder, *folder.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _is_ours(python: str) -> bool:
+    """Return whether a version of Python reads our bytecode."""
+    return python.startswith(f"{OURS}.")
 
 
 class PreparedProgram:
     """A program in its folder."""
 
     def __init__(
-        self, sandbox: LocalSandbox, language: Language, folder: Path, packages: Path | None
+        self,
+        sandbox: LocalSandbox,
+        language: Language,
+        folder: Path,
+        packages: Path | None,
+        environment: Environment | None,
     ) -> None:
         self._sandbox = sandbox
         self._language = language
         self._folder = folder / "program"
         self._build = folder / "build"
         self._packages = packages
+        self._environment = environment
         self.failure: Outcome | None = None
         self.compiler_s = 0.0
 
@@ -322,12 +364,18 @@ class PreparedProgram:
         readable = {self._folder: self._sandbox.inside("program", self._folder)}
         if self._language is Language.CPP and (self._build / "program").exists():
             readable[self._build] = self._sandbox.inside("build", self._build)
+        if self._environment is not None:
+            readable[self._environment.folder] = self._environment.inside
+            readable.update(self._environment.shown)
         return readable
 
     def _command(self, limits: Limits) -> tuple[str, ...]:
         match self._language:
             case Language.PYTHON:
-                return self._sandbox.interpreter.path, "-s", "-B", self._main()
+                python = (
+                    self._sandbox.interpreter.path if self._environment is None else self._environment.python
+                )
+                return python, "-s", "-B", self._main()
             case Language.CPP:
                 return (f"{self._sandbox.inside('build', self._build)}/program",)
             case Language.JAVASCRIPT:

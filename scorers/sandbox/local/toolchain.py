@@ -75,40 +75,30 @@ def find_tool(language: Language) -> str | None:
     return shutil.which(TOOL[language], path=PATH)
 
 
-def copy_packages(names: tuple[str, ...], target: Path, alone: tuple[str, ...] = ()) -> None:
-    """Copy installed packages to a folder of their own, with their bytecode.
+def copy_packages(names: tuple[str, ...], target: Path) -> None:
+    """Copy installed packages to a folder of their own, with their bytecode, without what they require and their tests.
 
     Copied, since the environment that they are in need be neither readable for the programs' user nor fit to be shown.
+    Native code is copied, too: whoever asks finds out whether the interpreter inside can load it.
 
-    Args:
-        names: with what they require. They must be pure Python: the interpreter inside may be another.
-        target: the folder.
-        alone: others, without what they require and without their tests, native code too: whoever asks finds out
-            whether the interpreter inside can load it.
     Raises:
-        SandboxMissing: not installed, or not pure Python.
+        SandboxMissing: not installed.
     """
-    for distribution in required(names):
-        for file in _content(distribution):
-            if file.suffix in (".so", ".pyd"):
-                raise SandboxMissing(
-                    f"{distribution.name} is not pure Python and can't be offered to programs"
-                )
-            _copy(file, target)
-    for name in alone:
-        for file in _content(_installed(name)):
+    for name in names:
+        for file in content(_installed(name)):
             if "tests" not in file.parts:
-                _copy(file, target)
+                copy_file(file, target)
 
 
-def _content(distribution: metadata.Distribution) -> Iterator[metadata.PackagePath]:
+def content(distribution: metadata.Distribution) -> Iterator[metadata.PackagePath]:
     """Yield the files of a package, without scripts and what only pip reads."""
     for file in distribution.files or ():
         if ".." not in file.parts and not file.parts[0].endswith((".dist-info", ".pth")):
             yield file
 
 
-def _copy(file: metadata.PackagePath, target: Path) -> None:
+def copy_file(file: metadata.PackagePath, target: Path) -> None:
+    """Copy one file of a package, and its bytecode, to the same place below a folder."""
     source, copy = Path(str(file.locate())), target.joinpath(*file.parts)
     files = {source: copy}
     if source.suffix == ".py":  # pip lists bytecode among the files, uv does not

@@ -43,7 +43,7 @@ from scorers.sandbox.program import (
 )
 from scorers.sandbox.remote.exchange import CLOSED, Busy, Refused, compile_failed, post_run
 from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES, for_fusion, outcome_of, seconds_of
-from scorers.sandbox.remote.probe import PROBE_S, Probe, python_version
+from scorers.sandbox.remote.probe import PROBE_S, Probe, versions_of
 from scorers.sandbox.remote.probed_servers import ProbedServers, SandboxServer, ServerTrouble
 from scorers.sandbox.wire import LANGUAGE_NAMES, MAX_TIMEOUT_S, RunRequest
 
@@ -86,13 +86,19 @@ class FusionSandbox:
 
     @property
     def version(self) -> str:
-        """Return the servers' Python: `python=3.11.2`; several where they differ, unknown until one answers."""
+        """Return the servers' Python and packages: `python=3.11.2 numpy=2.3.5`; unknown until one answers.
+
+        Where they differ all versions are named: `numpy=1.26.4,none`.
+        """
         if self._version is None:
             self._open().meet()
-            versions = sorted({server.version for server in self._servers.all if server.version})
+            versions: dict[str, set[str]] = {}
+            for word in " ".join(server.version for server in self._servers.all).split():
+                name, _, version = word.partition("=")
+                versions.setdefault(name, set()).add(version)
             if not versions:
                 return "python=unknown"
-            self._version = "python=" + ",".join(versions)
+            self._version = " ".join(f"{name}={','.join(sorted(these))}" for name, these in versions.items())
         return self._version
 
     @property
@@ -208,7 +214,7 @@ class FusionSandbox:
         if trouble := probe.trouble(reply):
             raise ServerTrouble(trouble)
         server.is_ours = reply.run_result is not None and reply.run_result.ending is not None
-        server.version = python_version(reply)
+        server.version = versions_of(reply)
 
     def _open(self) -> ProbedServers:
         """Open for a new use, closed or not.

@@ -8,18 +8,27 @@ success, fails it.
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import Final
 
+from scorers.sandbox.packages import ABSENT, PACKAGES
 from scorers.sandbox.wire import RunReply, RunRequest
 
 PROBE_S: Final = 5.0  # that its program may run
 EXIT_CODE: Final = 3
+VERSIONS_CHARS: Final = 2000
+_VERSION: Final = re.compile(rf"(?:{'|'.join(PACKAGES)})=[\w.+!-]{{1,40}}")
 PROGRAM: Final = f"""\
-import platform, sys
+import importlib.metadata, platform, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "{ABSENT}"
 first, second = map(int, sys.stdin.read().split())
 print(first * second)
-sys.stderr.write(platform.python_version())
+sys.stderr.write(platform.python_version() + "".join(f" {{name}}={{version(name)}}" for name in {tuple(PACKAGES)}))
 sys.exit({EXIT_CODE})
 """
 
@@ -45,7 +54,8 @@ class Probe:
         return f"it says {said} of a program that prints {self._product} and ends with code {EXIT_CODE}"
 
 
-def python_version(reply: RunReply) -> str:
-    """Return the version of the Python that ran the probe."""
+def versions_of(reply: RunReply) -> str:
+    """Return the versions of the Python that ran the probe, and of the packages there, as far as it says them."""
     result = reply.run_result
-    return ((result.stderr if result else None) or "").strip()[:20] or "unknown"
+    words = ((result.stderr if result else None) or "").strip()[:VERSIONS_CHARS].split() or ["unknown"]
+    return " ".join([f"python={words[0][:20]}", *(word for word in words[1:] if _VERSION.fullmatch(word))])

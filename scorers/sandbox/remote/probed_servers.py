@@ -41,7 +41,7 @@ class SandboxServer(Server):
     next_probe: float = 0.0  # monotonic seconds
     is_probed: bool = False  # a probe is under way
     is_ours: bool = False  # it speaks our additions to the API; set by the probe
-    version: str = ""  # what it runs programs with; set by the probe
+    version: str = ""  # what it runs programs with, and the packages there; set by the probe
 
 
 class ProbedServers:
@@ -173,7 +173,7 @@ class ProbedServers:
         finally:
             with self._changed:
                 if trouble is None and server.trouble is not None:
-                    log.info("sandbox_server_ready url=%s version=%s", server.url, server.version)
+                    log.info("sandbox_server_ready url=%s version=%r", server.url, server.version)
                 elif trouble is not None and server.trouble != trouble:
                     log.warning("sandbox_server_failed_probe url=%s reason=%s", server.url, trouble)
                 server.trouble = trouble

@@ -44,12 +44,7 @@ def run_request(sandbox: Sandbox, request: RunRequest) -> RunReply:
     files = {
         path: base64.b64decode(content) for path, content in request.files.items() if content is not None
     }
-    program = Program(
-        language=LANGUAGES[request.language],
-        source=request.code.encode(),
-        files=files,
-        packages=("pytest",) if request.language == "python" else (),
-    )
+    program = Program(language=LANGUAGES[request.language], source=request.code.encode(), files=files)
     default = Limits()
     memory_bytes = request.memory_limit_MB << 20 if request.memory_limit_MB > 0 else default.memory_bytes
     limits = Limits(wall_s=request.run_timeout, memory_bytes=memory_bytes)

@@ -63,7 +63,7 @@ def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
 
 
 def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
-    info = {"type": "code", "answer": {"inputs": ["1\n"], "outputs": ["2\n"]}}
+    info = {"type": "code", "answer": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}}
     right, wrong, absent = verdicts(
         *(
             Candidate(task="code", verification_info=info, solution=solution)

@@ -277,6 +277,14 @@ def test_a_gpu_without_flash_attn_is_in_order(make_run: MakeRun, sections: dict[
             "node is not in",
             "apt-get install nodejs",
         ),
+        (
+            {"bubblewrap": HOLDS | {"version": "python=3.11.2 numpy=2.3.5 scipy=none"}, "landlock": HOLDS},
+            {},
+            "packages",
+            NOTE,
+            "scipy can't be imported inside",
+            "pip install 'millrace[sandbox]'",
+        ),
         ({}, {"sandbox": "unsafe"}, "walls", NOTE, "without any protection", "scorers.sandbox=auto"),
         ({}, {"sandbox": "fusion"}, "servers", PROBLEM, "names none", "scorers.sandbox_urls="),
         (

@@ -29,7 +29,7 @@ from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT
 from tests.scorers.code.corpus.rows import Case
-from tests.support.sandbox.with_numpy import lack_of_numpy, with_numpy
+from tests.support.sandbox.numpy_inside import lack_of_numpy
 from tests.support.waiting import comes_true
 from tools.up.process_tree import below
 
@@ -191,7 +191,7 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.environ["MILLRACE_PLANTED"] = "a secret"
     scorers = ScorersConfig.model_validate({"sandbox": walls})
-    sandbox = with_numpy(build_sandbox(scorers), packages=("pytest",))
+    sandbox = build_sandbox(scorers)
     wrong, right = [
         CodeTests(
             CodeConfig(

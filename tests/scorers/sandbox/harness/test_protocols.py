@@ -15,7 +15,7 @@ from scorers.sandbox.harness.link import Link
 from scorers.sandbox.harness.remote import Remote, RemoteCallable
 from scorers.sandbox.program import SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
-from tests.support.sandbox.with_numpy import lack_of_numpy, with_numpy
+from tests.support.sandbox.numpy_inside import lack_of_numpy
 from tests.support.tried_again import score_of
 
 ACTED_ON = (
@@ -87,7 +87,7 @@ def test_what_tests_look_at_is_asked_of_the_answer(name: str) -> None:
 def scorer(request: pytest.FixtureRequest) -> Iterator[CodeTests]:
     """Behind these walls; skipped where this machine lacks them, or its Python can't load this numpy."""
     try:
-        sandbox = with_numpy(tried(request.param))
+        sandbox = tried(request.param)
     except SandboxMissing as error:
         pytest.skip(str(error))
     if lack := lack_of_numpy(sandbox):

@@ -243,4 +243,4 @@ def test_what_a_program_left_is_removed_even_where_it_closed_its_folders(
         "import os; os.makedirs('a/b'); open('a/b/c', 'w').close(); os.symlink('/', 'a/root'); os.mkdir('d', 0)"
     )
     base = sandbox._supervisors.base()
-    assert sorted(path.name.partition("-")[0] for path in base.iterdir()) in ([], ["packages"])
+    assert {path.name.partition("-")[0] for path in base.iterdir()} <= {"packages", "python"}

@@ -124,6 +124,7 @@ def test_the_environment_is_empty_but_for_what_is_named(run: Run) -> None:
     assert set(outcome.stdout.decode().split()) <= {
         "HOME",
         "LANG",
+        "OPENBLAS_NUM_THREADS",
         "PATH",
         "PWD",
         "PYTHONDONTWRITEBYTECODE",
@@ -227,24 +228,24 @@ def need(sandbox: LocalSandbox, language: Language) -> None:
         pytest.skip(f"this machine has nothing for {language.value}")
 
 
-def test_a_package_is_importable_for_who_asks_for_it_alone(sandbox: LocalSandbox) -> None:
+def test_the_packages_are_importable(sandbox: LocalSandbox) -> None:
     source = (
         b"import os, pytest, sys; here = os.path.dirname(os.path.abspath(__file__))\n"
         b"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', here + '/test_it.py', '--rootdir', here]))"
     )
     files = {"test_it.py": b"def test_it():\n    assert 1 + 1 == 2\n"}
-    program = Program(language=Language.PYTHON, source=source, files=files, packages=("pytest",))
+    program = Program(language=Language.PYTHON, source=source, files=files)
     with sandbox.prepare(program) as prepared:
         outcome = prepared.run(limits=ROOMY)
     assert b"1 passed" in outcome.stdout, outcome
-    with sandbox.prepare(Program(language=Language.PYTHON, source=b"import pytest")) as prepared:
-        assert b"ModuleNotFoundError" in prepared.run(limits=ROOMY).stderr
+    with sandbox.prepare(Program(language=Language.PYTHON, source=b"import pydantic")) as prepared:
+        assert b"ModuleNotFoundError" in prepared.run(limits=ROOMY).stderr, "ours, and none of theirs"
 
 
 def test_a_package_that_is_not_installed_is_named(sandbox: LocalSandbox) -> None:
     with (
         pytest.raises(SandboxMissing, match="no-such-package"),
-        sandbox.prepare(Program(language=Language.PYTHON, source=b"", packages=("no-such-package",))),
+        sandbox.prepare(Program(language=Language.PYTHON, source=b"", alone=("no-such-package",))),
     ):
         pass
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from importlib.util import cache_from_source
 from pathlib import Path
 
-import pytest
 from _pytest import config
 
 from scorers.sandbox.local.toolchain import copy_packages
-from scorers.sandbox.program import SandboxMissing
 
 
 def test_packages_come_with_their_bytecode(tmp_path: Path) -> None:
@@ -23,9 +21,7 @@ def test_packages_come_with_their_bytecode(tmp_path: Path) -> None:
     )  # by which Python sees that they belong together
 
 
-def test_a_package_alone_comes_without_what_it_requires_and_in_any_language(tmp_path: Path) -> None:
-    with pytest.raises(SandboxMissing, match="not pure Python"):
-        copy_packages(("msgpack",), tmp_path)
-    copy_packages((), tmp_path, ("msgpack", "pydantic"))
+def test_a_package_comes_without_what_it_requires_and_in_any_language(tmp_path: Path) -> None:
+    copy_packages(("msgpack", "pydantic"), tmp_path)
     assert list((tmp_path / "msgpack").glob("*.so"))
     assert {path.name for path in tmp_path.iterdir()} == {"msgpack", "pydantic"}
