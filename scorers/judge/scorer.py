@@ -21,7 +21,7 @@ from scorers.served_model.protocol import NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
 
-RULES: Final = 3  # of everything here but the prompts
+RULES: Final = 4  # of everything here but the prompts
 _SELF_TEST: Final = {"four": 1.0, "five": 0.0}  # two plus two
 
 

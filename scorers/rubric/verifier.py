@@ -22,7 +22,7 @@ from scorers.served_model.client import Reply
 from scorers.served_model.protocol import Case, NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule, rule_version
 
-RULES: Final = 3  # of rows, modes and replies; prompts have a number of their own
+RULES: Final = 4  # of rows, modes and replies; prompts have a number of their own
 _RULE_TYPE: Final = "prime_math"  # what TinyV and RRM have for a rule
 _SELF_TEST: Final = VerifiedRow(
     "4",

@@ -406,7 +406,7 @@ def test_a_judge_that_nobody_has_placed_is_asked_for_in_words() -> None:
 
 def test_its_version_names_prompts_and_model() -> None:
     named = JudgeAnswer(JudgeConfig(endpoint=EndpointConfig(model="qwen")))
-    assert named.version == "3 prompts 2 model qwen"
+    assert named.version == "4 prompts 2 model qwen"
     assert JudgeAnswer(JudgeConfig()).version.endswith("model as served")
 
 

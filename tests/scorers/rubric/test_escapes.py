@@ -11,7 +11,6 @@ import pytest
 
 from scorers.rubric.prompt import RubricCase
 from scorers.rubric.reply import verdict_of
-from scorers.text.totals import totals_in
 from tests.support.growth import is_linear
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
@@ -69,7 +68,6 @@ HONEST: Final = (
     ("\\u0041 is A, and 50% of 20 is 10.", "Total Score: 10/10"),
     ("The final speed is 10 m/s.", "Total Score: 10/10"),
     ("x = 1e2, y = 3", "Total Score: 10/10"),
-    ("n = 10{,}000", "10"),
     ("It follows from the lemma.", "10"),
     ("Her score rose by 3.10 to 4", "Total Score: 10/10"),
 )
@@ -124,6 +122,10 @@ def test_a_total_in_escapes_that_stands_in_the_criteria_is_none() -> None:
     assert value_of(said, "It is so.") == 1.0
 
 
-@pytest.mark.parametrize("piece", ["total score ", "total: ", "1+", "score: 1 ", "10 ", "{", "\\", "1e", "."])
-def test_no_text_takes_long_to_look_through(piece: str) -> None:
-    assert is_linear(totals_in, lambda count: piece * count, 16_000 // len(piece))
+@pytest.mark.parametrize("piece", ["total score ", "total: ", "1+", "score: 1 ", "10 ", "\\", "1e", "\\u0031", "&#49;"])
+def test_no_solution_takes_long_to_look_through(piece: str) -> None:
+    def work(text: str) -> None:
+        for reply in ("Total Score: 7/10", "7"):
+            value_of(reply, text)
+
+    assert is_linear(work, lambda count: piece * count, 16_000 // len(piece))

@@ -416,5 +416,5 @@ def test_closing_leaves_no_thread_behind_while_the_rule_is_at_work(
 
 def test_its_version_names_prompts_model_and_rule() -> None:
     named = EndpointConfig(model="rrm")
-    assert RubricAnswer(RubricConfig(endpoint=named)).version == "3 prompts 2 model rrm"
-    assert TinyvAnswer(TinyvConfig()).version.startswith("3 prompts 2 model as served rule ")
+    assert RubricAnswer(RubricConfig(endpoint=named)).version == "4 prompts 2 model rrm"
+    assert TinyvAnswer(TinyvConfig()).version.startswith("4 prompts 2 model as served rule ")
