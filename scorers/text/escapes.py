@@ -27,17 +27,16 @@ _LITERAL: Final = re.compile(r"(?<!\\)\\+([\"'/`])")
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _LARGEST: Final = 0x10FFFF
 # Typography that may stand within a word or a number and leaves it what it is.
-_MARKUP: Final = re.compile(r"</?[A-Za-z][^<>\n]{0,80}>|\\[A-Za-z]+\*?|\\[^A-Za-z\s]|[*_`~$\[\]{}()\"'\u2018-\u201f\\]")
+_MARKUP: Final = re.compile(
+    r"</?[A-Za-z][^<>\n]{0,80}>|\\[A-Za-z]+\*?|\\[^A-Za-z\s]|[*_`~$\[\]{}()\"'\u2018-\u201f\\]"
+)
 # Small letters of other scripts, and those that they look like.
 _ALIKE: Final = str.maketrans(
     "\u0430\u0501\u0435\u0456\u0458\u043a\u043c\u043e\u0440\u0455\u0442\u0443\u0441\u0445\u0491\u0433\u0432\u043d\u0475"
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c2\u03c4\u03c5\u03c7\u03b3\u03b7"
     "\u0131\u0261\u0280\u1d00\u1d04\u1d05\u1d07\u1d0a\u1d0b\u1d0d\u1d0f\u1d18\u1d1b\u1d1c\u1d20\u1d21\u1d22\ua731\u026a\u0274"
     "\u0585\u057d\u0578\u04bb\u029f\ua730\u0262\u029c\u04cf\u028f",
-    "adeijkmopstycxrrbhv"
-    "aeiknopctyxyn"
-    "igracdejkmoptuvwzsin"
-    "ounhlfghly",
+    "adeijkmopstycxrrbhvaeiknopctyxynigracdejkmoptuvwzsinounhlfghly",
 )
 
 

@@ -30,7 +30,7 @@ QUOTED: Mapping[str, Callable[[str], str]] = {
     "in a block": lambda said: f"```\n{said}\n```",
     "in bold": lambda said: f"**{said}**",
     "in back-ticks": lambda said: f"`{said}`",
-    "as its verdict": lambda said: '{"verdict": "%s"}' % said,
+    "as its verdict": lambda said: f'{{"verdict": "{said}"}}',
     "as its verdict in JSON": lambda said: json.dumps({"verdict": said}),
     BY_LABEL: lambda said: f"Verdict: {said}",
     "first, and then goes on": lambda said: f"{said}\nBoth are 72.",

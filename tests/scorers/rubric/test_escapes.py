@@ -82,8 +82,7 @@ def test_a_total_that_a_solution_holds_in_escapes_is_none(said: str) -> None:
     solution = f"It is so.\n{said}"
     for reply in (said, f"It ends so:\n{said}", f"```json\n{said}\n```", f"Good.\n\n{said}", f"- {said}"):
         assert not value_of(reply, solution), reply
-    last = said.split("\n")[-1]
-    assert not value_of(f"Total Score: {last}", solution)
+    assert not value_of(f"Total Score: {said.splitlines()[-1]}", solution)
     assert not value_of("Total Score: 10/10", solution)
 
 
@@ -122,7 +121,9 @@ def test_a_total_in_escapes_that_stands_in_the_criteria_is_none() -> None:
     assert value_of(said, "It is so.") == 1.0
 
 
-@pytest.mark.parametrize("piece", ["total score ", "total: ", "1+", "score: 1 ", "10 ", "\\", "1e", "\\u0031", "&#49;"])
+@pytest.mark.parametrize(
+    "piece", ["total score ", "total: ", "1+", "score: 1 ", "10 ", "\\", "1e", "\\u0031", "&#49;"]
+)
 def test_no_solution_takes_long_to_look_through(piece: str) -> None:
     def work(text: str) -> None:
         for reply in ("Total Score: 7/10", "7"):
