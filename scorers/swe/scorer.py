@@ -34,7 +34,7 @@ from scorers.swe.rows import Edits, Patches, Reference, Row, WholeFile, read_row
 from scorers.swe.trial import Trial
 from scorers.text.extract import Unanswered
 
-VERSION: Final = "3"  # raise it with any change that can change a score
+VERSION: Final = "4"  # raise it with any change that can change a score
 
 
 class SwePatch:
