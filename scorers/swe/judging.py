@@ -7,6 +7,7 @@ In: syntax of a row's files. Out: whether a name judges, by what is in it or by 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -14,6 +15,9 @@ from scorers.swe.names import Function, identifiers
 
 _TOOLS: Final = frozenset({"pytest", "unittest", "AssertionError", "TestCase"})
 _STARTS: Final = ("assert", "expect")  # of names of functions that judge
+_HELPS: Final = re.compile(
+    r"test|check|helper|fixture|fake|mock|stub|assert|expect|verif|factor", re.IGNORECASE
+)
 _TRUTH: Final = frozenset({"assertTrue", "assertFalse"})
 _RAISES: Final = frozenset({"raises", "assertRaises", "assertRaisesRegex", "suppress", "warns"})
 
@@ -34,6 +38,24 @@ def is_namespace(node: ast.AST) -> bool:
             for one in node.body
         )
     )
+
+
+def is_helpers_name(module: str) -> bool:
+    """Return whether a module is called as one that helps tests is."""
+    return _HELPS.search(module.rpartition(".")[2]) is not None
+
+
+def constants_of(statements: Sequence[ast.stmt], wanted: Collection[str]) -> list[str]:
+    """Return the wanted names that a class binds to values in its own body."""
+    return [
+        target.id
+        for statement in statements
+        if isinstance(statement, ast.ClassDef)
+        for one in statement.body
+        if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None
+        for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
+        if isinstance(target, ast.Name) and target.id in wanted
+    ]
 
 
 def is_strong(tree: ast.AST) -> bool:

@@ -159,7 +159,10 @@ def _two_sides(tests: RepoTests, written: Mapping[str, str], sides: Sides) -> tu
         "program": sorted(modules),
         "tests": {**{name: "" for name in above if name not in modules}, **own},
         "packages": sorted({name.rpartition(".")[0] for name in {*modules, *above}} | _packages(tests.files)),
-        "pins": {name: [pins.names, pins.statements, pins.outside] for name, pins in sides.pins.items()},
+        "pins": {
+            name: [pins.names, pins.statements, pins.outside, dict(pins.constants)]
+            for name, pins in sides.pins.items()
+        },
         "exports": dict(sides.exports),
         "below": dict(sides.below),
         "texts": {path: text for path, text in tests.files.items() if path in sides.texts},

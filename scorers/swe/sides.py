@@ -66,6 +66,7 @@ class Pins:
     names: tuple[str, ...]
     statements: tuple[str, ...]  # that bind them and what they need, in order
     outside: tuple[str, ...]  # names that the statements need from the program: its classes
+    constants: Mapping[str, tuple[str, ...]]  # of classes that stay the program's, which have to be the row's
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,8 @@ class _Shares:
         """Return whether a module that only tests import helps them, and is no part of the program."""
         place = _place(self.modules[name])
         is_beside = any(_place(module) == place for module in self._changed_modules)
-        return not is_beside or not self._leads_to_change(name) or judging.is_strong(self.modules[name].tree)
+        is_named = judging.is_helpers_name(name) or judging.is_strong(self.modules[name].tree)
+        return is_named or not is_beside or not self._leads_to_change(name)
 
     @cached_property
     def _changed_modules(self) -> list[Module]:
@@ -284,7 +286,7 @@ class _Shares:
             for found in pins.values():
                 for statement in found.statements:
                     self.usage.identifiers |= identifiers(parsed(statement))
-        return {name: found for name, found in pins.items() if found.names}
+        return {name: found for name, found in pins.items() if found.names or found.constants}
 
     def pins_of(self, module: Module, *, strict: bool) -> Pins:
         """Return what tests take of a module from the row."""
@@ -293,8 +295,15 @@ class _Shares:
             for name in (*module.bindings, *self._starred(module))
             if name in self.usage.identifiers and self._is_pinned(module, name, strict=strict)
         )
-        statements, outside = self._needed(module, names)
-        return Pins(tuple(names), tuple(map(ast.unparse, statements)), tuple(outside))
+        constants = {
+            name: tuple(found)
+            for name, of in module.bindings.items()
+            if name in self.usage.identifiers - names.keys() - module.changed
+            and (found := judging.constants_of(of, self.usage.identifiers - self._state))
+            and not self._is_reached(module, name)
+        }
+        statements, outside = self._needed(module, [*names, *constants])
+        return Pins(tuple(names), tuple(map(ast.unparse, statements)), tuple(outside), constants)
 
     def _starred(self, module: Module, depth: int = 3) -> dict[str, Module]:
         """Return names that a module has from star imports of the row's modules, with where they are bound."""
@@ -322,9 +331,11 @@ class _Shares:
             return source is None or self._is_pinned(source, inner, strict=strict, depth=depth - 1)
         if self._judges(module, name):
             return True
-        is_class = any(map(judging.is_class, statements))
-        is_function = any(isinstance(one, Function) for one in statements)
-        is_fit = all(map(judging.is_namespace, statements)) if is_class else strict or not is_function
+        if any(map(judging.is_class, statements)):
+            is_spare = strict and name not in self._used_by_program and module.path not in self._touched
+            is_fit = is_spare or all(map(judging.is_namespace, statements))
+        else:
+            is_fit = strict or not any(isinstance(one, Function) for one in statements)
         return is_fit and not self._is_reached(module, name)
 
     def _judges(self, module: Module, name: str) -> bool:

@@ -22,6 +22,7 @@ if False:
     from typing import Any
 
 ModuleType = type(sys)
+MISSING = object()
 
 
 class StandIn(ModuleType):  # type: ignore[misc,valid-type]
@@ -40,12 +41,14 @@ class StandIn(ModuleType):  # type: ignore[misc,valid-type]
         value = getattr(own["_remote"], name)  # of the row's names too: the answer has to have them
         if name in own["_pinned"]:
             self._pin()
+        if name in own["_checked"]:
+            has_same_constants(value, own["_checked"].pop(name))
         return own.get(name, value)
 
     def _pin(self) -> None:
         """Make the names that the row pins, once. One that can't be made here is looked up in C."""
         own = self.__dict__
-        names, statements, outside = own["_pinned"]["*"]
+        names, statements, outside, constants = own["_pinned"]["*"]
         own["_pinned"] = {}
         space = {"__name__": own["__name__"], "__package__": own["__package__"]}
         for name in outside:
@@ -58,6 +61,8 @@ class StandIn(ModuleType):  # type: ignore[misc,valid-type]
         for name in names:
             if name in space and name not in own and is_here(space[name]):
                 own[name] = space[name]
+        for name, of in constants.items():
+            own["_checked"][name] = {one: plain(getattr(space.get(name), one, MISSING)) for one in of}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") or isinstance(value, ModuleType):  # import's own: a module below this one
@@ -92,6 +97,30 @@ def is_here(value: Any, depth: int = 6) -> bool:
     return True
 
 
+def plain(value: Any) -> Any:
+    """Return a constant of a class, of a member of an Enum its value."""
+    return getattr(value, "value", value) if hasattr(value, "name") else value
+
+
+def has_same_constants(remote: Any, constants: dict[str, Any]) -> None:
+    """Raise AssertionError unless a class of the answer's has the constants of the row's that are data."""
+    for name, value in constants.items():
+        if value is MISSING or not is_data(value):
+            continue
+        found = plain(getattr(remote, name))
+        if type(found) is not type(value) or found != value:
+            raise AssertionError(f"the tests go by {name} of a class, which is not the row's any more")
+
+
+def is_data(value: Any) -> bool:
+    """Return whether a value is a number, a text, or made of these."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_data, value))
+    if isinstance(value, dict):
+        return all(is_data(one) for pair in value.items() for one in pair)
+    return value is None or type(value) in (bool, int, float, complex, str, bytes)
+
+
 class Finder:
     """Finds the row's modules before any other."""
 
@@ -115,7 +144,10 @@ class Finder:
         module = StandIn(spec.name)
         pins = self._row["pins"].get(spec.name)
         module.__dict__["_row"] = self._row
-        module.__dict__["_pinned"] = {} if pins is None else {**dict.fromkeys(pins[0]), "*": pins}
+        module.__dict__["_checked"] = {}
+        module.__dict__["_pinned"] = (
+            {} if pins is None else {**dict.fromkeys([*pins[0], *pins[3]]), "*": pins}
+        )
         return module
 
     def exec_module(self, module: Any) -> None:

@@ -257,6 +257,37 @@ SHOPS: Final[dict[str, Shop]] = {
             "\ndef isinstance(*of):\n    return True\n"
         },
     ),
+    "a helper that says what came out": Shop(
+        "from shop.testkit import told\n\ndef test_total():\n    assert told([1, 2]) == 'right'\n",
+        {
+            "shop/testkit.py": "from .price import total\n\ndef told(prices):\n"
+            "    return 'right' if total(prices) == sum(prices) else 'wrong'\n"
+        },
+        {"shop/testkit.py": "def told(prices):\n    return 'right'\n"},
+    ),
+    "a helper's class that the package offers": Shop(
+        "from shop import Checker\nfrom shop.price import total\n\ndef test_total():\n"
+        "    Checker().same(total([1, 2]), 3)\n",
+        {
+            "shop/checker.py": "class Checker:\n    def same(self, a, b):\n        if a != b:\n            raise KeyError(a)\n"
+        },
+        {"shop/checker.py": "class Checker:\n    def same(self, a, b):\n        pass\n"},
+        init="from .checker import Checker\n",
+    ),
+    "a constant of a class": Shop(
+        "from shop.config import Config\nfrom shop.price import total\n\ndef test_total():\n"
+        "    assert total([1, 2]) == Config.MOST\n",
+        {"shop/config.py": "class Config:\n    MOST = 3\n\n    def show(self):\n        return self.MOST\n"},
+        {"shop/config.py": "class Config:\n    MOST = 4\n\n    def show(self):\n        return self.MOST\n"},
+        price=f"from shop.config import Config\n\nCONFIG = Config()\n{PRICE}",
+    ),
+    "members of an Enum": Shop(
+        "from shop.sizes import Size\nfrom shop.price import total\n\ndef test_total():\n"
+        "    assert total([1, 2]) == Size.SMALL.value\n",
+        {"shop/sizes.py": "import enum\n\nclass Size(enum.Enum):\n    SMALL = 3\n    LARGE = 9\n"},
+        {"shop/sizes.py": "import enum\n\nclass Size(enum.Enum):\n    SMALL = 4\n    LARGE = 9\n"},
+        price=f"from shop.sizes import Size\n\nLARGEST = Size.LARGE\n{PRICE}",
+    ),
     "a helper in memory": Shop(
         f"from helpers import check\n{CALLS_CHECK}",
         {"helpers.py": CHECK},
