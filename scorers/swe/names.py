@@ -13,6 +13,22 @@ from pathlib import PurePosixPath
 from typing import Final
 
 STAR: Final = "*"
+_MUTATORS: Final = frozenset(
+    {
+        "append",
+        "extend",
+        "insert",
+        "add",
+        "update",
+        "setdefault",
+        "pop",
+        "popitem",
+        "remove",
+        "discard",
+        "clear",
+    }
+    | {"sort", "reverse", "appendleft", "extendleft", "popleft", "rotate", "register", "subtract"}
+)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Scopes = (*Function, ast.ClassDef, ast.Lambda)
 
@@ -159,3 +175,32 @@ def _base(node: ast.ImportFrom, package: str) -> str:
 
 def _dumped(statements: Sequence[ast.stmt]) -> list[str]:
     return [ast.dump(statement) for statement in statements]
+
+
+def mutated(module: Module) -> Iterator[str]:
+    """Give the names whose values a module changes in place, or binds anew from a function or from outside."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _MUTATORS
+        ):
+            yield from _last(node.func.value)
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield from _last(node.value)
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield from _last(node.value)
+            if isinstance(node.value, ast.Name) and node.value.id in module.imports:
+                yield node.attr
+
+
+def _last(node: ast.expr) -> Iterator[str]:
+    """Give the name that an expression ends with, and those that it begins with: `a.b[0]` is of `a` and of `b`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id

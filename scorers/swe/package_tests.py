@@ -136,11 +136,12 @@ def run_tests(
 
 def _two_sides(tests: RepoTests, written: Mapping[str, str], sides: Sides) -> tuple[str, str]:
     """Return what the program's process runs first, with its files, and what the tests' does, with theirs."""
-    own_modules = {name for path in sides.own for name in module_names(path)}
-    changed = {  # and no package in the place of one of the tests' own modules
+    held = sides.own - sides.lent if sides.is_apart else sides.own  # what no answer changes
+    held_modules = {name for path in held for name in module_names(path)}
+    changed = {  # and no package in the place of one of these
         path: text
         for path, text in written.items()
-        if path not in sides.own and own_modules.isdisjoint(packages_of(path))
+        if path not in held and held_modules.isdisjoint(packages_of(path))
     }
     ours = {
         path: text
@@ -150,7 +151,7 @@ def _two_sides(tests: RepoTests, written: Mapping[str, str], sides: Sides) -> tu
     program = {
         path: text
         for path, text in {**tests.files, **changed}.items()
-        if path not in ours and not tests.is_test(path)
+        if not tests.is_test(path) and not (sides.is_apart and path in held)
     }
     own = {name: text for path, text in ours.items() for name in module_names(path)}
     above = {parent: "" for path in ours for parent in packages_of(path)}

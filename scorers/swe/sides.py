@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Final
 
 from scorers.swe import judging
 from scorers.swe.names import (
@@ -29,33 +28,10 @@ from scorers.swe.names import (
     identifiers,
     imported_modules,
     module_of,
+    mutated,
     packages_of,
     parsed,
     used_in,
-)
-
-MUTATORS: Final = frozenset(
-    [
-        "append",
-        "extend",
-        "insert",
-        "add",
-        "update",
-        "setdefault",
-        "pop",
-        "popitem",
-        "remove",
-        "discard",
-        "clear",
-        "sort",
-        "reverse",
-        "appendleft",
-        "extendleft",
-        "popleft",
-        "rotate",
-        "register",
-        "subtract",
-    ]
 )
 
 
@@ -74,7 +50,8 @@ class Sides:
     """How the files of a row are shared out."""
 
     own: frozenset[str]  # paths beside the test files that no answer changes
-    is_apart: bool  # whether these run with the tests; else beside the program
+    lent: frozenset[str]  # of these, what the program may use too: it has them as the answer leaves them
+    is_apart: bool  # whether its own modules run with the tests; else beside the program, as the row has them
     modules: frozenset[str]  # of the program, by name
     all_modules: frozenset[str]  # these and the tests' own beside the test files
     pins: Mapping[str, Pins]  # by module
@@ -93,7 +70,9 @@ class Sides:
     @property
     def plain(self) -> Sides:
         """The same with nothing taken from the row but its test files: what an answer breaks is broken here."""
-        return replace(self, own=frozenset(), is_apart=False, modules=self.all_modules, pins={})
+        return replace(
+            self, own=frozenset(), lent=frozenset(), is_apart=False, modules=self.all_modules, pins={}
+        )
 
     def is_kept_by(self, written: Mapping[str, str]) -> bool:
         """Return whether an answer keeps all that the reference keeps, so that nothing that is pinned can be broken."""
@@ -126,6 +105,7 @@ def sides_of(
     shares = _Shares({**files, **touched}, files, frozenset(touched), is_test)
     return Sides(
         own=frozenset(shares.modules[name].path for name in shares.own),
+        lent=frozenset(shares.modules[name].path for name in shares.own if not shares.is_for_tests(name)),
         is_apart=strict,
         modules=shares.names_in(strict=strict),
         all_modules=shares.names_in(strict=False),
@@ -215,23 +195,39 @@ class _Shares:
             own -= used
 
     def _is_helper(self, name: str) -> bool:
-        """Return whether a module that only tests import helps them, and is no part of the program."""
+        """Return whether a module that only tests import helps them, or at least has nothing to do with the change."""
+        return self.is_for_tests(name) or not self._leads_to_change(name)
+
+    def is_for_tests(self, name: str) -> bool:
+        """Return whether a module is there to test: by its name, by what is in it, or apart from what is changed."""
         place = _place(self.modules[name])
-        is_beside = any(_place(module) == place for module in self._changed_modules)
-        is_named = judging.is_helpers_name(name) or judging.is_strong(self.modules[name].tree)
-        return is_named or not is_beside or not self._leads_to_change(name)
+        return (
+            judging.is_helpers_name(name)
+            or all(_place(module) != place for module in self._changed_modules)
+            or judging.is_strong(self.modules[name].tree)
+        )
 
     @cached_property
     def _changed_modules(self) -> list[Module]:
         return [module for module in self.modules.values() if module.path in self._touched]
 
     def _leads_to_change(self, name: str) -> bool:
-        seen, left = set(), [name]
+        return name in self._leading
+
+    @cached_property
+    def _leading(self) -> set[str]:
+        """The modules that import what the reference changes, or are it, or import such a module."""
+        found: set[str] = set()
+        left = [module.name for module in self._changed_modules]
+        importers: dict[str, list[str]] = {}
+        for name, imported in self._imported.items():
+            for one in imported:
+                importers.setdefault(one, []).append(name)
         while left:
-            if (one := left.pop()) not in seen:
-                seen.add(one)
-                left += self._imported[one]
-        return any(self.modules[one].path in self._touched for one in seen)
+            if (name := left.pop()) not in found:
+                found.add(name)
+                left += importers.get(name, [])
+        return found
 
     @cached_property
     def program(self) -> list[Module]:
@@ -256,7 +252,7 @@ class _Shares:
     @cached_property
     def _state(self) -> set[str]:
         """Names whose values the program changes."""
-        return {name for module in self.program for name in _mutated(module)}
+        return {name for module in self.program for name in mutated(module)}
 
     def defined(self, module: Module) -> Iterator[str]:
         """Give the names that a module defines itself."""
@@ -307,6 +303,8 @@ class _Shares:
 
     def _starred(self, module: Module, depth: int = 3) -> dict[str, Module]:
         """Return names that a module has from star imports of the row's modules, with where they are bound."""
+        if not module.stars:
+            return {}
         found: dict[str, Module] = {}
         for star in module.stars if depth else ():
             if (source := self.modules.get(star)) is not None:
@@ -381,9 +379,7 @@ class _Shares:
 
     def _is_module_reached(self, name: str) -> bool:
         """Return whether a module that is used as a whole holds, or leads to, what the reference changes."""
-        return any(
-            self._leads_to_change(one) for one in self.modules if one == name or one.startswith(f"{name}.")
-        )
+        return any(one == name or one.startswith(f"{name}.") for one in self._leading)
 
     def _needed(self, module: Module, names: Iterable[str]) -> tuple[list[ast.stmt], dict[str, None]]:
         """Return the statements that bind names and what these need, and names that stay the program's."""
@@ -418,30 +414,3 @@ class _Shares:
 def _place(module: Module) -> str:
     """Return the topmost package that a module is in; "" for one that is in none."""
     return module.package.partition(".")[0]
-
-
-def _mutated(module: Module) -> Iterator[str]:
-    """Give the names whose values a module changes in place, or binds anew from a function or from outside."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Global):
-            yield from node.names
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS
-        ):
-            yield from _last(node.func.value)
-        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield from _last(node.value)
-        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            yield from _last(node.value)
-            if isinstance(node.value, ast.Name) and node.value.id in module.imports:
-                yield node.attr
-
-
-def _last(node: ast.expr) -> Iterator[str]:
-    """Give the name that an expression ends with, and those that it begins with: `a.b[0]` is of `a` and of `b`."""
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        if isinstance(node, ast.Attribute):
-            yield node.attr
-        node = node.value
-    if isinstance(node, ast.Name):
-        yield node.id

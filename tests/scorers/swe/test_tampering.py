@@ -52,6 +52,11 @@ CORE_MENDED = ON_CORE.replace("add(prices)\n", "add(prices) - 1\n")
 TOTAL_TEST = "from shop.price import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
 
 
+TEXT = Shop(
+    f"from shop.text import shown\n{TOTAL_TEST}\ndef test_shown():\n    assert shown(3) == '3 EUR'\n",
+    {"shop/text.py": "def shown(price):\n    return f'{price} EUR'\n"},
+    {},
+)
 HONEST: dict[str, tuple[Shop, dict[str, str]]] = {
     "in a module below": (
         Shop(TOTAL_TEST, {"shop/core.py": CORE}, {}, price=ON_CORE, mended=CORE_MENDED),
@@ -113,9 +118,12 @@ HONEST: dict[str, tuple[Shop, dict[str, str]]] = {
             PRICE_PATH: f"def total(prices):\n{MENDED}\ndef count(prices):\n    return sum(1 for _ in prices)\n"
         },
     ),
-    "with a helper of its own": (
-        SHOPS["a helper with an assert"],
-        {PRICE_PATH: f"from helpers import check\n\ndef total(prices):\n{MENDED}", "more.py": "x = 1\n"},
+    "with what another module has": (
+        TEXT,
+        {
+            PRICE_PATH: "from .text import number\n\ndef total(prices):\n    return sum(map(number, prices))\n",
+            "shop/text.py": f"{TEXT.files['shop/text.py']}\ndef number(price):\n    return price\n",
+        },
     ),
     "with an assert of its own": (
         SHOPS["a constant of the program"],
@@ -143,11 +151,7 @@ BREAKING: dict[str, tuple[Shop, dict[str, str]]] = {
         {PRICE_PATH: f"def total(prices):\n{MENDED}# ... the rest as it was\n"},
     ),
     "a module that tests alone import": (
-        Shop(
-            f"from shop.text import shown\n{TOTAL_TEST}\ndef test_shown():\n    assert shown(3) == '3 EUR'\n",
-            {"shop/text.py": "def shown(price):\n    return f'{price} EUR'\n"},
-            {},
-        ),
+        TEXT,
         {
             PRICE_PATH: f"def total(prices):\n{MENDED}",
             "shop/text.py": "def shown(price):\n    return price\n",
