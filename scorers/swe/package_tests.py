@@ -167,6 +167,7 @@ def _two_sides(tests: RepoTests, written: Mapping[str, str], sides: Sides) -> tu
         "exports": dict(sides.exports),
         "below": dict(sides.below),
         "texts": {path: text for path, text in tests.files.items() if path in sides.texts},
+        "laid": sorted(path for path in sides.texts if not tests.is_test(path)),
     }
     return (
         f"{harness_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n",

@@ -4,10 +4,11 @@ In: the names of the package's modules, the texts of those that are the tests', 
 C's `load_module`. Out: imports in T that find both. The row says which names are found: so no file that an answer
 creates can stand in for a module of the standard library or of pytest's here. Of a stand-in the names that the row pins
 are made here of the row's text, when one of them is first used; all others are looked up in C. Files of the row that
-tests open are the row's too, whatever lies in the folder by then. Runs in T before the tests.
+tests open are the row's too, whatever lies in the folder by then, and none may be gone where they look. Runs in T
+before the tests.
 """
 
-# ruff: noqa: PTH109, PTH118, S102 -- pathlib costs 8 ms; the row's own tests are run here
+# ruff: noqa: PTH100, PTH109, S102 -- pathlib costs 8 ms; the row's own tests are run here
 
 from __future__ import annotations
 
@@ -165,9 +166,8 @@ def opening(texts: dict[str, str], folder: str) -> Any:
     whole = io.open
 
     def opened(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-        path = None
-        if isinstance(file, (str, os.PathLike)):
-            path = os.path.relpath(os.path.join(folder, os.fspath(file)), folder)
+        name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
+        path = os.path.relpath(os.path.abspath(name), folder) if isinstance(name, str) and name else None
         if path not in texts:
             return whole(file, mode, *arguments, **named)
         if set(mode) & set("wax+"):  # from here on it is what the tests make of it
@@ -181,7 +181,28 @@ def opening(texts: dict[str, str], folder: str) -> Any:
     return opened
 
 
+def watched(whole: Any, laid: list[str], folder: str) -> Any:
+    """Return a function that looks at a path as it is, but an error where files of the row are gone from there."""
+    look = os.stat
+
+    def looked(path: Any = ".", *arguments: Any, **named: Any) -> Any:
+        place = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        above = os.path.relpath(os.path.abspath(place), folder) if isinstance(place, str) and place else None
+        for file in laid:
+            if above in (file, ".") or file.startswith(f"{above}/"):
+                try:
+                    look(f"{folder}/{file}")
+                except OSError:
+                    raise AssertionError(f"the row's file {file} is gone") from None
+        return whole(path, *arguments, **named)
+
+    return looked
+
+
 def install(row: dict[str, Any], load_module: Any) -> None:
     """Let imports find the row's modules from here on, and `open` its files."""
+    folder = os.getcwd()
     sys.meta_path.insert(0, Finder(row, load_module))
-    builtins.open = io.open = opening(dict(row["texts"]), os.getcwd())
+    builtins.open = io.open = opening(dict(row["texts"]), folder)
+    for name in ("stat", "listdir", "scandir"):
+        setattr(os, name, watched(getattr(os, name), row["laid"], folder))

@@ -237,6 +237,13 @@ SHOPS: Final[dict[str, Shop]] = {
         {"data/wanted.txt": "3"},
         {PRICE_PATH: PRICE.replace("    return", "    open('data/wanted.txt', 'w').write('4')\n    return")},
     ),
+    "files of data that are gone": Shop(
+        "from pathlib import Path\nfrom shop.price import total\n\ndef test_total():\n"
+        "    assert total([1]) in (1, 2)\n    for path in Path('cases').glob('*.txt'):\n"
+        "        assert total([1]) == int(path.read_text())\n",
+        {"cases/one.txt": "1"},
+        {PRICE_PATH: f"import shutil\nshutil.rmtree('cases')\n{PRICE}"},
+    ),
     "a helper's class": Shop(
         "from shop.price import total\nfrom fakes import Basket\n\ndef test_total():\n"
         "    assert total(Basket().prices()) == 3\n",
