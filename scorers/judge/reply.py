@@ -8,9 +8,10 @@ no word of the other side in it, no doubt, no condition. Words in the judge's re
 verdicts that differ are none.
 
 A judge may quote what it was given, or do as it is told there. So a verdict counts without question only where it
-carries the call's nonce, which no answer holds. A verdict without the nonce that calls the answer right does not count
-if the answer itself has such a word in it. A judge that was asked for the nonce and calls the answer wrong always
-counts: else no such answer would ever be wrong.
+carries the call's nonce, which no answer holds. The reply is parsed first, every object of JSON in it too; then a
+verdict without the nonce that calls the answer right does not count if the answer has such a word in it, in any way
+that a reader may take it (`scorers.text.escapes`). A judge that was asked for the nonce and calls the answer wrong
+always counts: else no such answer would ever be wrong. What it may have quoted before takes nothing from that.
 
 TinyV and the verifiers of `stem` and `math` are never asked for the nonce, so both sides are treated alike there: a
 labelled verdict counts, right or wrong, unless the answer has a label too; a bare word counts on neither side where the
@@ -27,6 +28,7 @@ from typing import Any, Final
 
 from scorers.judge.prompt import Case
 from scorers.served_model.protocol import CUT_OFF, ENDED_BY, Ruling
+from scorers.text.escapes import views
 from scorers.text.extract import response_part, visible
 
 MAX_REPLY_CHARS: Final = 100_000
@@ -35,7 +37,8 @@ _SHOWN_CHARS: Final = 120
 
 _RIGHT: Final = ("true", "yes", "correct")
 _WRONG: Final = ("false", "no", "incorrect")
-_RIGHT_WORD: Final = re.compile(rf"\b(?:{'|'.join(_RIGHT)})\b", re.IGNORECASE)
+_NO_LETTER: Final = (r"(?<![^\W\d_])", r"(?![^\W\d_])")  # before and after a word: `_True_` is one too
+_RIGHT_WORD: Final = re.compile(rf"{_NO_LETTER[0]}(?:{'|'.join(_RIGHT)}){_NO_LETTER[1]}")
 _HEDGE: Final = re.compile(rf"\b(?:{'|'.join(_WRONG)}|not|partial(?:ly)?)\b", re.IGNORECASE)
 _OPEN: Final = (
     r"\b(?:however|but|although|though|unless|except|wait|actually|if|when|assuming|provided|maybe)\b"
@@ -63,6 +66,7 @@ _FENCE: Final = re.compile(
 )  # and its tag
 _ENDS: Final = " \t\r\n*`~"  # around a reply
 _FLAT: Final = re.compile(r"\{[^{}]*\}")
+_Pairs = list[tuple[str, Any]]  # of an object of JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,19 @@ def _judged(said: str, label: str, case: Case) -> Ruling:
     final = _final(said, label) or _first(said, label)
     if final is None:
         return Ruling(None, f"the judge's reply does not end with a verdict: {_shown(said)}")
-    readings = list(_readings(said, label))
+    others = {reading for reading in _readings(said, label) if reading.is_right != final.is_right}
     if final.code is not None:
         if final.code != case.nonce:
             return Ruling(None, f"the judge's verdict carries another call's code: {_shown(said)}")
-        readings = [reading for reading in readings if reading.code == case.nonce]  # others may be quotations
-    if any(reading.is_right != final.is_right for reading in readings):
+        others = {reading for reading in others if reading.code == case.nonce}  # the rest may be quotations
+    is_doubtful = final.code is None and _is_doubtful(final, label, case)
+    if final.is_right or is_doubtful:
+        is_contradicted = bool(others)
+    else:
+        is_contradicted = not all(_is_doubtful(other, label, case) for other in others)
+    if is_contradicted:
         raise _Contradiction
-    if final.code is None and _is_doubtful(final, label, case):
+    if is_doubtful:
         return Ruling(None, f"the judge's {final.word!r} has no code, and may be a quotation: {_shown(said)}")
     called = "right" if final.is_right else "wrong"
     return Ruling(
@@ -129,11 +138,12 @@ def _is_doubtful(final: _Reading, label: str, case: Case) -> bool:
     """Say whether a verdict without the nonce counts for nothing, since the answer may have put it into the reply."""
     if not final.is_right and (_asks_for_code(case) or final.is_labelled):
         return False
-    quotable = visible(f"{case.answer}\n{case.reference}" if final.is_bare else case.answer)
-    if _RIGHT_WORD.search(quotable) is None:
+    quotable = views(f"{case.answer}\n{case.reference}" if final.is_bare else case.answer)
+    if not any(_RIGHT_WORD.search(view) for view in quotable):
         return False
     is_own_form = final.is_labelled and not _asks_for_code(case)
-    return not is_own_form or re.search(rf"\b{label}\b", quotable, re.IGNORECASE) is not None
+    own_label = rf"{_NO_LETTER[0]}{label}{_NO_LETTER[1]}"
+    return not is_own_form or any(re.search(own_label, view) for view in quotable)
 
 
 def _asks_for_code(case: Case) -> bool:
@@ -167,13 +177,13 @@ def _first(said: str, label: str) -> _Reading | None:
 
 def _readings(said: str, label: str) -> Iterator[_Reading]:
     """Find every place that reads as a verdict."""
-    for flat in _FLAT.finditer(said):
-        if (reading := _of_object(flat.group())) is not None:
+    for pairs in _objects(said):
+        if (reading := _of_pairs(pairs)) is not None:
             yield reading
     for line in said.split("\n"):
         if (of_line := _of_line(line.strip(), label)) is not None:
             yield of_line
-    yield from (_of_word(found["word"]) for found in _labelled(said, label))
+    yield from (_of_word(found["word"], is_labelled=True) for found in _labelled(said, label))
 
 
 def _labelled(text: str, label: str) -> Iterator[re.Match[str]]:
@@ -192,12 +202,49 @@ def _of_line(line: str, label: str) -> _Reading | None:
     return _of_word(found["word"], is_bare=found["label"] is None, is_labelled=found["label"] is not None)
 
 
+def _objects(text: str) -> Iterator[_Pairs]:
+    """Parse every object of JSON that stands in the text, within others too.
+
+    Text that is none costs time again at each of its braces; beyond that of four times the text, only objects without
+    others in them are found.
+    """
+    found: list[_Pairs] = []
+
+    def note(pairs: _Pairs) -> _Pairs:
+        found.append(pairs)
+        return pairs
+
+    decoder = json.JSONDecoder(object_pairs_hook=note)
+    start, room = text.find("{"), 4 * len(text)
+    while start >= 0 and room >= 0:
+        found.clear()
+        try:
+            _, end = decoder.raw_decode(text, start)
+            yield from found
+        except json.JSONDecodeError as error:
+            end, room = start + 1, room - (error.pos - start)
+        except (ValueError, RecursionError):
+            end, room = start + 1, room - len(text)
+        start = text.find("{", end)
+    if start >= 0:
+        for flat in _FLAT.finditer(text, start):
+            yield from _objects_of_one(flat.group())
+
+
+def _objects_of_one(text: str) -> list[_Pairs]:
+    """Parse a text that is one object of JSON, with each key as often as it stands there; [] where it is none."""
+    try:
+        return [json.loads(text, object_pairs_hook=list)]
+    except (ValueError, RecursionError):
+        return []
+
+
 def _of_object(text: str) -> _Reading | None:
     """Read a JSON object with one of the verdict's keys. Raises _Contradiction where two such keys differ."""
-    try:
-        pairs: Any = json.loads(text, object_pairs_hook=list)
-    except (ValueError, RecursionError):
-        return None
+    return next((_of_pairs(pairs) for pairs in _objects_of_one(text)), None)
+
+
+def _of_pairs(pairs: _Pairs) -> _Reading | None:
     values = [value for key, value in pairs if key.casefold() in _KEYS]
     verdicts = [word for value in values if (word := _word(value)) is not None]
     if not verdicts:

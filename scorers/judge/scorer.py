@@ -10,14 +10,16 @@ What needs no judge gets none: no answer, or an answer without content, is 0; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from config.scorer_kinds import JudgeConfig
 from scorers.judge.prompt import PROMPTS, Case, question_on
 from scorers.judge.reply import verdict_of
 from scorers.judge.rows import MATH, PART_OF_VARIANT, VARIANT_OF_TYPE, JudgeRow, answer_to_judge, row_of
+from scorers.scorer import OVER_LIMIT
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import NothingToJudge, Question, Ruling
+from scorers.served_model.protocol import PLAIN_ANSWER, NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule
 from scorers.served_model.scorer import ServedModelScorer
 
@@ -69,6 +71,14 @@ class JudgeProtocol:
     def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""
         return verdict_of(reply.text, reply.finish_reason, question.case)
+
+    def plain_question(self, question: Question[Case]) -> Question[Case]:
+        """Ask about a short answer in place of this one."""
+        return question_on(replace(question.case, answer=PLAIN_ANSWER))
+
+    def refused(self, question: Question[Case], reason: str) -> Ruling:  # noqa: ARG002 - as the protocol has it
+        """Rule an answer wrong that no server takes, as one that is over `max_answer_chars`."""
+        return Ruling(0.0, reason, {OVER_LIMIT: 1.0})
 
     def self_test_questions(self) -> Sequence[Question[Case]]:
         """Ask whether 2 + 2 is four, and whether it is five."""

@@ -5,23 +5,41 @@ unscorable. The total is read as everywhere (`scorers.text.totals`): the last li
 
 A model may quote what it was given, or say what it is told there. A total whose line is the reply's last and carries
 the call's code counts without question, since no solution holds the code. Models that were trained on bare totals give
-no code. A total above 0 without the code does not count where the solution names that very grade itself. A total of 0
-always counts: there is nothing to gain by it. Everything here is linear in the length of the texts.
+no code. A total above 0 without the code does not count where the solution names that very grade itself, in any way
+that a reader may take it (`scorers.text.escapes`): the total is read first, and numbers are compared, not spellings. A
+total of 0 always counts: there is nothing to gain by it. Everything here is linear in the length of the texts.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
 from scorers.rubric.prompt import RubricCase
 from scorers.served_model.protocol import CUT_OFF, ENDED_BY, Ruling
-from scorers.text.extract import response_part, visible
+from scorers.text.escapes import views
+from scorers.text.extract import response_part
 from scorers.text.totals import OUT_OF, Total, total_of
 
 _FENCES: Final = ("```", "~~~")
 _LABEL: Final = re.compile(r"total|final|overall|score", re.IGNORECASE)
-_TYPOGRAPHY: Final = re.compile(r"\\[A-Za-z]+|[\\*_`$\[\]{}]")  # what a total can be read without
+_NUMBER: Final = re.compile(
+    r"(?<![0-9.])(?P<plain>[0-9]+(?:\.[0-9]+)?)(?!\.?[0-9])(?P<power>e[-+]?[0-9]{1,4})?"
+)
+_OF_TEN: Final = re.compile(
+    r"\s*(?:points?|pts)?\s*(?:[/|\u2044\u2215]|(?:out\s+)?of|over)\s*10(?![0-9])", re.IGNORECASE
+)
+# What makes a number behind it a grade: near, or with nothing between them that a total's line may not have there.
+_NAMED: Final = re.compile(
+    r"score|grade|grading|(?:total|points|marks?)\s*:"
+    r"|(?:final|overall|total)[a-z\s_]{0,20}\(\s*(?:out\s+of|of|max\.?|maximum|/|0\s*(?:-|\u2013|to))\s*10[^)]{0,10}\)"
+)
+_NEAR: Final = 60  # characters
+_BETWEEN: Final = re.compile(
+    r"(?:[^a-z]|(?<![a-z])(?:is|was|of|out|to|points?|max(?:imum)?|awarded|given|earned|obtained)(?![a-z]))*"
+)
 
 
 def verdict_of(text: str | None, finish_reason: str | None, case: RubricCase) -> Ruling:
@@ -59,18 +77,36 @@ def _total(response: str, nonce: str) -> tuple[Total, bool]:
 
 def _is_quotable(points: float, response: str, case: RubricCase) -> bool:
     """Say whether a text that the model was given could have put that total into its reply."""
-    if any(total_of(text).points == points for text in (case.question, case.criteria)):
+    of_row = (view for text in (case.question, case.criteria) for view in (text, *views(text)))
+    if any(total_of(view).points == points for view in of_row):
         return True
-    solution = _TYPOGRAPHY.sub("", visible(case.solution))
-    number = rf"(?<![0-9.])0*{re.escape(f'{points:g}')}(?:\.0+)?(?!\.?[0-9])"
-    if _LABEL.search(response) is None:  # the reply is a number alone
-        return re.search(number, solution) is not None
-    return (
-        re.search(
-            rf"(?:score|grade|grading|(?:total|points|marks?)\s*:)[\s\S]{{0,60}}?{number}"
-            rf"|{number}\s*(?:points?|pts)?\s*(?:[/|\u2044\u2215]|(?:out\s+)?of|over)\s*10(?![0-9])",
-            solution,
-            re.IGNORECASE,
-        )
-        is not None
-    )
+    is_bare = _LABEL.search(response) is None  # the reply is a number alone
+    return any(points in (_numbers(view) if is_bare else _grades(view)) for view in views(case.solution))
+
+
+def _numbers(text: str) -> Iterator[float]:
+    """Give every number that stands in a text of small letters."""
+    for number in _NUMBER.finditer(text):
+        yield from _values(number)
+
+
+def _grades(text: str) -> Iterator[float]:
+    """Give every number there that is out of ten, or named a grade."""
+    numbers = list(_NUMBER.finditer(text))
+    for number in numbers:
+        if _OF_TEN.match(text, number.end()):
+            yield from _values(number)
+    for name in _NAMED.finditer(text):
+        between = _BETWEEN.match(text, name.end())
+        end = max(name.end() + _NEAR, between.end() if between else 0)
+        first = bisect_left(numbers, name.end(), key=lambda number: number.start())
+        while first < len(numbers) and numbers[first].start() <= end:
+            yield from _values(numbers[first])
+            first += 1
+
+
+def _values(number: re.Match[str]) -> Iterator[float]:
+    """Give what a number is, with its power of ten and without."""
+    yield float(number["plain"])
+    if number["power"]:
+        yield float(number.group())

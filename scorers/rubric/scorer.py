@@ -7,13 +7,15 @@ in [0, 1] with a reason, as the mode makes it of the grade and the rule (`scorer
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from config.scorer_kinds import RubricConfig
 from scorers.rubric.prompt import PROMPTS, RubricCase, messages_of
 from scorers.rubric.reply import verdict_of
 from scorers.rubric.rows import VerifiedRow, solution_of
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import Question, Ruling
+from scorers.served_model.protocol import PLAIN_ANSWER, Question, Ruling
 from scorers.served_model.scorer import ServedModelScorer
 
 
@@ -26,6 +28,11 @@ class RubricProtocol(VerifierProtocol[RubricCase]):
     def ask(self, text: str, row: VerifiedRow) -> Question[RubricCase]:
         """Ask for the grade of a solution. Raises NothingToJudge."""
         case = RubricCase(row.question, row.criteria, solution_of(text, row, self._config.max_answer_chars))
+        return Question(case, messages_of(case), case.key)
+
+    def plain_question(self, question: Question[RubricCase]) -> Question[RubricCase]:
+        """Ask about a short solution in place of this one."""
+        case = replace(question.case, solution=PLAIN_ANSWER)
         return Question(case, messages_of(case), case.key)
 
     def verdict_on(self, reply: Reply, case: RubricCase) -> Ruling:

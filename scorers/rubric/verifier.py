@@ -18,6 +18,7 @@ from typing import Any, Final, Generic
 from config.scorer_kinds import RubricConfig, TinyvConfig
 from scorers.rubric.modes import ONLY, combined, settled
 from scorers.rubric.rows import VerifiedRow, nothing_in, row_of
+from scorers.scorer import OVER_LIMIT
 from scorers.served_model.client import Reply
 from scorers.served_model.protocol import Case, NothingToJudge, Question, Ruling
 from scorers.served_model.rule import MathRule, rule_version
@@ -56,6 +57,10 @@ class VerifierProtocol(ABC, Generic[Case]):
     @abstractmethod
     def verdict_on(self, reply: Reply, case: Case) -> Ruling:
         """Read the verifier's reply, whatever the rule says."""
+
+    @abstractmethod
+    def plain_question(self, question: Question[Case]) -> Question[Case]:
+        """Ask about a short answer in place of this one."""
 
     @property
     def name(self) -> str:
@@ -102,6 +107,11 @@ class VerifierProtocol(ABC, Generic[Case]):
     def ruling_of(self, reply: Reply, question: Question[Case]) -> Ruling:
         """Read the verifier's reply, and weigh it with what the rule has said."""
         return self._with_rule(self.verdict_on(reply, question.case), question.components)
+
+    def refused(self, question: Question[Case], reason: str) -> Ruling:
+        """Rule on an answer that no server takes, as on one that is over `max_answer_chars`."""
+        ruling = self._with_rule(Ruling(0.0, reason), question.components)
+        return replace(ruling, components={**ruling.components, OVER_LIMIT: 1.0})
 
     def _with_rule(self, verdict: Ruling, components: Mapping[str, float]) -> Ruling:
         if verdict.value is None:

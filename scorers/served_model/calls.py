@@ -4,6 +4,7 @@ In: messages. Out: a reply. Run by `scorers.served_model.client` on its loop, an
 exchange with a server is one call of the shared limits; between two of them a question holds none.
 
 - A server that fails is not asked the same again, but the next server. When no server is left, `EndpointUnavailable`.
+  So it is where one refuses the question; where each that answers has, `RequestRefused`, without a wait for others.
 - A server at which nobody answers is tried again for `timeout_s`, with doubled pauses: it may be about to start.
 - A server that is busy is left alone as it asks, which costs no attempt, for `BUSY_S` at most.
 - A time-out begins with its call, not with the wait for a call.
@@ -15,18 +16,28 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgpack
 
-from broker.errors import Permanent, PipelineError, Retryable
+from broker.errors import PipelineError, Retryable
 from config.endpoint import EndpointConfig
 from scorers.served_model.admission import Admission
 from scorers.served_model.cache import Replies
 from scorers.served_model.servers import EndpointServer, EndpointServers
-from scorers.served_model.wire import UNENDED, Busy, EndpointMisused, HostAway, HostTrouble, Reply, Wire
+from scorers.served_model.wire import (
+    UNENDED,
+    Busy,
+    EndpointMisused,
+    HostAway,
+    HostTrouble,
+    Refusal,
+    Reply,
+    RequestRefused,
+    Wire,
+)
 
 T = TypeVar("T")
 
@@ -129,7 +140,8 @@ class Calls:
                     server for server in self._servers.all if server not in failed and server not in away
                 ]
             ):
-                if not away or time.monotonic() - began > self._config.timeout_s:
+                is_over = not away or time.monotonic() - began > self._config.timeout_s
+                if is_over or _is_refused(failed.values()):
                     raise _verdict([*failed.values(), *away.values()])
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -151,9 +163,10 @@ class Calls:
                     except HostAway as error:
                         away[server] = error
                         self._servers.doubt(server, str(error))
-                    except (HostTrouble, EndpointMisused) as error:
+                    except (HostTrouble, Refusal) as error:
                         failed[server] = error
-                        self._servers.doubt(server, str(error))
+                        if not _is_refused([error]):  # which says nothing of the next question
+                            self._servers.doubt(server, str(error))
 
     async def _wait_for_rest(self, servers: Sequence[EndpointServer], since: float) -> float:
         """Wait until one of the servers may be asked.
@@ -177,10 +190,21 @@ class Calls:
         return since
 
 
+def _is_refused(errors: Iterable[PipelineError]) -> bool:
+    return any(isinstance(error, RequestRefused) for error in errors)
+
+
 def _verdict(errors: Sequence[PipelineError]) -> PipelineError:
-    """Make one error of all servers' errors. It is Permanent only where no server may get well by itself."""
-    kind = EndpointMisused if all(isinstance(error, Permanent) for error in errors) else EndpointUnavailable
-    return kind("; ".join(map(str, errors)))
+    """Make one error of all servers' errors. It is Permanent only where no server may get well by itself.
+
+    Where a server has refused the question, that is what counts: others may have been too busy with themselves to say.
+    """
+    refusals = [error for error in errors if isinstance(error, Refusal)]
+    servers = [server for error in refusals for server in error.servers]
+    said = "; ".join(map(str, errors))
+    if _is_refused(errors):
+        return RequestRefused(said, *servers)
+    return EndpointMisused(said, *servers) if len(refusals) == len(errors) else EndpointUnavailable(said)
 
 
 def _whole(text: str) -> str:

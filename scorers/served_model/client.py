@@ -32,12 +32,13 @@ from scorers.served_model.concurrency_limits import (
     Terms,
 )
 from scorers.served_model.servers import EndpointServers
-from scorers.served_model.wire import EndpointMisused, Reply, RequestRefused, Wire
+from scorers.served_model.wire import EndpointMisused, Refusal, Reply, RequestRefused, Wire
 
 __all__ = [
     "Endpoint",
     "EndpointMisused",
     "EndpointUnavailable",
+    "Refusal",
     "Reply",
     "RequestRefused",
     "Shared",

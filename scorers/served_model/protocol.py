@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from scorers.served_model.client import Reply
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CUT_OFF: Final = "length"  # the finish reason of a reply that ran out of tokens
 ENDED_BY: Final = "by max_tokens or the end of its context"  # which of the two, a server does not say
+
+PLAIN_ANSWER: Final = "It is one."  # in which no server finds anything to refuse
 
 # What a protocol reads out of a row: a frozen dataclass, since equal rows must have one `repr`.
 Row = TypeVar("Row")
@@ -99,4 +101,17 @@ class ServedModelProtocol(Protocol[Row, Case]):
 
     def self_test_problem(self, rulings: Sequence[Ruling]) -> str | None:
         """Say what is wrong with the rulings on `self_test_questions`; None: nothing is."""
+        ...
+
+
+@runtime_checkable
+class PlainlyAsking(Protocol[Case]):
+    """A protocol that can ask about a plain answer finds out whose fault it is that a server refuses a question."""
+
+    def plain_question(self, question: Question[Case]) -> Question[Case]:
+        """Word the same question about `PLAIN_ANSWER`."""
+        ...
+
+    def refused(self, question: Question[Case], reason: str) -> Ruling:
+        """Rule on an answer that the servers refuse, while they take the plain question."""
         ...

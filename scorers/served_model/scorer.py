@@ -5,8 +5,9 @@ run it. `prefetch` starts a call and returns, so that a worker has all calls of 
 first (`scorers.served_model.client`).
 
 Where no model is needed, none is asked: the protocol then rules at once. An endpoint that fails raises `Retryable`, a
-key or a model that it does not know `Permanent`. A question that the server refuses, and a reply without a clear
-verdict, leave the answer unscorable. No failure is ever a 0.
+key or a model that it does not know `Permanent`. A reply without a clear verdict leaves the answer unscorable. So does
+a question that the servers refuse, unless the answer is what they refuse: then it is ruled on as the protocol says
+(`scorers.served_model.refusals`). No failure is ever a 0.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from broker.errors import PipelineError, Retryable
 from broker.messages import Score
 from config.endpoint import EndpointConfig
 from scorers.scorer import SelfTestFailed, make_score
-from scorers.served_model.client import Endpoint, Reply, RequestRefused, Shared, seconds_of
+from scorers.served_model.client import Endpoint, EndpointMisused, Refusal, Reply, Shared, seconds_of
 from scorers.served_model.prefetch import PrefetchedPlans
 from scorers.served_model.protocol import Case, Question, Row, Ruling, ServedModelProtocol
+from scorers.served_model.refusals import Refusals
 from scorers.served_model.rule import MathRule
 
 
@@ -61,6 +63,9 @@ class ServedModelScorer(Generic[Row, Case]):
         self._endpoint = Endpoint(endpoint, shared)
         self._asking = threading.Lock()  # an endpoint is for one thread at a time, and the rule's asks too
         self._rule = MathRule()
+        self._refusals = Refusals(
+            protocol, lambda question, anew: self._ask(question, anew=anew).reply.result()
+        )
         self._begun = PrefetchedPlans[_Call[Case] | Ruling](
             lambda begun: None if isinstance(begun, Ruling) else begun.reply
         )
@@ -150,11 +155,14 @@ class ServedModelScorer(Generic[Row, Case]):
         """Wait for the reply, and have the protocol read it. Raises what the call raises."""
         question = call.question
         try:
-            reply = call.reply.result()
-        except RequestRefused as error:
-            ruling = Ruling(None, f"{self._protocol.asked}'s server does not take the question: {error}")
-        else:
-            ruling = self._protocol.ruling_of(reply, question)
+            ruling = self._protocol.ruling_of(call.reply.result(), question)
+        except Refusal as error:
+            found = self._refusals.ruling_on(question, error)
+            if found is None and isinstance(error, EndpointMisused):
+                raise
+            ruling = found or Ruling(
+                None, f"{self._protocol.asked}'s server does not take the question: {error}"
+            )
         return replace(
             ruling,
             reason=f"{ruling.reason}; {question.remark}" if question.remark else ruling.reason,

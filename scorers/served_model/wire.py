@@ -41,6 +41,16 @@ _AWAY: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE
 _THIS_REQUEST: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
+# Of filters and firewalls in between, which look at what is asked; or of a server that lets nobody in.
+_MAYBE_THIS_REQUEST: Final = frozenset(
+    {
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS,
+    }
+)
+_FILTERED: Final = "content_filter"  # the finish reason of a reply that a filter has taken away
 _BROKEN_OFF: Final = frozenset({"abort", "error"})  # finish reasons of vLLM and SGLang without a reply
 _THOUGHTS: Final = ("reasoning", "reasoning_content")  # vLLM's name for thoughts, and the older name
 _OUT_OF_MONEY: Final = "insufficient_quota"  # OpenAI's code for a 429 that no waiting ends
@@ -54,11 +64,26 @@ class HostAway(HostTrouble):
     """Nothing answers at this server's address: the server may be about to start."""
 
 
-class RequestRefused(Permanent):
+class Refusal(Permanent):
+    """Servers have answered that they do not do this.
+
+    Attributes:
+        servers: addresses of those that said so of this very request, and might take another; none where the trouble
+            is the address, the key or the model.
+        at: when, in monotonic seconds.
+    """
+
+    def __init__(self, message: str, *servers: str) -> None:
+        super().__init__(message)
+        self.servers = frozenset(servers)
+        self.at = time.monotonic()
+
+
+class RequestRefused(Refusal):
     """No server takes this very request: it is too long for the model, say. Other requests may be taken."""
 
 
-class EndpointMisused(Permanent):
+class EndpointMisused(Refusal):
     """The model is unknown, or the key or the address is wrong: every request fails until a person acts."""
 
 
@@ -82,6 +107,7 @@ class Reply:
     finish_reason: str | None  # "length": the text was cut off
     cached: bool = False  # the reply is an earlier one, from the cache
     seconds: float = field(default=0.0, compare=False)  # of the call; 0 for a reply from the cache
+    server: str = field(default="", compare=False)  # the address that it came from; "" for one from the cache
 
 
 class Wire:
@@ -107,6 +133,8 @@ class Wire:
         found = await self._exchange("POST", url, body, self._timeout_s)
         try:
             choice = found["choices"][0]
+            if choice.get("finish_reason") == _FILTERED:  # with a message or without
+                raise RequestRefused(f"{url}: a filter of the server's took the reply away", url)
             message, finish_reason = choice["message"], choice.get("finish_reason")
             text = (
                 UNENDED if message["content"] in (None, "") and _has_thought(message) else message["content"]
@@ -117,7 +145,7 @@ class Wire:
             raise HostTrouble(f"{url}: a reply whose message is no text")
         if finish_reason in _BROKEN_OFF:
             raise HostTrouble(f"{url}: the server broke its reply off ({finish_reason})")
-        return Reply(text or "", finish_reason, seconds=time.monotonic() - started)
+        return Reply(text or "", finish_reason, seconds=time.monotonic() - started, server=url)
 
     async def models(self, url: str) -> list[str]:
         """Ask a server for the names of its models. Raises as the module says."""
@@ -189,12 +217,12 @@ class Wire:
         if status == HTTPStatus.SERVICE_UNAVAILABLE and rest_s is not None:
             return Busy(rest_s)
         if status in _THIS_REQUEST:
-            return RequestRefused(what)
+            return RequestRefused(what, url)
         if status in _AWAY:
             return HostAway(what)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.REQUEST_TIMEOUT:
             return HostTrouble(what)
-        return EndpointMisused(what)
+        return EndpointMisused(what, *((url,) if status in _MAYBE_THIS_REQUEST else ()))
 
 
 def _has_thought(message: Mapping[str, Any]) -> bool:

@@ -1,12 +1,12 @@
 """The tests of a patched package, in the sandbox.
 
-In: a row's files and test command, and the files that an answer writes. Out: which tests passed, or why none can be
-judged. The tests run in the harness's process T, the package in C beside it (`scorers.sandbox.harness`): of every
-module that does not belong to the tests, T sees stand-ins, and C is sent everything but the tests. So a patched package
-can't read or change what judges it, and success is proven by a nonce that it never holds.
+In: a row's files and test command, the files that an answer writes, and which files are whose. Out: which tests passed,
+or why none can be judged. The tests run in the harness's process T, the package in C beside it
+(`scorers.sandbox.harness`): of every module that is not the tests', T sees stand-ins, and C is sent everything but the
+tests. So a patched package can't read or change what judges it, and success is proven by a nonce that it never holds.
 
-What belongs to the tests: files in a folder `test`, `tests` or `testing`, and those named `test_*.py` or `*_test.py`.
-An answer's changes to them do not count.
+What is the tests': files in a folder `test`, `tests` or `testing`, those named `test_*.py` or `*_test.py`, and what
+`scorers.swe.sides` says of others. An answer's changes to them do not count.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from scorers.code.harness import HarnessReport, Job, harness, harness_text, new_
 from scorers.code.rows import Harnessed
 from scorers.sandbox.program import Limits, Sandbox
 from scorers.sandbox.time_budget import TimeBudget
+from scorers.swe.names import module_names, packages_of
+from scorers.swe.sides import Sides
 
 COMMANDS: Final = (
     "`pytest FILE ...`, `python -m pytest FILE ...`, `python -m unittest FILE-OR-MODULE ...`, with no "
@@ -43,6 +45,10 @@ class RepoTests:
 
     files: Mapping[str, str]
     test_files: tuple[str, ...]
+
+    def is_test(self, path: str) -> bool:
+        """Return whether a file is run as a test or is the tests' by its name."""
+        return path in self.test_files or belongs_to_tests(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
             raise BadMessage(f"the test file {path!r} of a swe row is no Python: {error}") from error
     if conftest := next((path for path in files if PurePosixPath(path).name == "conftest.py"), None):
         raise BadMessage(f"a swe row with {conftest!r}: fixtures of conftest.py are not supported")
-    taken = sorted({name.partition(".")[0] for path in files for name in _modules(path)} & RESERVED)
+    taken = sorted({name.partition(".")[0] for path in files for name in module_names(path)} & RESERVED)
     if taken:
         raise BadMessage(
             f"a swe row with a module named {taken[0]!r}, as one of Python's or the harness's own is"
@@ -80,27 +86,22 @@ def tests_of(files: Mapping[str, str], command: object) -> RepoTests:
     return RepoTests(files, test_files)
 
 
-def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], budget: TimeBudget) -> Result:
+def run_tests(
+    sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], budget: TimeBudget, sides: Sides
+) -> Result:
     """Run every test file against the files with those that were written, each in a fresh sandbox.
 
     Args:
         sandbox: where.
         tests: of the row.
-        written: path -> content, over the row's files; those that belong to the tests are passed over.
+        written: path -> content, over the row's files; those that are the tests' are passed over.
         budget: for all of them; time that the machinery loses is not charged.
+        sides: how the files are shared out.
     Raises:
         SandboxUnavailable: the machinery failed.
     """
     total_s = budget.left_s
-    is_tests = {
-        path: _belongs_to_tests(path) or path in tests.test_files for path in {**tests.files, **written}
-    }
-    program = {path: text for path, text in {**tests.files, **written}.items() if not is_tests[path]}
-    source = f"{harness_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n"
-    support = {parent: "" for path in tests.files if is_tests[path] for parent in _packages(path)}
-    support |= {name: text for path, text in tests.files.items() if is_tests[path] for name in _modules(path)}
-    names = sorted({name for path in tests.files if not is_tests[path] for name in _packages(path)})
-    setup = f"{harness_text('package_tests')}\ninstall({names!r}, {support!r}, load_module)\n"
+    source, setup = _two_sides(tests, written, sides)
     cases: list[tuple[bool, str]] = []
     with sandbox.prepare(harness()) as prepared:
         for path in tests.test_files:
@@ -131,6 +132,53 @@ def run_tests(sandbox: Sandbox, tests: RepoTests, written: Mapping[str, str], bu
             if (reason := _failure(report)) is not None:
                 return _result(cases, f"{path}: {reason}", is_limit=report.is_limit)
     return _result(cases, next((reason for is_passed, reason in cases if not is_passed), ""), is_limit=False)
+
+
+def _two_sides(tests: RepoTests, written: Mapping[str, str], sides: Sides) -> tuple[str, str]:
+    """Return what the program's process runs first, with its files, and what the tests' does, with theirs."""
+    held = sides.own - sides.lent if sides.is_apart else sides.own  # what no answer changes
+    held_modules = {name for path in held for name in module_names(path)}
+    changed = {  # and no package in the place of one of these
+        path: text
+        for path, text in written.items()
+        if path not in held and held_modules.isdisjoint(packages_of(path))
+    }
+    ours = {
+        path: text
+        for path, text in tests.files.items()
+        if tests.is_test(path) or (sides.is_apart and path in sides.own)
+    }
+    program = {
+        path: text
+        for path, text in {**tests.files, **changed}.items()
+        if not tests.is_test(path) and not (sides.is_apart and path in held)
+    }
+    own = {name: text for path, text in ours.items() for name in module_names(path)}
+    above = {parent: "" for path in ours for parent in packages_of(path)}
+    modules = sides.modules - own.keys()
+    rows = {
+        "program": sorted(modules),
+        "tests": {**{name: "" for name in above if name not in modules}, **own},
+        "packages": sorted({name.rpartition(".")[0] for name in {*modules, *above}} | _packages(tests.files)),
+        "pins": {
+            name: [pins.names, pins.statements, pins.outside, dict(pins.constants)]
+            for name, pins in sides.pins.items()
+        },
+        "exports": dict(sides.exports),
+        "below": dict(sides.below),
+        "texts": {path: text for path, text in tests.files.items() if path in sides.texts},
+        "laid": sorted(path for path in sides.texts if not tests.is_test(path)),
+    }
+    return (
+        f"{harness_text('package_program')}\ninstall({program!r}, {_roots(tests.files)!r})\n",
+        f"{harness_text('package_tests')}\ninstall({rows!r}, load_module)\n",
+    )
+
+
+def _packages(files: Mapping[str, str]) -> set[str]:
+    return {
+        name for path in files if PurePosixPath(path).name == "__init__.py" for name in module_names(path)
+    }
 
 
 def _result(cases: list[tuple[bool, str]], failure: str, *, is_limit: bool) -> Result:
@@ -169,7 +217,8 @@ def _targets(command: str, files: Mapping[str, str]) -> list[str]:
     return targets
 
 
-def _belongs_to_tests(path: str) -> bool:
+def belongs_to_tests(path: str) -> bool:
+    """Return whether a file is the tests' by its name or its folder."""
     *folders, name = PurePosixPath(path).parts
     return not TEST_FOLDERS.isdisjoint(folders) or (
         name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
@@ -179,20 +228,3 @@ def _belongs_to_tests(path: str) -> bool:
 def _roots(files: Mapping[str, str]) -> list[str]:
     """Return the folders that modules are imported from."""
     return ["src", "."] if any(path.startswith("src/") for path in files) else ["."]
-
-
-def _modules(path: str) -> list[str]:
-    """Return the name by which a file is imported; none where it can't be."""
-    pure = PurePosixPath(path)
-    parts = [*pure.parts[pure.parts[0] == "src" : -1], *([] if pure.name == "__init__.py" else [pure.stem])]
-    return (
-        [".".join(parts)]
-        if pure.suffix == ".py" and parts and all(part.isidentifier() for part in parts)
-        else []
-    )
-
-
-def _packages(path: str) -> list[str]:
-    """Return the name by which a file is imported, and those of the packages above it."""
-    parts = [part for name in _modules(path) for part in name.split(".")]
-    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

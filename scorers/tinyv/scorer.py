@@ -7,6 +7,8 @@ variant `tinyv`: `scorers.judge` has its prompt and reads its replies, here and 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from config.scorer_kinds import TinyvConfig
 from scorers.judge.prompt import PROMPTS, Case, question_on
 from scorers.judge.reply import verdict_of
@@ -14,7 +16,7 @@ from scorers.judge.rows import PART_OF_VARIANT, JudgeRow, answer_to_judge
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.verifier import VerifierProtocol
 from scorers.served_model.client import Reply, Shared
-from scorers.served_model.protocol import Question, Ruling
+from scorers.served_model.protocol import PLAIN_ANSWER, Question, Ruling
 from scorers.served_model.scorer import ServedModelScorer
 
 
@@ -29,6 +31,10 @@ class TinyvProtocol(VerifierProtocol[Case]):
         judged = JudgeRow("judge", row.reference, row.question or None)
         answer = answer_to_judge(text, judged, PART_OF_VARIANT["tinyv"], self._config.max_answer_chars)
         return question_on(Case(judged.question, judged.reference, answer, "tinyv"))
+
+    def plain_question(self, question: Question[Case]) -> Question[Case]:
+        """Ask about a short answer in place of this one."""
+        return question_on(replace(question.case, answer=PLAIN_ANSWER))
 
     def verdict_on(self, reply: Reply, case: Case) -> Ruling:
         """Read the verdict: 1.0, 0.0 or none."""

@@ -411,6 +411,7 @@ SAMPLED = {
     "tests/scorers/sandbox/test_lacks.py": 3,
     "tests/scorers/simulation/test_scorer.py": 3,
     "tests/scorers/swe/test_trial.py": 6,
+    "tests/scorers/swe/test_tampering.py": 8,
     "tests/generators/engines/vllm/test_engine.py": 2,
     "tests/generators/weight_sync/test_relayed_at_random.py": 3,
     "tests/learner/collect/test_session.py": 2,
