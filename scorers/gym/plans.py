@@ -1,0 +1,151 @@
+"""Plans and other answers with structure, gone through step by step: each step has to be one, and to be possible.
+
+In: an answer that the library pays in full, and its row. Out: why it is not right after all, or None. Called by
+`scorers.gym.second_look`. The library passes over what it can't do or read, and takes the last of two values; a plan
+with steps that nobody can take, and an answer that says two things, are wrong all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from scorers.gym.rows import Row
+
+_SIDE: Final = 6  # of a board of rush_hour
+_CAR_MOVE: Final = re.compile(r"([A-Z])\1?([+-])(\d{1,2})", re.ASCII)
+_JUG_MOVE: Final = re.compile(r"(?:fill|empty) [A-Z]|pour [A-Z]->[A-Z]")
+_PLACE: Final = r"\[\s*(\d+(?:\.\d+)?)\s*,\s*(\d+(?:\.\d+)?)\s*\]"
+_AGENT: Final = re.compile(f"Agent{_PLACE}", re.ASCII)
+_BOX_MOVE: Final = re.compile(rf"move\((box_\w+), (?:(target_\w+)|square{_PLACE})\)", re.ASCII)
+
+
+def strict_json(text: str) -> Any:
+    """Return what a text in JSON says. Raises ValueError, also where a key stands twice, and for NaN."""
+    return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+
+
+def cars(answer: str, row: Row) -> str | None:
+    """Refuse a move of rush_hour that is blocked, or of no car: the library goes on with the others."""
+    board = str(row.metadata["board_config"])
+    places = [
+        [i for i, label in enumerate(board) if label == name] for name in sorted(set(board) - {"o", "x"})
+    ]
+    taken = {i for i, label in enumerate(board) if label != "o"}
+    for move in re.findall(r"[A-Z]+[+-]\d+", answer):
+        if (found := _CAR_MOVE.fullmatch(move)) is None or not int(found[3]):
+            return f"{move[:20]!r} is no move"
+        number = ord(found[1]) - ord("A")  # the board is shown with its cars named anew, in this order
+        if number >= len(places):
+            return f"there is no car {found[1]}"
+        car = places[number]
+        step = car[1] - car[0]
+        for _ in range(int(found[3])):
+            end = car[-1] + step if found[2] == "+" else car[0] - step
+            is_inside = 0 <= end < len(board) and (step != 1 or end // _SIDE == car[0] // _SIDE)
+            if not is_inside or end in taken:
+                return f"{move!r} is blocked"
+            taken -= set(car)
+            car[:] = [place + (step if found[2] == "+" else -step) for place in car]
+            taken |= set(car)
+    return None
+
+
+def boxes(answer: str, row: Row) -> str | None:
+    """Refuse a plan of boxnet with a move that can't be made: the library goes on with the others."""
+    state = {_place(*key.split("_")): list(items) for key, items in row.metadata["initial_state"].items()}
+    for step in strict_json(answer):
+        for agent, action in step.items():
+            who, what = _AGENT.fullmatch(agent), _BOX_MOVE.fullmatch(action)
+            if who is None or what is None:
+                return f"{agent[:30]!r}: {str(action)[:60]!r} is no action"
+            here, there = state.get(_place(*who.groups()), []), None
+            if what[1] not in here:
+                return f"{agent!r} has no {what[1]}"
+            if what[2]:
+                is_possible = what[2] in here and what[2].removeprefix("target_") == what[1].removeprefix(
+                    "box_"
+                )
+            else:
+                place = _place(what[3], what[4])
+                there = state.get(place)
+                is_possible = there is not None and _distance(_place(*who.groups()), place) == 1
+            if not is_possible:
+                return f"{agent!r} can't {action!r}"
+            here.remove(what[1])
+            if there is None:
+                here.remove(what[2])
+            else:
+                there.append(what[1])
+    return None
+
+
+def jugs(answer: str, row: Row) -> str | None:
+    """Refuse moves with more words: the library reads the first two of each."""
+    del row
+    moves = strict_json(answer)
+    is_list = isinstance(moves, list) and all(isinstance(move, str) for move in moves)
+    return None if is_list and all(map(_JUG_MOVE.fullmatch, moves)) else "it is no list of moves"
+
+
+def colouring(answer: str, row: Row) -> str | None:
+    """Refuse a vertex with two colours, and one that the graph does not have."""
+    vertices = {str(vertex) for vertex in row.metadata["puzzle"]["vertices"]}
+    return None if strict_json(answer).keys() == vertices else "it colours other vertices than the graph's"
+
+
+def partitions(answer: str, row: Row) -> str | None:
+    """Refuse a partition that is no list, and one that stands there twice: the library compares sets."""
+    found = strict_json(answer)
+    is_lists = isinstance(found, list) and all(isinstance(one, list) for one in found)
+    return None if is_lists and len(found) == len(row.metadata["solution"]) else "it has other partitions"
+
+
+def board_of_life(answer: str, row: Row) -> str | None:
+    """Refuse rows and cells beyond the board's: the library does not look there."""
+    return None if strict_json(answer) == strict_json(row.gold) else "it is another board"
+
+
+def same_json(answer: str, row: Row) -> str | None:
+    """Refuse another value: for the library `1` is `"1"`, and numbers that are near are the same."""
+    is_same = answer == row.gold.strip() or strict_json(answer) == strict_json(row.gold)
+    return None if is_same else "it is another value"
+
+
+def assignment(answer: str, row: Row) -> str | None:
+    """Refuse a letter that stands for two digits: the library takes the last."""
+    del row
+    letters = re.findall(r"[^\s,=]+(?=\s*=)", answer)
+    return None if len(letters) == len(set(letters)) else "a letter has two digits"
+
+
+def readable(look: Callable[[str, Row], str | None]) -> Callable[[str, Row], str | None]:
+    """Return a look that refuses what is not written as it should be, instead of raising."""
+
+    def looked(answer: str, row: Row) -> str | None:
+        try:
+            return look(answer, row)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            return f"it is not written as its prompt says: {error}"
+
+    return looked
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _place(x: str, y: str) -> tuple[float, float]:
+    return float(x), float(y)
+
+
+def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
