@@ -5,7 +5,8 @@ In: an answer that the library pays in full, and its row. Out: why it is no conc
 a conclusion, so that each premise is one. Formulas are compared by their tables of truth values, as bits of a number:
 a premise is repeated whichever way it is written, together with others, behind a negation of its negation, or weakened
 by an `or`. A part of a premise, and a variable that stands alone as a premise with something else behind `or`, are
-conclusions, as the library's own are.
+conclusions, as the library's own are. Where premises contradict each other everything follows from them; a conclusion
+follows from some that do not.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _BINDING: Final = (
 )  # the loosest first; each is read from the left, as the library does
 _TOKEN: Final = re.compile(r"\s*([A-Z()\u00ac\u2227\u2228\u2192\u2194])\s*")
 _MOST_SIGNS: Final = 100  # and brackets of one formula
-_MOST_VARIABLES: Final = 16  # whose table is looked at
+_MOST_VARIABLES: Final = 16  # whose tables are looked at
+_MOST_PREMISES: Final = 12  # whose subsets are
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,12 @@ def conclusion(answer: str, row: Row) -> str | None:
         premises = [parsed(str(premise), variables) for premise in row.metadata["premises"]]
     except NoFormula:
         return None  # a row that says so itself; the library has read it
-    if len(variables) > _MOST_VARIABLES:
+    if len(variables) > _MOST_VARIABLES or len(premises) > _MOST_PREMISES:
         return None
-    return "it repeats a premise" if _Tables(variables).is_repeated(formula, premises) else None
+    tables = _Tables(variables)
+    if tables.is_repeated(formula, premises):
+        return "it repeats a premise"
+    return None if tables.is_founded(formula, premises) else "it follows from a contradiction alone"
 
 
 def parsed(text: str, variables: Iterable[str]) -> Formula:
@@ -154,6 +159,13 @@ class _Tables:
             or any(clause <= alternatives for clause in weaker)
             for table, alternatives in stated.items()
         )
+
+    def is_founded(self, formula: Formula, premises: list[Formula]) -> bool:
+        """Return whether a formula follows from premises that can be true together."""
+        conclusion, together = self.of(formula), {self._true}
+        for premise in premises:
+            together |= {table & self.of(premise) for table in together} - {0}
+        return any(table & ~conclusion == 0 for table in together)
 
     def _alternatives(self, formula: Formula) -> set[int]:
         """Return the tables of what a formula joins by `or`, an implication's condition negated."""

@@ -16,6 +16,7 @@ from scorers.gym.rows import Row
 
 _SIDE: Final = 6  # of a board of rush_hour
 _CAR_MOVE: Final = re.compile(r"([A-Z])\1?([+-])(\d{1,2})", re.ASCII)
+_STEPS: Final = {"L": (-1, 0), "R": (1, 0), "U": (0, -1), "D": (0, 1)}
 _JUG_MOVE: Final = re.compile(r"(?:fill|empty) [A-Z]|pour [A-Z]->[A-Z]")
 _PLACE: Final = r"\[\s*(\d+(?:\.\d+)?)\s*,\s*(\d+(?:\.\d+)?)\s*\]"
 _AGENT: Final = re.compile(f"Agent{_PLACE}", re.ASCII)
@@ -50,6 +51,25 @@ def cars(answer: str, row: Row) -> str | None:
             taken -= set(car)
             car[:] = [place + (step if found[2] == "+" else -step) for place in car]
             taken |= set(car)
+    return None
+
+
+def pushes(answer: str, row: Row) -> str | None:
+    """Refuse a step of sokoban into a wall, or against a box that nothing can push: the library goes on without it."""
+    lines = str(row.metadata["gamestr"]).replace(" ", "").split()
+    cells = {(x, y): cell for y, line in enumerate(lines) for x, cell in enumerate(line)}
+    free = {place for place, cell in cells.items() if cell != "+"}
+    crates = {place for place, cell in cells.items() if cell in "@$"}
+    x, y = next(place for place, cell in cells.items() if cell in "*%")
+    for number, step in enumerate(re.sub(r"[\s,]", "", answer), 1):
+        right, down = _STEPS[step]
+        x, y = x + right, y + down
+        behind = (x + right, y + down)
+        is_push = (x, y) in crates
+        if (x, y) not in free or (is_push and (behind not in free or behind in crates)):
+            return f"step {number}, {step}, is blocked"
+        if is_push:
+            crates ^= {(x, y), behind}
     return None
 
 

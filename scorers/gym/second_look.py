@@ -1,9 +1,9 @@
 """A second look at what reasoning-gym's scorers pay: some of them read a part of an answer, and pass over the rest.
 
-In: an answer, and its row. Out: why it is worth nothing, not even a share (`worthless`), or why it is another answer than
-the one asked for (`differs`); None where nothing speaks against it. Called by `scorers.gym.rules`, after the library
-has had its say; what it does not pay is never paid here. Data sets that are in no table are those whose scorers compare
-whole texts, or check all of a solution themselves. Everything is linear in the answer's length.
+In: an answer, and its row. Out: why it is worth nothing, not even a share (`worthless`), or why it is another answer
+than the one asked for (`differs`); None where nothing speaks against it. Called by `scorers.gym.rules`, after the
+library has had its say; what it does not pay is never paid here. Data sets that are in no table are those whose scorers
+compare whole texts, or check all of a solution themselves. Everything is linear in the answer's length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from scorers.gym import logic, numbers, plans
 from scorers.gym.rows import Row
 
-_CLOCK: Final = r"[0-5]?\d"
+_SIXTY: Final = r"[0-5]\d"
 _WORD: Final = r"[^\s,.()]+"
 
 # How a whole answer is written, where the library finds what it looks for anywhere, or passes over what it can't read.
@@ -36,9 +36,9 @@ _WRITTEN: Final[Mapping[str, str]] = {
 }
 # The same of time_intervals, by the kind of its task; the library reads the beginning.
 _DURATIONS: Final[Mapping[str, str]] = {
-    "date": r"[+-]?\d+(?: days?)?",
-    "time": rf"\d{{1,3}}:{_CLOCK}(?::{_CLOCK}(?:\.\d{{3}})?)?",
-    "datetime": rf"[+-]?\d+ days,\s*(?:[01]?\d|2[0-3]):{_CLOCK}(?::{_CLOCK})?",
+    "date": r"[+-]?\d+(?: days)?|[+-]?1 day",
+    "time": rf"\d{{1,3}}:{_SIXTY}(?::{_SIXTY}(?:\.\d{{3}})?)?",
+    "datetime": rf"[+-]?\d+ days,\s*(?:[01]?\d|2[0-3]):{_SIXTY}(?::{_SIXTY})?",
 }
 _FILLERS: Final = frozenset(("is", "a", "an", "and"))
 _OPENERS: Final = frozenset(("so", "thus", "hence", "therefore"))
@@ -117,6 +117,7 @@ _LOOKS: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "power_function": numbers.power,
     "products": numbers.plain,
     "rush_hour": plans.cars,
+    "sokoban": plans.pushes,
     "spell_backward": _same_words,
     "word_sorting": _same_list,
     "zebra_puzzles": _same_words,

@@ -12,7 +12,14 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-_UNITS: Final = {"days": "weeks", "\u00b0": " rad", "knight": "knave", "True": "False", "Yes": "No", "on": "off"}
+_UNITS: Final = {
+    "days": "weeks",
+    "\u00b0": " rad",
+    "knight": "knave",
+    "True": "False",
+    "Yes": "No",
+    "on": "off",
+}
 # What is no wrong answer of these data sets, and why.
 MAY_BE_RIGHT: Final[Mapping[str, frozenset[str]]] = {
     # Its own answers are rounded at each step, so the digit beside the last may be the exact value's.
@@ -20,6 +27,16 @@ MAY_BE_RIGHT: Final[Mapping[str, frozenset[str]]] = {
     # Half of a number with many digits can be the same number, rounded.
     # And where the digit cut off is a five, the last one may be rounded either way.
     "coin_flip": frozenset({"its first half", "without its end", "the last digit is one more"}),
+    # Seventeen digits may be the same number, of double precision.
+    "codeio": frozenset({"the last digit is one more"}),
+    # Another conclusion may follow as well, and its opposite from other premises where these contradict each other.
+    "propositional_logic": frozenset({"another's", "negated in a formula"}),
+    # The unit is the question's.
+    "time_intervals": frozenset({"its first half"}),
+    # It is as the candidates are written, with six decimals.
+    "number_format": frozenset({"without its end"}),
+    # The prompt would have roots rounded down where the library rounds up.
+    "polynomial_equations": frozenset({"without its end"}),
     # Another colouring is as good.
     "graph_color": frozenset({"the last digit is one more", "another's"}),
     "power_function": frozenset({"its first half", "without its end"}),
@@ -82,7 +99,9 @@ def wrong_answers(name: str, entry: Mapping[str, Any], own: str, other: str | No
     }
     fine = MAY_BE_RIGHT.get(name, frozenset())
     return {
-        what: text for what, text in made.items() if text is not None and what not in fine and not _is_same(text, own)
+        what: text
+        for what, text in made.items()
+        if text is not None and what not in fine and not _is_same(text, own)
     }
 
 
@@ -91,4 +110,4 @@ def _is_same(text: str, own: str) -> bool:
     try:
         return Decimal(text) == Decimal(own)
     except InvalidOperation:
-        return text.strip() == own.strip()
+        return text.strip(" \n.") == own.strip(" \n.")
