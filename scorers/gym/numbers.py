@@ -54,10 +54,12 @@ class Number:
         return abs(self.value - exact) <= self.unit / 2
 
 
-def plain(answer: str, row: Row) -> str | None:
-    """Refuse what is not written as one number: for the library `1,2` is 12."""
-    del row
-    return _NO_NUMBER if Number.of(answer) is None else None
+def equal(answer: str, row: Row) -> str | None:
+    """Refuse another number, and what is not written as one: for the library `1,2` is 12."""
+    given, own = Number.of(answer), Number.of(row.gold)
+    if given is None or own is None:
+        return _NO_NUMBER
+    return None if given.value == own.value else _ANOTHER
 
 
 def power(answer: str, row: Row) -> str | None:
@@ -92,8 +94,7 @@ def decimal_expression(answer: str, row: Row) -> str | None:
     question = str(row.entry.get("question", ""))
     asked = _DIGITS_ASKED.search(question)
     unit = Fraction(10) ** (Decimal(row.gold).adjusted() + 1 - (int(asked[1]) if asked else 12))
-    given = Number.of(answer)
-    return _rounded(answer, row.gold, _computed(question) if given is None or given.unit <= unit else None)
+    return _rounded(answer, row.gold, _computed(question), coarsest=unit)
 
 
 def candidate(answer: str, row: Row) -> str | None:
@@ -116,7 +117,7 @@ def pooled(answer: str, row: Row) -> str | None:
         return "it has another shape"
     for i, line in enumerate(given):
         for j, cell in enumerate(line):
-            if reason := _rounded(cell, own[i][j], _at(exact, i, j), _CENT):
+            if reason := _rounded(cell, own[i][j], _at(exact, i, j), coarsest=_CENT):
                 return reason
     return None
 
@@ -178,22 +179,24 @@ def exactly(value: Any) -> Fraction | None:
         return None
 
 
-def _rounded(answer: str, own: str, exact: Fraction | None, coarsest: Fraction | None = None) -> str | None:
-    """Refuse a number that is neither the row's own nor the exact value, rounded to its own last digit.
+def _rounded(
+    answer: str, own: str, exact: Fraction | None, *, coarsest: Fraction | None = None
+) -> str | None:
+    """Refuse a number that is neither the row's own nor the exact value, rounded to the number's own last digit.
 
     Args:
         answer: what may be a number.
         own: the row's own number; right in any case.
-        exact: what that was rounded from; None where nobody knows.
+        exact: what that was rounded from; None where nobody knows: then it stands for it.
         coarsest: the largest unit that the last digit may have.
     """
     given, right = Number.of(answer), Number.of(own)
-    if given is None:
+    if given is None or right is None:
         return _NO_NUMBER
-    if right is not None and given.value == right.value:
+    if given.value == right.value:
         return None
     is_fine = coarsest is None or given.unit <= coarsest
-    return None if exact is not None and is_fine and given.rounds(exact) else _ANOTHER
+    return None if is_fine and given.rounds(right.value if exact is None else exact) else _ANOTHER
 
 
 def _computed(question: str) -> Fraction | None:

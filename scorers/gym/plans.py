@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scorers.gym.rows import Row
@@ -77,28 +77,13 @@ def boxes(answer: str, row: Row) -> str | None:
     """Refuse a plan of boxnet with a move that can't be made: the library goes on with the others."""
     state = {_place(*key.split("_")): list(items) for key, items in row.metadata["initial_state"].items()}
     for step in strict_json(answer):
-        for agent, action in step.items():
-            who, what = _AGENT.fullmatch(agent), _BOX_MOVE.fullmatch(action)
-            if who is None or what is None:
-                return f"{agent[:30]!r}: {str(action)[:60]!r} is no action"
-            here, there = state.get(_place(*who.groups()), []), None
-            if what[1] not in here:
-                return f"{agent!r} has no {what[1]}"
-            if what[2]:
-                is_possible = what[2] in here and what[2].removeprefix("target_") == what[1].removeprefix(
-                    "box_"
-                )
-            else:
-                place = _place(what[3], what[4])
-                there = state.get(place)
-                is_possible = there is not None and _distance(_place(*who.groups()), place) == 1
-            if not is_possible:
-                return f"{agent!r} can't {action!r}"
-            here.remove(what[1])
-            if there is None:
-                here.remove(what[2])
-            else:
-                there.append(what[1])
+        agents = [_AGENT.fullmatch(agent) for agent in step]
+        places = [_place(*agent.groups()) for agent in agents if agent]
+        if len(set(places)) != len(agents):
+            return "a step is no list of agents, each with one action"
+        for place, action in zip(places, step.values(), strict=True):
+            if not _is_carried_out(place, action, state):
+                return f"the agent at {place} can't {str(action)[:60]!r}"
     return None
 
 
@@ -147,7 +132,7 @@ def readable(look: Callable[[str, Row], str | None]) -> Callable[[str, Row], str
     def looked(answer: str, row: Row) -> str | None:
         try:
             return look(answer, row)
-        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             return f"it is not written as its prompt says: {error}"
 
     return looked
@@ -163,9 +148,32 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
+def _is_carried_out(
+    place: tuple[float, float], action: str, state: Mapping[tuple[float, float], list[str]]
+) -> bool:
+    """Move a box as an action says, and return whether it can be."""
+    if (move := _BOX_MOVE.fullmatch(action)) is None:
+        return False
+    box, target = move[1], move[2]
+    here = state.get(place, [])
+    if target is not None:
+        there, is_possible = (
+            None,
+            target in here and target.removeprefix("target_") == box.removeprefix("box_"),
+        )
+    else:
+        x, y = _place(move[3], move[4])
+        there = state.get((x, y))
+        is_possible = there is not None and abs(x - place[0]) + abs(y - place[1]) == 1
+    if box not in here or not is_possible:
+        return False
+    here.remove(box)
+    if there is None:
+        here.remove(target)
+    else:
+        there.append(box)
+    return True
+
+
 def _place(x: str, y: str) -> tuple[float, float]:
     return float(x), float(y)
-
-
-def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
