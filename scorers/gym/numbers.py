@@ -25,6 +25,7 @@ _NUMBER: Final = re.compile(
 )
 _POINT: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)|([^\s,()]+)\s*,\s*([^\s,()]+)")
 _TERM: Final = re.compile(r"([+-]?)(?:(\d+)\*?)?([a-z](?:\*\*(\d+))?)?")
+_ROUND: Final = re.compile(r"([+-]?[\d,]*[1-9])(0+)", re.ASCII)
 _DIGITS_ASKED: Final = re.compile(r"maximum of (\d+) significant digits")
 _ROOT_UNIT: Final = Fraction(1, 10_000)  # the last place of a root, as the prompt asks for it
 _CENT: Final = Fraction(1, 100)  # the last place of an average
@@ -63,7 +64,9 @@ def equal(answer: str, row: Row) -> str | None:
 
 
 def power(answer: str, row: Row) -> str | None:
-    """Look at the digits behind the first three, too, where there are any."""
+    """Look at the digits behind the first three, too, where there are any; a whole number's last zeros are none."""
+    if whole := _ROUND.fullmatch(answer.strip()):
+        answer = f"{whole[1]}e{len(whole[2])}"
     base, exponent = exactly(row.metadata.get("base")), row.metadata.get("exponent")
     exact = base**exponent if base and isinstance(exponent, int) and abs(exponent) < 1000 else None
     return _rounded(answer, row.gold, exact)
