@@ -1,6 +1,6 @@
 """What reasoning-gym pays in full is looked at again, by kind; what is right in another form stays right.
 
-The tables are in `second_looks`. Here the library's word is taken for granted, so nothing of it is needed; in
+The tables are in `looks_at_numbers.py` and its siblings. Here the library's word is taken for granted, so nothing of it is needed; in
 `test_every_data_set.py` it is asked.
 """
 
@@ -12,7 +12,12 @@ import pytest
 
 from scorers.gym.rows import DataSet, Row
 from scorers.gym.rules import counted, refusal
-from tests.scorers.gym.second_looks import LOOKS, Look
+from tests.scorers.gym.corpus import Look
+from tests.scorers.gym.looks_at_numbers import NUMBERS
+from tests.scorers.gym.looks_at_plans import PLANS
+from tests.scorers.gym.looks_at_texts import TEXTS
+
+LOOKS = (*NUMBERS, *TEXTS, *PLANS)
 
 
 def row_of(row: dict[str, Any]) -> Row:

@@ -1,22 +1,14 @@
-"""Answers that reasoning-gym pays in full, or nearly, by data set: right ones in many forms, and wrong ones.
+"""Numbers that reasoning-gym pays in full, or nearly: right ones in many forms, and wrong ones.
 
-Each row has what the library makes of it; `test_second_look.py` says what is told without the library, and asks it.
+Each row has what the library makes of it. `test_second_look.py` says what is told without the library, and
+`test_every_data_set.py` asks it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from tests.scorers.gym.corpus import gym
-
-Look = tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]  # a row, right answers, wrong ones
-
-
-def asked(question: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with a question."""
-    row["answer"]["entry"]["question"] = question
-    return row
-
+from tests.scorers.gym.corpus import Look, asked, gym
 
 SORTED: Final = gym("number_sorting", "['-3.5', '2.0', '10.25']", direction="ascending")
 DAYS: Final = gym("time_intervals", "34 days", task_type="date")
@@ -358,7 +350,6 @@ NUMBERS: Final[tuple[Look, ...]] = (
         ),
     ),
 )
-LOOKS: Final = NUMBERS
 # Here the value itself says it, and the library is needed for that.
 BY_VALUE: Final[tuple[Look, ...]] = (
     (
