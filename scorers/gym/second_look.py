@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from scorers.gym import logic, numbers, plans
+from scorers.gym import digits, logic, plans
 from scorers.gym.rows import Row
 
 _SIXTY: Final = r"[0-5]\d"
@@ -95,29 +95,29 @@ def _islanders(text: str) -> dict[str, str] | None:
 
 
 _LOOKS: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
-    "advanced_geometry": numbers.geometry,
+    "advanced_geometry": digits.geometry,
     "boxnet": plans.readable(plans.boxes),
-    "chain_sum": numbers.equal,
+    "chain_sum": digits.equal,
     "codeio": plans.readable(plans.same_json),
-    "coin_flip": numbers.probability,
+    "coin_flip": digits.probability,
     "cryptarithm": plans.assignment,
-    "decimal_arithmetic": numbers.decimal_expression,
-    "decimal_chain_sum": numbers.equal,
+    "decimal_arithmetic": digits.decimal_expression,
+    "decimal_chain_sum": digits.equal,
     "dice": _same_words,
     "figlet_font": _same_letters,
     "game_of_life": plans.readable(plans.board_of_life),
-    "gsm_symbolic": numbers.equal,
+    "gsm_symbolic": digits.equal,
     "graph_color": plans.readable(plans.colouring),
     "jugs": plans.readable(plans.jugs),
     "knights_knaves": _same_islanders,
     "letter_jumble": _same_words,
-    "number_format": numbers.candidate,
-    "number_sorting": numbers.ordered,
+    "number_format": digits.candidate,
+    "number_sorting": digits.ordered,
     "palindrome_partitioning": plans.readable(plans.partitions),
-    "polynomial_equations": numbers.roots,
-    "pool_matrix": numbers.pooled,
-    "power_function": numbers.power,
-    "products": numbers.equal,
+    "polynomial_equations": digits.roots,
+    "pool_matrix": digits.pooled,
+    "power_function": digits.power,
+    "products": digits.equal,
     "rush_hour": plans.cars,
     "sokoban": plans.pushes,
     "spell_backward": _same_words,

@@ -20,13 +20,13 @@ from config.scorers import ScorersConfig
 from scorers.gym.rows import data_sets
 from scorers.gym.scorer import GymAnswer
 from scorers.sandbox.choice import build_sandbox
+from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import Look
+from tests.scorers.gym.looks_at_logic import LOGIC
 from tests.scorers.gym.looks_at_numbers import BY_VALUE, NUMBERS
 from tests.scorers.gym.looks_at_plans import PLANS
 from tests.scorers.gym.looks_at_texts import TEXTS
 from tests.scorers.gym.solvers import right_answer
-from tests.scorers.gym.test_logic import CASES, logic_row, signs
-from tests.scorers.gym.test_scorer import scores
 from tests.scorers.gym.variants import wrong_answers
 
 HAS_LIBRARY: Final = find_spec("reasoning_gym") is not None and find_spec("pycosat") is not None
@@ -74,10 +74,6 @@ SHARES: Final = frozenset(
 )
 # What an own answer holds that is none: sympy's word for an integral that it could not find.
 NO_ANSWER: Final = "Integral"
-LOGIC: Final[tuple[Look, ...]] = tuple(
-    (logic_row(premises, example), tuple(map(signs, right)), tuple(map(signs, wrong)))
-    for premises, example, right, wrong in CASES
-)
 LOOKS: Final = (*NUMBERS, *BY_VALUE, *TEXTS, *PLANS, *LOGIC)
 
 

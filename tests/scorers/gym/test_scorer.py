@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from scorers.gym import rows
@@ -26,6 +26,7 @@ from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tasks.route import route
 from tests.scorers.conftest import Group
+from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
 
 needs_library = pytest.mark.skipif(
@@ -44,13 +45,6 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def scorer(sandbox: Sandbox) -> GymAnswer:
     return GymAnswer(GymConfig(), ScorersConfig(), sandbox)
-
-
-def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Score]:
-    """As a group's: all are named before the first is judged."""
-    for text in texts:
-        scorer.prefetch(text, row)
-    return [scorer.score(text, row) for text in texts]
 
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:

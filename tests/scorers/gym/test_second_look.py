@@ -6,37 +6,16 @@ The tables are in `looks_at_numbers.py` and its siblings. Here the library's wor
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from scorers.gym.rows import DataSet, Row
-from scorers.gym.rules import counted, refusal
+from scorers.gym.rules import counted
+from tests.scorers.gym.asking import row_of, worth
 from tests.scorers.gym.corpus import Look, gym
 from tests.scorers.gym.looks_at_numbers import NUMBERS
 from tests.scorers.gym.looks_at_plans import PLANS
 from tests.scorers.gym.looks_at_texts import TEXTS
 
 LOOKS = (*NUMBERS, *TEXTS, *PLANS)
-
-
-def row_of(row: dict[str, Any]) -> Row:
-    """Return a row without asking the library whether it has the data set."""
-    answer = row["answer"]
-    entry = answer["entry"]
-    metadata = entry["metadata"]
-    return Row(
-        dataset=DataSet(name=answer["dataset"], module="?", packages=()),
-        entry=entry,
-        metadata=metadata,
-        example=entry["answer"] or metadata.get("example_answer"),
-    )
-
-
-def worth(row: dict[str, Any], answer: str, *, partial: bool = False) -> float:
-    """Return what an answer is worth that the library pays in full."""
-    read = row_of(row)
-    return 0.0 if refusal(answer.strip(), read) else counted(1.0, answer.strip(), read, partial=partial)
 
 
 @pytest.mark.parametrize(
