@@ -40,6 +40,7 @@ _DURATIONS: Final[Mapping[str, str]] = {
     "time": rf"\d{{1,3}}:{_SIXTY}(?::{_SIXTY}(?:\.\d{{3}})?)?",
     "datetime": rf"[+-]?\d+ days,\s*(?:[01]?\d|2[0-3]):{_SIXTY}(?::{_SIXTY})?",
 }
+_CONSTANTS: Final = "CcKkE"  # of integration; and what an exponential function is a power of
 _FILLERS: Final = frozenset(("is", "a", "an", "and"))
 _OPENERS: Final = frozenset(("so", "thus", "hence", "therefore"))
 
@@ -71,6 +72,13 @@ def _same_words(answer: str, row: Row) -> str | None:
 def _same_letters(answer: str, row: Row) -> str | None:
     """Refuse another word: the library takes ten right letters for a right word."""
     return None if "".join(answer.lower().split()) == row.gold.strip().lower() else "it is another word"
+
+
+def _one_variable(answer: str, row: Row) -> str | None:
+    """Refuse other symbols than the variable and a constant: what has them is constant for the library."""
+    symbols = {word for word in re.findall(r"[A-Za-z]+", answer) if len(word) == 1}
+    others = sorted(symbols - {str(row.metadata.get("variable")), *_CONSTANTS})
+    return f"it has the symbol {others[0]}, too" if others else None
 
 
 def _same_list(answer: str, row: Row) -> str | None:
@@ -108,6 +116,7 @@ _LOOKS: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "game_of_life": plans.readable(plans.board_of_life),
     "gsm_symbolic": digits.equal,
     "graph_color": plans.readable(plans.colouring),
+    "intermediate_integration": _one_variable,
     "jugs": plans.readable(plans.jugs),
     "knights_knaves": _same_islanders,
     "letter_jumble": _same_words,
@@ -119,6 +128,7 @@ _LOOKS: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "power_function": digits.power,
     "products": digits.equal,
     "rush_hour": plans.cars,
+    "simple_integration": _one_variable,
     "sokoban": plans.pushes,
     "spell_backward": _same_words,
     "word_sorting": _same_list,

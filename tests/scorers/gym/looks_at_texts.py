@@ -34,8 +34,37 @@ SURVO: Final = gym(
 )
 ISLANDERS_JUNK: Final = (", or not", " or not", "\nor not", ", and not", ". Not!", " but not really")
 
+INTEGRAL: Final = gym("simple_integration", "X**2 + C", variable="X", integrand="2*X")
+
 # Texts, and sentences with more in them than the library reads.
 TEXTS: Final[tuple[Look, ...]] = (
+    (
+        INTEGRAL,
+        (
+            "X**2 + C",
+            "X**2",
+            "X*X + K",
+            "X**2 + c + 7",
+            "X**2 + E**2",
+            "X**2 + C + sin(2)",
+            "pi + X**2",
+            "X**2 - C*K",
+        ),
+        (
+            "X**2 + C + x**3",
+            "X**2 + x",
+            "x**3/3 + X**2 + C",
+            "X**2 + C - 7*y",
+            "X**2 + Y*Z",
+            "X**2 + sin(t)",
+            "X**2 + exp(z)*C",
+            "X**2 + A",
+            "X**2*x/x",
+            "X**2 + C + 5*x**6 - 4*x/3",
+            "(X**2 + C) - (x**2 + C)",
+            "X**2 + n*(n + 1)",
+        ),
+    ),
     (
         SORTED_WORDS,
         ("wealthy, may, broke, OWNER", "wealthy,may,broke,OWNER", "wealthy,  may, broke, OWNER"),
