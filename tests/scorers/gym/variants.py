@@ -37,6 +37,8 @@ MAY_BE_RIGHT: Final[Mapping[str, frozenset[str]]] = {
     "number_format": frozenset({"without its end"}),
     # The prompt would have roots rounded down where the library rounds up.
     "polynomial_equations": frozenset({"without its end"}),
+    # A car may as well go one further.
+    "rush_hour": frozenset({"its first number is one more"}),
     # Another colouring is as good.
     "graph_color": frozenset({"the last digit is one more", "another's"}),
     "power_function": frozenset({"its first half", "without its end"}),
