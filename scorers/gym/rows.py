@@ -103,7 +103,7 @@ def row_of(verification_info: Mapping[str, Any]) -> Row:
     reference = entry.get("answer")
     if not isinstance(reference, str) and name not in _OPEN:
         raise BadMessage(f"an entry of {name} needs its 'answer', a text; got {type(reference).__name__}")
-    if (example := reference) is None:
+    if (example := reference) is None or (name in _OPEN and not example):
         example = next((value for key in _EXAMPLES if (value := of_entry.get(key))), None)
     if not isinstance(example, str | None):
         example = json.dumps(example)

@@ -4,7 +4,8 @@ In: an answer, and its row. Out: why it is refused, or the value that counts. Ca
 library's scorers are made for texts that mean well: some parse their text as Python, and some pay in full for what is
 no answer. Examples are any text where a game of life halts, NaN for a complex number, `0` for a probability, and any
 four numbers that make 24. What these scorers would pay for without need is refused here, and so is every text that
-their parser could do more with than arithmetic. Everything is linear in the length of the answer.
+their parser could do more with than arithmetic. What they do pay is looked at again in `scorers.gym.second_look`.
+Everything is linear in the length of the answer.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from scorers.gym.rows import Row
+from scorers.gym.second_look import differs, worthless
 
 MAX_ANSWER_CHARS: Final = 50_000
 FLOOR: Final = 0.1  # the most that the library pays for an attempt that is wrong
-# A value that counts as right. All but these say 1.0 of what is right; these two lose by the distance of numbers, and
-# 0.99 is a thousandth, or a hundredth, of one.
-_RIGHT: Final[Mapping[str, float]] = {"polynomial_equations": 0.99, "complex_arithmetic": 0.99}
+# The least value that may be a right answer's. Only roots, which are rounded, lose by their distance; 0.99 is near
+# enough for a second look.
+_RIGHT: Final[Mapping[str, float]] = {"polynomial_equations": 0.99}
 _EXACT: Final = 1.0 - 1e-9
 
 # All characters of an answer, where the library takes more than can be meant.
@@ -64,18 +66,19 @@ _FUNCTIONS: Final = frozenset(
 _OTHERS: Final = frozenset("_NOQS")  # letters that mean more to sympy than a symbol
 _MOVE: Final = re.compile(r"[A-Za-z']{1,4}\d{0,2}'?", re.ASCII)
 _NUMBER: Final = re.compile(r"[-\u2212]?\d[\d.]*")
-_EMPTY: Final = ('""', "''")  # polynomial_equations wants this where nothing solves the equation
+_MAY_BE_EMPTY: Final = ("ab",)  # data sets whose right answer may be the empty text, also by the library
+NO_ROOT: Final = ('""', "''")  # polynomial_equations wants this where nothing solves the equation
 
 
 def refusal(answer: str, row: Row) -> str | None:
     """Return why the answer is wrong whatever the library says of it; None where that decides."""
     name = row.dataset.name
-    if not answer:
+    if not answer and (row.gold.strip() or name not in _MAY_BE_EMPTY):
         return "it is empty"
     if len(answer) > MAX_ANSWER_CHARS:
         return f"it has {len(answer)} characters; {MAX_ANSWER_CHARS} is the limit"
     if name == "polynomial_equations" and not row.gold.strip():
-        return None if answer in _EMPTY else 'nothing solves the equation, and that is written ""'
+        return None if answer in NO_ROOT else 'nothing solves the equation, and that is written ""'
     if name in _CHARACTERS and re.fullmatch(_CHARACTERS[name], answer, re.ASCII) is None:
         return f"it is not written as an answer of {name} is"
     if name in _SYMBOLIC and (word := _other_word(answer)):
@@ -92,9 +95,21 @@ def counted(value: float, answer: str, row: Row, *, partial: bool) -> float:
     """
     if not 0.0 <= value <= 1.0 + 1e-9:
         return 0.0  # the library's formula has gone astray: further from right, it grows
-    if value >= _RIGHT.get(row.dataset.name, _EXACT):
+    if _is_right(value, row) and doubt(value, answer, row) is None:
         return 1.0
-    return value if partial and value > FLOOR and not _is_mention(value, answer, row.gold) else 0.0
+    is_share = partial and FLOOR < value < _EXACT and not _is_mention(value, answer, row.gold)
+    return value if is_share and worthless(answer, row) is None else 0.0
+
+
+def doubt(value: float, answer: str, row: Row) -> str | None:
+    """Return why what the library says is right is not, after a second look; None where that is, or says nothing."""
+    if not _is_right(value, row):
+        return None
+    return worthless(answer, row) or differs(answer, row)
+
+
+def _is_right(value: float, row: Row) -> bool:
+    return _RIGHT.get(row.dataset.name, _EXACT) <= value <= 1.0 + 1e-9
 
 
 def _is_mention(value: float, answer: str, gold: str) -> bool:
@@ -184,16 +199,6 @@ def _moves(answer: str, row: Row) -> str | None:
     return None if all(map(_MOVE.fullmatch, answer.split())) else "it is no sequence of moves"
 
 
-def _conclusion(answer: str, row: Row) -> str | None:
-    """Refuse a premise as the conclusion: it follows from itself, and is an echo."""
-    given = row.metadata["premises"]
-    return "it repeats a premise" if _bare(answer) in {_bare(str(premise)) for premise in given} else None
-
-
-def _bare(expression: str) -> str:
-    return re.sub(r"[\s()]", "", expression)
-
-
 _RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "game_of_life_halting": _halting,
     "countdown": _numbers,
@@ -201,7 +206,6 @@ _RULES: Final[Mapping[str, Callable[[str, Row], str | None]]] = {
     "coin_flip": _probability,
     "gsm_symbolic": _one_number,
     "rubiks_cube": _moves,
-    "propositional_logic": _conclusion,
     "fraction_simplification": _one_fraction,
     "decimal_arithmetic": _decimal,
     "spell_backward": _no_longer,

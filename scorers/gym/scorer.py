@@ -22,7 +22,7 @@ from broker.messages import Score
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from scorers.gym.rows import Row, row_of, version
-from scorers.gym.rules import counted, refusal
+from scorers.gym.rules import NO_ROOT, counted, doubt, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask
 from scorers.last_row import LastRow
 from scorers.sandbox.choice import LazySandbox
@@ -103,12 +103,10 @@ class GymAnswer:
             over_limit = {OVER_LIMIT: 1.0} if said.is_limit else {}
             return self._score(started, 0.0, f"answered {_shown(answer)}: {said.reason}", over_limit)
         value = counted(said.value, answer, group.row, partial=self._config.partial)
-        return self._score(
-            started,
-            value,
-            f"answered {_shown(answer)}: reasoning-gym says {said.value:.4g}",
-            {"library": min(max(said.value, 0.0), 1.0)},
-        )
+        reason = f"answered {_shown(answer)}: reasoning-gym says {said.value:.4g}"
+        if doubted := doubt(said.value, answer, group.row):
+            reason += f", but {doubted}"
+        return self._score(started, value, reason, {"library": min(max(said.value, 0.0), 1.0)})
 
     def self_test(self) -> None:
         """Raises SelfTestFailed unless a right answer is 1, and a wrong one and no answer are 0."""
@@ -156,7 +154,7 @@ class GymAnswer:
             case "box":
                 found, where = last_box(response), "\\boxed{}"
             case _:
-                found, where = response, "text"
+                found, where = response.strip() or None, "text"
         return (None, f"no {where} after the thinking") if found is None else (found.strip(), "")
 
     def _settle(self, group: _Group, answer: str) -> None:
@@ -185,7 +183,7 @@ class GymAnswer:
         if gold is not None and counted(group.said[gold].value or 0.0, gold, group.row, partial=False) != 1.0:
             its = group.said[gold]
             group.broken = f"the row's own answer {_shown(gold)} is not right: " + (
-                its.reason or f"reasoning-gym says {its.value}"
+                its.reason or doubt(its.value or 0.0, gold, group.row) or f"reasoning-gym says {its.value}"
             )
 
     def _ask(self, row: Row, answers: list[str]) -> list[Said]:
@@ -207,7 +205,7 @@ def _gold(row: Row) -> str | None:
     """Return the row's own answer as a completion would give it; None where it has none."""
     if row.example is None:
         return None
-    return row.example.strip() or '""'  # of an equation without a solution
+    return row.example.strip() or (NO_ROOT[0] if row.dataset.name == "polynomial_equations" else "")
 
 
 def _shown(answer: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from broker.errors import BadMessage
-from broker.messages import Score, ScoreStatus
+from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
 from scorers.gym import rows
@@ -26,6 +26,7 @@ from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tasks.route import route
 from tests.scorers.conftest import Group
+from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
 
 needs_library = pytest.mark.skipif(
@@ -44,13 +45,6 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def scorer(sandbox: Sandbox) -> GymAnswer:
     return GymAnswer(GymConfig(), ScorersConfig(), sandbox)
-
-
-def scores(scorer: GymAnswer, row: dict[str, Any], texts: list[str]) -> list[Score]:
-    """As a group's: all are named before the first is judged."""
-    for text in texts:
-        scorer.prefetch(text, row)
-    return [scorer.score(text, row) for text in texts]
 
 
 def of(dataset: str, answer: str | None, **metadata: Any) -> Row:
@@ -151,6 +145,72 @@ def test_a_row_whose_own_answer_is_not_right_is_unscorable(
     score = scorer.score("<answer>0.5</answer>", row)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert said in score.reason
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("row", "texts", "values"),
+    [
+        (
+            gym("ab", ""),  # a program whose tokens all go away
+            (
+                "<answer></answer>",
+                "<answer> </answer>",
+                "",
+                "#A",
+                "<answer>#A</answer>",
+                '<answer>""</answer>',
+            ),
+            (1.0, 1.0, 0.0, 0.0, 0.0, 0.0),
+        ),
+        (gym("ab", "#A"), ("<answer></answer>", "<answer>#A</answer>"), (0.0, 1.0)),
+        (
+            gym("knights_knaves", ""),
+            ("<answer>I don't know</answer>", "<answer>nobody</answer>"),
+            (None, None),
+        ),
+        (
+            gym("quantum_lock", "", target_value=0),
+            ("<answer>-></answer>", "<answer>,</answer>"),
+            (None, None),
+        ),
+        (gym("prime_factorization", ""), ("<answer>\u00d7</answer>", "<answer>1</answer>"), (None, None)),
+        (gym("basic_arithmetic", " "), ("<answer>5</answer>",), (None,)),
+        (
+            gym("polynomial_equations", "", real_solutions=[]),
+            ('<answer>""</answer>', "<answer>none</answer>", "<answer>0</answer>", "<answer>,</answer>"),
+            (1.0, 0.0, 0.0, 0.0),
+        ),
+    ],
+    ids=["ab", "ab with tokens", "knights", "lock", "factors", "base", "polynomial"],
+)
+def test_a_row_whose_own_answer_is_empty_pays_that_or_nobody(
+    scorer: GymAnswer, row: dict[str, Any], texts: tuple[str, ...], values: tuple[float | None, ...]
+) -> None:
+    assert tuple(score.value for score in scores(scorer, row, list(texts))) == values
+
+
+@needs_library
+def test_a_response_that_says_nothing_is_no_empty_answer(sandbox: Sandbox) -> None:
+    whole = GymAnswer(GymConfig(part="response"), ScorersConfig(), sandbox)
+    assert [score.value for score in scores(whole, gym("ab", ""), ["", "<think>so</think>", "\n"])] == [
+        0.0
+    ] * 3
+
+
+@needs_library
+def test_what_a_second_look_finds_is_said(scorer: GymAnswer) -> None:
+    (score,) = scores(
+        scorer, gym("time_intervals", "34 days", task_type="date"), ["<answer>34 weeks</answer>"]
+    )
+    assert score.value == 0.0
+    assert "reasoning-gym says 1, but it is not written as an answer of time_intervals is" in score.reason
+
+
+@needs_library
+def test_an_example_stands_for_an_own_answer_that_is_an_empty_text() -> None:
+    row = gym("graph_color", "", puzzle={"vertices": [0]}, possible_answer={"0": 1})
+    assert row_of(row).example == '{"0": 1}'
 
 
 @needs_library
