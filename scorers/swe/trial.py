@@ -107,26 +107,6 @@ class Trial:
         value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
         if value < 1.0 and (lacking := self._lacks.of(*files.values())):
             return None, lacking, False
-=======
-        if self._tried is None or self._tried.row is not row:
-            self._tried = self._try(row, tests, whole)
-        tried = self._tried
-        if tried.sides is None:
-            return None, tried.problem or "", False
-        for share in (0.5, 1.0):  # over a limit: once more, in fresh sandboxes
-            result = self._run(tests, files, tried.sides, TimeBudget(share * whole.left_s, of=whole))
-            if not result.is_limit:
-                break
->>>>>>> h-judges
-        again = ", and again alone" if result.is_limit else ""
-        changed = {path: text for path, text in files.items() if not tests.is_test(path)}
-        if result.passed and not tried.sides.is_kept_by(changed) and self._is_plain(tried, tests, whole):
-            plain = self._run(tests, files, tried.sides.plain, TimeBudget(whole.left_s, of=whole))
-            if plain.passed < result.passed:
-                result, again = plain, " with all that the edit changes"
-        value = result.passed / result.total if self._scorers.credit == "fraction" else float(result.is_all)
-        if value < 1.0 and (lacking := self._lacks.of(*files.values())):
-            return None, lacking, False
         reason = f"{result.passed} of {result.total} tests passed{again}; {result.reason}".rstrip("; ")
         return value, reason, result.is_limit
 
