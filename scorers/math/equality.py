@@ -39,6 +39,7 @@ from scorers.math.text import (
     without_base,
 )
 from scorers.math.units import with_last_letters
+from scorers.math.words import same_words
 
 LIBRARIES: Final = " ".join(
     f"{library}={metadata.version(library)}" for library in ("math-verify", "latex2sympy2_extended", "sympy")
@@ -433,6 +434,8 @@ def _prime_part(reference: str, answer: str) -> bool:
     wanted, given = plain_number(reference), plain_number(answer)
     if wanted is not None and given is not None and wanted == given:
         return True
+    if (is_same := same_words(plain(answer), plain(reference))) is not None:
+        return is_same
     return _FORMS.same(plain(reference), plain(answer))
 
 

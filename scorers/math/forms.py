@@ -72,6 +72,8 @@ class FormComparer:
     def same(self, reference: str, answer: str, *, depth: int = 0) -> bool:
         """Return whether two boxes are equal."""
         reference, answer = with_primes(reference, answer)
+        if not depth:
+            reference, answer = _only_member(reference), _only_member(answer)
         if depth > _DEEPEST or layout_key(reference) == layout_key(answer) != "":
             return depth <= _DEEPEST
         for look in (
@@ -385,6 +387,12 @@ def _named_values(text: str) -> dict[str, str] | None:
     found = [_NAMED.match(part.strip()) for part in parts if part.strip()]
     named = {one[1]: one[2].strip() for one in found if one is not None}
     return named if 2 <= len(named) == len(found) <= _MOST_PARTS else None
+
+
+def _only_member(text: str) -> str:
+    r"""Return the value in `\{3\}`; any other text as it is."""
+    inner = text[2:-2].strip() if text.startswith("\\{") and text.endswith("\\}") else ""
+    return inner if inner and is_value(inner) else text
 
 
 def _sides(text: str) -> list[str]:

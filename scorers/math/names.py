@@ -59,7 +59,14 @@ def stated(text: str) -> tuple[str, str]:
     name, value = sides
     if _PLAIN_VALUE.fullmatch(name) is not None and not LONE_SYMBOL.fullmatch(value):
         name, value = value, name  # `9 = f(2)`
-    return (name, value) if is_name(name) else ("", text)
+    return (name, value) if is_name(name) and not is_within(name, value) else ("", text)
+
+
+def is_within(name: str, value: str) -> bool:
+    """Return whether a symbol is a part of what it would name: `x = x^2 + 4` is an equation."""
+    if LONE_SYMBOL.fullmatch(name) is None:
+        return False
+    return re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z'_])", value) is not None
 
 
 def is_name(text: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from scorers.math.names import are_one_name, is_letters_alone, is_name
+from scorers.math.names import are_one_name, is_letters_alone, is_name, is_within
 from scorers.math.notation import layout_key
 from scorers.math.statements import (
     SYMMETRIC,
@@ -26,6 +26,7 @@ from scorers.math.text import split_outside
 from scorers.math.units import counted_things
 
 _MOST_STATEMENTS: Final = 12
+_HALF_DAY: Final = re.compile(r"(?<![A-Za-z])[ap]\.?\s*m\b", re.IGNORECASE)
 _MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
 _LEVEL: Final = frozenset({"=", "\\approx"})
 
@@ -75,6 +76,8 @@ class StatementComparer:
     def same_ratios(self, reference: str, answer: str, *, depth: int) -> bool | None:
         """Compare ratios up to a factor; None where there are none, or a ratio of more than two faces a number."""
         wanted, given = read_ratio(reference), read_ratio(answer)
+        if (wanted or given) and (_HALF_DAY.search(reference) is None) != (_HALF_DAY.search(answer) is None):
+            return False  # a time of day
         if wanted is not None and given is not None:
             return len(wanted) == len(given) and (
                 all(self._same(*pair, depth=depth + 1) for pair in zip(wanted, given, strict=True))
@@ -140,6 +143,8 @@ class StatementComparer:
         return self._same(wanted.text, given.text, depth=depth + 1)
 
     def _relations(self, wanted: Statement, given: Statement, depth: int) -> bool:
+        if len(set(map(layout_key, given.sides))) == 1 < len(set(map(layout_key, wanted.sides))):
+            return False  # `x = x` says nothing
         wanted = self._shortened(wanted, depth)
         for turned in (given, _turned(given)):
             other = None if turned is None else self._shortened(turned, depth)
@@ -191,7 +196,7 @@ class StatementComparer:
         sides = list(given.sides)
         if is_name(sides[-1]) and not is_name(sides[0]):
             sides.reverse()  # `7 = x`
-        if is_name(sides[0]) or is_letters_alone(sides[0]):
+        if (is_name(sides[0]) and not is_within(sides[0], sides[-1])) or is_letters_alone(sides[0]):
             sides = sides[1:]
         if "\\approx" not in given.signs[1:] and (
             len(sides) == len(given.sides) - 1 or "\\approx" not in given.signs

@@ -217,7 +217,7 @@ def is_value(text: str) -> bool:
     An index may have relations and commas, `\sum_{k=1}^{n}`, and so may what a function is called with, commas alone.
     """
     tokens = _tokens(text)
-    brackets: list[str] = []  # "index", "call", "matrix" or ""
+    brackets: list[str] = []  # "index", "call", "matrix", "set" or ""
     is_worded = False
     for place, token in enumerate(tokens):
         if token.kind == "opening":
@@ -225,19 +225,42 @@ def is_value(text: str) -> bool:
             brackets.append(_kind_of_bracket(token.text, before))
         elif token.kind == "closing":
             brackets.pop()
-        elif token.kind in ("sign", "joint"):
-            if not _may_hold(token, brackets):
-                return False
-        elif token.kind == "dots" or (token.kind == "ratio" and not brackets):
+        elif not _may_stand(tokens, place, brackets, is_worded=is_worded):
             return False
-        elif token.kind == "words":
-            if names_number(token.text) and len(tokens) > 1:
-                return False
+        if token.kind == "words":
             follows = next((one.text for one in tokens[place + 1 :] if one.kind != "space"), "")
             is_worded |= place > 0 and not follows.startswith(("(", "^", "_"))
-        elif is_worded and not brackets and _goes_on(token) and not _is_raised(tokens, place):
-            return False
     return bool(tokens) and not _is_told(text)
+
+
+def _may_stand(tokens: tuple[_Token, ...], place: int, brackets: list[str], *, is_worded: bool) -> bool:
+    """Return whether a token may stand in one value, behind words or not."""
+    token = tokens[place]
+    if token.kind in ("sign", "joint"):
+        return _may_hold(token, brackets)
+    if "set" in brackets or _is_open(tokens, place, is_inside=bool(brackets)):
+        return False
+    if token.kind == "words":
+        return len(tokens) == 1 or not names_number(token.text)
+    return brackets != [] or not is_worded or not _goes_on(token) or _is_raised(tokens, place)
+
+
+def _is_open(tokens: tuple[_Token, ...], place: int, *, is_inside: bool) -> bool:
+    """Return whether something is left out at a token, or more than one value said."""
+    kind = tokens[place].kind
+    return kind == "dots" or (kind == "ratio" and not is_inside) or _is_loose(tokens, place)
+
+
+def _is_loose(tokens: tuple[_Token, ...], place: int) -> bool:
+    """Return whether a number stands beside another one, or a derivative's mark behind what has none: `5 6`, `3'`."""
+    before = [one for one in tokens[max(place - 3, 0) : place] if one.kind != "space"]
+    if not before or (
+        before[-1].kind in ("number", "group") and before[-2:-1] and before[-2].text in ("_", "^")
+    ):
+        return False  # `\log_2 8`
+    if tokens[place].text == "'":
+        return before[-1].kind in ("number", "group", "closing")
+    return tokens[place].kind in ("number", "group") and before[-1].kind in ("number", "group")
 
 
 def _is_told(text: str) -> bool:
@@ -250,6 +273,8 @@ def _is_told(text: str) -> bool:
 def _kind_of_bracket(opening: str, before: str) -> str:
     if opening.startswith("\\begin"):
         return "matrix"
+    if opening == "\\{":
+        return "set"
     if opening == "{" and before.endswith(("_", "^")):
         return "index"
     return "call" if opening in "([" and _CALLED.search(before) is not None else ""

@@ -32,8 +32,9 @@ _STEP: Final = re.compile(r"(?<=[0-9)}])\s*(?:[-+*/]|\\(?:cdot|times|div)(?![A-Z
 _POWER_OF_TEN: Final = re.compile(r"\\(?:cdot|times)\s*10\b")
 
 _CAPITAL: Final = re.compile(
-    r"\\(?:text|mathrm|mathbf|mathit|mathbb|mathcal|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+|([A-Z])|([a-z])"
+    r"\\(?:text|mathrm|mathbf|mathit|mathbb|mathcal|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+|([A-Za-z])"
 )
+_GREEK: Final = re.compile(r"\\(Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega)(?![A-Za-z])")
 _PRIMED: Final = re.compile(
     r"([A-Za-z])(_\w|_\{\w+\})?\s*(?:('+)|\^\s*(?:\\prime(?![A-Za-z])|\{\s*((?:\\prime\s*)+)\}))"
 )
@@ -103,17 +104,18 @@ def _operations(text: str) -> set[str]:
 def with_distinct_names(one: str, other: str) -> tuple[str, str]:
     """Return both texts with a symbol of its own for each name that math_verify would take for another one's.
 
-    Capitals are told from small letters where one of the texts has both, so that `C` answers `c`.
+    Capitals are told from small letters where the texts have both. A constant of integration alone is `C` or `c`.
     """
-    letters = [_letters(text) for text in (one, other)]
-    capitals = {
-        capital for found in letters for capital in found if capital.isupper() and capital.lower() in found
-    } | ({"I"} & (letters[0] | letters[1]))
+    found = [_letters(text) for text in (one, other)]
+    both = found[0] | found[1]
+    capitals = {letter for letter in both if letter.isupper() and letter.lower() in both} | (both & {"I"})
+    if not any({"C", "c"} <= letters for letters in found):
+        capitals.discard("C")
     return _distinct(one, capitals), _distinct(other, capitals)
 
 
 def _letters(text: str) -> set[str]:
-    return {first or second for first, second in _CAPITAL.findall(text)} - {""}
+    return {letter for letter in _CAPITAL.findall(text) if letter}
 
 
 def _distinct(text: str, capitals: set[str]) -> str:
@@ -122,6 +124,8 @@ def _distinct(text: str, capitals: set[str]) -> str:
     if "^" in text:
         text = _TRANSPOSED.sub(r"^{\\acute{t}}", text)
         text = _ORDINAL_POWER.sub(r"^{\\acute{n}\1}", text)
+    if "\\" in text:
+        text = _GREEK.sub(lambda name: f"\\grave{{\\{name[1].lower()}}}", text)
     if not capitals:
         return text
     return _CAPITAL.sub(
