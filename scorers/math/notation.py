@@ -14,8 +14,8 @@ from typing import Final
 
 from scorers.math.doubts import doubts
 from scorers.math.figures import in_figures, with_one_value
-from scorers.math.layout import without_layout
-from scorers.math.programs import in_latex
+from scorers.math.spelling.layout import without_layout
+from scorers.math.spelling.programs import in_latex
 
 _SIGNS: Final = {
     "∞": "\\infty ",

@@ -147,7 +147,7 @@ class Lacks:
             outcome = prepared.run(json.dumps(imports).encode("ascii"), LIMITS)
         try:
             found = json.loads(outcome.stdout) if outcome.exit_code == 0 else None
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or len(found) != len(imports):
             said = outcome.stderr.decode("utf-8", "replace").strip()[-200:]

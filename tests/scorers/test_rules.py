@@ -155,10 +155,12 @@ def test_nothing_is_pickled() -> None:
     assert found == {}
 
 
-def test_math_verify_has_one_home() -> None:
-    homes = [
-        path
-        for path, nodes in modules()
-        if imported(nodes) & {"math_verify", "latex2sympy2_extended", "sympy"}
-    ]
-    assert homes == ["scorers/math/equality.py"]
+@pytest.mark.parametrize(
+    ("libraries", "homes"),
+    [
+        ({"math_verify", "latex2sympy2_extended"}, ["scorers/math/equality.py"]),
+        ({"sympy"}, ["scorers/math/equality.py", "scorers/math/real_sets.py"]),  # which reads no text by it
+    ],
+)
+def test_math_verify_has_one_home(libraries: set[str], homes: list[str]) -> None:
+    assert [path for path, nodes in modules() if imported(nodes) & libraries] == homes

@@ -225,6 +225,9 @@ def test_the_reply_to_an_interrupted_request_answers_no_other(child: KillableChi
     def interrupt(_number: int, _frame: object) -> None:
         raise InterruptedError("a job's time is over")
 
+    child.ask(
+        {"do": "echo", "text": "started"}, timeout_s=10
+    )  # an alarm in a fork is lost, with the lock of logging
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)

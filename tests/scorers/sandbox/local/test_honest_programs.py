@@ -129,6 +129,7 @@ def test_the_environment_is_empty_but_for_what_is_named(run: Run) -> None:
         "PWD",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONHASHSEED",
+        "PYTHONINTMAXSTRDIGITS",
     }
 
 
