@@ -205,9 +205,8 @@ TABLE: Final = (
     _BARE_HARMONY,
 )
 # What is in every mark that counts within a text, and at the beginning of every thought: most texts have none.
-_SIGN: Final = re.compile(
-    r"<(?:\||/?[a-zA-Z_]{1,20}[:|>])|\[(?:/?THINK\]|unused1|BEGIN FINAL)|\u25c1|assistantfinal"
-)
+_SIGN: Final = re.compile(r"<(?:\||/?[a-zA-Z_]{1,20}[:|>])")
+_OTHER_SIGNS: Final = ("[THINK]", "[/THINK]", "[unused1", "[BEGIN FINAL", "\u25c1", "assistantfinal")
 _FIRST: Final = frozenset(marks.texts[0][0] for marks in TABLE) | {"/"}
 _SUFFIX: Final = re.compile(r"</?think(:[\w.-]{1,40})>")  # of newer Hunyuan models, each with its own
 
@@ -278,9 +277,14 @@ def opened_by(prompt: str, own: Sequence[Marks] = ()) -> str:
     return prompt[min(starts) :] if starts else ""
 
 
+def has_mark_within(text: str) -> bool:
+    """Return whether a text may hold a mark that counts within it: quick, since most hold none."""
+    return any(sign in text for sign in _OTHER_SIGNS) or _SIGN.search(text) is not None
+
+
 def _counted(text: str, start: int, own: Sequence[Marks]) -> list[Marks]:
     """Return the marks that count in a text, as the module says, `<think>` first; `start` is behind white space."""
-    has_sign = _SIGN.search(text) is not None
+    has_sign = has_mark_within(text)
     known = [*TABLE[1:], *(_suffixed_in(text) if has_sign else ())]
     begun = [
         marks for marks in known if text[start : start + 1] in _FIRST and marks.begins.match(text, start)

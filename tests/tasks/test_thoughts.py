@@ -88,8 +88,8 @@ def test_no_two_families_share_a_mark_and_every_mark_is_looked_for() -> None:
     assert len(set(texts)) == len(texts)
     for marks in TABLE:
         if marks.closes_alone and marks is not THINK:
-            assert thoughts._SIGN.search(marks.texts[1])
-            assert marks.is_plain or thoughts._SIGN.search(marks.texts[0])
+            assert thoughts.has_mark_within(marks.texts[1])
+            assert marks.is_plain or thoughts.has_mark_within(marks.texts[0])
 
 
 TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
