@@ -38,7 +38,7 @@ from scorers.math.text import (
     plain_number,
     without_base,
 )
-from scorers.math.units import with_last_letters
+from scorers.math.units import counted_things, with_last_letters
 from scorers.math.words import same_words
 
 LIBRARIES: Final = " ".join(
@@ -151,7 +151,7 @@ def _gold(reference: str) -> list[Any]:
 @lru_cache(maxsize=64)
 def _real_number(text: str) -> Any:
     """Return a real number or an infinity in sympy's exact form; None of any other text."""
-    if not text or len(text) > _BOUND_CHARS or not is_value(text):
+    if not text or len(text) > _BOUND_CHARS or not is_value(text) or counted_things(text):
         return None
     found = _expressions(with_last_letters(text, text)[0], is_boxed=True)
     if not found or isinstance(found[0], str) or not _is_number(found[0]) or not found[0].is_extended_real:

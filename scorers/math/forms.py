@@ -20,7 +20,7 @@ from scorers.math.relations import StatementComparer
 from scorers.math.statements import is_value, read_ratio, read_statements
 from scorers.math.symbols import left_to_do, with_primes
 from scorers.math.text import difference, has_percent, left_out, split_outside
-from scorers.math.units import DEGREE, RADIAN, Quantity, counted_things, quantity, with_one_letter
+from scorers.math.units import DEGREE, RADIAN, Quantity, name_other_things, quantity, with_one_letter
 from scorers.math.vectors import read_matrix, read_solutions, read_vector
 from scorers.math.words import is_prose, read_choice
 
@@ -101,8 +101,13 @@ class FormComparer:
             )
         ):
             return True
+        names = stated(reference)[0], stated(answer)[0]
+        if all(names) and not are_one_name(*names, equal=self._equal):
+            return False
         if is_value(reference) and is_value(answer):
-            return self._equal(quantity(reference).value, quantity(answer).value)
+            return not name_other_things(reference, answer) and self._equal(
+                quantity(reference).value, quantity(answer).value
+            )
         return self._statements.same(reference, answer, depth=depth)
 
     def _equal(self, reference: str, answer: str) -> bool:
@@ -111,6 +116,7 @@ class FormComparer:
             is_value(reference)
             and is_value(answer)
             and left_out(reference) == left_out(answer)
+            and not name_other_things(reference, answer)
             and difference(answer, reference) is None
             and not left_to_do(answer, reference)
             and self._equal_values(reference, answer)
@@ -327,8 +333,7 @@ class FormComparer:
 
     def _same_part(self, wanted: str, given: str, depth: int) -> bool:
         """Compare two parts of lists, which the words behind their values tell apart, too."""
-        ours, theirs = counted_things(wanted), counted_things(given)
-        return not (ours and theirs and ours != theirs) and self.same(wanted, given, depth=depth + 1)
+        return not name_other_things(wanted, given) and self.same(wanted, given, depth=depth + 1)
 
     def _in_order(self, wanted: Sequence[str], given: Sequence[str], depth: int) -> bool:
         return len(wanted) == len(given) and all(
@@ -338,6 +343,8 @@ class FormComparer:
     def _as_lists(self, reference: str, answer: str, depth: int) -> bool:
         """Compare part by part: in order within brackets, else in any order, plus and minus as two parts."""
         wanted, given = _alternatives(reference), _alternatives(answer)
+        if any("=" in part for part in (*(wanted or ()), *(given or ()))):
+            return False  # which statements are compared by
         if wanted is not None and given is not None and len(wanted) == len(given):
             return self._match(wanted, given, depth)
         ours, theirs = _parts(reference), _parts(answer)

@@ -36,10 +36,11 @@ _PRODUCT: Final = re.compile(  # of a variable or a bracket with a bracket: no c
 _BARS: Final = re.compile(r"\|([^|]*)\|")
 _INDEX: Final = re.compile(r"_(?:\w|\{[^{}]*\})")
 _WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
-_POINT: Final = re.compile(r"([A-Z](?:'|_\w|_\{\w+\})*)\s*(\(.+\))\Z", re.DOTALL)
+_POINT: Final = re.compile(r"([A-Z](?:'|_\w|_\{\w+\})*)\s*(\((?:[^()]|\([^()]*\))+\))\Z")
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
     r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
 )
+_QUOTIENT: Final = re.compile(r"\\frac\{([A-Z][A-Za-z]?[A-Z]?)\}\{([A-Z][A-Za-z]?[A-Z]?)\}")
 _CALL: Final = re.compile(r"([^()]+)\(([^()]+)\)")
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
@@ -71,6 +72,8 @@ def is_within(name: str, value: str) -> bool:
 
 def is_name(text: str) -> bool:
     """Return whether a side of an equation only names what stands on the other one."""
+    if (quotient := _QUOTIENT.fullmatch(text)) is not None:
+        return _is_called(quotient[1]) and _is_called(quotient[2])
     return _is_called(text) or in_words(text) or states_operation(text)
 
 

@@ -28,6 +28,9 @@ _SIGNS: Final = {
     "≠": "\\ne ",
     "≡": "\\equiv ",
     "≈": "\\approx ",
+    "≃": "\\approx ",
+    "≅": "\\cong ",
+    "\N{TILDE OPERATOR}": "\\sim ",
     "∈": "\\in ",
     "\N{SET MINUS}": "\\setminus ",
     "±": "\\pm ",
@@ -104,6 +107,8 @@ _SYNONYMS: Final = {
     "geq": "ge",
     "geqslant": "ge",
     "neq": "ne",
+    "approxeq": "approx",
+    "simeq": "approx",
     "varnothing": "emptyset",
     "vee": "lor",
     "wedge": "land",
@@ -138,6 +143,19 @@ _DEGREE: Final = re.compile(r"(?<![\^{])(?<!\^ )\\degree(?![A-Za-z])")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)")
 _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _AT_MOST: Final = {"<=": "\\le ", ">=": "\\ge "}
+_CONDITION: Final = re.compile(
+    r"\s*,?\s*&\s*(?!\s*(?:[-+=<>]|\\(?:le|ge|ne)(?![A-Za-z])))(?:\\text\{\s*(?:if|for|when|where)\s*\}|(?:if|for|when)\s)?\s*"
+)
+_GLUED: Final = re.compile(r"(?<=[0-9)\]}])(or|and)(?=[(\[]|[A-Za-z](?:\([a-z]\))?\s*[=<>])")
+_IN_BRACKET: Final = re.compile(r"[(\[][^()\[\],;]*(?:;[^()\[\],;]*)+[)\]]|\\\{[^{},;]*(?:;[^{},;]*)+\\\}")
+_LAST_JOINT: Final = re.compile(
+    r"\s*,?\s*(?:\\text\{\s*,?\s*(?:and|or)\s*\}|(?<=[\s$,)])(?:and|or)(?=[\s\\$(]))\s*"
+)
+_OF_LETTERS: Final = re.compile(
+    r"(?:[A-J]|[\s,()$]|\\text\{\s*(?:and|or)\s*\}|and|or)+"
+)  # a choice of several
+_DOLLARS: Final = re.compile(r"\$([^$]+)\$\s*([A-Za-z][A-Za-z .]*[A-Za-z])")
+_VALUE: Final = re.compile(r"-?\s*(?:[0-9]|\\(?:frac|dfrac|tfrac|sqrt)(?![A-Za-z]))")
 _WIDE: Final = re.compile(r"(?<![,;\s])\s*(?:\\q?quad(?![A-Za-z])|\n)\s*(?![,;\s])")
 _EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
@@ -281,9 +299,31 @@ def plain(text: str) -> str:
     return text.strip()
 
 
+def _with_conditions(cases: re.Match[str]) -> str:
+    """Return the rows of cases as a list, each value with its condition."""
+    rows = cases[1].strip().removesuffix("\\\\").replace("\\\\", ",")
+    return _CONDITION.sub(r" \\text{ if } ", rows).replace("&", " ")
+
+
+def _as_listed(text: str) -> str:
+    r"""Return a list with commas alone between its values: `1, 2, \text{ and } 3`, `(1;2)`, `(1,2)or(3,4)`."""
+    text = _GLUED.sub(r" \1 ", text)
+    if ";" in text:
+        text = _IN_BRACKET.sub(lambda found: found[0].replace(";", ","), text)
+        if "," not in text and "=" not in text:
+            text = text.replace(";", ",")
+    is_list = "," in text and not _EQUATION.search(text) and not _OF_LETTERS.fullmatch(text)
+    if is_list and _LAST_JOINT.search(text):
+        text = _LAST_JOINT.sub(", ", text)
+    return text
+
+
 def _without_delimiters(text: str) -> str:
-    if text.startswith("$") and text.endswith("$") and text.count("$") == 2:
-        return text[1:-1]
+    if text.count("$") == 2 and "\\$" not in text:
+        if text.startswith("$") and text.endswith("$"):
+            return text[1:-1]
+        if (counted := _DOLLARS.fullmatch(text)) is not None:
+            return f"{counted[1]}\\text{{ {counted[2]}}}"
     is_set_apart = text.startswith(("\\(", "\\[")) and text.endswith(("\\)", "\\]"))
     return text[2:-2] if is_set_apart else text
 
@@ -291,6 +331,7 @@ def _without_delimiters(text: str) -> str:
 def _in_plain_commands(text: str) -> str:
     """Return a text with one command for each sign, and with all arguments in braces."""
     text = text if text.isascii() else _in_ascii(text)
+    text = text.replace("...", "\\ldots ") if "..." in text and not _GOING_ON.search(text) else text
     text = _between_statements(text) if "quad" in text or "\n" in text else text
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
     text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))
@@ -305,10 +346,9 @@ def _in_plain_commands(text: str) -> str:
         text = _LOG_E.sub(r"\\ln ", text)
         text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
-    text = _CASES.sub(
-        lambda cases: re.sub(r"\\\\", ",", cases[1].strip().removesuffix("\\\\")).replace("&", " "), text
-    )
+    text = _CASES.sub(_with_conditions, text) if "cases" in text else text
     text = _with_arguments(text) if "\\" in text else text
+    text = _as_listed(text) if ";" in text or "or" in text or "and" in text else text
     return _unwrapped(_without_loose_braces(text) if "^" in text else text)
 
 
@@ -329,7 +369,8 @@ def _between_statements(text: str) -> str:
 
     def joined(space: re.Match[str]) -> str:
         beside = text[: space.start()], text[space.end() :]
-        return ", " if all(map(_EQUATION.search, beside)) else space[0]
+        is_quad = "quad" in space[0] and bool(beside[0]) and _VALUE.match(beside[1]) is not None
+        return ", " if is_quad or all(map(_EQUATION.search, beside)) else space[0]
 
     return _WIDE.sub(joined, text)
 

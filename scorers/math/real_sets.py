@@ -44,6 +44,9 @@ _ABSOLUTE: Final = re.compile(
     rf"{_BARS}\s*({_VARIABLE.pattern})\s*(?:([-+])\s*([^|]+?))?\s*{_BARS}\s*({_RELATION.pattern})\s*(.+)",
     re.DOTALL,
 )
+_RING: Final = re.compile(
+    r"([^|<>=]+?)\s*(\\le(?![A-Za-z])|<)\s*(\|[^|]+\|)\s*(\\le(?![A-Za-z])|<)\s*([^|<>=]+)", re.DOTALL
+)
 _EITHER: Final = re.compile(
     rf"({_VARIABLE.pattern})\s*(\\ne(?![A-Za-z])|=)\s*\\pm(?![A-Za-z])\s*(.+)", re.DOTALL
 )
@@ -140,6 +143,12 @@ class RealSets:
             return member[1], self._members(member[2])
         if (absolute := _ABSOLUTE.fullmatch(text)) is not None:
             return self._distance(absolute)
+        if (ring := _RING.fullmatch(text)) is not None:
+            outer = _ABSOLUTE.fullmatch(f"{ring[3]} {ring[4]} {ring[5]}")
+            inner = _ABSOLUTE.fullmatch(f"{ring[3]} {_TURNED[ring[2]]} {ring[1]}")
+            if outer is not None and inner is not None:
+                (variable, within), (_, beyond) = self._distance(outer), self._distance(inner)
+                return variable, sympy.Intersection(within, beyond)
         if (both := _EITHER.fullmatch(text)) is not None:
             value = self._read(both[3])
             return both[1], _HOLDS[both[2]](value) & _HOLDS[both[2]](-value) if both[

@@ -23,7 +23,7 @@ from scorers.math.statements import (
     read_statements,
 )
 from scorers.math.text import split_outside
-from scorers.math.units import counted_things
+from scorers.math.units import name_other_things
 
 _MOST_STATEMENTS: Final = 12
 _HALF_DAY: Final = re.compile(r"(?<![A-Za-z])[ap]\.?\s*m\b", re.IGNORECASE)
@@ -65,10 +65,11 @@ class StatementComparer:
 
     def same(self, reference: str, answer: str, *, depth: int) -> bool:
         """Return whether two texts, one of them no single value, say the same."""
-        wanted, given = read_statements(reference), read_statements(answer)
+        is_set = reference.startswith("\\{") and reference.endswith("\\}")
+        wanted, given = read_statements(reference[2:-2] if is_set else reference), read_statements(answer)
         if len(wanted.parts) == len(given.parts) == 1:
             return self._one(wanted.parts[0], given.parts[0], depth)
-        if self._several(wanted, given, depth):
+        if self._several(wanted, given, depth, is_set=is_set):
             return True
         ours, theirs = _flat(reference), _flat(answer)  # their names tell them apart, however they are joined
         return _have_own_names(ours) and _have_own_names(theirs) and self._match(ours, theirs, depth)
@@ -106,14 +107,17 @@ class StatementComparer:
             return self._value_of(wanted, given.text, depth)
         return bool(given.signs) and self._gives(given, wanted.text, depth)
 
-    def _several(self, wanted: Statements, given: Statements, depth: int) -> bool:
-        """Compare lists: each statement has one of its own; values alone are in the order of the other's names."""
+    def _several(self, wanted: Statements, given: Statements, depth: int, *, is_set: bool) -> bool:
+        """Compare lists: each statement has one of its own; values alone are in the order of the other's names.
+
+        A set of values is met by names for them in any order.
+        """
         ours, theirs = wanted.parts, given.parts
         if len(ours) != len(theirs) or len(ours) > _MOST_STATEMENTS:
             return False
         named = next((side for side in (ours, theirs) if _are_named(side)), ())
         is_mixed = bool(named) and not any(one.signs for one in (theirs if named is ours else ours))
-        is_ordered = is_mixed and len({one.sides[0] for one in named}) > 1
+        is_ordered = is_mixed and not is_set and len({one.sides[0] for one in named}) > 1
         if is_ordered or (Level.WORD in (wanted.level, given.level) and not (_have_own_names(ours))):
             return all(
                 self._same(one.sides[-1], other.sides[-1], depth=depth + 1)
@@ -137,8 +141,7 @@ class StatementComparer:
 
     def _same_statement(self, wanted: Statement, given: Statement, depth: int) -> bool:
         """Compare two of several statements, which the words behind their values tell apart, too."""
-        ours, theirs = counted_things(wanted.text), counted_things(given.text)
-        if bool(wanted.signs) != bool(given.signs) or (ours and theirs and ours != theirs):
+        if bool(wanted.signs) != bool(given.signs) or name_other_things(wanted.text, given.text):
             return False
         return self._same(wanted.text, given.text, depth=depth + 1)
 

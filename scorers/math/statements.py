@@ -47,6 +47,7 @@ _JOINING: Final = re.compile(
 )
 _SET_WORDS: Final = re.compile(rf"{_WORDS}\s*\{{[^{{}}]*\}}")
 _PROSE: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}\s+[A-Za-z]{3,}(?![A-Za-z])")
+_ENUMERATED: Final = re.compile(r"\((?:i|a|1)\)\s*\S.*\((?:ii|b|2)\)", re.DOTALL)
 _VALUE: Final = re.compile(r"[0-9(\[]")
 _CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
 _TO: Final = re.compile(r"\\text\{\s*(?:to|is to)\s*\}|(?<=[0-9a-z})])\s+to\s+(?=[0-9a-z\\({])")
@@ -241,7 +242,7 @@ def _may_stand(tokens: tuple[_Token, ...], place: int, brackets: list[str], *, i
     if "set" in brackets or _is_open(tokens, place, is_inside=bool(brackets)):
         return False
     if token.kind == "words":
-        return len(tokens) == 1 or not names_number(token.text)
+        return "\\ldots" not in token.text and (len(tokens) == 1 or not names_number(token.text))
     return brackets != [] or not is_worded or not _goes_on(token) or _is_raised(tokens, place)
 
 
@@ -266,6 +267,8 @@ def _is_loose(tokens: tuple[_Token, ...], place: int) -> bool:
 def _is_told(text: str) -> bool:
     """Return whether words that no command sets are followed by a number or a bracket: `the root of 2 is (1, 2)`."""
     bare = _SET_WORDS.sub("", text)
+    if _ENUMERATED.match(bare):
+        return True
     prose = _PROSE.search(bare)
     return prose is not None and _VALUE.search(bare, prose.end()) is not None
 

@@ -42,6 +42,7 @@ _ACCENTS: Final = ("acute", "ddot", "breve", "hat")  # for one mark, two, three 
 _TRANSPOSED: Final = re.compile(
     r"\^\s*(?:T(?![A-Za-z])|\{\s*(?:T|\\top|\\mathrm\{T\}|\\text\{T\})\s*\}|\\top(?![A-Za-z]))"
 )
+_INVERSE: Final = re.compile(r"(?<![A-Za-z\\])([fgh])\s*\^\s*\{\s*-1\s*\}(?=\s*\()")
 _ORDINAL_POWER: Final = re.compile(r"(?<=[A-Za-z])\^\s*\{\s*\(([0-9n])\)\s*\}")
 
 
@@ -122,6 +123,7 @@ def _distinct(text: str, capitals: set[str]) -> str:
     if "'" in text or "\\prime" in text:
         text = _PRIMED.sub(_marked, text)
     if "^" in text:
+        text = _INVERSE.sub(r"\\breve{\1}", text)
         text = _TRANSPOSED.sub(r"^{\\acute{t}}", text)
         text = _ORDINAL_POWER.sub(r"^{\\acute{n}\1}", text)
     if "\\" in text:

@@ -106,7 +106,20 @@ _OTHERS: Final[Mapping[str, tuple[str, Fraction | int]]] = {
     "rupee": ("rupee", 1),
     "gbp": ("sterling", 1),
     "dozen": ("count", 12),
+    "doz": ("count", 12),
     "gross": ("count", 144),
+    "lakh": ("count", 10**5),
+    "crore": ("count", 10**7),
+    "twelfth": ("count", Fraction(1, 12)),
+    "twentieth": ("count", Fraction(1, 20)),
+    "millionth": ("count", Fraction(1, 10**6)),
+    "permille": ("count", Fraction(1, 1000)),
+    "ppm": ("count", Fraction(1, 10**6)),
+    "quadrillion": ("count", 10**15),
+    "score": ("count", 20),
+    "k": ("count", 1000),
+    "mn": ("count", 10**6),
+    "bn": ("count", 10**9),
     "half": ("count", Fraction(1, 2)),
     "halve": ("count", Fraction(1, 2)),
     "third": ("count", Fraction(1, 3)),
@@ -128,14 +141,16 @@ _OTHERS: Final[Mapping[str, tuple[str, Fraction | int]]] = {
 _CURRENCIES: Final = {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "₹": "rupee"}
 _CURRENCY: Final = re.compile(r"\\?\$|[€£¥₹]|\\(?:pounds|euro|yen)(?![A-Za-z])")
 _WRITTEN: Final = (
-    r"(?:\\(?:text|mathrm|operatorname|mathit|rm)\s*\{[^{}]*\}(?:\s*\^\s*(?:\{\s*-?[0-9]\s*\}|-?[0-9]))?"
+    r"(?:\\(?:textbf|textit|text|mathrm|mathbf|operatorname|mathit|rm)\s*\{[^{}]*\}(?:\s*\^\s*(?:\{\s*-?[0-9]\s*\}|-?[0-9]))?"
     r"|/|\\cdot|\\times|\^\s*(?:\{\s*-?[0-9]\s*\}|[0-9])| )"
 )
 _LISTED: Final = re.compile(r",(?![0-9]{3}(?![0-9]))|;")
-_IN_MACROS: Final = re.compile(rf"\\(?:text|mathrm|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z")
+_IN_MACROS: Final = re.compile(
+    rf"\\(?:textbf|textit|text|mathrm|mathbf|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z"
+)
 _IN_WORDS: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
-_SAID: Final = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
-_MACRO: Final = re.compile(r"\\(?:text|mathrm|operatorname|mathit|rm)\s*")
+_SAID: Final = re.compile(r"\\(?:textbf|textit|text|mathrm|mathbf)\s*\{([^{}]*)\}")
+_MACRO: Final = re.compile(r"\\(?:textbf|textit|text|mathrm|mathbf|operatorname|mathit|rm)\s*")
 _TOKEN: Final = re.compile(r"([A-Za-z]+)\.?(?:\s*\^?\s*\{?\s*(-?[0-9])\s*\}?)?|/|[^\sA-Za-z/]+")
 _POWERS: Final = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _DEGREE: Final = re.compile(
@@ -211,9 +226,16 @@ def quantity(text: str) -> Quantity:
             found is None or not found.start() or _MACRO.search(text, 0, found.start())
         ):  # `3 hours 30 minutes`
             continue
-        if (unit := unit_of(found[0])) is not None:
+        if (unit := unit_of(found[0]) or _count_of(found[0])) is not None:
             return Quantity(text[: found.start()].strip(), unit)
     return Quantity(text, None)
+
+
+def _count_of(text: str) -> Unit | None:
+    """Return what the first of some words counts in, as in `dozen eggs`; None where it does not."""
+    first = re.match(r"[^A-Za-z]*([A-Za-z]+)", _MACRO.sub(" ", text))
+    named = None if first is None else _named(first[1])
+    return None if named is None or named[0] != "count" else Unit(_COUNT, named[1])
 
 
 def _price(text: str) -> Quantity | None:
@@ -233,13 +255,24 @@ def _price(text: str) -> Quantity | None:
     return Quantity(value, Unit(frozenset({(name, 1)}))) if any(map(str.isdigit, value)) else None
 
 
-def counted_things(text: str) -> str:
-    r"""Return the words in a text that are no unit: `adults` of `4 \text{ adults}`; "" without any."""
-    return " ".join(
-        words.strip().casefold()
+def counted_things(text: str) -> frozenset[str]:
+    r"""Return the words in a text that are no unit: `adults` of `4 \text{ adults}`, in the singular."""
+    return frozenset(
+        word.casefold().removesuffix("s")
         for words in _SAID.findall(text)
-        if any(map(str.isalpha, words)) and unit_of(words) is None
+        if unit_of(words) is None
+        for word in _WORD.findall(words)
+        if word.casefold() not in _SAYS_NOTHING
     )
+
+
+def name_other_things(one: str, other: str) -> bool:
+    """Return whether the words behind two values tell them apart: none's are among the other's, nor is one a unit."""
+    ours, theirs = counted_things(one), counted_things(other)
+    if ours and theirs:
+        return not (ours <= theirs or theirs <= ours)
+    beside = other if ours else one
+    return bool(ours or theirs) and quantity(beside).unit not in (None, DEGREE, RADIAN)
 
 
 def unit_of(text: str) -> Unit | None:
@@ -293,6 +326,43 @@ def _named(word: str) -> tuple[str, Fraction] | None:
 
 
 _GAP: Final = r"(?:\s|~|\\[,;: ]|\\quad(?![A-Za-z]))*"
+_WORD: Final = re.compile(r"[A-Za-z]+")
+_SAYS_NOTHING: Final = frozenset(
+    {
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "is",
+        "are",
+        "was",
+        "for",
+        "to",
+        "as",
+        "at",
+        "on",
+        "so",
+        "only",
+        "total",
+        "each",
+        "and",
+    }
+    | {
+        "altogether",
+        "different",
+        "distinct",
+        "possible",
+        "such",
+        "answer",
+        "solution",
+        "number",
+        "value",
+        "there",
+        "or",
+    }
+    | {"we", "get", "have", "it", "final", "result", "exactly"}
+)
 _NUMBER_WITH_UNIT: Final = re.compile(
     rf"{_GAP}(?:(?:,|and|\\text\{{\s*(?:,|and)\s*\}}){_GAP})?([0-9]{{1,12}}(?:\.[0-9]{{1,12}})?){_GAP}"
     rf"(?:\\(?:text|mathrm)\s*\{{{_GAP}([A-Za-z]+)\.?{_GAP}(?:,|and)?\s*\}}|([A-Za-z]+)\.?){_GAP}"

@@ -16,6 +16,7 @@ IN_THEIR_ORDER = (  # prime's rule keeps the order of a list, and takes no list 
     "equations that words or spaces join",
     "lists of quantities",
     "relations",
+    "words, joints and brackets as people write them",
 )
 
 
