@@ -373,7 +373,7 @@ def _parses(text: str) -> bool:
 
     An honest answer would be blamed for it else. Equal to itself is seen by the text, so it is compared with a number.
     """
-    gold = _gold(text)
+    gold = _gold(with_last_letters(text, "")[0])
     verify(gold=gold, target=_gold("1"), timeout_seconds=None)
     return any(not isinstance(expression, str) for expression in gold)
 

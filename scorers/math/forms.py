@@ -17,7 +17,7 @@ from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
 from scorers.math.names import SYMBOL, are_one_name, in_words, is_name, is_quantity, name_key, stated
 from scorers.math.notation import layout_key
 from scorers.math.relations import StatementComparer
-from scorers.math.statements import is_value, read_ratio, read_statements
+from scorers.math.statements import is_sentence, is_value, read_ratio, read_statements
 from scorers.math.symbols import left_to_do, with_primes
 from scorers.math.text import difference, has_percent, left_out, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, name_other_things, quantity, with_one_letter
@@ -101,10 +101,10 @@ class FormComparer:
             )
         ):
             return True
-        names = stated(reference)[0], stated(answer)[0]
-        if all(names) and not are_one_name(*names, equal=self._equal):
-            return False
         if is_value(reference) and is_value(answer):
+            names = stated(reference)[0], stated(answer)[0]  # of points, as in `A(1, 2)`
+            if all(names) and not are_one_name(*names):
+                return False
             return not name_other_things(reference, answer) and self._equal(
                 quantity(reference).value, quantity(answer).value
             )
@@ -126,6 +126,8 @@ class FormComparer:
         """Return whether a reference has a form that needs no other reader, or its parts have."""
         if read_rule(reference) is not None or read_congruence(reference) is not None:
             return True
+        if is_sentence(reference):
+            return True  # decided by its words
         if is_prose(reference) or self._is_set(reference) or read_ratio(reference) is not None:
             return True
         solutions = read_solutions(reference) if "=" in reference or "\\in" in reference else None

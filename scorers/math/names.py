@@ -40,7 +40,8 @@ _POINT: Final = re.compile(r"([A-Z](?:'|_\w|_\{\w+\})*)\s*(\((?:[^()]|\([^()]*\)
 _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
     r"\\(?:operatorname|text|mathrm|mathbf|mathbb|overline|vec|bar|hat|widehat|angle|measuredangle|triangle)(?![A-Za-z])|[(){}\s]"
 )
-_QUOTIENT: Final = re.compile(r"\\frac\{([A-Z][A-Za-z]?[A-Z]?)\}\{([A-Z][A-Za-z]?[A-Z]?)\}")
+_QUANTITY: Final = r"\|?([A-Z](?:[A-Z]{1,3}|_\w|_\{\w+\})?)\|?"
+_QUOTIENT: Final = re.compile(rf"\\frac\{{{_QUANTITY}\}}\{{{_QUANTITY}\}}")
 _CALL: Final = re.compile(r"([^()]+)\(([^()]+)\)")
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")

@@ -164,6 +164,7 @@ _FUNCTION: Final = re.compile(
     r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
+_BARE_BOARD: Final = re.compile(r"\\(?:mathbb|Bbb)\s*(?:\{\s*)?([A-Z])(?![A-Za-z])\s*\}?")
 _BOLD: Final = re.compile(
     r"\\(?:mathbf|boldsymbol|bm|pmb|mathrm|mathsf|mathtt|mathit|mathnormal)\{(-?[0-9][0-9.,]*)\}"
 )
@@ -345,6 +346,7 @@ def _in_plain_commands(text: str) -> str:
     if "_" in text:
         text = _LOG_E.sub(r"\\ln ", text)
         text = _SUBSCRIPT.sub(r"_{\1}", _BARE_INDEX.sub(r"_{\1}", text))
+    text = _BARE_BOARD.sub(r"\\mathbb{\1}", text) if "bb" in text else text
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = _CASES.sub(_with_conditions, text) if "cases" in text else text
     text = _with_arguments(text) if "\\" in text else text

@@ -47,6 +47,8 @@ _JOINING: Final = re.compile(
 )
 _SET_WORDS: Final = re.compile(rf"{_WORDS}\s*\{{[^{{}}]*\}}")
 _PROSE: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}\s+[A-Za-z]{3,}(?![A-Za-z])")
+_BARE_WORD: Final = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{2,}(?![A-Za-z}])")
+_FEWEST_WORDS: Final = 4
 _ENUMERATED: Final = re.compile(r"\((?:i|a|1)\)\s*\S.*\((?:ii|b|2)\)", re.DOTALL)
 _VALUE: Final = re.compile(r"[0-9(\[]")
 _CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
@@ -262,6 +264,12 @@ def _is_loose(tokens: tuple[_Token, ...], place: int) -> bool:
     if tokens[place].text == "'":
         return before[-1].kind in ("number", "group", "closing")
     return tokens[place].kind in ("number", "group") and before[-1].kind in ("number", "group")
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text is told in words that no command sets, four of them at least."""
+    bare = _SET_WORDS.sub("", text)
+    return len(_BARE_WORD.findall(bare)) >= _FEWEST_WORDS and _PROSE.search(bare) is not None
 
 
 def _is_told(text: str) -> bool:

@@ -57,7 +57,7 @@ def sized_brackets(text: str, chance: random.Random) -> str | None:
     del chance
     if "\\left" in text:
         is_needed = re.search(r"\\(?:left|right)\s*[.|\\/]", text)
-        return None if is_needed else re.sub(r"\\(?:left|right)\s*", "", text)
+        return None if is_needed else re.sub(r"\\(?:left|right)(?![A-Za-z])\s*", "", text)
     is_paired = text.count("(") == text.count(")") and not re.search(r"\[|\\\\|\\text|[A-Za-z\\]\(", text)
     if not is_paired or len(statements(text)) > 1:
         return None

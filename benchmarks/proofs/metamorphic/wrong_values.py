@@ -85,6 +85,8 @@ def sign(text: str, chance: random.Random) -> str | None:
     for statement in statements(text):
         last = sides(text, statement)[-1]
         value = last.of(text)
+        if re.match(r"\s*\\[pm][mp]", value):  # both signs, whichever comes first
+            continue
         if numeric.differ(value, f"-({value})") and says_otherwise(text, last, f"-({value})"):
             is_sum = re.search(r"[+-]|\\[pm][mp]", value[1:])
             return last.replaced(text, f"-({value})" if is_sum else f"-{value}")
