@@ -17,7 +17,7 @@ _WORD: Final = re.compile(
     r"|rejected|retracted|discarded|disregard|ignore|extraneous|fails|failed|maybe|perhaps|possibly|probably"
     r"|presumably|supposedly|allegedly|seemingly|likely|might|could|would|should|guess(?:ed|ing)?|doubt(?:ed|ful)?"
     r"|but|unless|otherwise|instead|actually|however|although|though|whereas|another|elsewhere|if|whether|assuming"
-    r"|almost|nearly|roughly|plus|minus|squared|cubed|doubled|tripled|halved|factorial|etc|downwards?|so\s+on|so\s+forth"
+    r"|almost|nearly|roughly|plus|minus|squared|cubed|doubled|tripled|halved|factorial|etc|downwards?|so\s+on|so\s+forth|and\s+(?:more|others)|among\s+others"
     r")(?![A-Za-z])|(?:at\s+(?:most|least)|(?:less|more|fewer|greater|bigger|larger|smaller|other|rather)\s+than"
     r"|too\s+[a-z]+|ruled\s+out|off\s+by|far\s+from|short\s+of|or\s+(?:so|more|less))(?![A-Za-z]))",
     re.IGNORECASE,

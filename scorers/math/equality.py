@@ -56,6 +56,10 @@ _DIGITS: Final = 30  # of two values before they are compared
 _BOUND_CHARS: Final = 200  # of a bound of an interval
 
 _T = TypeVar("_T")
+_INDEXED_TERM: Final = re.compile(
+    r"\\(?:sum|prod|lim)(?![A-Za-z])\s*_\s*\{\s*([a-z])(?![A-Za-z]).*[A-Za-z]\s*_\s*\{?\s*\1(?![A-Za-z])",
+    re.DOTALL,
+)
 _ROOTED: Final = re.compile(r"\\(?:sqrt|ln|log|exp)(?![A-Za-z])|\^\{?\\frac|\^\{[^{}]*/")
 
 logging.getLogger("math_verify").setLevel(
@@ -246,13 +250,12 @@ def _may_be_number(expression: Any) -> bool:
     return all(str(symbol) == "i" for symbol in symbols)
 
 
-# Points at which two expressions are compared, their letters in the alphabet's order: positive, negative, mixed.
+# Points at which two expressions are compared, small ones and large ones, of both signs.
+_SIZES: Final = tuple(map(sympy.Rational, ("3/10", "7/10", "17/10", "31/10", "73/10", "23", "61", "140")))
 _POINTS: Final = tuple(
-    tuple(
-        sympy.Rational(signs[index % 2] * (3 + (7 * place + 11 * index) % 17), 5 + index % 3)
-        for index in range(8)
-    )
-    for place, signs in enumerate(((1, 1),) * 4 + ((-1, -1),) * 2 + ((1, -1), (-1, 1)))
+    tuple(signs[index % 2] * _SIZES[(place + 3 * index) % len(_SIZES)] for index in range(8))
+    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1))
+    for place in range(len(_SIZES))
 )
 _FEWEST_POINTS: Final = 3
 
@@ -272,12 +275,14 @@ def _agree(wanted: Any, given: Any) -> bool:
     symbols = sorted(wanted.free_symbols | given.free_symbols, key=str)
     if not symbols or len(symbols) > len(_POINTS[0]) or wanted.free_symbols != given.free_symbols:
         return False
+    if wanted.has(sympy.Abs) != given.has(sympy.Abs) or wanted.has(sympy.Max) or given.has(sympy.Max):
+        return False  # which says more than where both have a value
     compared = 0
     for point in _POINTS:
         values = dict(zip(symbols, point, strict=False))
         if not all(_is_defined(one, values) for one in (wanted, given)):
             continue
-        ours, theirs = (one.subs(values).evalf(_DIGITS) for one in (wanted, given))
+        ours, theirs = (_with_real_roots(one.subs(values)).evalf(_DIGITS) for one in (wanted, given))
         if not (ours.is_real and theirs.is_real and ours.is_finite and theirs.is_finite):
             continue
         if not _near(theirs, ours, _EXACT):
@@ -364,6 +369,8 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
 
 
 def _equal_boxes(reference: str, answer: str) -> bool:
+    if _INDEXED_TERM.search(reference) or _INDEXED_TERM.search(answer):
+        return False  # sympy takes a term `a_k` for a constant
     reference, answer = with_distinct_names(*with_last_letters(reference, answer))
     return _equal(reference, _expressions(answer, is_boxed=True)) or _same_where_real(reference, answer)
 

@@ -33,6 +33,7 @@ _BARE_NAME: Final = re.compile(
 _PRODUCT: Final = re.compile(  # of a variable or a bracket with a bracket: no call
     r"(?:\A|(?<=[\s)\d]))(?:[a-eikmnq-zA-EKMNQX-Z]?\s*)\((?=[^()]*[A-Za-z0-9]\s*[-+^][^()]*\))[^()]*\)"
 )
+_VARIABLES: Final = re.compile(r"(?:[a-z]\s*){2,3}")  # a product, as `xy`; `AB` is a length
 _BARS: Final = re.compile(r"\|([^|]*)\|")
 _INDEX: Final = re.compile(r"_(?:\w|\{[^{}]*\})")
 _WORDS: Final = re.compile(r"\\text\{\s*[A-Za-z]{3,}(?: [A-Za-z]{2,}){0,4}\s*\}")
@@ -81,6 +82,7 @@ def is_name(text: str) -> bool:
 def _is_called(text: str) -> bool:
     if (
         "\\begin" in text
+        or _VARIABLES.fullmatch(_INDEX.sub("", text))
         or _PRODUCT.search(text)
         or any(any(map(str.isdigit, _INDEX.sub("", bars))) for bars in _BARS.findall(text))
     ):

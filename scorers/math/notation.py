@@ -156,6 +156,14 @@ _OF_LETTERS: Final = re.compile(
 )  # a choice of several
 _DOLLARS: Final = re.compile(r"\$([^$]+)\$\s*([A-Za-z][A-Za-z .]*[A-Za-z])")
 _VALUE: Final = re.compile(r"-?\s*(?:[0-9]|\\(?:frac|dfrac|tfrac|sqrt)(?![A-Za-z]))")
+_WIDE_JOINT: Final = re.compile(  # `\quad\text{or}\quad`
+    r"(?:\\q?quad(?![A-Za-z])|\\[,;: ]|[\s~])*\\(?:text|mathrm|mbox)\{\s*(and|or)\s*\}"
+    r"(?:\\q?quad(?![A-Za-z])|\\[,;: ]|[\s~])*"
+)
+_COMMA_AND: Final = re.compile(
+    r"[,;]\s*(?:\\text\{\s*and\s*\}|and(?=[\s\\$(]))\s*|\\text\{\s*,\s*(?:and\s*)?\}\s*"
+)
+_COMMA_OR: Final = re.compile(r",\s*(?:\\text\{\s*or\s*\}|or(?=[\s\\$(]))\s*|\\text\{\s*,\s*or\s*\}\s*")
 _WIDE: Final = re.compile(r"(?<![,;\s])\s*(?:\\q?quad(?![A-Za-z])|\n)\s*(?![,;\s])")
 _EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-Za-z])")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
@@ -308,7 +316,7 @@ def _with_conditions(cases: re.Match[str]) -> str:
 
 def _as_listed(text: str) -> str:
     r"""Return a list with commas alone between its values: `1, 2, \text{ and } 3`, `(1;2)`, `(1,2)or(3,4)`."""
-    text = _GLUED.sub(r" \1 ", text)
+    text = _COMMA_OR.sub(r" \\text{ or } ", _COMMA_AND.sub(", ", _GLUED.sub(r" \1 ", text)))
     if ";" in text:
         text = _IN_BRACKET.sub(lambda found: found[0].replace(";", ","), text)
         if "," not in text and "=" not in text:
@@ -333,6 +341,7 @@ def _in_plain_commands(text: str) -> str:
     """Return a text with one command for each sign, and with all arguments in braces."""
     text = text if text.isascii() else _in_ascii(text)
     text = text.replace("...", "\\ldots ") if "..." in text and not _GOING_ON.search(text) else text
+    text = _WIDE_JOINT.sub(r" \\text{ \1 } ", text) if "\\text" in text else text
     text = _between_statements(text) if "quad" in text or "\n" in text else text
     text = _SPACE.sub(" ", _NOTHING.sub("", text)).strip()
     text = _COMMAND.sub(_synonym, _DEGREE.sub(r"^\\circ ", text))

@@ -49,7 +49,7 @@ _SET_WORDS: Final = re.compile(rf"{_WORDS}\s*\{{[^{{}}]*\}}")
 _PROSE: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}\s+[A-Za-z]{3,}(?![A-Za-z])")
 _BARE_WORD: Final = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{2,}(?![A-Za-z}])")
 _FEWEST_WORDS: Final = 4
-_ENUMERATED: Final = re.compile(r"\((?:i|a|1)\)\s*\S.*\((?:ii|b|2)\)", re.DOTALL)
+_ENUMERATED: Final = re.compile(r"\((?:i|a|1)\)\s+\S.*\s\((?:ii|b|2)\)\s", re.DOTALL)
 _VALUE: Final = re.compile(r"[0-9(\[]")
 _CALLED: Final = re.compile(r"(?:[A-Za-z]'*|\}|\\[A-Za-z]+)\Z")
 _TO: Final = re.compile(r"\\text\{\s*(?:to|is to)\s*\}|(?<=[0-9a-z})])\s+to\s+(?=[0-9a-z\\({])")

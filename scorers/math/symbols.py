@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_OPERATOR: Final = r"(?:\\mathrm\{d\}|\\partial\s*|d\s*)"
+_OPERATOR: Final = r"(?:\\mathrm\{d\}|\\mathrm\s+d|\\partial\s*|d\s*)"
 _ORDER: Final = r"(?:\^\s*(?:([2-9])|\{([2-9])\}))?"
 _NAME: Final = r"([A-Za-z]|\\(?!partial)[a-z]+(?![A-Za-z])\s*)(?:\s*\(\s*\w\s*\))?"
 _DERIVATIVE: Final = re.compile(

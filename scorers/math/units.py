@@ -148,7 +148,7 @@ _LISTED: Final = re.compile(r",(?![0-9]{3}(?![0-9]))|;")
 _IN_MACROS: Final = re.compile(
     rf"\\(?:textbf|textit|text|mathrm|mathbf|operatorname|mathit|rm)\s*\{{[^{{}}]*\}}{_WRITTEN}*+\Z"
 )
-_IN_WORDS: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
+_IN_WORDS: Final = re.compile(r"(?:(?<=[0-9])\s*|(?<=[})])\s+)([A-Za-z]{2,}+(?:[ /^]{1,2}[A-Za-z0-9]++)*+)\Z")
 _SAID: Final = re.compile(r"\\(?:textbf|textit|text|mathrm|mathbf)\s*\{([^{}]*)\}")
 _MACRO: Final = re.compile(r"\\(?:textbf|textit|text|mathrm|mathbf|operatorname|mathit|rm)\s*")
 _TOKEN: Final = re.compile(r"([A-Za-z]+)\.?(?:\s*\^?\s*\{?\s*(-?[0-9])\s*\}?)?|/|[^\sA-Za-z/]+")

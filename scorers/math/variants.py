@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from config.scorer_kinds import MathConfig
 from scorers.math.answer_lines import answer_line
+from scorers.math.doubts import doubts
 from scorers.math.text import difference, names_number, normalised, plain_number, same_spelling, tidy
 from scorers.text.extract import Unanswered, last_box
 
@@ -68,6 +69,16 @@ _MULTIPLE: Final = re.compile(
 _FIRST_NUMBER: Final = re.compile(r"#### (-?[0-9.,]+)")
 
 
+# What makes another value of a number that it stands behind, at once or after a space.
+_GOES_ON: Final = re.compile(
+    r"\\(?:sqrt|pi|frac|dfrac|cdot|times|binom|[a-z]*frac)(?![A-Za-z])|[!^?\u00b2\u00b3\u00bd\u00bc\u00be\u03c0\u221a]"
+    r"|(?:[xyi]|[MKBb]|bn|mn|mil)(?![A-Za-z])"
+    r"|[-\s(]*(?:dozens?|gross|score|hundreds?|thousands?|m?illions?|[bt]rillions?|billions?|mil|halves|half|thirds?|quarters?"
+    r"|fourths?|fifths?|sixths?|eighths?|tenths?|hundredths?|thousandths?|squared|cubed|factorial|point|minus|plus|times"
+    r"|over|zero|one|two|three|four|five|six|seven|eight|nine|ten)(?![A-Za-z])"
+)
+
+
 def _of_gsm8k(response: str, config: MathConfig) -> Answer:
     """Return the number after the last `####`, alone in its line or in the next one.
 
@@ -86,6 +97,11 @@ def _of_gsm8k(response: str, config: MathConfig) -> Answer:
         raise Unanswered("no answer: more than one number after the last ####")
     if multiple := _MULTIPLE.match(numbers[-1][2].lstrip(_CLOSERS)):
         raise Unanswered(f"no answer: {multiple[0].strip()!r} makes another number of the last after ####")
+    tail = numbers[-1][2].lstrip(_CLOSERS)
+    if goes_on := _GOES_ON.match(numbers[-1][2]) or _GOES_ON.match(tail):
+        raise Unanswered(f"no answer: {goes_on[0].strip()!r} behind the number after the last ####")
+    if taken_back := sorted(doubts(tail)):
+        raise Unanswered(f"no answer: {taken_back[0]!r} behind the number after the last ####")
     return Answer(_NO_FIGURE.sub("", numbers[-1][1]).rstrip(".,"))
 
 
