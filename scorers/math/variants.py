@@ -128,7 +128,10 @@ def _same_spelling(answer: str, reference: str, is_compatible: bool) -> bool:
 
 _LEAD: Final = re.compile(r"answer:|answers? (?:is|are)", re.IGNORECASE)
 _TRAIL: Final = re.compile(r"is (?:the |my )?answer", re.IGNORECASE)
-_STATES: Final = re.compile(r"\b(?:be|is|are|get) |=|: |\n", re.IGNORECASE)
+_STATES: Final = re.compile(r"\b(?:be|is|are|get) |(?<![0-9]): |\n", re.IGNORECASE)
+_NAMED_AT_LAST: Final = re.compile(
+    r"[^=]*[A-Za-z]{2}[^=]*\s(\$?[A-Za-z](?:_\w)?\s*=[^=]*)"
+)  # `therefore x = 42`
 _STATES_COMPATIBLY: Final = re.compile(r"be |is |are |=|: |get |\n", re.IGNORECASE)  # `square units`, too
 
 
@@ -155,7 +158,9 @@ def _of_prime(response: str, config: MathConfig) -> Answer:
 def _last_clause(text: str, states: re.Pattern[str]) -> str:
     r"""Return what the last sentence says that something is; a period within a number ends none."""
     text = text.strip()
-    return _after_last(states, text.rpartition(". ")[0] or text)
+    clause = _after_last(states, text.rpartition(". ")[0] or text)
+    named = None if states is _STATES_COMPATIBLY else _NAMED_AT_LAST.fullmatch(clause)
+    return clause if named is None or "," in named[1] or " or " in named[1] else named[1]
 
 
 def _after_last(mark: re.Pattern[str], text: str) -> str:
