@@ -40,7 +40,7 @@ _MIRRORED: Final = {
 
 def reordered(text: str, chance: random.Random) -> str | None:
     """Say the items of a list of values, of named values, or of a set, in another order."""
-    if _IN_WORDS.search(text):
+    if _IN_WORDS.search(text) or "\\langle" in text:
         return None
     if (found := _SET.fullmatch(text)) is not None:
         entries = [span.of(found[2]) for span in statements(found[2])]
