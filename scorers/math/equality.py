@@ -369,7 +369,9 @@ def _near(given: Any, wanted: Any, tolerance: float) -> bool:
     )
 
 
+@lru_cache(maxsize=256)
 def _equal_boxes(reference: str, answer: str) -> bool:
+    """Compare two single values, once: several forms ask about the same pair."""
     if _INFINITE.fullmatch(reference) and not _INFINITE.fullmatch(answer):
         return False  # sympy adds anything to it
     if _INDEXED_TERM.search(reference) or _INDEXED_TERM.search(answer):

@@ -14,7 +14,7 @@ from typing import Final
 
 from scorers.math.congruences import classes, read_congruence, with_parameter
 from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
-from scorers.math.names import SYMBOL, are_one_name, in_words, is_name, is_quantity, name_key, stated
+from scorers.math.names import SYMBOL, are_one_name, is_name, is_quantity, name_key, stated
 from scorers.math.notation import layout_key
 from scorers.math.relations import StatementComparer
 from scorers.math.statements import is_sentence, is_value, read_ratio, read_statements
@@ -275,7 +275,7 @@ class FormComparer:
         head, equals, value = answer.partition("=")
         if (named := stated(answer))[0]:
             head, value = named
-        if equals and not is_name(head.strip()) and not in_words(head.strip()):
+        if equals and not is_name(head.strip()):
             return None
         if not equals:
             return self.same(wanted, answer, depth=depth + 1)

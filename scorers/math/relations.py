@@ -198,7 +198,7 @@ class StatementComparer:
             return False
         sides = [side for side in given.sides if side]
         if len(sides) == 1:
-            return self._same(value, sides[0], depth=depth + 1)  # `\\approx 5.2`
+            return self._same(value, sides[0], depth=depth + 1)  # `\approx 5.2`
         if is_name(sides[-1]) and not is_name(sides[0]):
             sides.reverse()  # `7 = x`
         if (is_name(sides[0]) and not is_within(sides[0], sides[-1])) or is_letters_alone(sides[0]):
