@@ -38,13 +38,10 @@ class _Head:
     tail: bytes = b""  # where the blank line at its end may begin
     is_whole: bool = False
 
-    def fault(self, data: bytes) -> str | None:
+    def fault(self, piece: bytes) -> str | None:
         """Take in what has come, and say why it is too much for a head; None: it is not. A body is not looked at."""
         if self.is_whole:
             return None
-        piece = (
-            data.lstrip(b"\r\n") if self.size == 0 else data
-        )  # blank lines before a request are passed over
         joined = self.tail + piece
         if (end := _END.search(joined)) is not None:
             self.is_whole, piece = True, joined[len(self.tail) : end.end()]
@@ -119,8 +116,8 @@ class Connections:
                 connections._begin_wait(self._address)
 
             def data_received(self, data: bytes) -> None:
-                if connections._takes(self._address, data):
-                    super().data_received(data)
+                if passed := connections._passed(self._address, data):
+                    super().data_received(passed)
 
             def connection_lost(self, exc: Exception | None) -> None:
                 connections._forget(self._address)
@@ -159,20 +156,25 @@ class Connections:
         elif (transport := self._open.get(client)) is not None:
             transport.close()  # it sends the rest of a reply first
 
-    def _takes(self, client: Address, data: bytes) -> bool:
-        """Say whether bytes are passed on: with those before, they are not too many for a head."""
+    def _passed(self, client: Address, data: bytes) -> bytes:
+        """Return what is passed on: nothing, where with those before the bytes are too many for a head.
+
+        Blank lines before a request are not (RFC 9112, 2.2): uvicorn's h11 answers them with 400.
+        """
         if client in self._refused:
-            return False
+            return b""
         head = self._heads.get(client)
+        if head is not None and head.size == 0:
+            data = data.lstrip(b"\r\n")
         if head is None or (fault := head.fault(data)) is None:
-            return True
+            return data
         if (
             client not in self._deadlines
         ):  # behind a request that is under way, whose answer would come second
             self.drop(client)
         else:
             self._refuse(client, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, fault)
-        return False
+        return b""
 
     def _refuse(self, client: Address, status: HTTPStatus, fault: str) -> None:
         """Answer in the place of uvicorn, and end the connection a little later."""

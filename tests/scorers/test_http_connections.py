@@ -123,6 +123,15 @@ def test_a_head_that_is_too_late_or_too_much_is_told_so(
     assert b"connection: close" in heard or not heard
 
 
+def test_blank_lines_before_a_request_are_passed_over(port: int) -> None:
+    whole = HEAD + b"connection: close\r\ncontent-length: 4\r\n\r\nfast"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        for piece in (b"\r\n", b"\r\n" * 10, b"\r\n" + whole):
+            line.sendall(piece)
+            time.sleep(HEAD_S / 10)  # so that each comes by itself
+        assert line.recv(4096).startswith(b"HTTP/1.1 200 OK")
+
+
 def test_one_byte_after_the_other_a_head_may_come(port: int) -> None:
     whole = HEAD + b"connection: close\r\ncontent-length: 4\r\n" + fields(HEAD_FIELDS - 4) + b"\r\nfast"
     assert b"200 OK" in talk(port, *[whole[place : place + 7] for place in range(0, len(whole), 7)])
