@@ -20,7 +20,7 @@ from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Ending, Language, Program
 
 LIMIT = "limit: the bare interpreter, no walls"
-WHICH = b"import sys; print(sys.executable)"
+WHICH = b"import os, sys; print(os.path.realpath(sys.executable))"
 PROGRAM, TEST = "def add(a, b):\n    return a + b\n", "assert add(3, 5) == 8"
 
 

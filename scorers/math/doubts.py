@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from scorers.math.units import unit_of
+
 _MACRO: Final = re.compile(r"\\(?:text|math)[a-z]*|\\(?:mbox|emph|operatorname|rm|bf|it)(?![A-Za-z])|[{}~*]")
 _WORD: Final = re.compile(
     r"(?<![A-Za-z\\])(?:(?:not|no|nor|non|none|neither|never|nope|nothing|nowhere|hardly|scarcely|barely|cannot|cant"
@@ -39,7 +41,8 @@ _VERDICT: Final = re.compile(  # a sentence about the value before it that is mo
     re.IGNORECASE,
 )
 _TIMES: Final = re.compile(r"\{\s*(times)\s*\}\s*[\w\\(]")
-_UNIT_POWER: Final = re.compile(r"(?<=[A-Za-z])\s+(?:squared|cubed)(?![A-Za-z])", re.IGNORECASE)
+_RAISED: Final = re.compile(r"(\\?[A-Za-z]+)\s+(?:squared|cubed)(?![A-Za-z])", re.IGNORECASE)
+_QUESTION: Final = re.compile(r"\\(?:text|mbox)[a-z]*\s*\{[^{}]*\?[^{}]*\}|[\w)}\]]\s*\?\s*\Z")
 _CASES: Final = re.compile(r"\\begin\s*\{(?:cases|array|aligned)\}")
 _CONDITIONS: Final = frozenset({"if", "otherwise", "whether", "assuming", "unless"})
 _STRUCK: Final = re.compile(
@@ -53,8 +56,9 @@ def doubts(text: str) -> frozenset[str]:
     `\text{cm squared}` is a unit, and `if` is a condition among cases.
     """
     found = {*_STRUCK.findall(text), *_VERDICT.findall(text), *_TIMES.findall(text)}
+    found |= {"?"} if _QUESTION.search(text) else set()
     for bare in (_MACRO.sub("", text), _MACRO.sub(" ", text)):
-        words = _UNIT_POWER.sub("", bare)
+        words = _RAISED.sub(lambda raised: raised[0] if unit_of(raised[1]) is None else "", bare)
         found |= {" ".join(word.lower().split()) for word in _WORD.findall(words)}
         found |= {word.strip().lower() for word in _NEGATIVE.findall(words)}
     return frozenset(found - _CONDITIONS if _CASES.search(text) else found)

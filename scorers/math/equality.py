@@ -61,6 +61,7 @@ _INDEXED_TERM: Final = re.compile(
     r"\\(?:sum|prod|lim)(?![A-Za-z])\s*_\s*\{\s*([a-z])(?![A-Za-z]).*[A-Za-z]\s*_\s*\{?\s*\1(?![A-Za-z])",
     re.DOTALL,
 )
+_INDEXED_E: Final = re.compile(r"(?<![A-Za-z\\])E(?=\s*_)")  # whose index math_verify does not read
 _ROOTED: Final = re.compile(r"\\(?:sqrt|ln|log|exp)(?![A-Za-z])|\^\{?\\frac|\^\{[^{}]*/")
 
 logging.getLogger("math_verify").setLevel(
@@ -140,11 +141,28 @@ def _examination(reference: str, *, is_compatible: bool) -> Reply:
 
 def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
     """Return what math_verify makes of it: a sympy expression where it is mathematics, and the normalised text."""
+    text = _INDEXED_E.sub(r"\\grave{e}", text)
     if is_boxed:
-        boxed: list[Any] = parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None)
-        return boxed
-    found: list[Any] = parse(text, extraction_config=_FREE, parsing_timeout=None)
+        return _over_reals(parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None))
+    found = _over_reals(parse(text, extraction_config=_FREE, parsing_timeout=None))
     return found or _expressions(last_number(text), is_boxed=True)
+
+
+def _over_reals(found: list[Any]) -> list[Any]:
+    """Return expressions whose names are all of one kind: beside an `i` math_verify makes some of them complex.
+
+    Which ones goes by the spaces: `e^{2i t}` and `e^{2 i t}` would differ.
+    """
+    return [_named_alike(one) if isinstance(one, sympy.Basic) else one for one in found]
+
+
+def _named_alike(expression: Any) -> Any:
+    names = {
+        symbol: sympy.Symbol(symbol.name, real=True)
+        for symbol in getattr(expression, "free_symbols", ())
+        if symbol.is_real is False
+    }
+    return expression.xreplace(names) if names else expression
 
 
 @lru_cache(maxsize=8)

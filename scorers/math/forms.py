@@ -14,11 +14,11 @@ from typing import Final
 
 from scorers.math.congruences import classes, read_congruence, with_parameter
 from scorers.math.functions import Rule, read_rule, renamed, with_dummy_of
-from scorers.math.names import SYMBOL, are_one_name, is_name, is_quantity, name_key, stated
+from scorers.math.names import SYMBOL, are_one_name, are_points, is_name, is_quantity, name_key, stated
 from scorers.math.notation import layout_key
 from scorers.math.relations import StatementComparer
 from scorers.math.statements import is_sentence, is_value, read_ratio, read_statements
-from scorers.math.symbols import left_to_do, with_primes
+from scorers.math.symbols import has_other_signs, left_to_do, with_primes
 from scorers.math.text import difference, has_percent, left_out, split_outside
 from scorers.math.units import DEGREE, RADIAN, Quantity, name_other_things, quantity, with_one_letter
 from scorers.math.vectors import read_matrix, read_solutions, read_vector
@@ -34,6 +34,11 @@ _APPROXIMATE: Final = re.compile(
     rf"(?:({SYMBOL})\s*)?(?:\\approx(?![A-Za-z])|\\text\{{\s*(?:approximately|about|approx\.?)\s*\}})\s*(.+)\Z",
     re.DOTALL,
 )
+_LETTER: Final = re.compile(r"[A-Za-z]")
+_COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_MEMBER: Final = re.compile(rf"{SYMBOL}\s*\\in\s*(\\\{{.+\\\}})", re.DOTALL)
+_GOES_ON: Final = re.compile(r"\\(?:ldots|bigcup|bigcap)(?![A-Za-z])")
+_BUILDER: Final = re.compile(r"\\\{.*(?:\||\\mid(?![A-Za-z])|:).*\\\}", re.DOTALL)
 _PERCENT: Final = re.compile(r"\s*\\?%\s*\Z")
 
 Equal = Callable[[str, str], bool]
@@ -119,6 +124,7 @@ class FormComparer:
             and not name_other_things(reference, answer)
             and difference(answer, reference) is None
             and not left_to_do(answer, reference)
+            and not has_other_signs(reference, answer)
             and self._equal_values(reference, answer)
         )
 
@@ -130,6 +136,8 @@ class FormComparer:
             return True  # decided by its words
         if is_prose(reference) or self._is_set(reference) or read_ratio(reference) is not None:
             return True
+        if _BUILDER.fullmatch(reference) or _GOES_ON.search(reference):
+            return True  # decided by its spelling
         solutions = read_solutions(reference) if "=" in reference or "\\in" in reference else None
         if solutions is not None and solutions.names:
             return True
@@ -200,9 +208,9 @@ class FormComparer:
         if units == {DEGREE, RADIAN}:
             degrees, radians = (wanted, given) if wanted.unit == DEGREE else (given, wanted)
             return self._equal(_in_radians(degrees.value), radians.value)
-        if wanted.unit is None or given.unit is None or wanted.unit.dimensions != given.unit.dimensions:
+        if wanted.unit is None or given.unit is None or not wanted.unit.measures(given.unit):
             return False
-        ratio = given.unit.size / wanted.unit.size
+        ratio = given.unit.size / wanted.unit.size if given.unit.dimensions == wanted.unit.dimensions else 1
         if ratio == 1:
             return self.same(wanted.value, given.value, depth=depth + 1)
         return self._equal(
@@ -289,10 +297,18 @@ class FormComparer:
     def _as_stated(self, reference: str, answer: str, depth: int) -> bool:
         r"""Compare the right side of an equation that only names its value: `S = 5`, `\det A = 5`, `A(2, 3)`."""
         wanted, given = stated(reference), stated(answer)
+        if (
+            (member := _MEMBER.fullmatch(reference)) is not None
+            and "=" not in answer
+            and "\\in" not in answer
+        ):
+            return self.same(member[1], answer, depth=depth + 1)
         if wanted == ("", reference) and given == ("", answer):
             return False
         if wanted[0] and given[0] and not are_one_name(wanted[0], given[0]):
             return False
+        if given[0] and not wanted[0] and "=" in reference:
+            return False  # `f(1) = 2, 3` for `f(1) = 2, f(2) = 3`
         head, equals, _ = answer.partition("=")
         if wanted[0] and equals and not given[0] and not is_name(head.strip()):
             return False  # `2x+1 = 2x+1` for `y = 2x+1`: an equation, and no name of its right side
@@ -348,6 +364,8 @@ class FormComparer:
         if any("=" in part for part in (*(wanted or ()), *(given or ()))):
             return False  # which statements are compared by
         if wanted is not None and given is not None and len(wanted) == len(given):
+            if are_points(wanted) != are_points(given):
+                return self._in_order(wanted, given, depth)  # in the order of their names
             return self._match(wanted, given, depth)
         ours, theirs = _parts(reference), _parts(answer)
         if ours is None or theirs is None or reference[:1] + reference[-1:] != answer[:1] + answer[-1:]:
@@ -399,9 +417,18 @@ def _named_values(text: str) -> dict[str, str] | None:
 
 
 def _only_member(text: str) -> str:
-    r"""Return the value in `\{3\}`; any other text as it is."""
+    r"""Return the value in `\{3\}` or `(3)`; any other text as it is."""
+    if (
+        text.startswith("(")
+        and text.endswith(")")
+        and "," not in text
+        and is_value(text)
+        and is_value(text[1:-1])
+    ):
+        return text[1:-1].strip()
     inner = text[2:-2].strip() if text.startswith("\\{") and text.endswith("\\}") else ""
-    return inner if inner and is_value(inner) else text
+    is_number = inner and "\\emptyset" not in inner and _LETTER.search(_COMMAND.sub("", inner)) is None
+    return inner if is_number and is_value(inner) else text
 
 
 def _sides(text: str) -> list[str]:

@@ -7,7 +7,7 @@ other side. An expression is no name: `x + 1 = 7` is an equation to be solved. P
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,7 +31,7 @@ _BARE_NAME: Final = re.compile(
     r"|rho|tau|kappa|chi|xi))'*\s*)*"
 )
 _PRODUCT: Final = re.compile(  # of a variable or a bracket with a bracket: no call
-    r"(?:\A|(?<=[\s)\d]))(?:[a-eikmnq-zA-EKMNQX-Z]?\s*)\((?=[^()]*[A-Za-z0-9]\s*[-+^][^()]*\))[^()]*\)"
+    r"(?:\A|(?<=[\s)\d]))(?:[a-eikmnq-zA-DKMNQX-Z]?\s*)\((?=[^()]*[A-Za-z0-9]\s*[-+^][^()]*\))[^()]*\)"
 )
 _VARIABLES: Final = re.compile(r"(?:[a-z]\s*){2,3}")  # a product, as `xy`; `AB` is a length
 _BARS: Final = re.compile(r"\|([^|]*)\|")
@@ -43,6 +43,7 @@ _ONLY_SETS: Final = re.compile(  # what stands in a name for the eye alone
 )
 _QUANTITY: Final = r"\|?([A-Z](?:[A-Z]{1,3}|_\w|_\{\w+\})?)\|?"
 _QUOTIENT: Final = re.compile(rf"\\frac\{{{_QUANTITY}\}}\{{{_QUANTITY}\}}")
+_DERIVATIVE_AT: Final = re.compile(r"\A([A-Za-z]'+)\(?[a-z]\)?\Z")  # `f'(x)`, which is `f'` for short
 _CALL: Final = re.compile(r"([^()]+)\(([^()]+)\)")
 _ANGLE: Final = re.compile(r"\\(?:measured)?angle\s*([A-Z])(?:([A-Z])([A-Z]))?")
 _PLAIN_VALUE: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{[0-9]+\}\{[0-9]+\})")
@@ -63,6 +64,11 @@ def stated(text: str) -> tuple[str, str]:
     if _PLAIN_VALUE.fullmatch(name) is not None and not LONE_SYMBOL.fullmatch(value):
         name, value = value, name  # `9 = f(2)`
     return (name, value) if is_name(name) and not is_within(name, value) else ("", text)
+
+
+def are_points(parts: Sequence[str]) -> bool:
+    """Return whether parts of a list are named points: `A(1, 2)`."""
+    return bool(parts) and all("=" not in part and stated(part)[0] for part in parts)
 
 
 def is_within(name: str, value: str) -> bool:
@@ -132,6 +138,8 @@ def are_one_name(one: str, other: str, *, equal: Callable[[str, str], bool] | No
     """
     if name_key(one) == name_key(other):
         return True
+    if _DERIVATIVE_AT.sub(r"\1", name_key(one)) == _DERIVATIVE_AT.sub(r"\1", name_key(other)):
+        return _DERIVATIVE_AT.search(one) is None or _DERIVATIVE_AT.search(other) is None
     calls = [_CALL.fullmatch(name) for name in (one, other)]
     if equal is not None and calls[0] is not None and calls[1] is not None:
         return layout_key(calls[0][1]) == layout_key(calls[1][1]) and equal(calls[0][2], calls[1][2])

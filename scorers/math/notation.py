@@ -154,6 +154,10 @@ _LAST_JOINT: Final = re.compile(
 _OF_LETTERS: Final = re.compile(
     r"(?:[A-J]|[\s,()$]|\\text\{\s*(?:and|or)\s*\}|and|or)+"
 )  # a choice of several
+_LINES: Final = re.compile(r"\$[^$]+\$(?:\s*\n\s*\$[^$]+\$)+")  # `$x = 1$` above `$y = 2$`
+_BARRED: Final = re.compile(
+    r"\|\s*\\begin\{(array|matrix)\}(?:\{[lcr|]*\})?((?:(?!\\begin|\\end).)*)\\end\{\1\}\s*\|", re.DOTALL
+)
 _DOLLARS: Final = re.compile(r"\$([^$]+)\$\s*([A-Za-z][A-Za-z .]*[A-Za-z])")
 _VALUE: Final = re.compile(r"-?\s*(?:[0-9]|\\(?:frac|dfrac|tfrac|sqrt)(?![A-Za-z]))")
 _WIDE_JOINT: Final = re.compile(  # `\quad\text{or}\quad`
@@ -182,7 +186,8 @@ _PRIMES: Final = re.compile(
 _LOG_E: Final = re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e)\s*")
 _BARE_INDEX: Final = re.compile(
     r"_\s*(\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma"
-    r"|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell|infty|max|min)"
+    r"|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell|infty|max|min"
+    r"|odot|oplus|star|perp|parallel|bot|top)"
     r"(?![A-Za-z]))"
 )
 _SUBSCRIPT: Final = re.compile(r"_\{\s*\\(?:(?:text|mathrm|operatorname)\{\s*)?([A-Za-z]+)\s*\}?\}")
@@ -252,6 +257,11 @@ _UNIT_VECTOR: Final = re.compile(
     r"\\(?:mathbf|hat|vec|bm|boldsymbol)\s*\{\s*(?:\\(?:mathbf|imath|jmath)\s*\{?\s*)?([ijk])\s*\}*"
 )
 _VECTOR_TERM: Final = re.compile(r"\s*([-+]?)\s*([^-+ ]*(?:\{[^{}]*\})*)\s*\[([ijk])\]")
+_POINTED: Final = re.compile(r"(?<![\w.])([0-9]+)\.(?=[/})\s+*=,-]|\Z)(?!\s*\.)")  # `1./3`
+_DIFFERENTIAL: Final = re.compile(
+    r"\\(?:mathrm|text|operatorname|rm)\s*(?:\{\s*d\s*\}|\s+d)\s*(?=[A-Za-z\\])"
+)
+_HALF_OPEN: Final = re.compile(r"([\[\]])([^\[\](),]+,[^\[\](),]+)([\[\]])")
 _COUNTED: Final = re.compile(r"\\text\{\s*(-?[0-9][0-9.,]*)(\s+[A-Za-z][A-Za-z ]*)\}")
 _ROW_SPACE: Final = re.compile(r"\\\\\s*(?:\*\s*)?\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|px|bp|pc)\s*\]")
 _LOOSE_BRACES: Final = re.compile(
@@ -259,8 +269,12 @@ _LOOSE_BRACES: Final = re.compile(
 )
 _BASE_IN_BRACKETS: Final = re.compile(r"(?:\A|(?<=[-+*/=({]))\(([0-9]+)\)(?=\s*\^)")
 _EXPONENT_IN_BRACKETS: Final = re.compile(r"(?<=[0-9])\s*\^\s*\{\s*\(([^()]*)\)\s*\}")
+_TEXT_SET: Final = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+")
+_SUCH_THAT: Final = re.compile(
+    r"\A(\\\{[^|:\\]*(?:\\in(?![A-Za-z])[^|:\\]*(?:\\mathbb\{?[A-Z]\}?)?)?)(?:\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|[|:])\s*"
+)
 _TIMES: Final = re.compile(r"(?<=[0-9])\\times(?= ?[0-9])")
-_KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?!\w)")
+_KEY_SPACE: Final = re.compile(r"(?<!\w)\s+|\s+(?![\w.])|(?<=[^\W\d])\s+(?=\.)|(?<=[0-9])\s+(?=[A-Za-z])")
 _KEY_BRACES: Final = re.compile(r"([\^_])\{([\w*+-])\}")
 _KEY_DIGIT: Final = re.compile(r"(\\[A-Za-z]+) (?=[0-9])")
 _ROOT_OF_ONE: Final = re.compile(r"\\sqrt\s*([0-9A-Za-z])")
@@ -316,6 +330,8 @@ def _with_conditions(cases: re.Match[str]) -> str:
 
 def _as_listed(text: str) -> str:
     r"""Return a list with commas alone between its values: `1, 2, \text{ and } 3`, `(1;2)`, `(1,2)or(3,4)`."""
+    if ";" in text and "," not in text and "=" not in text and _COMMA_AND.search(text):
+        text = text.replace(";", ",")
     text = _COMMA_OR.sub(r" \\text{ or } ", _COMMA_AND.sub(", ", _GLUED.sub(r" \1 ", text)))
     if ";" in text:
         text = _IN_BRACKET.sub(lambda found: found[0].replace(";", ","), text)
@@ -328,6 +344,8 @@ def _as_listed(text: str) -> str:
 
 
 def _without_delimiters(text: str) -> str:
+    if _LINES.fullmatch(text):
+        return ", ".join(line.strip().strip("$").strip() for line in text.splitlines() if line.strip())
     if text.count("$") == 2 and "\\$" not in text:
         if text.startswith("$") and text.endswith("$"):
             return text[1:-1]
@@ -358,6 +376,15 @@ def _in_plain_commands(text: str) -> str:
     text = _BARE_BOARD.sub(r"\\mathbb{\1}", text) if "bb" in text else text
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = _CASES.sub(_with_conditions, text) if "cases" in text else text
+    text = _DIFFERENTIAL.sub("d", text) if "\\int" in text else text
+    text = text.replace("\\equiv", "=") if "\\equiv" in text and "mod" not in text else text
+    text = _POINTED.sub(r"\1", text) if ". " in text or "./" in text or ".}" in text else text
+    text = _HALF_OPEN.sub(_bracketed, text) if "[" in text else text
+    text = (
+        _BARRED.sub(r"\\begin{vmatrix}\2\\end{vmatrix}", text.replace("\\vert", "|"))
+        if "\\begin" in text
+        else text
+    )
     text = _with_arguments(text) if "\\" in text else text
     text = _as_listed(text) if ";" in text or "or" in text or "and" in text else text
     return _unwrapped(_without_loose_braces(text) if "^" in text else text)
@@ -370,6 +397,7 @@ def layout_key(text: str) -> str:
     key = _KEY_SPACE.sub("", key.replace("$", "").replace("\\text{ ", "\\text{"))
     key = _KEY_DIGIT.sub(r"\1", key) if "\\" in key else key
     key = _TIMES.sub(r"\\cdot", key) if "\\times" in key else key
+    key = _SUCH_THAT.sub(r"\1|", key) if key.startswith("\\{") else key
     return key if any(map(str.isalnum, key.replace("\\text{}", ""))) else ""
 
 
@@ -380,6 +408,12 @@ def _between_statements(text: str) -> str:
 
     def joined(space: re.Match[str]) -> str:
         beside = text[: space.start()], text[space.end() :]
+        if not any(map(str.isalnum, _TEXT_SET.sub("", beside[0]))) or beside[0].rstrip()[-1:] in (
+            "=",
+            "(",
+            ":",
+        ):
+            return " "  # nothing is said before it
         is_quad = "quad" in space[0] and bool(beside[0]) and _VALUE.match(beside[1]) is not None
         return ", " if is_quad or all(map(_EQUATION.search, beside)) else space[0]
 
@@ -412,6 +446,13 @@ def _unwrapped(text: str) -> str:
 def _synonym(command: re.Match[str]) -> str:
     found = _SYNONYMS.get(command[1], command[1])
     return found if found == ":" else f"\\{found}"
+
+
+def _bracketed(interval: re.Match[str]) -> str:
+    """Return `]1, 3[` as `(1, 3)`: a bracket that is turned away from its bound leaves it out."""
+    if interval[1] == "[" and interval[3] == "]":
+        return interval[0]
+    return f"{'(' if interval[1] == ']' else '['}{interval[2]}{')' if interval[3] == '[' else ']'}"
 
 
 def _function(name: re.Match[str]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Final, Protocol
 
-from scorers.math.names import are_one_name, is_letters_alone, is_name, is_within
+from scorers.math.names import are_one_name, are_points, is_letters_alone, is_name, is_within
 from scorers.math.notation import layout_key
 from scorers.math.statements import (
     SYMMETRIC,
@@ -23,12 +24,17 @@ from scorers.math.statements import (
     read_statements,
 )
 from scorers.math.text import split_outside
-from scorers.math.units import name_other_things
+from scorers.math.units import name_other_things, quantity
 
 _MOST_STATEMENTS: Final = 12
 _HALF_DAY: Final = re.compile(r"(?<![A-Za-z])[ap]\.?\s*m\b", re.IGNORECASE)
 _MARKED: Final = re.compile(r"\\(?:text|mathrm)|[$%]")  # a part of a ratio that is more than a number
 _LEVEL: Final = frozenset({"=", "\\approx"})
+_OR: Final = re.compile(r"\\lor(?![A-Za-z])|(?<![A-Za-z\\])or(?![A-Za-z])")
+_AND: Final = re.compile(r"\\land(?![A-Za-z])|(?<![A-Za-z\\])and(?![A-Za-z])")
+_BOUNDS: Final = frozenset({"<", ">", "\\le", "\\ge"})
+_TIME: Final = re.compile(r"(?:1?[0-9]|2[0-4]):[0-5][0-9]")  # and as a ratio it would be in lower terms
+_DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 class Compare(Protocol):
@@ -69,6 +75,8 @@ class StatementComparer:
         wanted, given = read_statements(reference[2:-2] if is_set else reference), read_statements(answer)
         if len(wanted.parts) == len(given.parts) == 1:
             return self._one(wanted.parts[0], given.parts[0], depth)
+        if _are_joined_otherwise(reference, answer) and all(map(_are_bounds, (wanted.parts, given.parts))):
+            return False
         if self._several(wanted, given, depth, is_set=is_set):
             return True
         ours, theirs = _flat(reference), _flat(answer)  # their names tell them apart, however they are joined
@@ -80,9 +88,10 @@ class StatementComparer:
         if (wanted or given) and (_HALF_DAY.search(reference) is None) != (_HALF_DAY.search(answer) is None):
             return False  # a time of day
         if wanted is not None and given is not None:
-            return len(wanted) == len(given) and (
-                all(self._same(*pair, depth=depth + 1) for pair in zip(wanted, given, strict=True))
-                or self._are_multiples(wanted, given)
+            if len(wanted) != len(given) or _are_measured_otherwise(wanted, given):
+                return False
+            return all(self._same(*pair, depth=depth + 1) for pair in zip(wanted, given, strict=True)) or (
+                _TIME.fullmatch(reference.strip()) is None and self._are_multiples(wanted, given)
             )
         if wanted is not None and len(wanted) == 2 and all(map(is_value, (*wanted, answer))):
             return self._equal(_quotient(wanted), answer)
@@ -95,6 +104,9 @@ class StatementComparer:
         numbers = (*wanted, *given)
         if any(map(_MARKED.search, numbers)) or any(self._equal("0", number) for number in numbers):
             return False
+        if all(map(_DECIMAL.fullmatch, numbers)):
+            ours, theirs = ([Fraction(number) for number in side] for side in (wanted, given))
+            return all(one * theirs[0] == other * ours[0] for one, other in zip(ours, theirs, strict=True))
         return all(
             self._equal(f"({one})\\cdot({given[0]})", f"({other})\\cdot({wanted[0]})")
             for one, other in zip(wanted, given, strict=True)
@@ -115,6 +127,9 @@ class StatementComparer:
         ours, theirs = wanted.parts, given.parts
         if len(ours) != len(theirs) or len(ours) > _MOST_STATEMENTS:
             return False
+        if are_points([one.text for one in ours]) != are_points([one.text for one in theirs]):
+            pairs = zip(ours, theirs, strict=True)  # in the order of their names
+            return all(self._same(one.text, other.text, depth=depth + 1) for one, other in pairs)
         named = next((side for side in (ours, theirs) if _are_named(side)), ())
         is_mixed = bool(named) and not any(one.signs for one in (theirs if named is ours else ours))
         is_ordered = is_mixed and not is_set and len({one.sides[0] for one in named}) > 1
@@ -227,6 +242,24 @@ class StatementComparer:
         if all(self._same(rest[-1], step, depth=depth + 1) for step in rest[:-1]):
             return Statement((first, rest[-1]), ("=",))
         return statement
+
+
+def _are_joined_otherwise(one: str, other: str) -> bool:
+    """Return whether one text says `and` and no `or`, and the other the reverse; a comma says neither."""
+    said = [(_AND.search(text) is not None, _OR.search(text) is not None) for text in (one, other)]
+    return sorted(said) == [(False, True), (True, False)]
+
+
+def _are_bounds(statements: Sequence[Statement]) -> bool:
+    """Return whether statements bound one name: both bounds hold, or one of them."""
+    names = {side for one in statements for side in one.sides if is_name(side)}
+    return len(names) == 1 and all(one.signs and set(one.signs) <= _BOUNDS for one in statements)
+
+
+def _are_measured_otherwise(wanted: Sequence[str], given: Sequence[str]) -> bool:
+    """Return whether one ratio is of bare numbers, and the other of numbers in several units."""
+    ours, theirs = ({quantity(part).unit for part in ratio} for ratio in (wanted, given))
+    return (ours == {None} and len(theirs) > 1) or (theirs == {None} and len(ours) > 1)
 
 
 def _quotient(ratio: Sequence[str]) -> str:

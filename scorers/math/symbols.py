@@ -26,6 +26,11 @@ _TO_DO: Final = re.compile(
     r"|\\operatorname\s*\{\s*(gcd|lcm|hcf|max|min|det|mod|lim|floor|ceil|round|sgn|tr)\s*\}"
     r"|\\(?:text|mathrm)\s*\{\s*(gcd|lcm|hcf|det|floor|ceil)\s*\}"
 )
+_DROPPED: Final = re.compile(
+    r"!\s*!|\\nabla\s*\\(?:times|cdot)(?![A-Za-z])|\\(?:nabla|oplus|otimes|star|ast|dagger|wedge|bigtriangleup)(?![A-Za-z])|\^\s*\{?\s*\*"
+)
+_KIND: Final = re.compile(r"\\(mathcal|mathbb|mathfrak|mathscr)(?![A-Za-z])")
+_IN_BRACKETS: Final = re.compile(r"(\[|\\\{)(?=[^\[\]]*(?<![A-Za-z\\])[A-Za-z])[^\[\],;]*(?:\]|\\\})")
 _FIGURES: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\\frac\{-?[0-9]+\}\{[0-9]+\})")
 _ARITHMETIC: Final = re.compile(r"(?:[0-9.\s+*/(){}-]|\\(?:cdot|times|div|frac)(?![A-Za-z]))+")
 _STEP: Final = re.compile(r"(?<=[0-9)}])\s*(?:[-+*/]|\\(?:cdot|times|div)(?![A-Za-z]))\s*(?=[-0-9({\\.])")
@@ -34,6 +39,8 @@ _POWER_OF_TEN: Final = re.compile(r"\\(?:cdot|times)\s*10\b")
 _CAPITAL: Final = re.compile(
     r"\\(?:text|mathrm|mathbf|mathit|mathbb|mathcal|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+|([A-Za-z])"
 )
+_GAMMA: Final = re.compile(r"\\gamma(?![A-Za-z])")
+_RAISED_GAMMA: Final = re.compile(rf"{_GAMMA.pattern}\s*[\^_]")  # of `\gamma^2 + 1` math_verify makes 1
 _GREEK: Final = re.compile(r"\\(Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega)(?![A-Za-z])")
 _PRIMED: Final = re.compile(
     r"([A-Za-z])(_\w|_\{\w+\})?\s*(?:('+)|\^\s*(?:\\prime(?![A-Za-z])|\{\s*((?:\\prime\s*)+)\}))"
@@ -92,6 +99,23 @@ def left_to_do(text: str, reference: str) -> str:
     return ""
 
 
+def has_other_signs(one: str, other: str) -> bool:
+    r"""Return whether a sign that math_verify drops stands in one text alone: `\nabla \times F`, `n!!`, `[x]`.
+
+    The kind of a letter counts where both have one: `\mathcal{A}` is no `\mathbb{A}`, and may be an `A`.
+    """
+    if set(_DROPPED.findall(one)) != set(_DROPPED.findall(other)) or _bracketed(one) != _bracketed(other):
+        return True
+    kinds = [set(_KIND.findall(text)) for text in (one, other)]
+    return bool(kinds[0]) and bool(kinds[1]) and kinds[0] != kinds[1]
+
+
+def _bracketed(text: str) -> str:
+    """Return the brackets around a whole text with a name in it, which may be its whole part or a set of it."""
+    found = _IN_BRACKETS.fullmatch(text.strip())
+    return "" if found is None else found[1]
+
+
 def states_operation(text: str) -> bool:
     r"""Return whether a side of an equation is an operation, whose outcome the other is: `\lim_{x \to 0} f(x)`."""
     return bool(_operations(text))
@@ -112,6 +136,8 @@ def with_distinct_names(one: str, other: str) -> tuple[str, str]:
     capitals = {letter for letter in both if letter.isupper() and letter.lower() in both} | (both & {"I"})
     if not any({"C", "c"} <= letters for letters in found):
         capitals.discard("C")
+    if _RAISED_GAMMA.search(one) or _RAISED_GAMMA.search(other):
+        one, other = (_GAMMA.sub(r"\\acute{\\gamma}", text) for text in (one, other))
     return _distinct(one, capitals), _distinct(other, capitals)
 
 

@@ -16,6 +16,10 @@ from scorers.math.doubts import doubts
 from scorers.math.units import unit_of
 
 _NUMBER: Final = re.compile(r"([-+]?)((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
+_TORN: Final = re.compile(
+    r"[0-9.,]\s+(?![0-9]{3}(?![0-9]))[0-9.]|,\s+"
+)  # digits that a space parts, but for groups
+_NEGATIVE_ZERO: Final = re.compile(r"(?:\A|[(,;])\s*-\s*0(?:\s*,|\Z)")  # `-0,245`, which may be a decimal
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,999}")
 _PERCENT: Final = re.compile(r"%|\bper[\s~-]*cents?\b|percent|\bpct?\b|\bp\.c\.", re.IGNORECASE)
 _SUBSCRIPTED: Final = re.compile(r"[0-9})\]]\s*_")
@@ -40,6 +44,7 @@ _ASIDE: Final = re.compile(
 def tidy(answer: str) -> str:
     r"""Return the text without space around it and its sentence's full stop (`72.`, and not that of `\right.`)."""
     answer = answer.strip()
+    answer = f"{answer[:-2]}$" if answer.endswith(".$") and answer.count("$") == 2 else answer
     sentence = answer.removesuffix(".").rstrip()
     is_ended = (
         sentence and len(sentence) < len(answer) and (sentence[-1].isalnum() or sentence[-1] in "_})]$%")
@@ -71,8 +76,8 @@ def difference(answer: str, reference: str, *, is_whole: bool = True) -> str | N
     """
     if has_percent(answer) and not has_percent(reference):
         return "a percentage, which the reference is not"
-    if _base(answer) != _base(reference):
-        return "the base of the number differs"
+    if (another := _another_number(answer, reference)) is not None:
+        return another
     if _WORD.fullmatch(answer) and _WORD.fullmatch(reference) and answer.casefold() != reference.casefold():
         return "another word"
     if is_whole and left_out(answer) != left_out(reference):
@@ -80,6 +85,13 @@ def difference(answer: str, reference: str, *, is_whole: bool = True) -> str | N
     if taken_back := sorted(doubts(answer) - doubts(reference)):
         return f"taken back or left open by {taken_back[0]!r}"
     return None
+
+
+def _another_number(answer: str, reference: str) -> str | None:
+    if _base(answer) != _base(reference):
+        return "the base of the number differs"
+    is_signed = _NEGATIVE_ZERO.search(answer), _NEGATIVE_ZERO.search(reference)
+    return "a sign before 0" if (is_signed[0] is None) != (is_signed[1] is None) else None
 
 
 def names_number(text: str) -> bool:
@@ -129,8 +141,8 @@ def _digits(based: re.Match[str]) -> str:
 
 def plain_number(text: str) -> Decimal | None:
     r"""Return the value of a decimal number, `$` and thousands' commas allowed; None for any other text."""
-    bare = text.replace("\\$", "").replace("$", "").replace(" ", "")
-    found = _NUMBER.fullmatch(bare)
+    bare = text.replace("\\$", "").replace("$", "").strip()
+    found = None if _TORN.search(bare) else _NUMBER.fullmatch(bare.replace(" ", ""))
     return None if found is None else Decimal(found[1] + found[2].replace(",", ""))
 
 

@@ -72,6 +72,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Fraction | int]]] = {
     "yard": ("length", Fraction(9144, 10000)),
     "mi": ("length", Fraction(1609344, 1000)),
     "mile": ("length", Fraction(1609344, 1000)),
+    "unit": ("unit", 1),
     "mph": ("length time -1", Fraction(44704, 100000)),
     "kph": ("length time -1", Fraction(5, 18)),
     "t": ("mass", 1000),
@@ -171,6 +172,7 @@ _MINUTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*('{1,2})")
 _MONEY: Final = frozenset((name, 1) for name in ("dollar", "euro", "sterling", "yen", "yuan", "rupee"))
 _LENGTH: Final = frozenset({("length", 1)})
 _COUNT: Final = frozenset({("count", 1)})
+_LENGTHS: Final = frozenset({"length", "unit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,14 @@ class Unit:
     def is_count(self) -> bool:
         """Whether it is a number of things and no unit of measurement: it scales its value."""
         return self.dimensions == _COUNT
+
+    def measures(self, other: Unit) -> bool:
+        r"""Whether both measure the same: `\text{units}^2` measures an area."""
+        if self.dimensions == other.dimensions:
+            return True
+        kinds = [{name for name, _ in one.dimensions} for one in (self, other)]
+        powers = [{power for _, power in one.dimensions} for one in (self, other)]
+        return {"unit"} in kinds and all(map(_LENGTHS.issuperset, kinds)) and powers[0] == powers[1]
 
 
 DEGREE: Final = Unit(frozenset({("degree", 1)}))
@@ -402,7 +412,9 @@ def _follows(unit: Unit, count: Fraction, before: Unit) -> bool:
     return unit.dimensions == before.dimensions and count * unit.size < before.size
 
 
-_ONE_LETTER: Final = re.compile(r"(?<=[0-9})])\s*([A-Za-z])\Z")
+_ONE_LETTER: Final = re.compile(
+    r"(?<=[0-9})])\s*([A-Za-z](?:\s*\^\s*(?:[23]|\{[23]\})|/(?:[A-Za-z]|min)(?:\s*\^\s*(?:[23]|\{[23]\}))?)?)\Z"
+)
 
 
 def with_one_letter(one: Quantity, other: Quantity) -> tuple[Quantity, Quantity]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.proofs.metamorphic.structure import shape_of
+from scorers.math.text import tidy
 
 KEYS: Final = ("reference", "final_answer", "answer", "ground_truth", "gold", "target", "solution")
 _SAID: Final = "The answer is:"  # how MATH-500's rows end
@@ -38,7 +39,7 @@ def read(path: Path, key: str | None = None) -> list[Reference]:
     if not texts:
         keys = ", ".join(sorted({name for row in rows for name in row})) or "no rows"
         raise NoReference(f"{path}: no reference under {key or ' or '.join(KEYS)}; it has {keys}")
-    return [Reference(text, path.stem) for text in texts]
+    return [Reference(text, path.stem) for text in dict.fromkeys(map(tidy, texts))]
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:

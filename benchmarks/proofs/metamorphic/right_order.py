@@ -171,7 +171,8 @@ def name_added(text: str, chance: random.Random) -> str | None:
         or numeric.values(bare) is None
     ):
         return None
-    name = chance.choice(("x", "S", "N", "A", "\\text{Area}"))
+    used = set(re.findall(r"[A-Za-z]", text))
+    name = chance.choice([one for one in ("x", "S", "N", "A", "\\text{Area}") if one not in used])
     return f"{name} = {bare}"
 
 

@@ -30,10 +30,16 @@ def changed(new: str, old: str) -> str | None:
 
 def spaced(text: str, chance: random.Random) -> str | None:
     """Write spaces around signs, or leave them away where nothing needs them."""
-    if _IN_WORDS.search(text) or CONJUNCTION.search(text) or shape_of(text) in ("prose", "percent"):
+    if (
+        "\n" in text
+        or "$" in text.strip("$")
+        or _IN_WORDS.search(text)
+        or CONJUNCTION.search(text)
+        or shape_of(text) in ("prose", "percent")
+    ):
         return None
     if " " in text and chance.random() < 0.5:
-        if re.search(r"[0-9]\s+[0-9\\]|\\\s", text):
+        if re.search(r"[0-9]\s+[0-9\\]|\\\s|(?<![A-Za-z\\])(?:at|in|by|on|to|is)(?![A-Za-z])", text):
             return None
         return changed(re.sub(r"(?<![A-Za-z])\s+|\s+(?![A-Za-z0-9])", "", text), text)
     return changed(re.sub(r"\s*([+=])\s*", r" \1 ", text), text)
@@ -41,6 +47,8 @@ def spaced(text: str, chance: random.Random) -> str | None:
 
 def thin_spaces(text: str, chance: random.Random) -> str | None:
     """Put thin spaces behind commas and around signs of equality."""
+    if "\n" in text:
+        return None
 
     def spaced_comma(_: re.Match[str]) -> str:
         return "," + chance.choice(("\\,", "\\ ", "~", "\\; "))

@@ -152,7 +152,7 @@ def with_lower_first(text: str) -> str:
 
 def without_groups(text: str) -> str:
     r"""Return a text whose thousands are parted by blanks and plain commas alone: `11,\! 111` is 11111."""
-    is_pair = text[:1] in ("(", "[") and text.count(",") == 1 and "\\!" not in text
+    is_pair = text[:1] in ("(", "[") and text[-1:] in (")", "]") and text.count(",") == 1
     if not is_pair and ("\\!" in text or "{" in text or "_" in text):
         text = _GROUPED.sub(_joined, text)
     if text[-1:].isdigit() and (found := _QUOTED.fullmatch(text)) is not None:

@@ -17,6 +17,7 @@ IN_THEIR_ORDER = (  # prime's rule keeps the order of a list, and takes no list 
     "lists of quantities",
     "relations",
     "words, joints and brackets as people write them",
+    "signs, marks and joints that math-verify drops",
 )
 
 
