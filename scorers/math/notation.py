@@ -16,9 +16,9 @@ from scorers.math.figures import in_figures, with_one_value
 from scorers.math.spelling.introductions import without_introduction
 from scorers.math.spelling.layout import without_layout
 from scorers.math.spelling.lists import as_list, with_joints, with_rows, without_delimiters
-from scorers.math.spelling.numbers import goes_on, joined, valued
 from scorers.math.spelling.programs import in_latex
 from scorers.math.spelling.signs import in_ascii, with_functions, with_indices, with_one_command
+from scorers.math.spelling.written_numbers import goes_on, joined, valued
 
 _SPACE: Final = re.compile(
     r"(?<!\\)\\[,;: ]|\\(?:q?quad|thinspace|medspace|thickspace|enspace)(?![A-Za-z])|~|\s+"
