@@ -263,6 +263,9 @@ class FormComparer:
         wanted, given = _named_values(reference), _named_values(answer)
         if (wanted is None) == (given is None):
             return None
+        other = answer if given is None else reference
+        if other[:1] + other[-1:] in ("[)", "(]"):
+            return None  # an interval
         if wanted is not None:
             values, others = list(wanted.values()), _parts(answer)
         else:
@@ -363,6 +366,9 @@ class FormComparer:
         wanted, given = _alternatives(reference), _alternatives(answer)
         if any("=" in part for part in (*(wanted or ()), *(given or ()))):
             return False  # which statements are compared by
+        names = _NAMED.match(reference), _NAMED.match(answer)
+        if names[0] and names[1] and not are_one_name(names[0][1], names[1][1]):
+            return False  # `m = 1, 2` for `n = 1, 2`
         if wanted is not None and given is not None and len(wanted) == len(given):
             if are_points(wanted) != are_points(given):
                 return self._in_order(wanted, given, depth)  # in the order of their names

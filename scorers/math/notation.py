@@ -173,7 +173,7 @@ _EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname|text|mathit)\{\s*([ei])\s*\}")
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
-    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|a(?:sin|cos|tan|cot|sec|csc)h?|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 _BARE_BOARD: Final = re.compile(r"\\(?:mathbb|Bbb)\s*(?:\{\s*)?([A-Z])(?![A-Za-z])\s*\}?")
@@ -260,6 +260,9 @@ _VECTOR_TERM: Final = re.compile(r"\s*([-+]?)\s*([^-+ ]*(?:\{[^{}]*\})*)\s*\[([i
 _POINTED: Final = re.compile(r"(?<![\w.])([0-9]+)\.(?=[/})\s+*=,-]|\Z)(?!\s*\.)")  # `1./3`
 _DIFFERENTIAL: Final = re.compile(
     r"\\(?:mathrm|text|operatorname|rm)\s*(?:\{\s*d\s*\}|\s+d)\s*(?=[A-Za-z\\])"
+)
+_OVER_DIFFERENTIAL: Final = re.compile(  # `\frac{2 dx}{x}`, and no derivative
+    r"\\frac\{([^{}]*?)\s*(?<![A-Za-z\\])d\s*([a-z])\s*\}(\{(?!\s*d\s*[a-z]\s*\})(?:[^{}]|\{[^{}]*\})*\})"
 )
 _HALF_OPEN: Final = re.compile(r"([\[\]])([^\[\](),]+,[^\[\](),]+)([\[\]])")
 _COUNTED: Final = re.compile(r"\\text\{\s*(-?[0-9][0-9.,]*)(\s+[A-Za-z][A-Za-z ]*)\}")
@@ -377,6 +380,7 @@ def _in_plain_commands(text: str) -> str:
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = _CASES.sub(_with_conditions, text) if "cases" in text else text
     text = _DIFFERENTIAL.sub("d", text) if "\\int" in text else text
+    text = _OVER_DIFFERENTIAL.sub(_beside, text) if "\\int" in text else text
     text = text.replace("\\equiv", "=") if "\\equiv" in text and "mod" not in text else text
     text = _POINTED.sub(r"\1", text) if ". " in text or "./" in text or ".}" in text else text
     text = _HALF_OPEN.sub(_bracketed, text) if "[" in text else text
@@ -455,8 +459,15 @@ def _bracketed(interval: re.Match[str]) -> str:
     return f"{'(' if interval[1] == ']' else '['}{interval[2]}{')' if interval[3] == '[' else ']'}"
 
 
+def _beside(quotient: re.Match[str]) -> str:
+    r"""Return `\frac{2 dx}{x}` as `\frac{2}{x} dx`."""
+    return f"\\frac{{{quotient[1] or 1}}}{quotient[3]} d{quotient[2]}"
+
+
 def _function(name: re.Match[str]) -> str:
     found = (name[1] or name[2]).lower()
+    if found.startswith("a") and not found.startswith("arc"):
+        return f"\\arc{found[1:]}"  # `asin`, as sympy writes it
     found = _HYPERBOLIC.get(found) or _SYNONYMS.get(found, found)
     return f"\\{found}"
 
