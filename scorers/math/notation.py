@@ -70,6 +70,9 @@ _VECTOR_TERM: Final = re.compile(r"\s*([-+]?)\s*([^-+ ]*(?:\{[^{}]*\})*)\s*\[([i
 _DIFFERENTIAL: Final = re.compile(
     r"\\(?:mathrm|text|operatorname|rm)\s*(?:\{\s*d\s*\}|\s+d)\s*(?=[A-Za-z\\])"
 )
+_OVER_DIFFERENTIAL: Final = re.compile(  # `\frac{2 dx}{x}`, and no derivative
+    r"\\frac\{([^{}]*?)\s*(?<![A-Za-z\\])d\s*([a-z])\s*\}(\{(?!\s*d\s*[a-z]\s*\})(?:[^{}]|\{[^{}]*\})*\})"
+)
 _ROW_SPACE: Final = re.compile(r"\\\\\s*(?:\*\s*)?\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|px|bp|pc)\s*\]")
 _LOOSE_BRACES: Final = re.compile(
     r"(?:\A|(?<=[-+*/=(,{|<>])|(?<=[-+*/=(,{|<>] ))\{\s*(\w+)\s*\}(?![\w{])"  # `{10}^{5}`; none of a command's
@@ -127,7 +130,8 @@ def _in_plain_commands(text: str) -> str:
     text = _BARE_BOARD.sub(r"\\mathbb{\1}", text) if "bb" in text else text
     text = _ROW_SPACE.sub(r"\\\\ ", text) if "\\\\" in text else text
     text = with_rows(text)
-    text = _DIFFERENTIAL.sub("d", text) if "\\int" in text else text
+    if "\\int" in text:
+        text = _OVER_DIFFERENTIAL.sub(_beside, _DIFFERENTIAL.sub("d", text))
     text = text.replace("\\equiv", "=") if "\\equiv" in text and "mod" not in text else text
     if "\\begin" in text:
         text = _BARRED.sub(r"\\begin{vmatrix}\2\\end{vmatrix}", text.replace("\\vert", "|"))
@@ -161,6 +165,11 @@ def _unwrapped(text: str) -> str:
         if not depth:
             return text[1:-1].strip() if position == len(text) - 1 else text
     return text
+
+
+def _beside(quotient: re.Match[str]) -> str:
+    r"""Return `\frac{2 dx}{x}` as `\frac{2}{x} dx`."""
+    return f"\\frac{{{quotient[1] or 1}}}{quotient[3]} d{quotient[2]}"
 
 
 def _with_arguments(text: str) -> str:

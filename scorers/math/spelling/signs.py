@@ -131,7 +131,7 @@ _COMPARED: Final = re.compile(r"\\(lt|gt)(?![A-Za-z])")
 _AT_MOST: Final = {"<=": "\\le ", ">=": "\\ge "}
 _FUNCTION: Final = re.compile(
     r"\\operatorname\{(sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|gcd|arcsin|arccos|arctan|sh|ch|th)\}"
-    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
+    r"|\\(?:operatorname|mathrm|text)\{\s*(tg|ctg|cotg|cotan|arctg|arcctg|cosec|lg|[aA]rc(?:sin|cos|tan)|a(?:sin|cos|tan|cot|sec|csc)h?|sin|cos|tan|cot|ln|log|csc|exp|sinh|cosh|tanh)\s*\}"
 )
 _HYPERBOLIC: Final = {"sh": "sinh", "ch": "cosh", "th": "tanh"}
 
@@ -149,6 +149,8 @@ def _synonym(command: re.Match[str]) -> str:
 
 def _function(name: re.Match[str]) -> str:
     found = (name[1] or name[2]).lower()
+    if found.startswith("a") and not found.startswith("arc"):
+        return f"\\arc{found[1:]}"  # `asin`, as sympy writes it
     found = _HYPERBOLIC.get(found) or _SYNONYMS.get(found, found)
     return f"\\{found}"
 
