@@ -476,6 +476,8 @@ KINDS: dict[str, Kind] = {
             ("5", r"5\text{ thousand}"),
             ("5", r"5\text{ hundredths}"),
             ("(x+1)^2", "(x+1)^3"),
+            ("P(1234)=5", "P(1,234)=5"),
+            ("P(1,234)=5", "P(1234)=5"),
             (r"f(r)=-\frac{m h^{2}(\gamma^{2}+1)}{r^{3}}", r"f(r)=-\frac{m h^{2}(\gamma^{3}+1)}{r^{3}}"),
             (r"\gamma^2+1", r"\gamma^3+1"),
             (r"\gamma^2+1", "1"),
