@@ -35,6 +35,7 @@ from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 from learner.resume.history import COLLECTS
 from learner.resume.recovery import Recovery
+from learner.training.own_head import settled
 from learner.weight_sync.build import build_transport
 from learner.weight_sync.publisher import Publisher
 
@@ -86,7 +87,8 @@ class CollectingSession(Incarnation):
         weights = find_weights(self.run.model)
         rows = open_rows(self.run, self._of, self._tokenizer())
         log.info("data rows=%d sets=%d fingerprint=%s", len(rows), len(rows.sets), rows.fingerprint)
-        self.run = self.status.run = of_rows(self.run, len(rows))
+        self.run = of_rows(self.run, len(rows))
+        self.status.run = settled(self.run)  # what generators read
         journal = self._journal = self._begin(rows)
         loop = self._assemble(journal, rows, weights, stop, heartbeat)
         self._running = loop, journal

@@ -8,9 +8,9 @@ a function here returns; the caller renames it into place.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,15 @@ from torch import Tensor
 from broker.checksums import Digest, weights_digest
 from broker.weight_files import INDEX
 from config.run import ModelConfig
-from learner.data.chat_template import with_template
 from learner.journal.disk import sync, write_all
+from learner.training.base_files import report, write_base_files
+from learner.training.own_head import has_own_head, tied_names
 from learner.weight_sync.transport import SavedWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
 
 # Hashed and written at a time. With 4 MiB the system finds room for a block at up to six times the cost (Linux 6.18).
 BLOCK_BYTES = 1 << 20
@@ -54,6 +57,7 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
 
     Raises:
         OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
+        RunFailed: as `has_own_head`.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -61,6 +65,8 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
     disable_progress_bar()
     arguments = hub_arguments(model)
     config = AutoConfig.from_pretrained(model.path, **arguments)
+    if has_own_head(model):
+        config.tie_word_embeddings = False  # else transformers compares the two, of which a rank may have a part alone
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
@@ -164,30 +170,38 @@ def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
 def write_model(
     tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int
 ) -> None:
-    """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights, fsynced.
+    """Write a folder that transformers and vLLM load: the weights, and then what the base model has beside its own.
+
+    What of that can't be had, or not as the base model has it, costs a line of the log and no weight.
 
     Args:
         tensors: as in `write_weights`.
         folder: made if it is not there.
-        source: where config, generation config and chat template come from, or the template that it has in its
-            place; the tokenizer by the class that the generators use too.
+        source: the base model, with its chat template or the one that it has in its place.
         shard_bytes: as in `write_weights`.
+    Raises:
+        OSError: the folder can't be written.
     """
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
-
     folder.mkdir(parents=True, exist_ok=True)
-    config = AutoConfig.from_pretrained(
-        source.path, **hub_arguments(source)
-    )  # the model's own: with its dropout
-    config.dtype = getattr(torch, source.dtype)
-    config.save_pretrained(folder)
-    with suppress(OSError):  # a model need not have one
-        GenerationConfig.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(source.path, **hub_arguments(source))
-    with_template(tokenizer, source).save_pretrained(folder)
     write_weights(tensors, folder, shard_bytes=shard_bytes)
-    for file in (*folder.iterdir(), folder):
+    words = write_base_files(
+        folder,
+        source,
+        dtype=getattr(torch, source.dtype),
+        has_own_head=bool(tensors.keys() & _tied(source)),
+    )
+    report(words, source)
+    for file in (*folder.rglob("*"), folder):
         sync(file)
+
+
+def _tied(source: ModelConfig) -> set[str]:
+    """Return the names of the weights that the base model's config ties: they are in files only where they differ."""
+    try:
+        return set(tied_names(source))
+    except Exception as error:  # noqa: BLE001 - any: the weights are written, and have to be of use
+        log.warning("model_file model=%s config.json can't be used: %s", source.path, error)
+        return set()
 
 
 def elements(parameter: Tensor) -> int:
