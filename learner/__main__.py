@@ -156,7 +156,9 @@ def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, T
     tokenizer = load_tokenizer(run)
     check_reference(run, tokenizer)
     check_adapter(run)
-    if isinstance(run.learner.backend, DeepSpeedConfig):  # another one loads and writes its model in its own way
+    if isinstance(
+        run.learner.backend, DeepSpeedConfig
+    ):  # another one loads and writes its model in its own way
         report(what_is_odd(run.model, tokenizer), run.model)
         session.status.run = settled(run)  # what generators read
     return tokenizer, build_backend(run, rank=0, world_size=world_size)

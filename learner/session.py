@@ -133,7 +133,10 @@ class Session(Incarnation):
         steps = self._begins_at() + math.ceil(train.draws(learner.epochs) / learner.groups_per_step)
         log.info("epochs=%d rows=%d steps=%d", learner.epochs, len(train), steps)
         update = {"learner": learner.model_copy(update={"steps": steps})}
-        self.run, self.status.run = self.run.model_copy(update=update), self.status.run.model_copy(update=update)
+        self.run, self.status.run = (
+            self.run.model_copy(update=update),
+            self.status.run.model_copy(update=update),
+        )
 
     def _begins_at(self) -> int:
         """Return the policy version that the run began with."""

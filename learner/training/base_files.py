@@ -12,9 +12,11 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.errors import RunFailed
 from config.run import ModelConfig
 from learner.data.chat_template import with_template
 
@@ -108,6 +110,27 @@ def what_is_odd(source: ModelConfig, tokenizer: PreTrainedTokenizerBase | None =
         words += [f"{name} is no JSON: {why}" for name, why in _no_json(out)]
         words += filter(None, [_tokenizer_word(source, tokenizer, out=out, saved=saved)])
     return words
+
+
+def check_generation(source: ModelConfig) -> None:
+    """Check that transformers and vLLM load a model with this generation config at all; both read it with the model.
+
+    Raises:
+        RunFailed: they don't; the message names what they have against it.
+    """
+    from transformers import GenerationConfig
+
+    from learner.training.model_files import hub_arguments
+
+    arguments = {name: value for name, value in hub_arguments(source).items() if name != "trust_remote_code"}
+    with suppress(OSError):  # none, or no JSON: both do without
+        try:
+            GenerationConfig.from_pretrained(source.path, **arguments)
+        except (ValueError, TypeError) as error:
+            raise RunFailed(
+                f"model.path={source.path}: neither transformers nor vLLM loads a model with its {GENERATION}: "
+                f"{_first_line(error)}. Take out what it names"
+            ) from error
 
 
 def report(words: list[str], source: ModelConfig) -> None:
@@ -217,11 +240,13 @@ def _generation_word(out: Path, saved: Path) -> str:
 
     if not (out / GENERATION).is_file():
         return ""
-    kept = f"models of this run have the file as it is, and their {GENERATION} is refused alike. To mend the base's: "
     try:
         config = GenerationConfig.from_pretrained(out)
     except Exception as error:  # noqa: BLE001 - any: what the file says is anybody's
-        return f"{GENERATION}: transformers can't read it ({_first_line(error)}): {kept}take out what it names"
+        return (
+            f"{GENERATION}: transformers can't read it ({_first_line(error)}): the stop tokens that it names are not "
+            "known, and models of this run have the file as it is"
+        )
     try:
         config.save_pretrained(saved)
     except Exception as error:  # noqa: BLE001 - as above
@@ -287,4 +312,4 @@ def _without_template(content: bytes) -> bytes:
 
 def _first_line(error: Exception) -> str:
     """Return what an error says, in one line of bounded length."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__

@@ -21,7 +21,7 @@ from broker.checksums import Digest, weights_digest
 from broker.weight_files import INDEX
 from config.run import ModelConfig
 from learner.journal.disk import sync, write_all
-from learner.training.base_files import report, write_base_files
+from learner.training.base_files import check_generation, report, write_base_files
 from learner.training.own_head import has_own_head, tied_names
 from learner.weight_sync.transport import SavedWeights
 
@@ -57,16 +57,19 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
 
     Raises:
         OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
-        RunFailed: as `has_own_head`.
+        RunFailed: as `check_generation` and `has_own_head`.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     arguments = hub_arguments(model)
+    check_generation(model)
     config = AutoConfig.from_pretrained(model.path, **arguments)
     if has_own_head(model):
-        config.tie_word_embeddings = False  # else transformers compares the two, of which a rank may have a part alone
+        config.tie_word_embeddings = (
+            False  # else transformers compares the two, of which a rank may have a part alone
+        )
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
@@ -185,10 +188,7 @@ def write_model(
     folder.mkdir(parents=True, exist_ok=True)
     write_weights(tensors, folder, shard_bytes=shard_bytes)
     words = write_base_files(
-        folder,
-        source,
-        dtype=getattr(torch, source.dtype),
-        has_own_head=bool(tensors.keys() & _tied(source)),
+        folder, source, dtype=getattr(torch, source.dtype), has_own_head=bool(tensors.keys() & _tied(source))
     )
     report(words, source)
     for file in (*folder.rglob("*"), folder):

@@ -195,9 +195,7 @@ def reference_source(run: Run, kl: KlConfig) -> ModelConfig:
     """Return where the reference comes from: the policy's own files, or those that the section names."""
     if kl.reference is None:
         return run.model
-    return run.model.model_copy(
-        update={"path": kl.reference, "revision": None, "tie_word_embeddings": None}
-    )
+    return run.model.model_copy(update={"path": kl.reference, "revision": None, "tie_word_embeddings": None})
 
 
 def _zero_config(run: Run, kl: KlConfig, *, world_size: int, device: torch.device) -> dict[str, Any] | None:

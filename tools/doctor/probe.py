@@ -171,6 +171,17 @@ def tokenizer(words: Sequence[str]) -> Facts:
     return {"size": len(load_tokenizer(load_run(words)))}
 
 
+def model(words: Sequence[str]) -> Facts:
+    """Says what is odd of the model's files, as the learner does at its start."""
+    from config.loading import load_run
+    from learner.training.base_files import check_generation, what_is_odd
+    from learner.training.own_head import has_own_head
+
+    source = load_run(words).model
+    check_generation(source)
+    return {"own_head": has_own_head(source), "odd": what_is_odd(source)}
+
+
 def scorers(words: Sequence[str]) -> Facts:
     """Imports and builds the run's own scorers, as a worker does, and says by their keys which can't be."""
     from config.loading import load_run
@@ -194,6 +205,7 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "vllm": vllm,
     "sandbox": sandbox,
     "data": data,
+    "model": model,
     "scorers": scorers,
     "tokenizer": tokenizer,
 }

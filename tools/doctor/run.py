@@ -25,15 +25,15 @@ from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import Answer, Question
 
 AREA = "run"
-PATHS, DATA, TOKENIZER, DEADLINES = (
-    Check(AREA, name) for name in ("paths", "data", "tokenizer", "deadlines")
+PATHS, DATA, TOKENIZER, MODEL_FILES, DEADLINES = (
+    Check(AREA, name) for name in ("paths", "data", "tokenizer", "model files", "deadlines")
 )
 REPLY_S = 10.0
 
 
 def questions(words: Sequence[str]) -> list[Question]:
     """Returns the questions about a configuration that need heavy libraries."""
-    return [Question(name="tokenizer", words=words), Question(name="data", words=words)]
+    return [Question(name=name, words=words) for name in ("tokenizer", "model", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
@@ -93,6 +93,27 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
         f"{path} is not on this machine: it will be fetched from the hub at the start",
         do=f"hf download {path}",
     )
+
+
+def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
+    """Tells what of the model's files its own library refuses, and whether it has a head that its config denies."""
+    path = run.model.path
+    if answer.trouble and not (Path(path).is_dir() or is_path(path)):
+        yield MODEL_FILES.note(f"{path} is not on this machine: the learner looks at its files at the start")
+        return
+    if answer.trouble:
+        yield MODEL_FILES.problem(f"{path}: {answer.trouble}", do="mend the file that it names")
+        return
+    for word in answer.facts["odd"]:
+        yield MODEL_FILES.note(f"{path}: {word}")
+    if answer.facts["own_head"]:
+        yield MODEL_FILES.note(
+            f"{path}: its config ties the output head to the embedding, and its files have a head with other values. "
+            "That head is trained and sampled from, and exported models say tie_word_embeddings: false",
+            do="nothing; or, to train the tied model, take lm_head.weight out of its files",
+        )
+    if not answer.facts["odd"] and not answer.facts["own_head"]:
+        yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
 
 
 def data(answer: Answer, run: Run) -> Finding:

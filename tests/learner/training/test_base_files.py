@@ -13,11 +13,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from broker.errors import RunFailed
 from broker.weight_files import FILE
 from config.run import ChatTemplateConfig, ModelConfig
+from generators.chat import load_chat
 from learner.training import base_files
 from learner.training.base_files import what_is_odd
-from learner.training.model_files import write_model
+from learner.training.model_files import load_model, write_model
 from tests.support.tiny import write_tiny_model
 
 TEMPLATE = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}"
@@ -112,8 +114,23 @@ def test_a_generation_config_that_transformers_does_not_read_costs_a_word_and_no
     out = exported(base)
     assert_has_weights(out, base)
     assert (out / "generation_config.json").read_text() == text
-    (word,) = what_is_odd(ModelConfig(path=str(base), dtype="float32"))
+    source = ModelConfig(path=str(base), dtype="float32")
+    (word,) = what_is_odd(source)
     assert "generation_config.json: transformers can't read it" in word
+    if text[:1] in ("{", "[") and text[-1:] in ("}", "]"):  # both libraries do without what is no JSON at all
+        for load in (
+            lambda: load_model(source, attention="sdpa", gradient_checkpointing=False),
+            lambda: load_chat(source),
+        ):
+            with pytest.raises(RunFailed, match=r"generation_config\.json"):
+                load()
+
+
+@pytest.mark.parametrize("ids", ["x", [1, "2"], True, 7.5, {"a": 1}])
+def test_what_is_no_id_of_a_stop_token_is_named(base: Path, ids: Any) -> None:
+    change(base / "generation_config.json", eos_token_id=ids)
+    with pytest.raises(RunFailed, match=r"eos_token_id of its generation_config\.json has .*no token's id"):
+        load_chat(ModelConfig(path=str(base)))
 
 
 def test_a_base_in_order_has_no_word_and_its_folder_is_whole(base: Path) -> None:
@@ -179,7 +196,7 @@ def test_the_template_of_the_run_is_the_only_one_wherever_the_base_has_its_own(
         assert rendered == "<user>1+1"
 
 
-CODE = '''
+CODE = """
 from transformers import PreTrainedTokenizer
 
 
@@ -208,7 +225,7 @@ class Odd(PreTrainedTokenizer):
 
     def save_vocabulary(self, save_directory, filename_prefix=None):
         raise NotImplementedError("this tokenizer can't be saved")
-'''
+"""
 
 
 def make_tokenizer_of_code(base: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from config.loading import load_run
 from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
+from tests.support.tiny import write_own_head, write_tiny_model
 from tests.tools.conftest import MakeRun
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Level, lines_of
@@ -167,6 +168,38 @@ def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, 
     assert_found(doctor_run.tokenizer(Answer({"size": 5}), hub), OK, "5 tokens")
     assert_found(doctor_run.data(Answer({"train": 5}), hub), OK, "train 5 rows")
     assert only(doctor_run.check_paths(make_run(model={"path": str(tmp_path)})), "paths").level is OK
+
+
+@pytest.mark.parametrize(
+    ("generation", "level", "seen"),
+    [
+        ('{"temperature": 0.6, "top_p": 0.9}', NOTE, "reads it, and refuses to save it"),
+        ('{"max_new_tokens": 0}', PROBLEM, "neither transformers nor vLLM loads a model with its"),
+        ('{"do_sample": true, "temperature": 0.6}', OK, "can be written again"),
+    ],
+)
+def test_what_a_models_files_will_cost_is_said_before_the_start(
+    tmp_path: Path, generation: str, level: Level, seen: str
+) -> None:
+    model = write_tiny_model(tmp_path / "tiny")
+    (model / "generation_config.json").write_text(generation)
+    words = _words(tmp_path, model)
+    ((_, answer),) = ask([Question(name="model", words=words)])
+    assert_found(only(doctor_run.model_files(answer, load_run(words)), "model files"), level, seen, "")
+
+
+def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) -> None:
+    model = write_own_head(tmp_path / "own")
+    words = _words(tmp_path, model)
+    ((_, answer),) = ask([Question(name="model", words=words)])
+    found = only(doctor_run.model_files(answer, load_run(words)), "model files")
+    assert_found(found, NOTE, "a head with other values", "take lm_head.weight out")
+
+
+def _words(folder: Path, model: Path) -> list[str]:
+    config = folder / "run.yaml"
+    config.write_text(f"name: own\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n")
+    return ["--config", str(config)]
 
 
 def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
