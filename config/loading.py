@@ -20,6 +20,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
+from config.engine_limits import beyond_limits
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
@@ -81,7 +82,10 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
     own = list(leaves_of("this program", above or {}))
-    return _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
+    run = _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
+    if lines := list(beyond_limits(run, os.environ)):
+        raise ConfigError("\n".join(lines))
+    return run
 
 
 def file_of(name: str) -> Path:
