@@ -1,8 +1,8 @@
 """Values that an engine refuses or changes: they are answered before anything starts.
 
-In: a resolved run. Out: a line for each such value, with its key. The limits are those of the versions in requirements/,
-vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and transformers with torch 2.13; a test asks the
-installed ones. Called where a configuration is loaded to start something; a run of before is read as it is.
+In: a resolved run. Out: a line for each such value, with its key. The limits are those of the versions that
+requirements/ locks, vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and torch 2.13.0; a test asks
+the installed ones. Called where a configuration is loaded to start something; a run of before is read as it is.
 """
 
 from __future__ import annotations

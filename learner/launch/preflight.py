@@ -66,8 +66,8 @@ def _missing(run: Run) -> Iterator[str]:
 def _beyond_positions(run: Run) -> Iterator[str]:
     """Yield a line where the longest sequence is longer than the model in a folder was made for.
 
-    vLLM 0.32 refuses to start then (`_get_and_verify_max_len` in `vllm/config/model.py`); transformers fails at the first
-    such token where positions are learned. A model whose rotation is scaled by a factor is left to the engine.
+    vLLM 0.32 refuses to start then (`_get_and_verify_max_len` in `vllm/config/model.py`); transformers fails at the
+    first such token where positions are learned. A model whose rotation is scaled by a factor is left to the engine.
     """
     engine = run.generators.engine
     names = {"vllm": ("max_position_embeddings", "n_positions"), "hf": ("n_positions",)}.get(engine.type, ())
@@ -84,8 +84,8 @@ def _beyond_positions(run: Run) -> Iterator[str]:
     for name, limit in limits.items():
         if length > limit:
             yield (
-                f"model.path={run.model.path} has {limit} positions ({name} of its config.json), and the longest prompt "
-                f"and completion are {length} tokens: lower data.max_prompt_tokens={run.data.max_prompt_tokens} or "
+                f"model.path={run.model.path} has {limit} positions ({name} of its config.json), and the longest "
+                f"prompt and completion are {length} tokens: lower data.max_prompt_tokens={run.data.max_prompt_tokens} or "
                 f"sampling.max_tokens={run.sampling.max_tokens}"
             )
 
