@@ -85,8 +85,8 @@ def _beyond_positions(run: Run) -> Iterator[str]:
         if length > limit:
             yield (
                 f"model.path={run.model.path} has {limit} positions ({name} of its config.json), and the longest "
-                f"prompt and completion are {length} tokens: lower data.max_prompt_tokens={run.data.max_prompt_tokens} or "
-                f"sampling.max_tokens={run.sampling.max_tokens}"
+                f"prompt and completion are {length} tokens: lower data.max_prompt_tokens={run.data.max_prompt_tokens} "
+                f"or sampling.max_tokens={run.sampling.max_tokens}"
             )
 
 

@@ -56,8 +56,8 @@ _HARMLESS = frozenset(
         "task_type",
     }
 )
-# First values that leave the model's own weights alone. With PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA and MiCA the adapter is
-# one of other weights than the model's, or of another layer.
+# First values that leave the model's own weights alone. With PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA and MiCA the adapter
+# is one of other weights than the model's, or of another layer.
 _PLAIN_INITS = (True, False, "gaussian", "eva", "orthogonal")
 
 

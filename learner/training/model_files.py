@@ -22,7 +22,7 @@ from broker.weight_files import INDEX
 from config.run import ModelConfig
 from learner.journal.disk import sync, write_all
 from learner.training.base_files import check_generation, report, write_base_files
-from learner.training.own_head import has_own_head, tied_names
+from learner.training.own_head import tied_names
 from learner.weight_sync.transport import SavedWeights
 
 if TYPE_CHECKING:
@@ -50,14 +50,22 @@ _TYPES = {
 _RANKS = {dtype: rank for rank, dtype in enumerate(_TYPES)}
 
 
-def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bool) -> PreTrainedModel:
+def load_model(
+    model: ModelConfig, *, attention: str, gradient_checkpointing: bool, own_head: bool = False
+) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
     Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.
 
+    Args:
+        model: where it is.
+        attention: of transformers' implementations.
+        gradient_checkpointing: activations are computed again in the backward pass.
+        own_head: what `has_own_head` says, asked before transformers splits models among ranks. Such a head stays as it
+            is in the files; else transformers would compare it with the embedding, of which a rank may have a part.
     Raises:
         OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
-        RunFailed: as `check_generation` and `has_own_head`.
+        RunFailed: as `check_generation`.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -66,10 +74,8 @@ def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bo
     arguments = hub_arguments(model)
     check_generation(model)
     config = AutoConfig.from_pretrained(model.path, **arguments)
-    if has_own_head(model):
-        config.tie_word_embeddings = (
-            False  # else transformers compares the two, of which a rank may have a part alone
-        )
+    if own_head:
+        config.tie_word_embeddings = False
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(

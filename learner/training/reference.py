@@ -30,6 +30,7 @@ from learner.training.logprobs import LogprobModel
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
+from learner.training.own_head import has_own_head
 from learner.training.sequence_parallel import SequenceMesh
 
 if TYPE_CHECKING:
@@ -113,12 +114,13 @@ def _loaded(
 ) -> PreTrainedModel:
     """Load the model, split among the ranks where there is a configuration of ZeRO-3. Raises as `ReferenceModel`."""
     splitting = None
-    if config is not None:
-        from transformers.integrations.deepspeed import HfDeepSpeedConfig
-
-        splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
     try:
-        model = load_model(source, attention=attention, gradient_checkpointing=False)
+        own_head = has_own_head(source)
+        if config is not None:
+            from transformers.integrations.deepspeed import HfDeepSpeedConfig
+
+            splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
+        model = load_model(source, attention=attention, gradient_checkpointing=False, own_head=own_head)
     except OSError as error:
         raise RunFailed(f"learner.objective.kl.reference={source.path} can't be loaded: {error}") from error
     del splitting

@@ -191,9 +191,10 @@ def test_the_template_of_the_run_is_the_only_one_wherever_the_base_has_its_own(
         (base / name).write_text(text)
     out = exported(base, chat_template=ChatTemplateConfig(text=TEMPLATE))
     assert AutoTokenizer.from_pretrained(out).chat_template == TEMPLATE
-    for more in ({}, {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}):
-        rendered = AutoTokenizer.from_pretrained(out).apply_chat_template(CHAT, tokenize=False, **more)
-        assert rendered == "<user>1+1"
+    tools: list[Any] = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    for given in (None, tools):
+        tokenizer = AutoTokenizer.from_pretrained(out)
+        assert tokenizer.apply_chat_template(CHAT, tools=given, tokenize=False) == "<user>1+1"
 
 
 CODE = """
