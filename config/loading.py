@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
-from config.engine_limits import beyond_limits
+from config.engines.limits import beyond_limits
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names

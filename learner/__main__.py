@@ -146,11 +146,11 @@ def _lead(run: Run, world_size: int) -> int:
 
 def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
     """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
+    from learner.base_model.base_files import report, what_is_odd
+    from learner.base_model.own_head import settled
     from learner.data.prompts import check_reference, load_tokenizer
-    from learner.training.base_files import report, what_is_odd
     from learner.training.build import build_backend
     from learner.training.lora import check_adapter
-    from learner.training.own_head import settled
 
     run = session.run
     tokenizer = load_tokenizer(run)

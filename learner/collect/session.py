@@ -17,6 +17,7 @@ from broker.errors import PipelineError, RunFailed
 from broker.monitoring.heartbeat import Heartbeat
 from config.loading import to_yaml
 from config.run import Run
+from learner.base_model.own_head import settled
 from learner.collect.intake import CollectingIntake
 from learner.collect.loop import CollectingLoop
 from learner.collect.model_weights import ModelWeights, find_weights
@@ -35,7 +36,6 @@ from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
 from learner.resume.history import COLLECTS
 from learner.resume.recovery import Recovery
-from learner.training.own_head import settled
 from learner.weight_sync.build import build_transport
 from learner.weight_sync.publisher import Publisher
 

@@ -38,6 +38,7 @@ from config.learner import (
     OptimizerConfig,
 )
 from config.run import Run
+from learner.base_model.own_head import has_own_head
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.importance_ratio import k3_divergence
@@ -66,7 +67,6 @@ from learner.training.model_files import (
     write_model,
     write_weights,
 )
-from learner.training.own_head import has_own_head
 from learner.training.process_group import Command, CommandChannel, device_of, join
 from learner.training.reference import References
 from learner.training.sequence_parallel import SequenceMesh

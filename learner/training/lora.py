@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from broker.errors import RunFailed
 from config.learner import LoraConfig
 from config.run import ModelConfig, Run
+from learner.base_model.hub import hub_arguments
 from learner.journal.disk import sync
-from learner.training.model_files import hub_arguments, write_safetensors
+from learner.training.model_files import write_safetensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

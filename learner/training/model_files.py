@@ -8,7 +8,6 @@ a function here returns; the caller renames it into place.
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,15 +19,13 @@ from torch import Tensor
 from broker.checksums import Digest, weights_digest
 from broker.weight_files import INDEX
 from config.run import ModelConfig
+from learner.base_model.base_files import check_generation, report, write_base_files
+from learner.base_model.hub import hub_arguments
 from learner.journal.disk import sync, write_all
-from learner.training.base_files import check_generation, report, write_base_files
-from learner.training.own_head import tied_names
 from learner.weight_sync.transport import SavedWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-log = logging.getLogger(__name__)
 
 # Hashed and written at a time. With 4 MiB the system finds room for a block at up to six times the cost (Linux 6.18).
 BLOCK_BYTES = 1 << 20
@@ -193,21 +190,9 @@ def write_model(
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_weights(tensors, folder, shard_bytes=shard_bytes)
-    words = write_base_files(
-        folder, source, dtype=getattr(torch, source.dtype), has_own_head=bool(tensors.keys() & _tied(source))
-    )
-    report(words, source)
+    report(write_base_files(folder, source, dtype=getattr(torch, source.dtype), weights=tensors), source)
     for file in (*folder.rglob("*"), folder):
         sync(file)
-
-
-def _tied(source: ModelConfig) -> set[str]:
-    """Return the names of the weights that the base model's config ties: they are in files only where they differ."""
-    try:
-        return set(tied_names(source))
-    except Exception as error:  # noqa: BLE001 - any: the weights are written, and have to be of use
-        log.warning("model_file model=%s config.json can't be used: %s", source.path, error)
-        return set()
 
 
 def elements(parameter: Tensor) -> int:
@@ -227,12 +212,3 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
         size += elements(parameter)
     if part:
         yield part
-
-
-def hub_arguments(model: ModelConfig) -> dict[str, Any]:
-    """Return the arguments of every `from_pretrained` of this model."""
-    return {
-        "revision": model.revision or "main",
-        "trust_remote_code": model.trust_remote_code,
-        "token": None if model.hf_token is None else model.hf_token.get_secret_value(),
-    }

@@ -21,6 +21,7 @@ from torch import Tensor
 from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
+from learner.base_model.own_head import has_own_head
 from learner.training import sequence_parallel
 from learner.training.attention import choose_attention
 from learner.training.engine_config import half_precision
@@ -30,7 +31,6 @@ from learner.training.logprobs import LogprobModel
 from learner.training.lora import without_adapter
 from learner.training.micro_batch import MicroBatch
 from learner.training.model_files import elements, load_model
-from learner.training.own_head import has_own_head
 from learner.training.sequence_parallel import SequenceMesh
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ PLACES = {
     "tests/benchmarks/test_exact_resume.py": "e2e",
     "tests/compatibility/": "e2e",
     "tests/generators/engines/": "model",
+    "tests/learner/base_model/": "model",
     "tests/learner/training/": "model",
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",

@@ -174,8 +174,8 @@ def tokenizer(words: Sequence[str]) -> Facts:
 def model(words: Sequence[str]) -> Facts:
     """Says what is odd of the model's files, as the learner does at its start."""
     from config.loading import load_run
-    from learner.training.base_files import check_generation, what_is_odd
-    from learner.training.own_head import has_own_head
+    from learner.base_model.base_files import check_generation, what_is_odd
+    from learner.base_model.own_head import has_own_head
 
     source = load_run(words).model
     check_generation(source)

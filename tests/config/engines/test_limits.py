@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.engine_limits import HF, MOST_COMPLETIONS, MOST_SEED, VLLM
+from config.engines.limits import HF, MOST_COMPLETIONS, MOST_SEED, VLLM
 from config.explanations import ConfigError
 from config.loading import from_yaml, load_run
 

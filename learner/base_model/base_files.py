@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import RunFailed
 from config.run import ModelConfig
+from learner.base_model.hub import CONFIG, at_hand, file_arguments, hub_arguments
+from learner.base_model.own_head import tied_names
 from learner.data.chat_template import with_template
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONFIG: Final = "config.json"
 GENERATION: Final = "generation_config.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 TEMPLATE: Final = "chat_template.jinja"
@@ -50,28 +51,38 @@ PROCESSOR: Final = (
     "video_preprocessor_config.json",
     "audio_preprocessor_config.json",
 )
+SMALL: Final = (GENERATION, *TOKENIZER, *TEMPLATES, *PROCESSOR)
 MORE_TEMPLATES: Final = "additional_chat_templates"  # a folder
 PROBE: Final = "The 3 quick brown foxes, été 東京: x = 1/2\n\tdef f(): return -0.5"
 
 
-def write_base_files(folder: Path, source: ModelConfig, *, dtype: Any, has_own_head: bool) -> list[str]:
+def write_base_files(
+    folder: Path, source: ModelConfig, *, dtype: Any, weights: Collection[str], fetch: bool = False
+) -> list[str]:
     """Write what a model has beside its weights.
 
     Args:
         folder: of the model; it is there.
         source: the base model, with its chat template or the one that it has in its place.
-        dtype: the type of the weights.
-        has_own_head: the weights have an output head, whether or not the base's config ties it to the embedding.
+        dtype: the type of the weights; None: what the base has.
+        weights: their names. A head among them is the model's own, whatever the base's config says.
+        fetch: ask the hub for the files of a model that it has, and not its cache alone.
     Returns:
         A line for each file that is not there, or not as the base model has it.
     Raises:
         OSError: the folder can't be written.
     """
     words: list[str] = []
-    files = _files_of(source, words)
-    _write_config(folder, source, files.get(CONFIG), words, dtype=dtype, has_own_head=has_own_head)
+    try:
+        source = at_hand(source, SMALL, fetch=fetch)
+    except Exception as error:  # noqa: BLE001 - any: a hub, a cache and a network fail in many ways
+        words.append(
+            f"the files beside its weights can't be had: {type(error).__name__}: {_first_line(error)}"
+        )
+    files = _files_of(source)
+    _write_config(folder, source, files.pop(CONFIG, None), words, dtype=dtype, weights=weights)
     for name, file in files.items():
-        if name == CONFIG or (source.chat_template is not None and _is_template(name)):
+        if source.chat_template is not None and _is_template(name):
             continue
         try:
             content = file.read_bytes()
@@ -84,7 +95,7 @@ def write_base_files(folder: Path, source: ModelConfig, *, dtype: Any, has_own_h
         (folder / name).write_bytes(content)
     if source.chat_template is not None:
         (folder / TEMPLATE).write_text(source.chat_template.text, encoding="utf-8")
-    if not any(name in files for name in TOKENIZER):
+    if not any(name in files for name in TOKENIZER) and Path(source.path).is_dir():
         _save_tokenizer(folder, source, words)
     return words
 
@@ -105,7 +116,7 @@ def what_is_odd(source: ModelConfig, tokenizer: PreTrainedTokenizerBase | None =
         out, saved = Path(scratch) / "out", Path(scratch) / "saved"
         out.mkdir()
         saved.mkdir()
-        words += write_base_files(out, source, dtype=None, has_own_head=False)
+        words += write_base_files(out, source, dtype=None, weights=(), fetch=True)
         words += filter(None, [_generation_word(out, saved)])
         words += [f"{name} is no JSON: {why}" for name, why in _no_json(out)]
         words += filter(None, [_tokenizer_word(source, tokenizer, out=out, saved=saved)])
@@ -120,12 +131,9 @@ def check_generation(source: ModelConfig) -> None:
     """
     from transformers import GenerationConfig
 
-    from learner.training.model_files import hub_arguments
-
-    arguments = {name: value for name, value in hub_arguments(source).items() if name != "trust_remote_code"}
     with suppress(OSError):  # none, or no JSON: both do without
         try:
-            GenerationConfig.from_pretrained(source.path, **arguments)
+            GenerationConfig.from_pretrained(source.path, **file_arguments(source))
         except (ValueError, TypeError) as error:
             raise RunFailed(
                 f"model.path={source.path}: neither transformers nor vLLM loads a model with its {GENERATION}: "
@@ -139,44 +147,16 @@ def report(words: list[str], source: ModelConfig) -> None:
         log.warning("model_file model=%s %s", source.path, word)
 
 
-def _files_of(source: ModelConfig, words: list[str]) -> dict[str, Path]:
-    """Return the base model's small files by the names that they have in its folder."""
+def _files_of(source: ModelConfig) -> dict[str, Path]:
+    """Return the base model's small files by the names that they have in its folder; {} where there is none."""
     folder = Path(source.path)
-    if not folder.is_dir():
-        try:
-            folder = _cached(source)
-        except Exception as error:  # noqa: BLE001 - any: a hub, a cache and a network fail in many ways
-            words.append(f"{source.path}: its files can't be had: {type(error).__name__}: {error}")
-            return {}
-    names = [CONFIG, GENERATION, *TOKENIZER, *TEMPLATES, *PROCESSOR]
+    names = [CONFIG, *SMALL]
     names += sorted(path.name for path in folder.glob("*.tiktoken"))
     names += sorted(f"{MORE_TEMPLATES}/{path.name}" for path in folder.glob(f"{MORE_TEMPLATES}/*.jinja"))
     if source.trust_remote_code:
         names += sorted(path.name for path in folder.glob("*.py"))
         names += _named_by_code(folder)
     return {name: folder / name for name in dict.fromkeys(names) if (folder / name).is_file()}
-
-
-def _cached(source: ModelConfig) -> Path:
-    """Fetch a hub's small files into its cache. Returns the folder in which they lie side by side."""
-    from transformers.utils.hub import cached_file
-
-    from learner.training.model_files import hub_arguments
-
-    arguments = {name: value for name, value in hub_arguments(source).items() if name != "trust_remote_code"}
-    for name in (GENERATION, *TOKENIZER, *TEMPLATES, *PROCESSOR):
-        cached_file(
-            source.path,
-            name,
-            **arguments,
-            _raise_exceptions_for_gated_repo=False,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
-    found = cached_file(source.path, CONFIG, **arguments)
-    if found is None:
-        raise FileNotFoundError(f"{CONFIG} of {source.path}")
-    return Path(found).parent
 
 
 def _named_by_code(folder: Path) -> list[str]:
@@ -189,32 +169,36 @@ def _named_by_code(folder: Path) -> list[str]:
 
 
 def _write_config(
-    folder: Path, source: ModelConfig, file: Path | None, words: list[str], *, dtype: Any, has_own_head: bool
+    folder: Path,
+    source: ModelConfig,
+    file: Path | None,
+    words: list[str],
+    *,
+    dtype: Any,
+    weights: Collection[str],
 ) -> None:
     """Write the config as transformers saves it, or the file's own text with the type of the weights."""
     from transformers import AutoConfig
 
-    from learner.training.model_files import hub_arguments
-
+    if file is None:
+        words.append(f"{CONFIG} is not there: {source.path} has none")
+        return
+    changes = {} if dtype is None else {"dtype": str(dtype).removeprefix("torch.")}
     try:
+        if weights and tied_names(source).keys() & set(weights):
+            changes["tie_word_embeddings"] = False
         config = AutoConfig.from_pretrained(source.path, **hub_arguments(source))  # with its dropout
-        config.dtype = config.dtype if dtype is None else dtype
-        if has_own_head:
-            config.tie_word_embeddings = False
+        config.update(changes | ({} if dtype is None else {"dtype": dtype}))
         config.save_pretrained(folder)
     except Exception as error:  # noqa: BLE001 - any: the weights are written, and have to be of use
         try:
-            described = json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
-        except (OSError, ValueError, RecursionError) as unread:
+            described = json.loads(file.read_text(encoding="utf-8"))
+            kept = {name: value for name, value in described.items() if name != "torch_dtype" or dtype is None}
+            text = json.dumps(kept | changes, indent=2)
+        except (OSError, ValueError, AttributeError, RecursionError) as unread:
             words.append(f"{CONFIG} is not there: {unread}")
             return
-        if not isinstance(described, dict) or not described:
-            words.append(f"{CONFIG} is not there: {error}")
-            return
-        mended = described | ({} if dtype is None else {"dtype": str(dtype).removeprefix("torch.")})
-        mended |= {"tie_word_embeddings": False} if has_own_head else {}
-        mended.pop("torch_dtype", None)
-        (folder / CONFIG).write_text(json.dumps(mended, indent=2) + "\n", encoding="utf-8")
+        (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
         words.append(
             f"{CONFIG}: transformers refuses to save it ({_first_line(error)}): written as it was, with the type of "
             "the weights"
@@ -224,8 +208,6 @@ def _write_config(
 def _save_tokenizer(folder: Path, source: ModelConfig, words: list[str]) -> None:
     """Have transformers write a tokenizer whose files have other names than are known here."""
     from transformers import AutoTokenizer
-
-    from learner.training.model_files import hub_arguments
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(source.path, **hub_arguments(source))
@@ -272,8 +254,6 @@ def _tokenizer_word(
 ) -> str:
     """Say what is odd of the tokenizer: its copy can't be loaded, or is another one, or its library can't save it."""
     from transformers import AutoTokenizer
-
-    from learner.training.model_files import hub_arguments
 
     arguments = hub_arguments(source)
     try:

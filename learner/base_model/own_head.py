@@ -19,6 +19,7 @@ import torch
 from broker.errors import RunFailed
 from broker.weight_files import FILE, INDEX
 from config.run import ModelConfig, Run
+from learner.base_model.hub import file_of, hub_arguments
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,6 @@ def tied_names(source: ModelConfig) -> dict[str, str]:
     """
     # One that needs code of its own has no class here, unless that code may run.
     from transformers import AutoConfig, AutoModelForCausalLM
-
-    from learner.training.model_files import hub_arguments
 
     config = AutoConfig.from_pretrained(source.path, **hub_arguments(source))
     if not _ties(config):
@@ -110,35 +109,15 @@ def _places(source: ModelConfig, names: tuple[str, ...]) -> Mapping[str, Path]:
     """Return the file of each tensor that the checkpoint has among `names`; a hub's are fetched, and no others."""
     from safetensors import safe_open
 
-    index = _file(source, INDEX)
-    if index is not None and _file(source, FILE) is None:
-        of_name = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        files = {name: _file(source, of_name[name]) for name in names if name in of_name}
-        return {name: file for name, file in files.items() if file is not None}
-    file = _file(source, FILE)
+    file, index = (file_of(source, name, is_cached=True) for name in (FILE, INDEX))
+    if file is None and index is None:
+        file, index = file_of(source, FILE), file_of(source, INDEX)
     if file is None:
-        return {}  # no safetensors: loading says so
+        if index is None:
+            return {}  # no safetensors: loading says so
+        of_name = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        files = {name: file_of(source, of_name[name]) for name in names if name in of_name}
+        return {name: found for name, found in files.items() if found is not None}
     with safe_open(str(file), "pt") as stored:
         there = set(stored.keys())
     return {name: file for name in names if name in there}
-
-
-def _file(source: ModelConfig, name: str) -> Path | None:
-    """Return a file of the model, fetched where a hub has it; None where there is none."""
-    if Path(source.path).is_dir():
-        file = Path(source.path) / name
-        return file if file.is_file() else None
-    from transformers.utils.hub import cached_file
-
-    from learner.training.model_files import hub_arguments
-
-    arguments = {key: value for key, value in hub_arguments(source).items() if key != "trust_remote_code"}
-    found = cached_file(
-        source.path,
-        name,
-        **arguments,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    return None if found is None else Path(found)

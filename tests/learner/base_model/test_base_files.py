@@ -17,8 +17,8 @@ from broker.errors import RunFailed
 from broker.weight_files import FILE
 from config.run import ChatTemplateConfig, ModelConfig
 from generators.chat import load_chat
-from learner.training import base_files
-from learner.training.base_files import what_is_odd
+from learner.base_model import hub
+from learner.base_model.base_files import what_is_odd, write_base_files
 from learner.training.model_files import load_model, write_model
 from tests.support.tiny import write_tiny_model
 
@@ -325,11 +325,35 @@ def test_a_processor_that_is_no_json_is_named(base: Path) -> None:
 
 
 def test_a_hub_that_does_not_answer_costs_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def away(_: ModelConfig) -> Path:
-        raise OSError("the hub is away")
-
-    monkeypatch.setattr(base_files, "_cached", away)
-    words = base_files.write_base_files(
-        tmp_path, ModelConfig(path="nobody/nothing"), dtype=torch.float32, has_own_head=False
+    monkeypatch.setattr(hub, "file_of", lambda *_, **__: None)
+    words = write_base_files(tmp_path, ModelConfig(path="nobody/nothing"), dtype=torch.float32, weights=())
+    assert words[0].startswith(
+        "the files beside its weights can't be had: FileNotFoundError: config.json of nobody"
     )
-    assert any("its files can't be had: OSError: the hub is away" in word for word in words)
+
+
+def test_a_hubs_files_are_taken_from_its_cache_and_the_hub_is_asked_for_nothing(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    commit = "0" * 40
+    repo = base.parent / "hub" / "models--me--model"
+    (repo / "snapshots").mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text(commit)
+    tensors = load_file(base / FILE)
+    (base / FILE).unlink()  # the cache of a machine that exports may have no weights
+    base.rename(repo / "snapshots" / commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(base.parent / "hub"))
+
+    def no_network(*_: Any, **__: Any) -> None:
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr("socket.socket.connect", no_network)
+    source = ModelConfig(path="me/model", dtype="float32")
+    write_model(tensors, base.parent / "out", source=source, shard_bytes=10**9)
+    snapshot = repo / "snapshots" / commit
+    assert {path.name for path in (base.parent / "out").iterdir()} == {
+        path.name for path in snapshot.iterdir()
+    } | {FILE}
