@@ -183,7 +183,7 @@ def _write_config(
     if file is None:
         words.append(f"{CONFIG} is not there: {source.path} has none")
         return
-    changes = {} if dtype is None else {"dtype": str(dtype).removeprefix("torch.")}
+    changes: dict[str, Any] = {} if dtype is None else {"dtype": str(dtype).removeprefix("torch.")}
     try:
         if weights and tied_names(source).keys() & set(weights):
             changes["tie_word_embeddings"] = False
