@@ -193,7 +193,9 @@ def _write_config(
     except Exception as error:  # noqa: BLE001 - any: the weights are written, and have to be of use
         try:
             described = json.loads(file.read_text(encoding="utf-8"))
-            kept = {name: value for name, value in described.items() if name != "torch_dtype" or dtype is None}
+            kept = {
+                name: value for name, value in described.items() if name != "torch_dtype" or dtype is None
+            }
             text = json.dumps(kept | changes, indent=2)
         except (OSError, ValueError, AttributeError, RecursionError) as unread:
             words.append(f"{CONFIG} is not there: {unread}")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from broker.checksums import Digest, weights_digest
+from broker.errors import RunFailed
 from broker.weight_files import INDEX
 from config.run import ModelConfig
 from learner.base_model.base_files import check_generation, report, write_base_files
@@ -62,7 +63,7 @@ def load_model(
             is in the files; else transformers would compare it with the embedding, of which a rank may have a part.
     Raises:
         OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
-        RunFailed: as `check_generation`.
+        RunFailed: as `check_generation`, or a weight is in no file.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -75,14 +76,21 @@ def load_model(
         config.tie_word_embeddings = False
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
-    loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+    loaded: PreTrainedModel
+    loaded, found = AutoModelForCausalLM.from_pretrained(
         model.path,
         config=config,
         dtype=getattr(torch, model.dtype),
         attn_implementation=attention,
         use_safetensors=True,  # any other file of weights is a pickle, which may run code
+        output_loading_info=True,
         **arguments,
     )
+    if missing := sorted(found["missing_keys"]):
+        raise RunFailed(
+            f"model.path={model.path}: its files have no {missing[0]} ({len(missing)} of its weights are missing): "
+            "they would be random numbers. Is the config of this model, and are all files there?"
+        )
     if gradient_checkpointing:
         loaded.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     loaded.train()  # activations are checkpointed in training mode alone

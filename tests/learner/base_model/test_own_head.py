@@ -138,7 +138,9 @@ def test_a_generator_that_does_not_know_of_the_head_would_sample_from_another_mo
 
 def test_a_head_that_is_asked_for_and_not_there_is_refused(tmp_path: Path) -> None:
     folder = write_tiny_model(tmp_path / "model")
-    with pytest.raises(RunFailed, match=r"tie_word_embeddings=false, and .* has no lm_head\.weight of its own"):
+    with pytest.raises(
+        RunFailed, match=r"tie_word_embeddings=false, and .* has no lm_head\.weight of its own"
+    ):
         has_own_head(source(folder, tie_word_embeddings=False))
 
 
