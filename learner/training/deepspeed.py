@@ -610,11 +610,10 @@ class DeepSpeedBackend:
         weights, lora = self._weights(), self.run.learner.lora
         if self._rank > 0:
             return
+        tensors = names_on_disk(self._model, weights if lora is None else merged(weights, lora))
+        write_model(tensors, folder, source=self.run.model, shard_bytes=self.run.learner.shard_bytes)
         if lora is not None:
             write_adapter(weights, folder / ADAPTER, lora=lora, source=self.run.model)
-            weights = merged(weights, lora)
-        tensors = names_on_disk(self._model, weights)
-        write_model(tensors, folder, source=self.run.model, shard_bytes=self.run.learner.shard_bytes)
 
     def _shape(self) -> dict[str, Any]:
         """Return the settings that a checkpoint has to fit."""

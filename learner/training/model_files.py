@@ -77,7 +77,8 @@ def load_model(
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
     loaded: PreTrainedModel
-    loaded, found = AutoModelForCausalLM.from_pretrained(
+    found: dict[str, Any]
+    loaded, found = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # with loading info it is a pair
         model.path,
         config=config,
         dtype=getattr(torch, model.dtype),

@@ -22,18 +22,18 @@ from learner.launch.preflight import FILES, check_places
 from scorers.served_model.wire import Busy, Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import Answer, Question
+from tools.doctor.questions import NO_ANSWER, Answer, Question
 
 AREA = "run"
-PATHS, DATA, TOKENIZER, MODEL_FILES, DEADLINES = (
-    Check(AREA, name) for name in ("paths", "data", "tokenizer", "model files", "deadlines")
+PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES = (
+    Check(AREA, name) for name in ("paths", "data", "tokenizer", "model files", "settings", "deadlines")
 )
 REPLY_S = 10.0
 
 
 def questions(words: Sequence[str]) -> list[Question]:
     """Returns the questions about a configuration that need heavy libraries."""
-    return [Question(name=name, words=words) for name in ("tokenizer", "model", "data")]
+    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
@@ -114,6 +114,22 @@ def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
         )
     if not answer.facts["odd"] and not answer.facts["own_head"]:
         yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
+
+
+def settings(answer: Answer, run: Run) -> Iterator[Finding]:
+    """Tells whether the engine takes the model and the settings; nothing where it is not installed here."""
+    kind, path = run.generators.engine.type, run.model.path
+    if answer.trouble and not (Path(path).is_dir() or is_path(path)):
+        return  # it is not on this machine, which others say
+    if answer.trouble.startswith(NO_ANSWER):
+        yield SETTINGS.note(f"the engine {kind} gives {answer.trouble}")
+    elif answer.trouble:
+        yield SETTINGS.problem(
+            f"the engine {kind} refuses the settings or the model: {answer.trouble.split(' [type=')[0]}",
+            do="change what it names, or generators.engine.type",
+        )
+    elif answer.facts["is_here"]:
+        yield SETTINGS.ok(f"the engine {kind} takes the model and the settings")
 
 
 def data(answer: Answer, run: Run) -> Finding:

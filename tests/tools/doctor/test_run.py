@@ -196,6 +196,42 @@ def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) 
     assert_found(found, NOTE, "a head with other values", "take lm_head.weight out")
 
 
+@pytest.mark.parametrize(
+    ("words", "level", "seen"),
+    [
+        (["type=hf"], OK, "the engine hf takes the model and the settings"),
+        (["type=vllm", "kv_cache_mb=64", "max_model_len=512"], OK, "the engine vllm takes the model"),
+        # vLLM 0.32.0's own words.
+        (["type=vllm", "kv_cache_mb=64", "max_model_len=513"], PROBLEM, "(513) is greater than the derived"),
+        (
+            ["type=vllm", "tensor_parallel=3", "max_model_len=512"],
+            PROBLEM,
+            "attention heads (4) must be divisible",
+        ),
+    ],
+)
+def test_settings_that_an_engine_refuses_are_said_before_the_start(
+    tmp_path: Path, words: list[str], level: Level, seen: str
+) -> None:
+    given = _words(tmp_path, write_tiny_model(tmp_path / "tiny"))
+    given += [f"generators.engine.{word}" for word in words]
+    ((_, answer),) = ask([Question(name="engine", words=given)])
+    found = only(doctor_run.settings(answer, load_run(given)), "settings")
+    assert_found(found, level, seen)
+    assert "[type=" not in found.seen
+
+
+def test_an_engine_that_is_not_here_or_a_model_of_a_hub_is_no_finding(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    here = make_run(model={"path": str(tmp_path)})
+    assert list(doctor_run.settings(Answer({"is_here": False}), here)) == []
+    assert (
+        list(doctor_run.settings(Answer(trouble="OSError: none"), make_run(model={"path": "me/model"}))) == []
+    )
+    assert only(doctor_run.settings(Answer(trouble="no answer in 180 s"), here), "settings").level is NOTE
+
+
 def _words(folder: Path, model: Path) -> list[str]:
     config = folder / "run.yaml"
     config.write_text(f"name: own\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n")
