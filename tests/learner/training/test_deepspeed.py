@@ -35,7 +35,7 @@ from tests.support.policy_workshop import (
     steps_from,
     zero,
 )
-from tests.support.tiny import random_groups, tiny_run
+from tests.support.tiny import random_groups, tiny_run, write_own_head
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,6 +61,20 @@ def compared(workshop: Workshop, stage: int) -> dict[str, Any]:
     }
 
 
+def own_head(workshop: Workshop, stage: int) -> dict[str, Any]:
+    """Return what is loaded of a checkpoint whose config denies its head, and what a step makes of it."""
+    folder = write_own_head(workshop.folder / f"own-head-{stage}")
+    return {
+        "model": str(folder),
+        "learner": zero(stage),
+        "do": [
+            ["save_weights", workshop.path(f"loaded-{stage}")],
+            *steps_from(0, 1, SMALL),
+            ["save_weights", workshop.path(f"trained-{stage}")],
+        ],
+    }
+
+
 @pytest.fixture(scope="module")
 def alone(workshop: Workshop) -> dict[str, list[Any]]:
     """One process: ZeRO 0 and 1."""
@@ -77,6 +91,7 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
             "skips-1": workshop.skipping_life("skips-1", zero(1)),
             "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
             "compared": compared(workshop, 1),
+            "own-head": own_head(workshop, 1),
         },
         ranks=1,
     )
@@ -109,6 +124,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
             "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
             "zero-2": workshop.life("zero-2", zero(2)),
             "compared-of-two": compared(workshop, 3),
+            "own-head-of-two": own_head(workshop, 3),
         },
         ranks=2,
     )
@@ -495,6 +511,19 @@ def test_offloading_is_for_a_gpu_and_brings_deepspeeds_own_optimizer() -> None:
     on_cpu = deepspeed_config(run, world_size=2, on_cuda=False)
     assert on_cpu["zero_optimization"].keys() == {"stage"}
     assert "optimizer" not in on_cpu
+
+
+@pytest.mark.usefixtures("alone", "together")
+def test_a_head_that_the_config_denies_is_loaded_and_trained_also_where_no_rank_has_all_of_it(
+    workshop: Workshop,
+) -> None:
+    expected = load_file(workshop.folder / "own-head-1" / "model.safetensors")
+    for stage in (1, 3):
+        assert distance(workshop.weights(f"loaded-{stage}"), expected) == 0
+        assert workshop.weights(f"loaded-{stage}").keys() == expected.keys()
+        trained = workshop.weights(f"trained-{stage}")
+        assert distance({"head": trained["lm_head.weight"]}, {"head": expected["lm_head.weight"]}) > 1e-4
+    assert_near(workshop.weights("trained-3"), workshop.weights("trained-1"), 1e-4)
 
 
 def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_changes_nothing(
