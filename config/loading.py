@@ -82,10 +82,7 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
     own = list(leaves_of("this program", above or {}))
-    run = _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
-    if lines := list(beyond_limits(run, os.environ)):
-        raise ConfigError("\n".join(lines))
-    return run
+    return _within_limits(_resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own)))
 
 
 def file_of(name: str) -> Path:
@@ -112,7 +109,14 @@ def _placed_source(source: Any, beside: Path | None) -> Any:
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
     """Merge `layers`, each named by where it was written, later ones over earlier ones, and check the whole."""
-    return _resolve([list(leaves_of(where, tree)) for where, tree in layers])
+    return _within_limits(_resolve([list(leaves_of(where, tree)) for where, tree in layers]))
+
+
+def _within_limits(run: Run) -> Run:
+    """Return the run. Raises ConfigError where its engine would refuse or change a value."""
+    if lines := list(beyond_limits(run, os.environ)):
+        raise ConfigError("\n".join(lines))
+    return run
 
 
 def read_yaml(path: Path) -> Tree:
