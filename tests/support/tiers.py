@@ -27,6 +27,7 @@ PLACES = {
     "tests/benchmarks/test_exact_resume.py": "e2e",
     "tests/compatibility/": "e2e",
     "tests/generators/engines/": "model",
+    "tests/learner/base_model/": "model",
     "tests/learner/training/": "model",
     "tests/learner/objective/": "model",
     "tests/tools/test_demo_model.py": "model",
@@ -288,6 +289,10 @@ PROOFS = {
     "tests/tools/score/test_command.py::test_results_are_in_order_whatever_each_takes": "prove-suite",
     "tests/tools/score/test_command.py::test_a_reader_that_has_seen_enough_is_no_error": "prove-suite",
     "tests/learner/training/test_process_group.py::test_a_learner_of_one_rank_listens_on_loopback_alone": "prove-suite",
+    "tests/e2e/test_kept_weights.py::"
+    "test_what_was_trained_is_what_both_libraries_load_wherever_it_was_written": "prove-suite",
+    "tests/tools/doctor/test_run.py::"
+    "test_settings_that_an_engine_refuses_are_said_before_the_start": "prove-suite",
     **{
         f"tests/learner/training/test_deepspeed.py::{name}": "prove-suite"
         for name in (
