@@ -17,6 +17,7 @@ from typing import Any, Final
 from broker.errors import BadMessage
 from config.scorer_kinds import SECTIONS, reads
 from config.scorers import TaskConfig
+from tasks.chat import chat_of
 from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs
 from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl, taker_of_others
@@ -148,6 +149,10 @@ def _answer(answer: Any, row_type: str) -> dict[str, Any]:
 def _question(record: Mapping[str, Any]) -> str:
     """Return what the chat's last user turn asks, for a scorer that gets no prompt; "" where the row has no chat."""
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
+    try:
+        chat = chat_of(chat)
+    except BadMessage:
+        return ""
     if isinstance(chat, str):
         return chat
     asked = [

@@ -13,8 +13,10 @@ import gzip
 import io
 import json
 import math
+import uuid
 import zlib
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -90,13 +92,24 @@ def plain(value: Any, name: str, depth: int = 1) -> Any:
         return [plain(item, name, depth + 1) for item in value]
     if isinstance(value, str):
         return _text(value, name)
-    if isinstance(value, dt.date):  # parquet's; Reasoning360 has the date of a question
-        return value.isoformat()
+    if isinstance(value, dt.date | dt.time | Decimal | uuid.UUID):
+        return _of_parquet(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise BadMessage(f"{name} holds an integer of more than 4,300 digits, which can't be written as JSON")
     if value is None or isinstance(value, bool | int | float):
         return value
     raise BadMessage(f"{name} can't be written as JSON: {type(value).__name__} {shown(value)}")
+
+
+def _of_parquet(value: dt.date | dt.time | Decimal | uuid.UUID) -> int | float | str:
+    """Return a date as text, and a decimal as the number that it is, or as text where no number of JSON's is."""
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID) or not value.is_finite():
+        return str(value)
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
 
 
 def _text(text: Any, name: str) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import numpy as np
-
 from broker.errors import BadMessage
 from config.scorers import TaskConfig
+from tasks.chat import chat_of
 from tasks.kinds import DATA_SOURCES, ROW_TYPES, TASK_OF_TYPE
 from tasks.values import UnknownType, hint, listed, shown, to_object
 
@@ -88,8 +87,11 @@ def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _prompt(record: Mapping[str, Any]) -> str:
     """Return the last message of a row's prompt, or Reasoning360's `raw_prompt`; "" where it has neither."""
-    messages = record.get("prompt")
-    last = messages[-1] if isinstance(messages, list | tuple | np.ndarray) and len(messages) else None
+    try:
+        messages = chat_of(record.get("prompt"))
+    except BadMessage:
+        messages = None
+    last = messages[-1] if isinstance(messages, list) and messages else None
     text = last.get("content") if isinstance(last, Mapping) else record.get("raw_prompt")
     return text if isinstance(text, str) else ""
 

@@ -20,9 +20,10 @@ from config.data import DatasetSource, ProceduralSource
 from config.run import Run
 from learner.data.row import Row, RowError
 from learner.data.tables import Table
+from tasks.chat import chat_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
-from tasks.values import as_object, plain
+from tasks.values import as_object, plain, shown
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
 RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
@@ -74,7 +75,10 @@ class RowReader:
             values = {column: record.values.get(column) for column in self._wanted}
             line = f", line {record.line}" if record.line else ""
             try:
-                yield _row(self._run, self._source, values, f"{name} row {index}{line}")
+                where = f"{name} row {index}{line}"
+                row = _row(self._run, self._source, values, where)
+                said = tuple(f"{where}: {text}" for text in record.changed)
+                yield replace(row, changed=said) if said else row
             except RowError as error:
                 yield BadRow(index, str(error), _data_source(values))
 
@@ -188,12 +192,17 @@ def _solution(record: Mapping[str, Any]) -> str:
 
 def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: str) -> Any:
     """Return the chat as far as the row has one; whether it is a chat is yet to be checked."""
-    prompt: Any = record.get(_prompt_column(source, record))
+    prompt: Any
     if source.prompt_template is not None:
         empty = [column for column in _fields(source.prompt_template) if record[column] is None]
         if empty:
             raise RowError(f"{where}: prompt_template needs {empty[0]}, and it is empty")
         prompt = FIELD.sub(lambda found: str(record[found.group(1)]), source.prompt_template)
+    else:
+        try:
+            prompt = chat_of(record.get(_prompt_column(source, record)))
+        except BadMessage as error:
+            raise RowError(f"{where}: {error}") from None
     if raw and not prompt:
         prompt = raw  # scorers that ask for the question find it in the chat
     if isinstance(prompt, str) and prompt.strip():
@@ -231,7 +240,7 @@ def _travelling(names: Collection[str], record: Mapping[str, Any], where: str) -
     return found
 
 
-def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
+def _of_answer(run: Run, name: str, answer: Any) -> dict[str, Any]:
     """Return a row of a column map as `route` reads it; `name` is a task's, or that of a type of rows."""
     task = run.scorers.tasks.get(name)
     row_type = (
@@ -259,7 +268,18 @@ def _check_pattern(source: DatasetSource) -> None:
         )
 
 
-def _answer(source: DatasetSource, value: Any, where: str) -> str:
+def _answer(source: DatasetSource, value: Any, where: str) -> Any:
+    """Return a row's reference: text, or a list or an object, of which its scorer says whether it takes them."""
+    try:
+        value = plain(value, str(source.answer_column))
+    except BadMessage as error:
+        raise RowError(f"{where}: {error}") from None
+    if isinstance(value, list | dict) and value:
+        if source.answer_pattern is not None:
+            raise RowError(
+                f"{where}: answer_pattern reads text, and {source.answer_column} has {str(value)[:80]!r}"
+            )
+        return value
     if source.answer_pattern is not None:
         found = re.search(source.answer_pattern, "" if value is None else str(value))
         if found is None:
@@ -275,22 +295,18 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
     """Make a row of its chat and of what `route` reads, all checked."""
+    given = turns
     if turns is None:
         raise RowError(
             f"{where}: no prompt: the row has nothing in the column that its source's prompt_column names"
         )
-    if (
-        not isinstance(turns, list)
-        or not turns
-        or not all(
-            isinstance(turn, dict)
-            and isinstance(turn.get("role"), str)
-            and isinstance(turn.get("content"), str)
-            for turn in turns
-        )
-    ):
+    try:
+        turns = [_turn(turn) for turn in turns] if isinstance(turns, list) else None
+    except BadMessage as error:
+        raise RowError(f"{where}: {error}") from None
+    if not turns:
         raise RowError(
-            f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}"
+            f"{where}: the prompt must be a text or a list of role and content, got {str(given)[:80]!r}"
         )
     try:
         task, info = route(
@@ -298,9 +314,21 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, da
         )
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
-    return Row(
-        messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns),
-        task=task,
-        verification_info=info,
-        data_source=data_source,
-    )
+    return Row(messages=tuple(turns), task=task, verification_info=info, data_source=data_source)
+
+
+def _turn(turn: Any) -> dict[str, Any]:
+    """Return a turn with all that a chat template may write of it. Raises BadMessage.
+
+    A turn that calls tools may have no content; what a turn has as null it does not have.
+    """
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str):
+        raise BadMessage(f"the prompt must be a text or a list of role and content, got {shown(turn)}")
+    found = {key: plain(value, f"{key} of a turn") for key, value in turn.items() if value is not None}
+    if found.get("tool_calls"):
+        found.setdefault("content", "")
+    if not isinstance(found.get("content"), str):
+        raise BadMessage(
+            f"the prompt must be a text or a list of role and content, got {shown(turn)}, whose content is no text"
+        )
+    return {"role": found.pop("role"), "content": found.pop("content"), **found}

@@ -28,7 +28,7 @@ from config.loading import cache_folder
 from config.run import Run
 from learner.data.dataset import BadRow, RowReader, procedural_rows
 from learner.data.row import Row, RowError
-from learner.data.store import RowList, RowStore, StoreWriter, is_store
+from learner.data.store import CHANGED, RowList, RowStore, StoreWriter, is_store
 from learner.data.tables import Table, content_digest, tables_of
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,8 @@ def _folder(run: Run, digest: str) -> Path:
 def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Path) -> None:
     """Read every row, and leave the folder of those that can be used."""
     bad: list[str] = []
-    refused = 0
+    refused = changed = 0
+    first = ""
     try:
         with StoreWriter(folder) as writer:
             counts: Counter[str] = Counter()
@@ -104,6 +105,11 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
             for number, found in enumerate(_limited(source, _rows(run, source, tables))):
                 if isinstance(found, Row):
                     writer.add(number, found)
+                    if found.changed:
+                        changed, first = changed + 1, first or found.changed[0]
+                        writer.note_changed(
+                            {"row": number, "data_source": found.data_source, "changed": found.changed}
+                        )
                     continue
                 counts[found.data_source] += 1
                 refused += 1
@@ -123,6 +129,10 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
     if refused:
         log.warning(
             "rows_quarantined count=%d of=%d file=%s", refused, number + 1, folder / "quarantine.jsonl"
+        )
+    if changed:
+        log.warning(
+            "rows_changed count=%d of=%d first=%r: %s has all", changed, number + 1, first, folder / CHANGED
         )
     _forget_old(folder.parent)
 

@@ -150,7 +150,7 @@ class PromptSource:
             seed=seed,
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
-            messages=row.messages,
+            messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages),
             token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
             verification_info=row.verification_info,
             data_source=row.data_source,

@@ -39,6 +39,7 @@ class Counts:
     untested: int = 0  # of which no right answer can be written: usable
     no_prompt: int = 0  # for which the chat template fails
     too_long: int = 0
+    changed: int = 0  # of which reading has changed a value: usable
     repeated: int = 0  # whose prompt an earlier row of the same kind has: usable
     in_train: int = 0  # held-out rows whose prompt is trained on: usable
 
@@ -51,6 +52,7 @@ class SourceSurvey:
     name: str  # of the source, for people
     counts: dict[str, Counts] = field(default_factory=dict)  # by data source
     quarantined: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)  # what reading has changed, by row
 
 
 def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
@@ -103,6 +105,9 @@ def _count(
         counts.rows += 1
         counts.unusable += 1
         one.quarantined.append({"source": one.key, **facts})
+    for facts in found.rows.changed():
+        _of(one, facts["data_source"]).changed += 1
+        one.changed.extend(facts["changed"])
     for place, row in enumerate(found.rows.rows()):
         counts = _of(one, row.data_source)
         counts.rows += 1
