@@ -145,7 +145,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         section=sections.CodeConfig,
         scorer="scorers.code.scorer:CodeTests",
         given="scorers",
-        answers=(("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
+        answers=(("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("assert_case",), ("pytest",)),
         about="programs in Python, C++ and JavaScript against their tests, in the sandbox",
         rows=(
             RowType(
