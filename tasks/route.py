@@ -18,7 +18,7 @@ from broker.errors import BadMessage
 from config.scorer_kinds import SECTIONS, reads
 from config.scorers import TaskConfig
 from tasks.chat import chat_of
-from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs
+from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs, refuse_unread
 from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl, taker_of_others
 
@@ -69,6 +69,8 @@ def route(
     if kind == "format":
         return task, {**info, "of": _of(info.get("of"), tasks or {})}
     answer = _answer(info.get("answer"), row_type)
+    if not any(name and SECTIONS[name].takes_rows_as_they_are for name in others):
+        refuse_unread(answer, row_type)
     wants_question = any(name and BY_NAME[name].wants_question for name in (judge, *others))
     if wants_question and "question" not in answer and (question := _question(record)):
         answer |= to_object({"question": question}, "the prompt")

@@ -32,6 +32,14 @@ _LISTED_CHARS: Final = 4000  # of names in a message
 _NAME_CHARS: Final = 100  # that a name may have: comparing longer ones takes seconds
 
 
+# Keys of an answer that change no verdict: remarks, and what judges beside a row's own scorer read.
+REMARKS: Final = frozenset(
+    {"id", "index", "name", "description", "explanation", "rationale", "solution", "question", "prompt"}
+    | {"source", "difficulty", "metadata"}
+)
+_NOTHING: Final = (None, "", [], {}, ())
+
+
 class UnknownType(BadMessage):
     """No scorer has such rows; the message names the types or data sources that have one."""
 
@@ -46,6 +54,18 @@ def to_object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise BadMessage(f"{name} must be an object, got {type(value).__name__}")
     return {_text(key, name): plain(item, name) for key, item in value.items()}
+
+
+def is_nothing(value: Any) -> bool:
+    """Return whether there is nothing under a key: null, or an empty text, list or object."""
+    return value in _NOTHING
+
+
+def unread(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return the keys with something under them that are neither known nor remarks, sorted."""
+    return sorted(
+        str(key) for key, value in found.items() if not is_nothing(value) and key not in known and key not in REMARKS
+    )
 
 
 def unpacked(text: str, name: str) -> str:

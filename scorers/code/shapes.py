@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from tasks.values import shown
+from tasks.values import is_nothing, shown, unread
 
 SHAPES: Final = (
     '{"test_cases": [{"input", "output"}]}',
@@ -34,11 +34,8 @@ _BESIDE: Final[Mapping[str, frozenset[str]]] = {
     "tests": frozenset({"setup"}),
     "pytest": frozenset({"module"}),
 }
-# Keys that change no verdict: remarks, and what judges beside the tests read.
-_REMARKS: Final = frozenset({"id", "index", "name", "description", "explanation", "question", "prompt"})
 _STDIO: Final = frozenset({"stdin", "stdin_stdout", "stdio", "standard_input"})  # kinds of a case, by its data set
 _CALL: Final = frozenset({"function_call", "functional", "function", "call"})
-_NOTHING: Final = (None, "", [], {}, ())
 
 # Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
 PRELUDE: Final = """\
@@ -56,7 +53,7 @@ def shape_of(answer: Mapping[str, Any]) -> str:
     Raises:
         BadMessage: the answer has no such key, or one that its shape doesn't know.
     """
-    shapes = [name for name in _BESIDE if answer.get(name) not in _NOTHING]
+    shapes = [name for name in _BESIDE if not is_nothing(answer.get(name))]
     shapes = shapes or [name for name in _BESIDE if name in answer]
     if not shapes:
         raise BadMessage(
@@ -67,14 +64,11 @@ def shape_of(answer: Mapping[str, Any]) -> str:
     return name
 
 
-def refuse_unknown(found: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+def refuse_unknown(found: Mapping[str, Any], known: Collection[str], where: str) -> None:
     """Raise BadMessage where there is something under a key that nobody reads."""
-    unread = [
-        key for key, value in found.items() if value not in _NOTHING and key not in {*known, *_REMARKS}
-    ]
-    if unread:
+    if keys := unread(found, known):
         raise BadMessage(
-            f"a code row with {', '.join(map(repr, sorted(map(str, unread))))} {where}, which nothing here reads: the "
+            f"a code row with {', '.join(map(repr, keys))} {where}, which nothing here reads: the "
             f"tests might mean something else with it; take it out of the answer if they do not. Known are "
             f"{', '.join(SHAPES)}, each with \"language\""
         )
@@ -82,7 +76,7 @@ def refuse_unknown(found: Mapping[str, Any], known: Iterable[str], where: str) -
 
 def calls_function(case: Mapping[str, Any]) -> bool:
     """Return whether a case calls a function, as its data set says by `type` or `testtype`. Raises BadMessage."""
-    kinds = {str(case[key]).lower() for key in ("type", "testtype") if case.get(key) not in _NOTHING}
+    kinds = {str(case[key]).lower() for key in ("type", "testtype") if not is_nothing(case.get(key))}
     if kinds <= _STDIO:
         return False
     if kinds <= _CALL:
@@ -99,7 +93,7 @@ def asserts_of(answer: Mapping[str, Any]) -> list[Any]:
     for key in ("inputs", "outputs"):
         beside = answer.get(key)
         parts = beside if isinstance(beside, list | tuple) else [beside]
-        if any(part not in _NOTHING for part in parts):
+        if not all(map(is_nothing, parts)):
             raise BadMessage(
                 f"a code row with 'assert_case' and {key} that say something ({shown(beside)}): its tests are one or "
                 "the other"
