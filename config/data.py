@@ -148,6 +148,9 @@ class DataConfig(Section):
     """A longer prompt is counted and left out, never cut."""
     shuffle: bool = True
     """A new order each epoch, from the run's seed."""
+    source_types: dict[str, str] = {}
+    """Type of the rows of verl by their `data_source`, before any that is known here: `math: prime_math`. `*` in a name
+    stands for any text; the first name that fits decides."""
     unknown_source: str | None = None
     """Type of the rows of verl whose `data_source` nobody knows, such as `prime_math`, which verl takes for all of
     them. Unset: such a row is refused by name."""

@@ -117,8 +117,16 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="hendrycks_math",
                 shape="box",
-                # `math` is RRM's; Reasoning360 has no set of this bare name
-                sources=("math", "lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "simplelr_qwen"),
+                # `math` is RRM's and, read otherwise, verl's: see `tasks.verl.IN_DOUBT`
+                sources=(
+                    *(
+                        "math",
+                        "lighteval/MATH",
+                        "DigitalLearningGmbH/MATH-lighteval",
+                        "HuggingFaceH4/MATH-500",
+                    ),
+                    "simplelr_qwen",
+                ),
             ),
             RowType(
                 name="prime_math",
@@ -131,6 +139,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
                     "numina_olympiads",
                     "math__*",
                     "math_dapo",
+                    "math_dapo_reasoning",
                     "aime*",
                     "*_prime*",
                     "OLYMPIAD_BENCH",
@@ -147,7 +156,14 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.code.scorer:CodeTests",
         given="scorers",
         beside=None,
-        answers=(("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("assert_case",), ("pytest",)),
+        answers=(
+            ("test_cases",),
+            ("inputs", "outputs"),
+            ("functional",),
+            ("tests",),
+            ("assert_case",),
+            ("pytest",),
+        ),
         about="programs in Python, C++ and JavaScript against their tests, in the sandbox",
         rows=(
             RowType(

@@ -36,6 +36,7 @@ def route(
     tasks: Mapping[str, TaskConfig] | None = None,
     *,
     unknown_source: str | None = None,
+    source_types: Mapping[str, str] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the task that scores `record`, and its canonical verification_info.
 
@@ -46,10 +47,11 @@ def route(
             one that a custom scorer judges keeps its answer as it is. Where one of them is a `verl_function` or a
             `reward_api`, rows that name no other task are its. None: the types of this version alone.
         unknown_source: type of the rows whose data source nobody knows; None: they are refused.
+        source_types: type of the rows by data source, before any that is known.
     Raises:
         BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
     """
-    info = _info(record, tasks or {}, unknown_source)
+    info = _info(record, tasks or {}, unknown_source, source_types or {})
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(
@@ -83,13 +85,16 @@ def _judges(task: TaskConfig) -> list[str | None]:
 
 
 def _info(
-    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig], unknown_source: str | None
+    record: Mapping[str, Any],
+    tasks: Mapping[str, TaskConfig],
+    unknown_source: str | None,
+    source_types: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the row's verification_info, of JSON's types, whatever its shape."""
     if record.get("verification_info") is not None:
         return to_object(record["verification_info"], "verification_info")
     if record.get("data_source") is not None or record.get("reward_model") is not None:
-        return of_verl(record, tasks, unknown_source=unknown_source)
+        return of_verl(record, tasks, unknown_source=unknown_source, source_types=source_types)
     if "verification_info" in record:
         raise BadMessage(
             "verification_info is missing or null; it is an object with the row's type and answer"

@@ -6,6 +6,7 @@ In: what a file, a column of parquet or a caller holds. Out: the same as objects
 
 from __future__ import annotations
 
+import ast
 import base64
 import datetime as dt
 import difflib
@@ -13,6 +14,7 @@ import gzip
 import io
 import json
 import math
+import re
 import uuid
 import zlib
 from collections.abc import Collection, Mapping
@@ -37,7 +39,8 @@ REMARKS: Final = frozenset(
     {"id", "index", "name", "description", "explanation", "rationale", "solution", "question", "prompt"}
     | {"source", "difficulty", "metadata"}
 )
-_NOTHING: Final = (None, "", [], {}, ())
+_LIST_OF_TEXTS: Final = re.compile(r"""\s*\[\s*(["']).*\1\s*,?\s*\]\s*""", re.DOTALL)
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, ())
 
 
 class UnknownType(BadMessage):
@@ -64,7 +67,9 @@ def is_nothing(value: Any) -> bool:
 def unread(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """Return the keys with something under them that are neither known nor remarks, sorted."""
     return sorted(
-        str(key) for key, value in found.items() if not is_nothing(value) and key not in known and key not in REMARKS
+        str(key)
+        for key, value in found.items()
+        if not is_nothing(value) and key not in known and key not in REMARKS
     )
 
 
@@ -166,8 +171,25 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
+def texts_of(text: str) -> list[str] | None:
+    """Return the texts of a list that is written as text, as JSON or as Python has it; None for any other text.
+
+    `["2"]` is such a list and `[2, 3]` is none: without quotes it may be an interval.
+    """
+    if not _LIST_OF_TEXTS.fullmatch(text):
+        return None
+    try:
+        found = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    return found if is_list else None
+
+
 def reference(value: Any) -> str:
     """Write a reference as text: a number is written, a list of one value is that value, outer space goes.
+
+    A list may be written as text; where it has more values than one, no answer could be all of them.
 
     Raises:
         BadMessage: there is no such value.
@@ -178,6 +200,8 @@ def reference(value: Any) -> str:
                 f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}"
             )
         return reference(value[0])
+    if isinstance(value, str) and (found := texts_of(value)):
+        return reference(found)
     text = value.strip() if isinstance(value, str) else ""
     if (isinstance(value, int) and not isinstance(value, bool)) or (
         isinstance(value, float) and math.isfinite(value)

@@ -310,7 +310,10 @@ def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, da
         )
     try:
         task, info = route(
-            {**record, "prompt": turns}, run.scorers.tasks, unknown_source=run.data.unknown_source
+            {**record, "prompt": turns},
+            run.scorers.tasks,
+            unknown_source=run.data.unknown_source,
+            source_types=run.data.source_types,
         )
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None

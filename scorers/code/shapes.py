@@ -34,7 +34,9 @@ _BESIDE: Final[Mapping[str, frozenset[str]]] = {
     "tests": frozenset({"setup"}),
     "pytest": frozenset({"module"}),
 }
-_STDIO: Final = frozenset({"stdin", "stdin_stdout", "stdio", "standard_input"})  # kinds of a case, by its data set
+_STDIO: Final = frozenset(
+    {"stdin", "stdin_stdout", "stdio", "standard_input"}
+)  # kinds of a case, by its data set
 _CALL: Final = frozenset({"function_call", "functional", "function", "call"})
 
 # Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
@@ -70,7 +72,7 @@ def refuse_unknown(found: Mapping[str, Any], known: Collection[str], where: str)
         raise BadMessage(
             f"a code row with {', '.join(map(repr, keys))} {where}, which nothing here reads: the "
             f"tests might mean something else with it; take it out of the answer if they do not. Known are "
-            f"{', '.join(SHAPES)}, each with \"language\""
+            f'{", ".join(SHAPES)}, each with "language"'
         )
 
 
@@ -81,7 +83,9 @@ def calls_function(case: Mapping[str, Any]) -> bool:
         return False
     if kinds <= _CALL:
         return True
-    raise BadMessage(f"a test case of the kind {shown(sorted(kinds))}: known are stdin_stdout and function_call")
+    raise BadMessage(
+        f"a test case of the kind {shown(sorted(kinds))}: known are stdin_stdout and function_call"
+    )
 
 
 def asserts_of(answer: Mapping[str, Any]) -> list[Any]:

@@ -61,7 +61,13 @@ def run(options: argparse.Namespace) -> int:
         _write(out, quarantined)
     if options.json:
         tree = [
-            {"key": one.key, "name": one.name, "counts": _as_tree(one), "changed": one.changed}
+            {
+                "key": one.key,
+                "name": one.name,
+                "counts": _as_tree(one),
+                "doubts": one.doubts,
+                "changed": one.changed,
+            }
             for one in found
         ]
         sys.stdout.write(json.dumps({"sources": tree, "quarantined": len(quarantined)}) + "\n")
@@ -92,7 +98,7 @@ def _lines(one: SourceSurvey) -> list[str]:
     lines += [f"  {record['reason']}" for record in one.quarantined[:SHOWN]]
     more = len(one.quarantined) - SHOWN
     lines += [f"  and {more} more"] if more > 0 else []
-    lines += [f"  {text}" for text in one.changed[:CHANGES_SHOWN]]
+    lines += [f"  {text}" for text in (*one.doubts, *one.changed[:CHANGES_SHOWN])]
     more = len(one.changed) - CHANGES_SHOWN
     return [*lines, f"  and {more} more changed values: --json has all"] if more > 0 else lines
 

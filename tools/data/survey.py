@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
-from learner.data.ingest import Ingested, ingest, source_name
+from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths
 from learner.data.refused import RefusedRows
 
@@ -52,6 +52,7 @@ class SourceSurvey:
     name: str  # of the source, for people
     counts: dict[str, Counts] = field(default_factory=dict)  # by data source
     quarantined: list[dict[str, Any]] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)  # data sources that two systems read in two ways
     changed: list[str] = field(default_factory=list)  # what reading has changed, by row
 
 
@@ -68,6 +69,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
         kind = TRAIN if key.partition(".")[0] == TRAIN else key
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
+        one.doubts.extend(doubts(run, found.rows))
         _count(one, found, gold, lengths, limit)
         _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
         seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))

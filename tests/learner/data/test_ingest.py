@@ -370,3 +370,34 @@ def test_the_fingerprint_of_several_sources_changes_with_each_and_with_their_sha
     ]
     assert len(set(found)) == len(found)
     assert fingerprint(dict(a), dict(b)) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("types", "row_type", "is_said"),
+    [
+        ({}, "hendrycks_math", True),
+        ({"math": "prime_math"}, "prime_math", False),
+        ({"math": "hendrycks_math"}, "hendrycks_math", False),
+        ({"gsm8k": "math"}, "hendrycks_math", True),
+    ],
+)
+def test_a_data_source_that_two_systems_read_in_two_ways_is_said_at_every_start(
+    run: Run,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    types: dict[str, str],
+    row_type: str,
+    *,
+    is_said: bool,
+) -> None:
+    path = jsonl(tmp_path / "rows.jsonl", verl(1, "math"), verl(2, "MATH"), verl(3, "math"))
+    run = with_data(run, source_types=types)
+    for _ in range(2):
+        caplog.clear()
+        found = ingest(run, DatasetSource(path=str(path)))
+        assert [row.verification_info["type"] for row in found.rows.rows()] == [
+            row_type,
+            "prime_math",
+            row_type,
+        ]
+        assert ("data_source 'math', 2 rows: read as the rubric paper" in caplog.text) is is_said

@@ -74,7 +74,9 @@ def test_a_test_case_may_call_a_function(cases: list[Any], beside: dict[str, Any
     assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
 
 
-@pytest.mark.parametrize("kind", [{"type": "stdin_stdout", "fn_name": None}, {"testtype": "stdin"}, {"id": 1}])
+@pytest.mark.parametrize(
+    "kind", [{"type": "stdin_stdout", "fn_name": None}, {"testtype": "stdin"}, {"id": 1}]
+)
 def test_a_test_case_says_that_it_is_read_from_standard_input(kind: dict[str, Any]) -> None:
     cases = [{"input": "1\n", "output": "2", **kind}]
     assert suite({"test_cases": cases}).tests == (StdioCase(stdin="1\n", expected="2"),)
