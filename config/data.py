@@ -202,6 +202,11 @@ class DataConfig(Section):
             each for each in self.held_out_sources if isinstance(each, HeldOutDataset | HeldOutProcedural)
         )
 
+    def key_of(self, source: DatasetSource | ProceduralSource) -> str:
+        """Return the key of a source, as one types it: `data.train`, or `data.held_out.0` in a list."""
+        keys = (key for key, one in self.keyed_sources().items() if one is source)
+        return f"data.{next(keys, 'train')}"
+
     def keyed_sources(self) -> dict[str, DatasetSource | ProceduralSource]:
         """Return every source by its key below `data`: `train`, or `train.0` in a list."""
         found: dict[str, DatasetSource | ProceduralSource] = {}

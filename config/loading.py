@@ -27,6 +27,7 @@ from config.other_names.aliases import endpoint_settings, sandbox_servers, setti
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
+from config.texts import holds_text
 from config.yaml_text import NotYaml, read_yaml_file, read_yaml_text
 
 log = logging.getLogger(__name__)
@@ -235,11 +236,21 @@ def _renamed(leaf: Leaf) -> Leaf:
 
 def _from_word(word: str) -> Iterator[Leaf]:
     key, _, text = word.partition("=")
+    path = tuple(key.split("."))
+    if _stands_as_it_is(path, text):
+        return iter([Leaf(path, text, "the command line")])
     try:
         value = read_yaml_text(text, f"{key} on the command line")
     except NotYaml:
         value = text
-    return leaves_of("the command line", value, tuple(key.split(".")))
+    return leaves_of("the command line", value, path)
+
+
+def _stands_as_it_is(path: tuple[str, ...], text: str) -> bool:
+    """Return whether a word is a text and no YAML: its key holds text, and it is neither null nor in quotes."""
+    bare = text.strip()
+    is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+    return bare not in ("", "null", "~") and not is_quoted and holds_text(current_path(path))
 
 
 def _from_environment() -> list[Leaf]:
@@ -250,7 +261,7 @@ def _from_environment() -> list[Leaf]:
             continue
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
-        if text[0] in "[{" or text == "null":
+        if text == "null" or (text[0] in "[{" and not holds_text(current_path(path))):
             with suppress(NotYaml):
                 value = read_yaml_text(text, variable)
         leaves += leaves_of(f"the environment ({variable})", value, path)

@@ -11,6 +11,7 @@ naming the known ones. What is inside an answer (are its tests text?) is the sco
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -117,9 +118,10 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
             f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are {listed(known)}"
         )
     if tasks is not None and task not in tasks:
-        remedy = (
-            f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
-        )
+        key, kind = f"scorers.tasks.{task[:100]}.scorer", TASK_OF_TYPE.get(row_type, "custom")
+        remedy = f"add {shlex.quote(f'{key}.type={kind}')}"
+        if kind == "custom":
+            remedy += f" {shlex.quote(f'{key}.import_path=MODULE:NAME')}"
         raise BadMessage(
             f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
             f"{remedy}"

@@ -166,7 +166,7 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
         raise BadMessage(
             f"no criteria to grade by: a row of data_source {source!r} has them in extra_info.criteria or "
             "beside it, in criteria. TinyV's judge needs none, and is a task of its own: "
-            "`scorers.tasks.tinyv: {scorer: {type: tinyv}}`"
+            "scorers.tasks.tinyv.scorer.type=tinyv"
         )
     return _VERIFIED
 

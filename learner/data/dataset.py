@@ -87,7 +87,7 @@ class RowReader:
             if column not in present:
                 near = difflib.get_close_matches(column, present, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                hint = f"{hint}{_how_to_read(self._source, self._table, present)}"
+                hint = f"{hint}{_how_to_read(self._run.data.key_of(self._source), self._source, self._table, present)}"
                 raise RowError(f"{self._table.name}: no column {column!r} among {', '.join(present)}{hint}")
 
 
@@ -106,8 +106,8 @@ def procedural_rows(run: Run, source: ProceduralSource) -> tuple[list[Row], str]
     return rows, fingerprint(source.split, source.size)
 
 
-def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> str:
-    """Say with which keys rows of a question and an answer are read; "" where the data are no such rows."""
+def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[str]) -> str:
+    """Say with which words rows of a question and an answer are read; "" where the data are no such rows."""
     asked = next((name for name in QUESTIONS if name in names), None)
     given = next((name for name in ANSWERS if name in names and name != asked), None)
     if (
@@ -119,10 +119,10 @@ def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> s
         return ""
     first = next(iter(table.records([given])), None)
     is_gsm8k = first is not None and "#### " in str(first.values.get(given))
-    pattern = " answer_pattern='#### (.+)'" if is_gsm8k else ""
+    pattern = f" {key}.answer_pattern='#### (.+)'" if is_gsm8k else ""
     return (
-        f"; rows of a question and an answer are read with prompt_template='{{{asked}}}' answer_column={given}"
-        f"{pattern} beside path"
+        f"; rows of a question and an answer are read with {key}.prompt_template='{{{asked}}}' "
+        f"{key}.answer_column={given}{pattern}"
     )
 
 

@@ -13,6 +13,7 @@ import glob
 import hashlib
 import itertools
 import json
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -314,24 +315,26 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
             source.path, source.config_name, split=source.split, revision=source.revision, token=token
         )
     except datasets.exceptions.DatasetGenerationError as error:
-        raise _unreadable(source, source.path, _not_put_together(source, error)) from error
+        raise _unreadable(
+            source, source.path, _not_put_together(run.data.key_of(source), source, error)
+        ) from error
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         is_type = isinstance(error, ValueError) and "does not have a datasets dtype" in str(error)
-        reason = _not_put_together(source, error) if is_type else error
+        reason = _not_put_together(run.data.key_of(source), source, error) if is_type else error
         raise _unreadable(source, source.path, reason) from error
 
 
-def _not_put_together(source: DatasetSource, error: Exception) -> str:
+def _not_put_together(key: str, source: DatasetSource, error: Exception) -> str:
     """Say in one line why `datasets` has made no table of the files that it has, and how they are read without it."""
     said = ": ".join(" ".join(str(one).split()) for one in (error, error.__cause__) if one is not None)
     if Path(source.path).is_dir():
-        config = " without config_name" if source.config_name else ""
-        advice = f'name its files instead, path: "{source.path}/**/*.parquet"{config}'
+        config = f" {key}.config_name=null" if source.config_name else ""
+        advice = f"name its files instead, {key}.path={shlex.quote(f'{source.path}/**/*.parquet')}{config}"
     else:
         revision = f" --revision {source.revision}" if source.revision else ""
         advice = (
             f"files with unlike columns are read as files: `hf download --repo-type dataset {source.path}{revision} "
-            "--local-dir FOLDER`, and path: FOLDER"
+            f"--local-dir FOLDER`, and {key}.path=FOLDER"
         )
     return f"{textwrap.shorten(said, CAUSE_CHARS, placeholder=' ...')}; {advice}"
 

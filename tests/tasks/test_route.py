@@ -387,7 +387,7 @@ def test_in_a_run_with_one_verifier_rows_are_for_that_one() -> None:
     with pytest.raises(
         BadMessage,
         match=r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in "
-        r"extra_info.criteria .* `scorers.tasks.tinyv: ",
+        r"extra_info.criteria .* scorers\.tasks\.tinyv\.scorer\.type=tinyv",
     ):
         route(plain, rubric)
 
@@ -602,7 +602,7 @@ def test_a_custom_scorers_answer_is_left_as_it_is() -> None:
     [
         (
             {"verification_info": {"type": "swe", "answer": EDIT}},
-            r"no scorer for task 'swe'; scorers.tasks has math, .*: add `scorers.tasks.swe: \{scorer: \{type: swe\}\}`",
+            r"no scorer for task 'swe'; scorers.tasks has math, .*: add scorers\.tasks\.swe\.scorer\.type=swe",
         ),
         ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
         (
@@ -650,7 +650,7 @@ def test_what_is_said_of_a_huge_name_is_short_and_soon_said(row: dict[str, Any])
 
 
 def test_a_missing_task_is_named_with_the_scorer_that_it_wants() -> None:
-    with pytest.raises(BadMessage, match=r"add `scorers\.tasks\.code: \{scorer: \{type: code\}\}`"):
+    with pytest.raises(BadMessage, match=r"add scorers\.tasks\.code\.scorer\.type=code$"):
         route(verl("apps", json.dumps(CASES)), {"swe": TaskConfig(scorer=SweConfig())})
 
 

@@ -259,7 +259,10 @@ def test_what_datasets_can_not_put_together_is_named_with_its_cause_and_the_way_
         f"{tmp_path / 'guru'} (split train) can't be read: An error occurred while generating"
     )
     assert "list" in line  # what pyarrow says of the two types
-    assert f'name its files instead, path: "{tmp_path / "guru"}/**/*.parquet" without config_name' in line
+    assert (
+        f"name its files instead, data.train.path='{tmp_path / 'guru'}/**/*.parquet' data.train.config_name=null"
+        in line
+    )
 
 
 def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
@@ -276,7 +279,7 @@ def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
         read(run, "LLM360/guru-RL-92k", revision="main")
     assert str(error.value).endswith(
         "files with unlike columns are read as files: `hf download --repo-type dataset LLM360/guru-RL-92k --revision "
-        "main --local-dir FOLDER`, and path: FOLDER"
+        "main --local-dir FOLDER`, and data.train.path=FOLDER"
     )
 
 
