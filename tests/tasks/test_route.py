@@ -681,7 +681,8 @@ def test_a_key_that_nothing_reads_is_refused_by_name(row_type: str, answer: dict
     row = {"verification_info": {"type": row_type, "answer": answer}}
     with pytest.raises(BadMessage, match=f"'{key}'.*{UNREAD}"):
         route(row)
-    for nothing in (None, "", [], {}):  # as in a column of objects, where other rows have the key
+    empty: tuple[Any, ...] = (None, "", [], {})
+    for nothing in empty:  # as in a column of objects, where other rows have the key
         route({"verification_info": {"type": row_type, "answer": {**answer, key: nothing}}})
 
 
