@@ -21,13 +21,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.explanations import ConfigError, explain
-from config.layers import Leaf, Tree, leaves_of, put, without_numbers
+from config.layers import Leaf, Tree, holds_text, leaves_of, put, without_numbers
 from config.other_names import foreign_names
 from config.other_names.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.other_names.renamed_keys import current_path
 from config.places import KEYS, LISTS, found, is_there, shipped
 from config.run import Run
-from config.texts import holds_text
 from config.yaml_text import NotYaml, read_yaml_file, read_yaml_text
 
 log = logging.getLogger(__name__)
@@ -250,7 +249,7 @@ def _stands_as_it_is(path: tuple[str, ...], text: str) -> bool:
     """Return whether a word is a text and no YAML: its key holds text, and it is neither null nor in quotes."""
     bare = text.strip()
     is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
-    return bare not in ("", "null", "~") and not is_quoted and holds_text(current_path(path))
+    return bare not in ("", "null", "~") and not is_quoted and holds_text(Run, current_path(path))
 
 
 def _from_environment() -> list[Leaf]:
@@ -261,7 +260,7 @@ def _from_environment() -> list[Leaf]:
             continue
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
-        if text == "null" or (text[0] in "[{" and not holds_text(current_path(path))):
+        if text == "null" or (text[0] in "[{" and not holds_text(Run, current_path(path))):
             with suppress(NotYaml):
                 value = read_yaml_text(text, variable)
         leaves += leaves_of(f"the environment ({variable})", value, path)

@@ -1,7 +1,7 @@
 """What the watch on reward hacking saw of whole runs, kept small enough to be watched again by a test.
 
-In: the objects of a run's steps (`metrics.jsonl`). Out: one line of JSON for a run, and the objects again, with what the
-watch reads. `python -m benchmarks.rigs.watched_runs OUT FOLDER...` writes a line for each folder of a run; its
+In: the objects of a run's steps (`metrics.jsonl`). Out: one line of JSON for a run, and the objects again, with what
+the watch reads. `python -m benchmarks.rigs.watched_runs OUT FOLDER...` writes a line for each folder of a run; its
 name says what it is: `honest-seed-3`, `honest-seed-3-loaded` for one beside other work, or `form-seed-0` for a hack.
 """
 

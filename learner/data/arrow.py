@@ -66,7 +66,7 @@ def features_of(schema: pa.Schema) -> Mapping[str, Any]:
     """Return the features that `datasets` wrote into a schema, by column; {} where there are none."""
     try:
         features = json.loads((schema.metadata or {})[_HUGGINGFACE])["info"]["features"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return {}
     return features if isinstance(features, dict) else {}
 
