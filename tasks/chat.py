@@ -7,7 +7,6 @@ data, and by `tasks.route` and `tasks.verl` for the question of a row.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from broker.errors import BadMessage
-from tasks.values import shown, unpacked
+from tasks.values import python_text, shown, unpacked
 
 _TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats, ShareGPT's with the last two
 _WRAPPERS: Final = ("messages", "prompt", "conversations")  # keys of an object that holds a chat
@@ -73,12 +72,11 @@ def _parsed(text: str) -> Any:
         reason = str(error)
     if not _BEGINS_AS_CHAT.match(text):
         return None
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    if (found := python_text(text)) is None:
         raise BadMessage(
             f"the prompt begins as a chat and is no JSON: {reason}: {shown(text)}; written by json.dumps it is read"
-        ) from None
+        )
+    return found
 
 
 def _of_object(value: Mapping[str, Any]) -> list[Any] | None:

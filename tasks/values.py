@@ -30,6 +30,7 @@ _UNPACKED_BYTES: Final = 1 << 30
 _MAX_DEPTH: Final = 100  # of lists and objects in one another: what travels has to be unpacked
 _MAX_BITS: Final = 14_284  # of an integer: Python writes 4,300 digits, and no more
 _SHOWN_CHARS: Final = 120  # of a value in a message
+_LITERAL_CHARS: Final = 1 << 20  # of a text that Python has written: its tree is many times as large
 _LISTED_CHARS: Final = 4000  # of names in a message
 _NAME_CHARS: Final = 100  # that a name may have: comparing longer ones takes seconds
 
@@ -48,12 +49,22 @@ class UnknownType(BadMessage):
 
 
 def to_object(value: Any, name: str) -> dict[str, Any]:
-    """Return a mapping, or the JSON text of one, as a dict of JSON's types; the text may be packed, see `unpacked`."""
+    """Return a mapping, or the text of one, as a dict of JSON's types.
+
+    Args:
+        value: a mapping, its JSON or what Python writes of it; the text may be packed, see `unpacked`.
+        name: of the value, for messages.
+    Raises:
+        BadMessage: it is none of these, or holds what can't be written as JSON.
+    """
     if isinstance(value, str):
+        text = unpacked(value, name)
         try:
-            value = json.loads(unpacked(value, name))
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadMessage(f"{name} is not JSON: {error}: {shown(value)}") from None
+            value = python_text(text)
+            if not isinstance(value, Mapping):
+                raise BadMessage(f"{name} is not JSON: {error}: {shown(text)}") from None
     if not isinstance(value, Mapping):
         raise BadMessage(f"{name} must be an object, got {type(value).__name__}")
     return {_text(key, name): plain(item, name) for key, item in value.items()}
@@ -171,6 +182,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
+def python_text(text: str) -> Any:
+    """Return what a text says that Python has written, as pandas does of lists and objects in CSV; None for another.
+
+    It is read as a literal, and nothing in it is run.
+    """
+    if len(text) > _LITERAL_CHARS:
+        return None
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
 def texts_of(text: str) -> list[str] | None:
     """Return the texts of a list that is written as text, as JSON or as Python has it; None for any other text.
 
@@ -178,10 +202,7 @@ def texts_of(text: str) -> list[str] | None:
     """
     if not _LIST_OF_TEXTS.fullmatch(text):
         return None
-    try:
-        found = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+    found = python_text(text)
     is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
     return found if is_list else None
 

@@ -70,6 +70,8 @@ def of_verl(
         raise BadMessage(f"no answer: reward_model has no ground_truth, only {listed(model) or 'nothing'}")
     if source in tasks and tasks[source].scorer.takes_rows_as_they_are:
         return {"type": source, "answer": {"value": truth}, "extra_info": extra}
+    # In a column of objects every row has the keys of all rows, null where it had none itself.
+    extra = {key: value for key, value in extra.items() if value is not None}
     extra = {"prompt": _prompt(record), **extra, "criteria": extra.get("criteria") or record.get("criteria")}
     row_type = said or _type_of_source(source, extra, unknown_source)
     if row_type == _GRADED:

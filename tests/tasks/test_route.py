@@ -769,3 +769,35 @@ def test_a_list_as_ground_truth_is_read(source: str, truth: Any, value: Any) -> 
 def test_a_list_that_no_answer_could_be_is_refused(source: str, truth: Any) -> None:
     with pytest.raises(BadMessage, match="no answer"):
         route(verl(source, truth))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {
+            "verification_info": "{'type': 'math', 'answer': {'value': '5'}}"
+        },  # as pandas writes objects into CSV
+        {"verification_info": "{'type': 'math', 'answer': {'value': '5', 'unit': None}}"},
+        {"data_source": "x_mathverify", "reward_model": "{'style': 'rule', 'ground_truth': '5'}"},
+        {"data_source": "x_mathverify", "reward_model": {"ground_truth": "5"}, "extra_info": "{'index': 0}"},
+    ],
+)
+def test_an_object_that_python_has_written_is_read(row: dict[str, Any]) -> None:
+    assert route(row)[1] == {"type": "math", "answer": {"value": "5"}}
+
+
+@pytest.mark.parametrize(
+    "text", ["{'type': open('x')}", "{'a': array([1])}", "{'a': 1", "__import__('os')", "{1}"]
+)
+def test_a_text_that_is_no_literal_is_no_object(text: str) -> None:
+    with pytest.raises(BadMessage, match="verification_info is not JSON"):
+        route({"verification_info": text})
+
+
+def test_keys_that_only_other_rows_extra_info_has_say_nothing() -> None:
+    """In a column of objects every row has the keys of all."""
+    entry = json.dumps({"question": "?", "answer": "5", "metadata": {"source_dataset": "basic_arithmetic"}})
+    nulls = dict.fromkeys(["task", "entry", "prompt", "question", "criteria", "reward_metric", "prefix"])
+    bare, full = verl("reasoning_gym/x", entry), verl("reasoning_gym/x", entry, **nulls)
+    assert route(full) == route(bare)
+    assert route(full)[1]["answer"]["dataset"] == "basic_arithmetic"
