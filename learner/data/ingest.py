@@ -83,8 +83,6 @@ def ingest(run: Run, source: SourceConfig) -> Ingested:
     with contextlib.suppress(OSError):  # of another user, say
         os.utime(folder)
     store = RowStore(folder)
-    for text in doubts(run, store):
-        log.warning("source_read_in_two_ways source=%s %s", source.path, text)
     return Ingested(rows=store, fingerprint=fingerprint, count=store.facts["count"])
 
 
