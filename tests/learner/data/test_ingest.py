@@ -400,5 +400,6 @@ def test_a_data_source_that_two_systems_read_in_two_ways_is_said_at_every_start(
         source = DatasetSource(path=str(path))
         types_read = [row.verification_info["type"] for row in ingest(run, source).rows.rows()]
         assert types_read == [row_type, "prime_math", row_type]
-        open_sources(run, [source], OneTokenACharacter(), shuffle=False)
+        tokenizer: Any = OneTokenACharacter()
+        open_sources(run, [source], tokenizer, shuffle=False)
         assert caplog.text.count("data_source 'math', 2 rows: read as the rubric paper") == is_said
