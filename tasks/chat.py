@@ -21,8 +21,11 @@ _TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats,
 _WRAPPERS: Final = ("messages", "prompt", "conversations")  # keys of an object that holds a chat
 # What begins as a chat and is no JSON was cut, or written by another program: it is no question of anybody's.
 _BEGINS_AS_CHAT: Final = re.compile(
-    r"""^\s*\[?\s*\{\s*\\?["']+(?:role|content|from|value|messages)\\?["']+\s*:"""
+    r"""\s*\[?\s*\{\s*\\?["']+(?:role|content|from|value|messages)\\?["']+\s*:"""
 )
+_IS_LIST_OF_OBJECTS: Final = re.compile(r"\s*\[\s*\{")
+_ROLE: Final = re.compile(r"""["']role\\?["']+\s*:""")
+_HEAD_CHARS: Final = 100_000  # of a text, in which a chat has its first role
 _MOST_LAYERS: Final = 3  # JSON text in JSON text
 
 
@@ -70,13 +73,21 @@ def _parsed(text: str) -> Any:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError) as error:
         reason = str(error)
-    if not _BEGINS_AS_CHAT.match(text):
+    if not _begins_as_chat(text):
         return None
     if (found := python_text(text)) is None:
         raise BadMessage(
             f"the prompt begins as a chat and is no JSON: {reason}: {shown(text)}; written by json.dumps it is read"
         )
     return found
+
+
+def _begins_as_chat(text: str) -> bool:
+    """Return whether a text begins with a turn, or as a list of objects that have roles somewhere."""
+    return bool(
+        _BEGINS_AS_CHAT.match(text)
+        or (_IS_LIST_OF_OBJECTS.match(text) and _ROLE.search(text, 0, _HEAD_CHARS))
+    )
 
 
 def _of_object(value: Mapping[str, Any]) -> list[Any] | None:
@@ -89,7 +100,7 @@ def _of_object(value: Mapping[str, Any]) -> list[Any] | None:
 
 def _turn(turn: Any) -> Any:
     """Return a turn, which some files hold as JSON's text."""
-    if not isinstance(turn, str) or not _BEGINS_AS_CHAT.match(turn):
+    if not isinstance(turn, str) or not _begins_as_chat(turn):
         return turn
     found = _parsed(turn)
     return found if isinstance(found, Mapping) else turn

@@ -33,6 +33,7 @@ CALLS = [{"role": "assistant", "content": None, "tool_calls": [{"name": "f", "ar
         ([json.dumps(turn) for turn in TWO], TWO),
         (str([TURN]), [TURN]),  # as pandas writes a list into CSV
         (str(CALLS), CALLS),
+        (str([{"name": None, **TURN}]), [{"name": None, **TURN}]),
         (json.dumps(CALLS), CALLS),
         (TURN, [TURN]),
         ({"messages": [TURN]}, [TURN]),
@@ -64,6 +65,7 @@ def test_a_chat_is_read_from_each_of_its_forms(value: Any, chat: list[Any]) -> N
         '"so"',
         "{x | x > 2} is which set?",
         "[{'a': 1}",
+        "[{1, 2}, {3}]: which of these sets has the role of a generator?",
         "What is the role of content here?",
         'Continue: [{"role": "user", "content": "x"}]',
         "null",
@@ -85,6 +87,8 @@ def test_a_question_that_is_no_chat_stays_as_it_is(text: str) -> None:
         "[{'role': 'user', 'content': 'x'}\n {'role': 'user', 'content': array([1])}]",
         '[{\\"role\\": \\"user\\", \\"content\\": \\"x\\"}]',
         '[{"role": "user", "content": undefined}]',
+        '[{"name": null, "role": "user", "content": "2 + 3?"}',
+        "[{'weight': 1, 'role': 'user', 'content': array([1])}]",
     ],
 )
 def test_a_text_that_begins_as_a_chat_and_is_none_is_refused(text: str) -> None:
