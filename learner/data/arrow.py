@@ -92,7 +92,7 @@ def reader_of(kind: pa.DataType, feature: Any = None) -> Reader | None:
         return _struct_reader({field.name: reader_of(field.type, inner.get(field.name)) for field in kind})
     if _is_list(kind):
         return _list_reader(
-            reader_of(kind.value_type, feature["feature"] if _type_of(feature) in _LISTS else None)
+            reader_of(kind.value_type, feature.get("feature") if _type_of(feature) in _LISTS else None)
         )
     widths: dict[pa.DataType, type[np.floating[Any]]] = {pa.float16(): np.float16, pa.float32(): np.float32}
     return _float_reader(widths[kind]) if kind in widths else None
