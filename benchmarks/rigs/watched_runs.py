@@ -26,22 +26,26 @@ _DIGITS: Final = 4
 
 def kept(name: str, records: Sequence[Mapping[str, Any]]) -> str:
     """Return a run as one line."""
-    steps = [
+    return json.dumps({"run": name, "steps": [*map(_kept, records)]}, separators=(",", ":"))
+
+
+def _kept(record: Mapping[str, Any]) -> list[Any]:
+    """Return a step's number and rounds, and what came back before it, where anything did."""
+    rounds = [[_round(result.get(key)) for key in _OF_ROUND] for result in record.get("evaluations", ())]
+    if "arrived" not in record:
+        return [record["step"], rounds]
+    arrived = record["arrived"]
+    return [
+        record["step"],
+        rounds,
+        _round(record["reward_mean"]),
+        [_round(arrived.get(key)) for key in _SIGNS],
+        {key: _round(value) for key, value in arrived["components"].items()},
         [
-            record["step"],
-            _round(record["reward_mean"]),
-            [_round(record["arrived"].get(key)) for key in _SIGNS],
-            {key: _round(value) for key, value in record["arrived"]["components"].items()},
-            [
-                [int(version), *(_round(facts[key]) for key in _OF_VERSION)]
-                for version, facts in record["arrived"]["by_version"].items()
-            ],
-            [[_round(result.get(key)) for key in _OF_ROUND] for result in record.get("evaluations", ())],
-        ]
-        for record in records
-        if "arrived" in record
+            [int(version), *(_round(facts[key]) for key in _OF_VERSION)]
+            for version, facts in arrived["by_version"].items()
+        ],
     ]
-    return json.dumps({"run": name, "steps": steps}, separators=(",", ":"))
 
 
 def watched(file: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -52,19 +56,19 @@ def watched(file: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def _record(step: Sequence[Any]) -> dict[str, Any]:
-    number, reward, signs, components, versions, rounds = step
-    return {
-        "step": number,
-        "reward_mean": reward,
-        "arrived": {
-            **{key: value for key, value in zip(_SIGNS, signs, strict=True) if value is not None},
-            "components": components,
-            "by_version": {
-                str(version): dict(zip(_OF_VERSION, facts, strict=True)) for version, *facts in versions
-            },
+    number, rounds, *found = step
+    record = {"step": number, "evaluations": [dict(zip(_OF_ROUND, one, strict=True)) for one in rounds]}
+    if not found:
+        return record
+    reward, signs, components, versions = found
+    arrived = {
+        **{key: value for key, value in zip(_SIGNS, signs, strict=True) if value is not None},
+        "components": components,
+        "by_version": {
+            str(version): dict(zip(_OF_VERSION, facts, strict=True)) for version, *facts in versions
         },
-        "evaluations": [dict(zip(_OF_ROUND, found, strict=True)) for found in rounds],
     }
+    return {**record, "reward_mean": reward, "arrived": arrived}
 
 
 def _round(value: float | None) -> float | None:
