@@ -18,11 +18,11 @@ from typing import Final
 from config.explanations import ConfigError
 from config.places import is_there
 from tools.imports.script import II_VERL, Call, read_script, text_of
+from tools.imports.shell.view import SCRIPTS
 from tools.imports.theirs import Said, Served, Theirs, flag, hydra_value, overlaid
 from tools.imports.translation import defaults_of
 from tools.imports.yaml_file import read_keys, resolved
 
-SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".job"})
 PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # of a call that was typed
 _WORD: Final = re.compile(r"(?P<sign>~|\+\+?)?(?P<key>[A-Za-z_][\w.@/-]*)(?P<rest>=.*)?", re.DOTALL)
 BACKEND: Final = "--backend"  # an option that only II-VERL's call has
@@ -42,6 +42,7 @@ class _Found:
     own: set[str] = field(default_factory=set)
     options: list[Said] = field(default_factory=list)
     launcher: list[Said] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     is_ii_verl: bool = False
 
 
@@ -89,6 +90,7 @@ def read(
         own=frozenset(found.own),
         options=tuple(found.options),
         launcher=tuple(found.launcher),
+        notes=tuple(found.notes),
     )
 
 
@@ -114,10 +116,7 @@ def _read_file(path: Path, arguments: Sequence[str], found: _Found) -> None:
         found.environment |= script.exported
         found.served |= script.served
         found.own |= script.own
-        if script.call is None:
-            raise ConfigError(
-                f"{path}: no call of verl in it: `python -m verl.trainer.main_ppo ...`, or the like"
-            )
+        found.notes += script.notes
         _read_call(script.call, path, found)
     else:
         _read_yaml(path, found, ())
@@ -165,7 +164,22 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
             raise ConfigError(
                 f"{call.where}: the call's configuration {call.config} is not there, and is none of verl's own"
             )
-    found.layers.append(words_said(call.words, call.places, found.left_out))
+    words, places = joined(call.words, call.places, found.notes)
+    found.layers.append(words_said(words, places, found.left_out))
+
+
+def joined(words: Sequence[str], places: Sequence[str], notes: list[str]) -> tuple[list[str], list[str]]:
+    """Join a word that is no key to the value before it: a value with blanks that stood without quotes."""
+    kept: list[str] = []
+    where: list[str] = []
+    for word, place in zip(words, places, strict=True):
+        if kept and "=" in kept[-1] and "=" not in word and not word.startswith("~"):
+            kept[-1] = f"{kept[-1]} {word}"
+            notes.append(f"{where[-1]}: bash splits it at its blanks: taken as one value, {kept[-1]!r}")
+        else:
+            kept.append(word)
+            where.append(place)
+    return kept, where
 
 
 def _is_left_out(key: str, left_out: Iterable[str]) -> bool:

@@ -57,6 +57,7 @@ class Theirs:
     own: frozenset[str] = frozenset()  # of the environment, names that the script or a file uses itself
     options: tuple[Said, ...] = ()  # of verl's call: `--backend`
     launcher: tuple[Said, ...] = ()  # of what starts it: `torchrun --nproc-per-node`
+    notes: tuple[str, ...] = ()  # for people: what was found beside the keys
 
     def has(self, key: str) -> bool:
         """Return whether somebody wrote the key."""
