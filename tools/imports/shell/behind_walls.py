@@ -34,7 +34,12 @@ BASH: Final = "/bin/bash"
 _PRELUDE: Final = Path(__file__).parent / "prelude.sh"
 _OURS: Final = ("MILLRACE_", "BASH", "LD_")  # of the environment, what is not the script's
 _NOT_EXPORTED: Final = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "HOME", "LINES", "COLUMNS"})
-_START: Final = 'exec 198>&1 1>/dev/null; export BASH_ENV="$MILLRACE_PATH/prelude.sh"; cd "$1" && shift; exec "$BASH" "$@"'
+_START: Final = """
+exec 198>&1 1>/dev/null
+export BASH_ENV="$MILLRACE_PATH/prelude.sh"
+cd "$1" && shift
+exec "$BASH" "$@"
+"""
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ TEXT_TOOLS: Final = (
         "[",
         "awk",
         "basename",
+        "bash",
         "bc",
         "cat",
         "comm",
