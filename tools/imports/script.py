@@ -34,6 +34,11 @@ _PORT: Final = 8000  # vLLM's own
 VERLS_OWN: Final = re.compile(
     r"(?:ppo|dapo|one_step_off|fully_async|async_dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?"
 )
+# Parts of them, in the folders of verl's configuration.
+VERLS_PARTS: Final = re.compile(
+    r"(?:(?:dp|megatron|veomni|torchtitan|fsdp|automodel)(?:_\w+)?|actor|critic|ref|reward|reward_model|rollout|hf_model|"
+    r"legacy_\w+|rollout_correction|distillation|transfer_queue|profiler|npu_profile|optim|engine)(?:\.yaml)?"
+)
 _CONFIG: Final = {  # options that name the configuration's file
     **dict.fromkeys(("--config-path", "--config_path", "--config", "--cp", "-cp"), "path"),
     **dict.fromkeys(("--config-name", "--config_name", "--cn", "-cn"), "name"),
@@ -108,16 +113,21 @@ def _refuse_others(path: Path, found: Sequence[Command], calls: Sequence[Command
     if calls:
         return
     for one in found:
-        main = main_of(one.words)
-        where = f"{path.name}:{one.line}"
-        if main in EVALUATES:
-            raise ConfigError(
-                f"{where}: {main} generates or evaluates, and trains nothing: `millrace evaluate` does that here"
-            )
-        raise ConfigError(
-            f"{where}: {one.words[_start(one.words) - 1]} is another algorithm than main_ppo: it is not here"  # type: ignore[operator]
-        )
+        trainer_of(one.words, f"{path.name}:{one.line}")
     raise ConfigError(f"{path}: {answers.why_no_call()}")
+
+
+def trainer_of(words: Sequence[str], where: str) -> str:
+    """Return the trainer that a command calls. Raises ConfigError: it is none, or another algorithm."""
+    main = main_of(words)
+    if main in EVALUATES:
+        raise ConfigError(
+            f"{where}: {main} generates or evaluates, and trains nothing: `millrace evaluate` does that here"
+        )
+    if main not in TRAINERS | {II_VERL}:
+        module = words[(_start(words) or 2) - 1] if len(words) > 1 else ""
+        raise ConfigError(f"{where}: {module} is another algorithm than main_ppo: it is not here")
+    return main
 
 
 def _line_of(name: str, written: str, otherwise: int) -> int:

@@ -36,6 +36,12 @@ class Said:
     key: str  # with dots
     value: Any
     where: str  # `config.yaml:12`
+    written: str = ""  # the key's name where it is another one, of a newer version
+
+    @property
+    def shown(self) -> str:
+        """Return the key as somebody wrote it."""
+        return self.written or self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,9 @@ class Theirs:
     options: tuple[Said, ...] = ()  # of verl's call: `--backend`
     launcher: tuple[Said, ...] = ()  # of what starts it: `torchrun --nproc-per-node`
     notes: tuple[str, ...] = ()  # for people: what was found beside the keys
+    version: int = 8  # of verl, as `tools.imports.versions` counts them
+    main: str = "main_ppo"  # the trainer
+    paid: str = ""  # a source of the rows that verl's own scorers pay +1 and -1; "": none is known
 
     def has(self, key: str) -> bool:
         """Return whether somebody wrote the key."""

@@ -338,16 +338,18 @@ def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
 @pytest.mark.parametrize(
     "words",
     [
-        ("verl", "train-ppo", "--config_path", "grpo.yaml"),
-        ("verl", "train-ppo", "grpo.yaml"),
-        ("grpo.yaml", "--backend", "fsdp"),
+        ("verl", "train-ppo", "--config_path", "newer.yaml"),
+        ("verl", "train-ppo", "newer.yaml"),
+        ("newer.yaml", "--backend", "fsdp"),
         ("train.sh",),
     ],
     ids=" ".join,
 )
 def test_a_call_that_only_ii_verl_has_means_its_defaults(folder: Path, words: tuple[str, ...]) -> None:
-    write(folder, "train.sh", "verl train-ppo --config_path grpo.yaml\n")
-    assert imported("grpo.yaml")["learner"]["objective"]["entropy_coef"] == 0.0
+    newer = GRPO_YAML.replace("adv_estimator: grpo", "adv_estimator: grpo\n  use_kl_in_reward: false")
+    write(folder, "newer.yaml", newer)
+    write(folder, "train.sh", "verl train-ppo --config_path newer.yaml\n")
+    assert imported("newer.yaml")["learner"]["objective"]["entropy_coef"] == 0.0
     assert imported(*words)["learner"]["objective"]["entropy_coef"] == 0.001
 
 
