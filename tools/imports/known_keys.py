@@ -29,6 +29,8 @@ OPEN: Final = frozenset(
         "override_optimizer_config",
         "override_transformer_config",
         "ray_init",
+        "teacher_models",
+        "turbo_config",
     }
 )
 

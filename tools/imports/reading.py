@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from config.explanations import ConfigError
 from config.places import is_there
+from tools.imports.composer.hydra import NoHydra, Verl, compose
 from tools.imports.new_names import older, with_older_names
 from tools.imports.rows_at_hand import paid_source
 from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_script, text_of, trainer_of
@@ -65,10 +66,26 @@ class _Found:
     is_ii_verl: bool = False
     main: str = "main_ppo"
     engine: str = ""  # `megatron`, where the configuration's name says so
+    words: list[str] = field(default_factory=list)  # of the call, as Hydra takes them
+    module: str = "verl.trainer.main_ppo"  # the trainer, with its package
+    config_path: str | None = None  # of the call
+    config_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfVerl:
+    """Where verl itself lies, so that Hydra composes its base."""
+
+    folder: Path
+    python: str | None = None  # with hydra-core; None: an environment of its own is made
 
 
 def read(
-    words: Sequence[str], *, config: str | None = None, options: Sequence[tuple[str, str]] = ()
+    words: Sequence[str],
+    *,
+    config: str | None = None,
+    options: Sequence[tuple[str, str]] = (),
+    verl: OfVerl | None = None,
 ) -> Theirs:
     """Read files, a call's words and overrides.
 
@@ -76,6 +93,7 @@ def read(
         words: files, arguments of a script, and `key=value`, `+key=value` or `~key`.
         config: the file that `--config_path` or `--config-name` names.
         options: those of the call and their values, these two among them.
+        verl: where it lies; None: tables of its defaults are used.
     """
     found = _Found(
         options=[Said(key=name, value=value, where=TYPED) for name, value in options],
@@ -92,12 +110,23 @@ def read(
     if arguments and not scripts:
         raise ConfigError(f"{arguments[0]!r} is no file, and no key=value")
     found.layers.append(words_said(overrides, [TYPED] * len(overrides), found))
+    found.words += overrides
     said = {key: one for key, one in overlaid(found.layers).items() if not _is_left_out(key, found.left_out)}
     if not said:
         raise ConfigError("nothing to import: name a YAML file, a script, or the words of a call")
     said = with_older_names(said)
-    base = _base(said, found)
-    defaults = {**todays_defaults(), **base.defaults}
+    composed = {} if verl is None else _composed(verl, found)
+    said = {
+        key: replace(one, value=composed[key]) if key in composed and not _is_unknown(one.value) else one
+        for key, one in said.items()
+    }
+    base = _base(
+        {**{key: Said(key=key, value=value, where="") for key, value in composed.items()}, **said}, found
+    )
+    defaults = {**todays_defaults(), **base.defaults, **composed}
+    found.notes.insert(
+        0, f"taken as {base.words}" + (f", composed by Hydra from {verl.folder}" if composed and verl else "")
+    )
     found.own |= {name for one in said.values() for name in _NAMED.findall(str(one.value))}
     exported = {name: str(one.value) for name, one in found.environment.items()}
     theirs = Theirs(
@@ -108,11 +137,33 @@ def read(
         own=frozenset(found.own),
         options=tuple(found.options),
         launcher=tuple(found.launcher),
-        notes=(f"taken as {base.words}", *found.notes),
+        notes=tuple(found.notes),
         version=base.version,
         main=found.main,
     )
     return replace(theirs, paid=paid_source(theirs))
+
+
+def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
+    """Let Hydra compose the call; {} where there is none to be had, which is told. Raises ConfigError."""
+    try:
+        values = compose(
+            Verl.at(verl.folder),
+            module=found.module,
+            config_path=found.config_path,
+            config_name=found.config_name,
+            words=[word for word in found.words if not _is_unknown(word)],
+            python=verl.python,
+        )
+    except NoHydra as error:
+        found.notes.append(f"{error}: the tables of verl's defaults are used")
+        return {}
+    layer = [Said(key=key, value=value, where="verl") for key, value in values.items() if value != "???"]
+    return {key: one.value for key, one in with_older_names(overlaid([layer])).items()}
+
+
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, str) and UNKNOWN in value
 
 
 def _base(said: Mapping[str, Said], found: _Found) -> Base:
@@ -131,6 +182,8 @@ def _read_options(options: Mapping[str, str], found: _Found) -> None:
     """Read what the options of a call that was typed say of it. Raises ConfigError: it is not the trainer's."""
     if "-m" in options:
         found.main = trainer_of(("-m", options["-m"]), TYPED)
+        found.module = options["-m"]
+    found.config_name = options.get("--config-name")
     if "megatron" in options.get("--config-name", ""):
         found.engine = "megatron"
 
@@ -266,7 +319,8 @@ def _refuse_absent(stem: str, folder: str, beside: Path, where: str) -> None:
 
 def _read_call(call: Call, script: Path, found: _Found) -> None:
     found.is_ii_verl |= call.is_ii_verl
-    found.main = call.main
+    found.main, found.module = call.main, call.module
+    found.config_path, found.config_name = call.folder_of_config, call.name
     if "megatron" in (call.name or ""):
         found.engine = "megatron"
     if call.folder not in (".", str(Path.cwd())):
@@ -289,7 +343,9 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
                 f"{call.where}: the call's configuration {call.config} is not there, and is none of verl's own"
             )
     words, places = joined(call.words, call.places, found.notes)
-    found.layers.append(words_said(_in_folder(words, call.folder), places, found))
+    words = _in_folder(words, call.folder)
+    found.words += words
+    found.layers.append(words_said(words, places, found))
 
 
 def joined(words: Sequence[str], places: Sequence[str], notes: list[str]) -> tuple[list[str], list[str]]:

@@ -56,6 +56,8 @@ class Call:
     places: tuple[str, ...]  # of each word
     config: str | None = None  # the file that it names
     name: str | None = None  # of the configuration, as it is written
+    folder_of_config: str | None = None  # as it is written
+    module: str = "verl.trainer.main_ppo"  # the trainer, with its package
     is_verls_own: bool = False  # the configuration lies in verl's package, and its defaults are known here
     is_ii_verl: bool = False  # `verl train-ppo`, which only II-VERL has
     main: str = "main_ppo"  # the trainer
@@ -167,6 +169,8 @@ def call_of(command: Command, name: str, written: str = "") -> Call:
         places=tuple(f"{name}:{line}" for _, line in kept),
         config=file,
         name=name_of_config,
+        folder_of_config=found.get("path"),
+        module=_module_of(command.words),
         is_verls_own=VERLS_OWN.fullmatch(name_of_config or "") is not None,
         is_ii_verl=command.words[start - 1] == II_VERL,
         main=main_of(command.words),
@@ -227,6 +231,14 @@ def main_of(words: Sequence[str]) -> str:
         return ""
     parts = words[start - 1].removesuffix(".py").replace("/", ".").split(".")
     return parts[-1] if _OTHERS_PACKAGES.isdisjoint(parts[:-1]) else ".".join(parts[-2:])
+
+
+def _module_of(words: Sequence[str]) -> str:
+    """Return the trainer's module; verl's own for `verl train-ppo`."""
+    name = words[(_start(words) or 1) - 1]
+    return (
+        "verl.trainer.main_ppo" if name == II_VERL else name.removesuffix(".py").replace("/", ".").strip(".")
+    )
 
 
 def _start(words: Sequence[str]) -> int | None:

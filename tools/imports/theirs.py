@@ -7,6 +7,7 @@ and its tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -14,6 +15,9 @@ from typing import Any, Final, TypeVar
 from config.yaml_text import NotYaml, read_yaml_text
 
 T = TypeVar("T")
+_OF_HYDRA: Final = re.compile(
+    r"""([{,]\s*["']?[\w.]+["']?):(?=[^\s/])"""
+)  # `{a:1}`, which YAML has as `{a: 1}`
 UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
 
 
@@ -128,7 +132,9 @@ def whole(value: Any) -> int:
 
 
 def flag(value: Any) -> bool:
-    """Read true or false, in Hydra's spellings too. Raises WrongValue."""
+    """Read true or false, in Hydra's spellings too; None is off. Raises WrongValue."""
+    if value is None:
+        return False
     if isinstance(_known(value), bool):
         return bool(value)
     known = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
@@ -156,6 +162,8 @@ def hydra_value(written: str) -> Any:
     """Read the value of `key=value` as Hydra does: by YAML, and as text where that is none."""
     if UNKNOWN in written:
         return written
+    if written.strip().startswith(("{", "[")):
+        written = _OF_HYDRA.sub(r"\1: ", written)
     try:
         found = read_yaml_text(written, "a value of theirs")
     except NotYaml:

@@ -94,7 +94,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
                 for path, value in outcome.settings.items()
             }
     if not problems:
-        for key in (key for key in theirs.defaults if key not in theirs.said):
+        for key in (key for key in theirs.defaults if key not in theirs.said and rule_for(key) is not None):
             outcome = _outcome(
                 Said(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
             )
@@ -113,12 +113,21 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     return Translation(
         settings=tuple(_by_part(one, theirs) for one in ours.values()),
         accounts=tuple(accounts),
-        notes=(*theirs.notes, *notes_of_effect(theirs)),
+        notes=(*theirs.notes, *notes_of_effect(theirs), *_unknown_defaults(theirs)),
         options=(
             *accounts_of_call(theirs),
             *accounts_of_served(theirs, asked=rewards.asks_served(theirs, found_tasks)),
         ),
     )
+
+
+def _unknown_defaults(theirs: Theirs) -> list[str]:
+    """Name keys of this verl's own base that no rule knows, and nobody wrote."""
+    unknown = sorted(key for key in theirs.defaults if key not in theirs.said and rule_for(key) is None)
+    if not unknown:
+        return []
+    named = ", ".join(f"{key}={theirs.defaults[key]!r}" for key in unknown[:20])
+    return [f"{len(unknown)} keys of this verl's base are not known here, and nobody wrote them: {named}"]
 
 
 def _by_part(setting: Setting, theirs: Theirs) -> Setting:

@@ -65,7 +65,7 @@ _SILENT: Final = frozenset(
     )
 )
 _FIRST_STAND_IN: Final = 7901  # the value of the first variable that is set nowhere
-_USED: Final = re.compile(r"\$(?:\{#?)?([A-Za-z_]\w*)(:?[-=+])?([^}\s]?)")
+_USED: Final = re.compile(r"\$(?:\{#?)?([A-Za-z_]\w*)(:?[-=+])?(?=([^}\s]?))")
 _BASHS_OWN: Final = re.compile(
     r"BASH\w*|HOME|PWD|OLDPWD|RANDOM|SRANDOM|SECONDS|EPOCH\w+|UID|EUID|PPID|HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|FUNCNAME|"
     r"LINENO|OPTARG|OPTIND|REPLY|IFS|PATH|PIPESTATUS|SHLVL|SHELLOPTS|DIRSTACK|GROUPS|USER|COLUMNS|LINES|PS4|SHELL|TERM"
@@ -262,10 +262,11 @@ def _set_nowhere(written: str, given: Mapping[str, str]) -> list[str]:
 
 
 def _assigns(name: str) -> str:
-    """Return the pattern of what sets a variable in a script."""
+    """Return the pattern of what sets a variable in a script; `X=$X` does not."""
+    itself = rf"(?![\"']?\$\{{?{name}\b(?!:?[-=]))"
     return (
-        rf"(?:^|[\s;&|(]){name}(?:\[[^\]]*\])?\+?=|\b(?:for|select)\s+{name}\b|\bread\b[^\n;|]*\b{name}\b|"
-        rf"(?:mapfile|readarray)\b[^\n]*\b{name}\b|\$\{{{name}:?="
+        rf"(?:^|[\s;&|(]){name}(?:\[[^\]]*\])?\+?={itself}|\b(?:for|select)\s+{name}\b|"
+        rf"\bread\b[^\n;|]*\b{name}\b|(?:mapfile|readarray)\b[^\n]*\b{name}\b|\$\{{{name}:?="
     )
 
 

@@ -26,6 +26,7 @@ TEXT_TOOLS: Final = (
         "cat",
         "comm",
         "cut",
+        "date",
         "dirname",
         "echo",
         "egrep",

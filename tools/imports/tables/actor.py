@@ -366,7 +366,7 @@ def _override(value: Any, _theirs: Theirs) -> Outcome:
     """Refuse what makes another model of the one in its folder."""
     if value in (None, {}, "", False) or str(value).lower() in ("false", "0", "0.0"):
         return nothing_here("off, or empty")
-    return refused("the model's config is its folder's: write it into config.json there")
+    return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")
 
 
 def _most_batches(value: Any, theirs: Theirs) -> Outcome:
@@ -492,6 +492,7 @@ RULES: Final[tuple[Rule, ...]] = (
         default="vanilla",
     ),
     nothing(f"{ACTOR}.policy_loss.*", "of losses that are not here"),
+    nothing(f"{ACTOR}.model_engine", "the learner is DeepSpeed's, whichever engine verl has"),
     part_of(f"{ACTOR}.clip_ratio", MODE, "learner.objective.clip_low, clip_high", "both bounds", default=0.2),
     part_of(f"{ACTOR}.clip_ratio_low", MODE, "learner.objective.clip_low", "as it is"),
     part_of(f"{ACTOR}.clip_ratio_high", MODE, "learner.objective.clip_high", "as it is"),

@@ -186,7 +186,7 @@ def _cap(value: Any, theirs: Theirs) -> Outcome:
     return settings(f"with {_LOSS_MODE}: decoupled_ppo")
 
 
-_TYPE: Final = "learner.objective.type, correction.rollout_is"
+_TYPE: Final = "learner.objective.type, learner.objective.correction.rollout_is"
 RULES: Final[tuple[Rule, ...]] = (
     mapped(IS, _TYPE, "decoupled_ppo; in bypass mode with loss_type reinforce: reinforce", _weights),
     part_of(IS_THRESHOLD, IS, f"{OURS}.rollout_is_threshold, max_weight", "as it is"),

@@ -48,6 +48,11 @@ def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
     return section
 
 
+def every(theirs: Theirs) -> int:
+    """Return the steps between two evaluations; 0 and below, null and false: none."""
+    return 0 if theirs.get(EVERY) in (None, False, "False", "false") else theirs.whole(EVERY)
+
+
 def is_greedy(theirs: Theirs) -> bool:
     """Return whether held-out answers are greedy; verl's agent loops, its mode `async`, read no do_sample."""
     if theirs.get(ROLLOUT_MODE) == "async":
@@ -66,8 +71,8 @@ def _train(value: Any, theirs: Theirs) -> Outcome:
 def _held_out(value: Any, theirs: Theirs) -> Outcome:
     if value is None:
         return nothing_here("null: nothing is held out")
-    if theirs.whole(EVERY) <= 0:
-        return nothing_here(f"{EVERY} is {theirs.whole(EVERY)}: there is no evaluation that would read it")
+    if every(theirs) <= 0:
+        return nothing_here(f"{EVERY} is {theirs.get(EVERY)}: there is no evaluation that would read it")
     files = [file for file in texts(value) if file.strip()]
     if not files:
         return refused("no file: name one, or set trainer.test_freq to -1")

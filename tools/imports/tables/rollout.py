@@ -128,6 +128,7 @@ RULES: Final[tuple[Rule, ...]] = (
         1,
         else_="a generator spreads its model by tensor_parallel alone",
     ),
+    nothing(f"{ROLLOUT}.moe_tensor_parallel_size", "a generator spreads its model by tensor_parallel alone"),
     nothing(f"{ROLLOUT}.data_parallel_size", "generators.count has as many as the GPUs allow"),
     nothing(f"{ROLLOUT}.expert_parallel_size", "a generator spreads its model by tensor_parallel alone"),
     mapped(

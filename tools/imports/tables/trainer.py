@@ -21,7 +21,7 @@ from tools.imports.rule import (
     whole,
 )
 from tools.imports.tables.actor import ACTOR
-from tools.imports.tables.data import EVERY, HELD_OUT
+from tools.imports.tables.data import EVERY, HELD_OUT, every
 from tools.imports.theirs import UNKNOWN, Theirs, texts
 
 RESUME: Final = "trainer.resume_mode"
@@ -74,7 +74,7 @@ def _save(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _test(value: Any, theirs: Theirs) -> Outcome:
-    if whole(value) <= 0:
+    if every(theirs) <= 0:
         return nothing_here("no evaluation")
     if theirs.get(HELD_OUT) in (None, "", []):
         return refused(f"there is no {HELD_OUT} to evaluate")
