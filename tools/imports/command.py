@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.out} is there: --force writes over it")
     verl = None if options.verl is None else OfVerl(folder=options.verl, python=options.verl_python)
     theirs = read(options.words, config=_config(options), options=_typed(options), verl=verl)
-    translation = _with_variables(translate(theirs, found_tasks(theirs)), theirs)
+    translation = with_variables(translate(theirs, found_tasks(theirs)), theirs)
     checked(translation)
     text = as_yaml(translation, _sources(theirs))
     listed = report(translation)
@@ -117,7 +117,7 @@ def _config(options: argparse.Namespace) -> str | None:
     return str(path)
 
 
-def _with_variables(translation: Translation, theirs: Theirs) -> Translation:
+def with_variables(translation: Translation, theirs: Theirs) -> Translation:
     """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
     found = settings_of(variables(theirs), leaves(translation))
     more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]

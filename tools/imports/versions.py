@@ -22,6 +22,7 @@ II_VERL: Final = "II-VERL"
 KL_LOSS, KL_REWARD = "actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"
 KL_COEF: Final = "algorithm.kl_ctrl.kl_coef"
 GSM8K_TEST: Final = "~/data/rlhf/gsm8k/test.parquet"
+_TINYV: Final = ("reward_model.tinyv_setup", "reward_model.tinyv_weight")
 # What only older files write.
 _OLD: Final = frozenset(
     {
@@ -71,13 +72,17 @@ def base_of(
         is_ii_verl: by its call or its own keys; its base is verl's of February 2025.
         engine: `dp` or `megatron`.
     """
-    if is_ii_verl:
+    is_tinyv = any(key in said for key in _TINYV)
+    if is_tinyv:
+        version, words = WITHOUT_SWITCH, "TinyV's fork of verl 0.3"
+    elif is_ii_verl:
         version, words = WITHOUT_SWITCH, f"{II_VERL}, whose base is verl 0.3's"
     else:
         version, words = _version(said, added)
-    return Base(
-        version=version, defaults=_defaults(version, said, engine, is_ii_verl=is_ii_verl), words=words
-    )
+    defaults = _defaults(version, said, engine, is_ii_verl=is_ii_verl)
+    if is_tinyv:  # both terms of the divergence are on in its base
+        defaults |= {KL_LOSS: True, KL_REWARD: True}
+    return Base(version=version, defaults=defaults, words=words)
 
 
 def _version(said: Mapping[str, Said], added: Collection[str]) -> tuple[int, str]:

@@ -76,7 +76,7 @@ class Shell:
         """Take the walls, what the script sees, the script as it was named, and the folder that it is started in."""
         self._sandbox, self._view, self._script, self._start = sandbox, view, script, start
         self._prefix = "" if sandbox.walls is Walls.BUBBLEWRAP else str(view.mirror)
-        self._now = int(time.time())
+        self._now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str], answer: str) -> Ran:
         """Run it. `answer`: one of ANSWERS. Raises ConfigError."""
