@@ -189,13 +189,14 @@ def _ours(run: Mapping[str, Any], key: str, expected: Any) -> Any:
         found = run.get(key, run.get(f"{key}.path"))
         sources = found if isinstance(found, list) else [{"path": found}] if found else []
         return [os.path.normpath(one["path"]) for one in sources]
-    if key == "learner.optimizer.warmup_steps" and run.get("learner.optimizer.warmup_share") is not None:
-        return None
+    if key == "learner.optimizer.warmup_steps" and not run.get(key):
+        return None if expected is None else 0  # a share says it, or there is none
     if key.startswith("learner.objective.kl.") and not run.get("learner.objective.kl.coef"):
         return None
-    if key == "learner.epochs" and run.get("learner.steps") is not None:
-        return expected  # whichever comes first ends it, there and here
-    return run.get(key)
+    is_over = key == "learner.steps" and run.get("learner.epochs") is not None  # the epochs make them
+    if expected is None and (is_over or key == "learner.epochs"):
+        return None
+    return (run.get(key) or None) if key == "evaluation.every" else run.get(key)
 
 
 def _same(expected: Any, value: Any) -> bool:
