@@ -24,7 +24,7 @@ from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_scr
 from tools.imports.shell.view import SCRIPTS
 from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, hydra_value, overlaid
 from tools.imports.translation import todays_defaults
-from tools.imports.versions import Base, base_of
+from tools.imports.versions import ENGINES, Base, base_of
 from tools.imports.yaml_file import read_keys, resolved
 
 PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # of a call that was typed
@@ -65,7 +65,7 @@ class _Found:
     added: set[str] = field(default_factory=set)  # keys with `+`
     is_ii_verl: bool = False
     main: str = "main_ppo"
-    engine: str = ""  # `megatron`, where the configuration's name says so
+    engine: str = ""  # names of configurations, which may have verl's engine in them
     words: list[str] = field(default_factory=list)  # of the call, as Hydra takes them
     module: str = "verl.trainer.main_ppo"  # the trainer, with its package
     config_path: str | None = None  # of the call
@@ -169,12 +169,12 @@ def _is_unknown(value: Any) -> bool:
 def _base(said: Mapping[str, Said], found: _Found) -> Base:
     """Find the version of verl that all was written for."""
     backends = {str(one.value) for one in found.options if one.key == BACKEND}
-    engine = any("megatron" in str(said[key].value) for key in _ENGINES if key in said)
+    named = " ".join([*(str(said[key].value) for key in _ENGINES if key in said), *backends, found.engine])
     return base_of(
         said,
         added=found.added,
         is_ii_verl=found.is_ii_verl or bool(backends) or any(key.startswith(_OF_II_VERL) for key in said),
-        engine="megatron" if engine or "megatron" in {*backends, found.engine} else "dp",
+        engine=next((one for one in ENGINES if one in named), "dp"),
     )
 
 
@@ -184,8 +184,7 @@ def _read_options(options: Mapping[str, str], found: _Found) -> None:
         found.main = trainer_of(("-m", options["-m"]), TYPED)
         found.module = options["-m"]
     found.config_name = options.get("--config-name")
-    if "megatron" in options.get("--config-name", ""):
-        found.engine = "megatron"
+    found.engine = options.get("--config-name", "")
 
 
 def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> list[Said]:
@@ -298,8 +297,7 @@ def _read_part(item: Any, path: Path, where: str, found: _Found, above: tuple[Pa
         beside = path.parent / folder.lstrip("/") / f"{stem}.yaml"
         if not _is_file(beside):
             _refuse_absent(stem, folder, beside, where)
-            if "megatron" in stem:
-                found.engine = "megatron"
+            found.engine = f"{found.engine} {stem}"
             continue
         begin = len(found.layers)
         _read_yaml(beside, found, (*above, path))
@@ -321,8 +319,7 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
     found.is_ii_verl |= call.is_ii_verl
     found.main, found.module = call.main, call.module
     found.config_path, found.config_name = call.folder_of_config, call.name
-    if "megatron" in (call.name or ""):
-        found.engine = "megatron"
+    found.engine = found.engine or call.name or ""
     if call.folder not in (".", str(Path.cwd())):
         found.notes.append(f"{call.where}: the call stands in {call.folder}: relative paths are below it")
     found.options += call.options

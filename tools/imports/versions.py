@@ -16,6 +16,7 @@ from typing import Any, Final
 from tools.imports.theirs import Said, WrongValue, flag, number
 
 VERSIONS: Final = ("0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "0.10")
+ENGINES: Final = ("megatron", "veomni", "torchtitan")  # whose bases have defaults of their own
 NEWEST: Final = len(VERSIONS) - 1
 WITHOUT_SWITCH: Final = 1  # the last one that has no `use_kl_in_reward`: the divergence acts in the reward
 II_VERL: Final = "II-VERL"
@@ -70,7 +71,7 @@ def base_of(
         said: the keys with their values.
         added: of these, keys that the call adds with `+`, which the version need not have.
         is_ii_verl: by its call or its own keys; its base is verl's of February 2025.
-        engine: `dp` or `megatron`.
+        engine: `dp`, or one of ENGINES.
     """
     is_tinyv = any(key in said for key in _TINYV)
     if is_tinyv:
@@ -134,7 +135,12 @@ def _defaults(version: int, said: Mapping[str, Said], engine: str, *, is_ii_verl
         }
     if version >= VERSIONS.index("0.7"):
         found["actor_rollout_ref.rollout.mode"] = "async"
-    if engine == "megatron":
+    if engine == "veomni":
+        found["actor_rollout_ref.actor.optim.lr_scheduler_type"] = "cosine"
+    elif engine == "torchtitan":
+        found["actor_rollout_ref.actor.optim.decay_type"] = "linear"
+        found["actor_rollout_ref.actor.strategy"] = "torchtitan"
+    elif engine == "megatron":
         found["actor_rollout_ref.actor.strategy"] = "megatron"
         if version <= WITHOUT_SWITCH and not is_ii_verl:
             found |= {"trainer.test_freq": 2, "data.val_files": GSM8K_TEST}

@@ -189,6 +189,8 @@ def _ours(run: Mapping[str, Any], key: str, expected: Any) -> Any:
         found = run.get(key, run.get(f"{key}.path"))
         sources = found if isinstance(found, list) else [{"path": found}] if found else []
         return [os.path.normpath(one["path"]) for one in sources]
+    if key.startswith("learner.objective.clip_") and key not in run:
+        key = key.replace("clip_", "max_")  # of dppo
     if key == "learner.optimizer.warmup_steps" and not run.get(key):
         return None if expected is None else 0  # a share says it, or there is none
     if key.startswith("learner.objective.kl.") and not run.get("learner.objective.kl.coef"):

@@ -242,7 +242,7 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
         if _on(get(f"{ALGORITHM}.filter_groups.enable"))
         else "keep",
         "learner.epochs": None if get("trainer.total_training_steps") else get("trainer.total_epochs"),
-        "learner.steps": get("trainer.total_training_steps"),
+        "learner.steps": get("trainer.total_training_steps") or _budget(composed, batch),
         "learner.checkpoint.every": max(0, int(get("trainer.save_freq") or 0)),
         "evaluation.every": tests if tests > 0 else None,
     }
@@ -254,6 +254,16 @@ _AGGREGATES: Final = {
     "seq-mean-token-sum": "constant",
     "seq-mean-token-sum-norm": "constant",
 }
+
+
+def _budget(composed: Mapping[str, Any], batch: int) -> int | None:
+    """Return the steps of an asynchronous run's budget of prompts."""
+    prompts = composed.get("rollout.total_rollout_steps")
+    return (
+        max(1, int(prompts) // batch)
+        if prompts is not None and "async_training.require_batches" in composed
+        else None
+    )
 
 
 def _batch_of(get: Any, batch: int, n: int) -> int:

@@ -93,6 +93,8 @@ SWITCH = ("algorithm.use_kl_in_reward",)
         ([f"{ACTOR}.clip_ratio_c=10.0"], (), {"learner.objective.dual_clip": 10.0}),
         # a version of its own for Megatron's base
         (["model_engine=megatron"], (), {"learner.gradient_checkpointing": True}),
+        (["model_engine=veomni"], (), {"learner.optimizer.schedule": "cosine"}),
+        (["model_engine=torchtitan"], (), {"learner.optimizer.schedule": "linear"}),
     ],
 )
 def test_defaults_are_those_of_the_version_that_the_keys_show(

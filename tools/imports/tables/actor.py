@@ -326,6 +326,8 @@ def _warmup(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _schedule(value: Any, theirs: Theirs) -> Outcome:
+    if value is None:
+        return nothing_here("null: constant, unless another key says it")
     if value not in (None, "constant", "cosine", "linear"):
         return refused(f"{value!r} is none of constant, linear and cosine")
     ratio = theirs.get(f"{ACTOR}.optim.min_lr_ratio")

@@ -90,6 +90,14 @@ def _eps(value: Any, _theirs: Theirs) -> Outcome:
     return settings(learner__optimizer__eps=number(value)) if value is not None else nothing_here("null")
 
 
+def _decay(value: Any, theirs: Theirs) -> Outcome:
+    if value is None or theirs.get(f"{ACTOR}.strategy") != "torchtitan":
+        return nothing_here("TorchTitan's: lr_scheduler_type says it")
+    if value not in ("linear", "cosine"):
+        return refused(f"{value!r} is neither linear nor cosine")
+    return settings(learner__optimizer__schedule=value)
+
+
 _LEARNERS: Final = "generators.count, generators.gpus"
 GROUP: Final = mapped(
     "GROUP@SECTION",
@@ -146,7 +154,9 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ACTOR}.nccl_timeout", "ranks that lose each other end with the reason"),
     nothing(f"{ACTOR}.use_rollout_log_probs", "every token carries the sampler's log-probability"),
     mapped(f"{ACTOR}.optim.eps", "learner.optimizer.eps", "as it is", _eps),
-    nothing(f"{ACTOR}.optim.decay_type", "TorchTitan's: lr_scheduler_type says it"),
+    mapped(
+        f"{ACTOR}.optim.decay_type", "learner.optimizer.schedule", "TorchTitan's, linear or cosine", _decay
+    ),
     nothing(f"{ACTOR}.optim.exp_avg*", "the optimizer's state is float32"),
     nothing(f"{ACTOR}.optim.lr_min", "the rate ends at learner.optimizer.final_share"),
     nothing(f"{ACTOR}.optim.lr_start", "the rate rises from 0"),
