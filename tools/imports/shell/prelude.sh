@@ -194,7 +194,7 @@ exec() {
 }
 sleep() {
   __millrace_naps=$((__millrace_naps + 1))
-  if ((__millrace_naps > 60)); then
+  if ((__millrace_naps > 25)); then
     ((BASH_SUBSHELL == 0)) || builtin exit 0
     __millrace_record waits "${BASH_LINENO[0]}"
     builtin kill -TERM "$$"
