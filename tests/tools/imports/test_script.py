@@ -74,6 +74,29 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "indirect": ("V=W\nW=3\n{call} k=${{!V}}", []),
     "continue": ("for i in 1 2 3; do [ $i = 2 ] || continue; {call} i=$i; done", []),
     "until": ("i=0\nuntil [ $i -ge 3 ]; do i=$((i+1)); done\n{call} i=$i", []),
+    "a match": (
+        "[[ model-7b =~ ([0-9]+)b ]]\nX=${{BASH_REMATCH[1]}}\n{call} x=$X y=${{BASH_REMATCH[0]}}",
+        [],
+    ),
+    "a match kept while something is called": (
+        "[[ a1 =~ ([0-9]) ]] && ls . > /dev/null\ncd .\n{call} x=${{BASH_REMATCH[1]}}",
+        [],
+    ),
+    "prefixes of names": ("MY_A=1\nMY_B=2\n{call} k=${{!MY_*}}", []),
+    "a script in a here-document": ("bash <<'EOF'\n{call} a=1\nEOF", []),
+    "exported function": ("run() {{ {call} a=$1; }}\nexport -f run\nbash -c 'run 5'", []),
+    "nested script": ("bash ./inner.sh 6", []),
+    "select by default": ('K=${{1:-3}}\nshift || true\n{call} k=$K "$@"', ["9", "z=1"]),
+    "quoted array element": ("A=('x y' z)\n{call} a=\"${{A[0]}}\" b=${{A[@]: -1}}", []),
+    "while read": ('while read -r k v; do W+=("$k=$v"); done <<< \'a 1\'\n{call} "${{W[@]}}"', []),
+    "extglob": ("shopt -s extglob\nX=aaab\n{call} x=${{X##+(a)}}", []),
+    "arithmetic loop": ("for ((i=0;i<3;i++)); do S+=$i; done\n{call} s=$S", []),
+    "substring test": ("M=Qwen2.5-7B\nif [[ $M == *7B* ]]; then T=2; else T=4; fi\n{call} t=$T", []),
+    "default of default": ("{call} a=${{A:-${{B:-c}}}} b=${{B-}}", []),
+    "subshell": ("(X=1; {call} x=$X)", []),
+    "string comparison": ("[[ a < b ]] && K=1\n{call} k=$K", []),
+    "not": ("if ! [ a = b ]; then K=1; fi\n{call} k=$K", []),
+    "elif": ("X=2\nif [ $X -eq 1 ]; then K=1; elif [ $X -eq 2 ]; then K=2; fi\n{call} k=$K", []),
     "seq": ("S=$(seq -s, 1 3)\n{call} s=[$S]", []),
 }
 
@@ -82,6 +105,7 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder with a file to read in."""
     (tmp_path / "common.sh").write_text("COMMON=7\n")
+    (tmp_path / "inner.sh").write_text(f"{CALL} i=$1\n")
     (tmp_path / "logs").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -134,8 +134,8 @@ def run_through(
 
         calls = [one for one in base.commands if is_call(one)]
         probes = [one for one in base.commands if one not in calls and _is_probe(one)]
-        others = [calls_with({}, answer) for answer in (ANSWERS[1:] if probes else ())]
-        with_all = calls_with(stands) if unset else []
+        others = [calls_with({}, answer) for answer in (ANSWERS[1:] if probes and not base.why else ())]
+        with_all = calls_with(stands) if unset and not base.why else []
         opens = [
             name
             for name in (unset if with_all and not calls else ())

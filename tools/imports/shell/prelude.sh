@@ -109,10 +109,15 @@ command_not_found_handle() { __millrace_stub "$@"; }
 
 # A program with its path has no handler: a function of its name stands for it.
 __millrace_before() {
+  local -a matches=("${BASH_REMATCH[@]}") # the script's own stay
+  __millrace_look "$@"
+  BASH_REMATCH=("${matches[@]}")
+}
+__millrace_look() {
   local command=$1 line=$2 token
   local -a word=()
   case $command in __millrace* | command_not_found_handle*) return 0 ;; esac
-  case ${FUNCNAME[1]-} in
+  case ${FUNCNAME[2]-} in
     __millrace* | command_not_found_handle | cd | pwd | pushd | popd | source | . | exec | sleep | sh | tee | date | hostname | \
       mktemp | command | type | hash | exit) return 0 ;;
   esac
@@ -162,8 +167,10 @@ cd() {
   [ "$#" -gt 0 ] && [ "$to" != - ] || return 0
   OLDPWD=$PWD
   case $to in /*) PWD=$to ;; *) PWD=$PWD/$to ;; esac
+  local -a matches=("${BASH_REMATCH[@]}")
   while [[ $PWD =~ ^(.*)/[^/]+/\.\.(/.*)?$ ]]; do PWD=${BASH_REMATCH[1]}${BASH_REMATCH[2]}; done
   while [[ $PWD =~ ^(.*)/\.(/.*)?$ ]]; do PWD=${BASH_REMATCH[1]}${BASH_REMATCH[2]}; done
+  BASH_REMATCH=("${matches[@]}")
   PWD=${PWD%/}
   __millrace_record cd "${BASH_LINENO[0]}" "$PWD"
 }
