@@ -8,7 +8,6 @@ import pytest
 
 from config.explanations import ConfigError
 from config.loading import cache_folder
-from tools.imports import reading
 from tools.imports.composer import hydra
 from tools.imports.composer.hydra import NoHydra, Verl
 from tools.imports.reading import OfVerl, read
@@ -117,7 +116,6 @@ def test_without_an_environment_the_tables_are_used_and_it_is_said(
     theirs = read(["trainer.total_epochs=3"], verl=OfVerl(folder=verl))
     assert theirs.get("actor_rollout_ref.actor.entropy_coeff") == 0.0
     assert any("tables of verl's defaults are used" in note for note in theirs.notes)
-    assert reading.compose is hydra.compose
 
 
 def test_an_environment_that_can_not_be_made_says_why(

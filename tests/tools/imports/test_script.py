@@ -262,6 +262,22 @@ def test_what_the_machine_decides_is_unknown_and_named(script: str, names: list[
         assert name in word
 
 
+@pytest.mark.parametrize("test", ["-f", "-e", "-d"])
+def test_a_place_that_the_script_names_is_there_if_it_is_on_the_machine(
+    test: str, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    del folder
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "rows.parquet"
+    elsewhere.mkdir() if test == "-d" else elsewhere.write_bytes(b"PAR1")
+    sandbox = behind_walls._walls()
+    for path, there in (
+        (elsewhere, sandbox.walls is Walls.BUBBLEWRAP),
+        (Path("/nowhere/rows.parquet"), False),
+    ):
+        Path("train.sh").write_text(f"D={path}\nif [ {test} $D ]; then K=1; else K=2; fi\n{CALL} k=$K\n")
+        assert read_script(Path("train.sh")).call.words == (f"k={1 if there else 2}",)
+
+
 def test_a_device_that_is_said_is_no_question(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del folder
     monkeypatch.setenv("DEVICE", "gpu")

@@ -91,7 +91,7 @@ class Shell:
             outcome = self._sandbox.execute(
                 (*argv, named, *arguments),
                 readable={view.tools: str(view.tools), **shown},
-                language=Language.JAVASCRIPT,
+                language=Language.JAVASCRIPT,  # whose memory is bounded, and not its addresses
                 limits=LIMITS,
                 env=self._environment(environment, answer),
             )

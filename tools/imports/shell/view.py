@@ -7,12 +7,14 @@ places. A file that is large or binary is there as an empty one. Nothing of the 
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from config.places import is_there
 from tools.imports.shell.writes import without_writes
 
 MOST_FILES, MOST_BYTES, MOST_OF_A_FILE = 300, 4 << 20, 256 << 10
@@ -67,6 +69,11 @@ TEXT_TOOLS: Final = (
     ),
     *("true", "unexpand", "uniq", "wc"),
 )
+MOST_NAMED: Final = 50  # places that a script names
+_ABSOLUTE: Final = re.compile(
+    r"(?<![\w./=:-])(?:~|\$\{?HOME\}?)?/[\w./+-]+|(?<==)(?:~|\$\{?HOME\}?)?/[\w./+-]+"
+)
+_OF_SYSTEM: Final = ("/usr", "/bin", "/lib", "/sbin", "/dev", "/proc", "/sys", "/etc", "/run")
 SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".job"})
 _NOT_SHOWN: Final = frozenset({"node_modules", "__pycache__", "site-packages"})
 
@@ -76,7 +83,7 @@ class View:
     """Folders that a script sees."""
 
     mirror: Path  # of them all, each in its own place below
-    roots: tuple[Path, ...]  # the real folders, none inside another
+    roots: tuple[Path, ...]  # the real folders and files, none inside another
     tools: Path  # the programs that it may run
     top: Path  # of the repository that it lies in
 
@@ -107,6 +114,10 @@ def make_view(base: Path, script: Path, start: Path) -> View:
     written = script.read_text(encoding="utf-8")
     for folder in (script.parent, start, *roots):
         _copy_folder(folder, mirror, left, written)
+    for path in _named(written, MOST_NAMED):  # that they are there, and no more of them
+        if not any(root == path or root in path.parents or path in root.parents for root in roots):
+            _stand_in(path, mirror)
+            roots = (*roots, path)
     place(script, mirror).parent.mkdir(parents=True, exist_ok=True)
     place(script, mirror).write_text(without_writes(written), encoding="utf-8")
     for folder in (base, *(one for one in mirror.rglob("*") if one.is_dir())):
@@ -119,9 +130,31 @@ def _places(name: str) -> Iterator[Path]:
         yield Path(folder) / name
 
 
+def _named(written: str, left: int) -> Iterator[Path]:
+    """Yield the absolute places that a script names and that are on this machine, `~` and `$HOME` among them."""
+    home = str(Path.home())
+    for found in dict.fromkeys(_ABSOLUTE.findall(written)):
+        path = Path(re.sub(r"^(?:~|\$\{?HOME\}?)", home, found).rstrip("/"))
+        if path.is_absolute() and not str(path).startswith(_OF_SYSTEM) and is_there(path):
+            yield path
+            left -= 1
+            if not left:
+                return
+
+
 def place(path: Path, mirror: Path) -> Path:
     """Return where the copy of a file or folder is."""
     return mirror / str(path).lstrip("/")
+
+
+def _stand_in(path: Path, mirror: Path) -> None:
+    """Make an empty folder, or an empty file, where one is on the machine."""
+    copy = place(path, mirror)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        copy.mkdir(exist_ok=True)
+    else:
+        copy.touch()
 
 
 def _copy_folder(top: Path, mirror: Path, left: list[int], written: str) -> None:
