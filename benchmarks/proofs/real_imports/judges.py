@@ -141,6 +141,7 @@ def _of_slurm(script: str) -> dict[str, str]:
         "nodes": "SLURM_NNODES",
         "gpus-per-node": "SLURM_GPUS_PER_NODE",
         "cpus-per-task": "SLURM_CPUS_PER_TASK",
+        "job-name": "SLURM_JOB_NAME",
     }
     found = {name: asked[option] for option, name in names.items() if option in asked}
     return found | ({"SLURM_JOB_NUM_NODES": asked["nodes"]} if "nodes" in asked else {})
@@ -148,8 +149,11 @@ def _of_slurm(script: str) -> dict[str, str]:
 
 def _call(words: Sequence[str], mains: frozenset[str]) -> Call | None:
     for place, word in enumerate(words[:-1]):
-        if word == "-m" and words[place + 1].rpartition(".")[2] in mains:
-            rest, options = list(words[place + 2 :]), {}
+        module = words[place + 1] if word == "-m" else ""
+        if not module and word.endswith(".py"):
+            module = word.removesuffix(".py").replace("/", ".")
+        if module.rpartition(".")[2] in mains:
+            rest, options = list(words[place + (2 if word == "-m" else 1) :]), {}
             kept: list[str] = []
             while rest:
                 one = rest.pop(0)
@@ -159,7 +163,7 @@ def _call(words: Sequence[str], mains: frozenset[str]) -> Call | None:
                 elif one.strip():
                     kept.append(one)
             return Call(
-                module=words[place + 1],
+                module=module,
                 config_path=options.get("--config-path"),
                 config_name=options.get("--config-name"),
                 words=tuple(kept),
