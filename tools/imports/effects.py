@@ -14,6 +14,7 @@ from tools.imports.tables.rewards import OVERLONG
 from tools.imports.theirs import Theirs, WrongValue
 from tools.imports.versions import KL_COEF, VERSIONS, WITHOUT_SWITCH
 
+FUNCTION_PATH: Final = "custom_reward_function.path"
 _LOSS_COEF: Final = "actor_rollout_ref.actor.kl_loss_coef"
 # A coefficient and the switch without which it does nothing.
 _SWITCHED: Final = (
@@ -51,7 +52,20 @@ def notes_of_effect(theirs: Theirs) -> list[str]:
             f"{KL_REWARD} is on beside {KL_LOSS}: the divergence has one place here, and it is the loss; "
             f"{KL_COEF}={theirs.get(KL_COEF)} in the reward is left out"
         )
+    if theirs.paid and not theirs.text(FUNCTION_PATH):
+        halved = [key for key, is_on in _of_the_scale(theirs) if is_on]
+        notes += [
+            f"{key}: verl pays {theirs.paid} +1 and -1, which are 1 and 0 here; rewards differ by half as much, "
+            "and so should be its weight"
+            for key in halved
+        ]
     return notes
+
+
+def _of_the_scale(theirs: Theirs) -> Iterator[tuple[str, bool]]:
+    """Yield what weighs against the size of a reward, and whether it does."""
+    yield KL_REWARD, theirs.flag(KL_REWARD) and not theirs.flag(KL_LOSS) and theirs.number(KL_COEF) > 0
+    yield "algorithm.norm_adv_by_std_in_grpo", not theirs.flag("algorithm.norm_adv_by_std_in_grpo")
 
 
 def has_single_answers(theirs: Theirs) -> bool:

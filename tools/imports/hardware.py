@@ -91,11 +91,9 @@ def split(theirs: Theirs) -> Split:
 
 
 def _apart(theirs: Theirs) -> tuple[str, str] | tuple[()]:
-    """Return the keys of the generators' own GPUs; () where they share the learner's."""
+    """Return the keys of the generators' own GPUs; () where they share the learner's, whose nodes are 0 then."""
     for gpus, nodes in APART:
-        count = theirs.get(nodes)
-        is_none = isinstance(count, int | float | str) and str(count) in ("0", "0.0")
-        if theirs.has(gpus) and not is_none and (theirs.has(nodes) or gpus == APART[0][0]):
+        if theirs.get(gpus) is not None and str(theirs.get(nodes)) not in ("None", "0", "0.0"):
             return (gpus, nodes)
     return ()
 

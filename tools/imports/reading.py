@@ -123,7 +123,7 @@ def read(
     base = _base(
         {**{key: Said(key=key, value=value, where="") for key, value in composed.items()}, **said}, found
     )
-    defaults = {**todays_defaults(), **base.defaults, **composed}
+    defaults = {**todays_defaults(), **base.defaults, **_of_main(found, said), **composed}
     found.notes.insert(
         0, f"taken as {base.words}" + (f", composed by Hydra from {verl.folder}" if composed and verl else "")
     )
@@ -160,6 +160,15 @@ def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
         return {}
     layer = [Said(key=key, value=value, where="verl") for key, value in values.items() if value != "???"]
     return {key: one.value for key, one in with_older_names(overlaid([layer])).items()}
+
+
+def _of_main(found: _Found, said: Mapping[str, Said]) -> dict[str, Any]:
+    """Return the defaults of verl's asynchronous trainers: generators of their own, and the sampler's ratio."""
+    is_apart = found.main == "fully_async_main" or "one_step_off" in found.module
+    if not (is_apart or any(key in said for key in ("rollout.nnodes", "rollout.n_gpus_per_node"))):
+        return {}
+    own = {"rollout.nnodes": 1, "rollout.n_gpus_per_node": 8}
+    return {**own, "algorithm.rollout_correction.bypass_mode": True} if is_apart else own
 
 
 def _is_unknown(value: Any) -> bool:

@@ -324,6 +324,33 @@ def test_the_words_of_a_call_may_stand_as_they_are_typed(folder: Path) -> None:
     assert imported(*call_words)["sampling"]["group_size"] == 4
 
 
+def test_a_typed_call_may_name_verls_own_configuration(folder: Path) -> None:
+    del folder
+    words = (
+        "python3",
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name=ppo_megatron_trainer.yaml",
+        "data.train_files=a.parquet",
+    )
+    more = ("actor_rollout_ref.model.path=m", "trainer.v1.trainer_mode=sync", "algorithm.adv_estimator=grpo")
+    assert imported(*words, *more)["model"]["path"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("verl.trainer.main_eval", "millrace evaluate"),
+        ("verl.trainer.main_generation", "millrace evaluate"),
+        ("recipe.sppo.main_sppo", "another algorithm"),
+    ],
+)
+def test_a_typed_call_of_another_program_is_refused(module: str, said: str, folder: Path) -> None:
+    del folder
+    with pytest.raises(ConfigError, match=said):
+        call("import", "python3", "-m", module, "data.path=a.parquet")
+
+
 def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -451,6 +451,16 @@ def test_what_can_not_be_the_same_is_refused_or_asked_about(
     ("words", "without", "note"),
     [
         ([f"{ROLLOUT}.n=1"], (), "nothing trains"),
+        (["data.train_files=dapo.parquet", "algorithm.norm_adv_by_std_in_grpo=False"], (), "half as much"),
+        (
+            [
+                "data.train_files=aime.parquet",
+                "algorithm.use_kl_in_reward=True",
+                "algorithm.kl_ctrl.kl_coef=0.1",
+            ],
+            SWITCH,
+            "half as much",
+        ),
         (["algorithm.adv_estimator=rloo", f"{ROLLOUT}.n=1"], (), "nothing trains"),
         ([], (f"{ROLLOUT}.n",), "nothing trains"),
         (["algorithm.kl_ctrl.kl_coef=0.001"], (), "use_kl_in_reward is off"),

@@ -12,10 +12,12 @@ from config.explanations import ConfigError
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Limits, SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
+from tools.imports.reading import read
 from tools.imports.script import read_script
 from tools.imports.shell import behind_walls
 from tools.imports.shell.writes import without_writes
 from tools.imports.theirs import UNKNOWN
+from tools.imports.translation import translate
 
 CALL = "python -m verl.trainer.main_ppo"
 # Stands in for python, where bash itself is asked what it says: writes down what it was given.
@@ -181,6 +183,18 @@ def test_whatever_starts_the_trainer_it_is_found(program: str, folder: Path) -> 
     del folder
     Path("train.sh").write_text(f"{program} -m verl.trainer.main_ppo a=1 b='x y'\n")
     assert read_script(Path("train.sh")).call.words == ("a=1", "b=x y")
+
+
+def test_an_asynchronous_trainer_has_generators_of_its_own_and_the_samplers_ratio(folder: Path) -> None:
+    del folder
+    Path("train.sh").write_text(
+        "python -m verl.experimental.fully_async_policy.fully_async_main trainer.n_gpus_per_node=4 "
+        "algorithm.rollout_correction.rollout_is=token rollout.n_gpus_per_node=4 algorithm.adv_estimator=grpo "
+        "actor_rollout_ref.rollout.n=4 data.train_files=a.parquet\n"
+    )
+    found = {one.path: one.value for one in translate(read(["train.sh"])).settings}
+    assert (found["generators.gpus"], found["learner.gpus"]) == ([0, 1, 2, 3], [4, 5, 6, 7])
+    assert found["learner.objective.type"] == "grpo"
 
 
 def test_nothing_is_written_and_nobody_is_asked(folder: Path) -> None:
