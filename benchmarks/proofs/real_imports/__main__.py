@@ -120,6 +120,7 @@ def _one(script: Path, checkout: Path, base: Path) -> Found:
     try:
         run = _imported(name, OfVerl(folder=base))
         by_tables = _imported(name, None)
+        ours = read_script(Path(name)).call.words
     except ConfigError as error:
         reason = _reason(str(error))
         return Found(file=name, verdict="reason" if reason else "refused", why=reason or str(error))
@@ -128,9 +129,7 @@ def _one(script: Path, checkout: Path, base: Path) -> Found:
     calls = _judged(script, checkout)
     if len(calls) != 1:
         return Found(file=name, verdict="imported", why=f"bash makes {len(calls)} calls")
-    words = [
-        f"{one!r} {other!r}" for one, other in _pairs(calls[0].words, read_script(Path(name)).call.words)
-    ]
+    words = [f"{one!r} {other!r}" for one, other in _pairs(calls[0].words, ours)]
     try:
         expected = values_of(_composed(base, calls[0]), calls[0].folder)
     except ConfigError as error:

@@ -99,6 +99,10 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "string comparison": ("[[ a < b ]] && K=1\n{call} k=$K", []),
     "not": ("if ! [ a = b ]; then K=1; fi\n{call} k=$K", []),
     "elif": ("X=2\nif [ $X -eq 1 ]; then K=1; elif [ $X -eq 2 ]; then K=2; fi\n{call} k=$K", []),
+    "lines in words, beside programs in the background": (
+        "X=$(printf 'a\\nb')\nsleep 0 & ls . & {call} x=\"$X\" y=$'c\\n\\nd' &\nwait",
+        [],
+    ),
     "seq": ("S=$(seq -s, 1 3)\n{call} s=[$S]", []),
 }
 

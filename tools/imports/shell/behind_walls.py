@@ -211,4 +211,4 @@ def _records(text: str) -> Iterator[list[str]]:
         if state == "more":
             begun[pid] = whole
         elif state == "end":
-            yield whole.split("\035")[:-1]
+            yield whole.replace("\034", "\n").split("\035")[:-1]

@@ -18,6 +18,7 @@ __millrace_last=0
 __millrace_record() {
   local all LC_ALL=C
   printf -v all '%s\035' "$@"
+  all=${all//$'\n'/$'\034'} # bash writes line by line
   while ((${#all} > 3000)); do
     printf '%s\036more\036%s\0' "$BASHPID" "${all:0:3000}" >&198
     all=${all:3000}
