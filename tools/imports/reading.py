@@ -95,26 +95,7 @@ def read(
         options: those of the call and their values, these two among them.
         verl: where it lies; None: tables of its defaults are used.
     """
-    found = _Found(
-        options=[Said(key=name, value=value, where=TYPED) for name, value in options],
-        is_ii_verl=II_VERL in words,
-    )
-    _read_options(dict(options), found)
-    files = [word for word in words if "=" not in word and word not in PROGRAM and _is_file(Path(word))]
-    rest = [word for word in words if word not in files and word not in PROGRAM]
-    overrides = [word for word in rest if "=" in word or word.startswith("~")]
-    arguments = [word for word in rest if word not in overrides]
-    for file in [*([config] if config else []), *files]:
-        _read_file(Path(file), arguments, found)
-    scripts = [file for file in files if _is_script(Path(file))]
-    if arguments and not scripts:
-        raise ConfigError(f"{arguments[0]!r} is no file, and no key=value")
-    found.layers.append(words_said(overrides, [TYPED] * len(overrides), found))
-    found.words += overrides
-    said = {key: one for key, one in overlaid(found.layers).items() if not _is_left_out(key, found.left_out)}
-    if not said:
-        raise ConfigError("nothing to import: name a YAML file, a script, or the words of a call")
-    said = with_older_names(said)
+    found, said = _laid_over(words, config, options)
     composed = {} if verl is None else _composed(verl, found)
     said = {
         key: replace(one, value=composed[key]) if key in composed and not _is_unknown(one.value) else one
@@ -142,6 +123,32 @@ def read(
         main=found.main,
     )
     return replace(theirs, paid=paid_source(theirs))
+
+
+def _laid_over(
+    words: Sequence[str], config: str | None, options: Sequence[tuple[str, str]]
+) -> tuple[_Found, dict[str, Said]]:
+    """Read all that is named, and lay it over each other."""
+    found = _Found(
+        options=[Said(key=name, value=value, where=TYPED) for name, value in options],
+        is_ii_verl=II_VERL in words,
+    )
+    _read_options(dict(options), found)
+    files = [word for word in words if "=" not in word and word not in PROGRAM and _is_file(Path(word))]
+    rest = [word for word in words if word not in files and word not in PROGRAM]
+    overrides = [word for word in rest if "=" in word or word.startswith("~")]
+    arguments = [word for word in rest if word not in overrides]
+    for file in [*([config] if config else []), *files]:
+        _read_file(Path(file), arguments, found)
+    scripts = [file for file in files if _is_script(Path(file))]
+    if arguments and not scripts:
+        raise ConfigError(f"{arguments[0]!r} is no file, and no key=value")
+    found.layers.append(words_said(overrides, [TYPED] * len(overrides), found))
+    found.words += overrides
+    said = {key: one for key, one in overlaid(found.layers).items() if not _is_left_out(key, found.left_out)}
+    if not said:
+        raise ConfigError("nothing to import: name a YAML file, a script, or the words of a call")
+    return found, with_older_names(said)
 
 
 def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:

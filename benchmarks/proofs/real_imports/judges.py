@@ -178,38 +178,19 @@ ACTOR, ROLLOUT, ALGORITHM = "actor_rollout_ref.actor", "actor_rollout_ref.rollou
 def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """Return the 28 values that decide on a run, of a composition, as verl's trainer reads them."""
     get = composed.get
-    is_old = f"{ALGORITHM}.use_kl_in_reward" not in composed
-    in_loss = _on(get(f"{ACTOR}.use_kl_loss"))
-    in_reward = (not in_loss) if is_old else _on(get(f"{ALGORITHM}.use_kl_in_reward"))
-    coef = _number(get(f"{ACTOR}.kl_loss_coef")) if in_loss else _number(get(f"{ALGORITHM}.kl_ctrl.kl_coef"))
-    has_kl = (in_loss or in_reward) and bool(coef)
     mode = get(f"{ACTOR}.policy_loss.loss_mode", "vanilla")
     tests = get("trainer.test_freq") or -1
-    batch = int(get("data.train_batch_size") or 0)
-    if "async_training.require_batches" in composed:
-        batch = int(composed[f"{ACTOR}.ppo_mini_batch_size"]) * int(
-            composed["async_training.require_batches"]
-        )
-    n = int(get(f"{ROLLOUT}.n", 1))
-    if get(f"{ALGORITHM}.adv_estimator") == "gae" and n == 1:
-        batch, n = max(1, batch // 8), 8
+    batch, n = _step(composed)
     low, high = (
-        get(f"{ACTOR}.clip_ratio_{side}")
-        if get(f"{ACTOR}.clip_ratio_{side}") is not None
-        else get(f"{ACTOR}.clip_ratio")
+        get(
+            f"{ACTOR}.clip_ratio"
+            if get(f"{ACTOR}.clip_ratio_{side}") is None
+            else f"{ACTOR}.clip_ratio_{side}"
+        )
         for side in ("low", "high")
     )
     warm = get(f"{ACTOR}.optim.lr_warmup_steps")
-    style = next(
-        (
-            get(f"{ACTOR}.optim.{name}")
-            for name in ("lr_scheduler_type", "lr_decay_style", "warmup_style")
-            if get(f"{ACTOR}.optim.{name}")
-        ),
-        "constant",
-    )
-    if get(f"{ACTOR}.optim.warmup_style"):
-        style = get(f"{ACTOR}.optim.warmup_style")
+    coef, place = _divergence(composed)
     return {
         "model.path": get("actor_rollout_ref.model.path"),
         "data.train": _files(get("data.train_files"), folder),
@@ -219,9 +200,7 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "sampling.group_size": n,
         "sampling.temperature": _number(get(f"{ROLLOUT}.temperature")),
         "learner.groups_per_step": batch,
-        "learner.mini_batches": min(
-            batch, max(1, _batch_of(get, batch, n) // int(composed[f"{ACTOR}.ppo_mini_batch_size"]))
-        ),
+        "learner.mini_batches": _mini_batches(composed, batch),
         "learner.optimizer.lr": _number(get(f"{ACTOR}.optim.lr")),
         "learner.optimizer.weight_decay": _number(get(f"{ACTOR}.optim.weight_decay", 0.01)),
         "learner.optimizer.grad_clip": _number(get(f"{ACTOR}.grad_clip", 1.0)),
@@ -229,7 +208,7 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "learner.optimizer.warmup_share": (_number(get(f"{ACTOR}.optim.lr_warmup_steps_ratio")) or None)
         if warm is None or int(warm) < 0
         else None,
-        "learner.optimizer.schedule": style,
+        "learner.optimizer.schedule": _schedule(composed),
         "learner.objective.clip_low": None if mode == "cispo" and float(low or 0) >= 1 else _number(low),
         "learner.objective.clip_high": _number(high),
         "learner.objective.dual_clip": _number(get(f"{ACTOR}.clip_ratio_c")) if mode == "vanilla" else None,
@@ -237,8 +216,8 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "learner.objective.aggregate": "sequence"
         if mode == "gspo"
         else _AGGREGATES.get(get(f"{ACTOR}.loss_agg_mode", "token-mean")),
-        "learner.objective.kl.coef": coef if has_kl else None,
-        "learner.objective.kl.place": ("loss" if in_loss else "reward") if has_kl else None,
+        "learner.objective.kl.coef": coef,
+        "learner.objective.kl.place": place,
         "learner.advantage.baseline": "leave_one_out"
         if get(f"{ALGORITHM}.adv_estimator") == "rloo"
         else "mean",
@@ -270,9 +249,40 @@ def _budget(composed: Mapping[str, Any], batch: int) -> int | None:
     )
 
 
-def _batch_of(get: Any, batch: int, n: int) -> int:
-    del n
-    return batch if not int(get("data.train_batch_size") or 0) else int(get("data.train_batch_size"))
+def _step(composed: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the prompts of a step and the answers of a prompt; GAE's single answers are groups of eight here."""
+    batch, n = int(composed.get("data.train_batch_size") or 0), int(composed.get(f"{ROLLOUT}.n", 1))
+    if "async_training.require_batches" in composed:
+        batch = int(composed[f"{ACTOR}.ppo_mini_batch_size"]) * int(
+            composed["async_training.require_batches"]
+        )
+    return (
+        (max(1, batch // 8), 8)
+        if composed.get(f"{ALGORITHM}.adv_estimator") == "gae" and n == 1
+        else (batch, n)
+    )
+
+
+def _mini_batches(composed: Mapping[str, Any], batch: int) -> int:
+    whole = int(composed.get("data.train_batch_size") or 0) or batch
+    return min(batch, max(1, whole // int(composed[f"{ACTOR}.ppo_mini_batch_size"])))
+
+
+def _divergence(composed: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    """Return the coefficient and the place of the divergence; up to 0.3 it is in the reward if not in the loss."""
+    in_loss = _on(composed.get(f"{ACTOR}.use_kl_loss"))
+    in_reward = _on(composed.get(f"{ALGORITHM}.use_kl_in_reward", not in_loss))
+    if not (in_loss or in_reward):
+        return None, None
+    coef = _number(composed.get(f"{ACTOR}.kl_loss_coef" if in_loss else f"{ALGORITHM}.kl_ctrl.kl_coef"))
+    return (coef, "loss" if in_loss else "reward") if coef else (None, None)
+
+
+def _schedule(composed: Mapping[str, Any]) -> str:
+    names = ("warmup_style", "lr_scheduler_type", "lr_decay_style")
+    return next(
+        (str(found) for name in names if (found := composed.get(f"{ACTOR}.optim.{name}"))), "constant"
+    )
 
 
 def _on(value: Any) -> bool:
