@@ -74,13 +74,21 @@ class OwnArguments:
             reached[id(one)] = one, contents
             waiting += contents
         if not is_changed:
+            self._remember(reached, {number: one for number, (one, _) in reached.items()})
             return value
         copies: dict[int, Any] = {number: _shell(one) for number, (one, _) in reached.items()}
         kept = copies[id(value)] if not isinstance(value, (tuple, frozenset)) else None
         for number, (one, contents) in reached.items():
             if not isinstance(one, (tuple, frozenset)):
                 _fill(copies[number], [_copy_of(part, copies, reached) for part in contents])
+        self._remember(reached, copies)
         return kept if kept is not None else _copy_of(value, copies, reached)
+
+    def _remember(self, reached: dict[int, tuple[Any, list[Any]]], copies: dict[int, Any]) -> None:
+        """Keep the copies of all objects that were reached: a test that walks along a chain asks for each of them."""
+        for number, (one, _) in reached.items():
+            if self._is_record(one):
+                self._copies[number] = one, self._contents(one), copies[number]
 
     def _is_container(self, value: Any) -> bool:
         return (

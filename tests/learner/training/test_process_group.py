@@ -13,6 +13,7 @@ import pytest
 from learner.training.process_group import (
     Close,
     Command,
+    Compare,
     Divergences,
     GatherWeights,
     KeepAlive,
@@ -28,6 +29,7 @@ EACH = [
     Step(learner=None),
     Step(learner='{"steps": 3}'),
     Divergences(),
+    Compare(),
     GatherWeights(),
     SaveModel(folder="model"),
     SaveCheckpoint(folder="checkpoint", state='{"version": 1}'),

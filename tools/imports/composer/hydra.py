@@ -95,7 +95,7 @@ def compose(
     )
     try:
         found = json.loads(ran.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         last = ran.stderr.strip().splitlines()[-1:] or [f"exit code {ran.returncode}"]
         raise ConfigError(f"Hydra could not be asked by {python or 'its own Python'}: {last[0]}") from None
     if "error" in found:
