@@ -17,6 +17,8 @@ from tests.support.paths import RECIPES
 from tests.support.recipe_rows import ROWS_OF, asking
 from tests.support.verl_runs import two_steps
 
+pytestmark = pytest.mark.e2e
+
 ALONE = {  # what the recipes have beside `TINY`, for a machine of one rank without a GPU
     "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",)
 }

@@ -17,6 +17,8 @@ from generators.engines.vllm.settings import longest_sequence, room
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 # What the engine's section says on a GPU, and what vLLM has to make of it.
 CASES: Mapping[str, tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]] = {
     "H100": (
