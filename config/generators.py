@@ -15,7 +15,8 @@ class SamplingConfig(Section):
     group_size: int = Field(8, ge=1)
     """Completions of one prompt: the group that the advantage is computed over."""
     temperature: float = Field(1.0, gt=0)
-    """Softmax temperature; the log-probabilities that travel are of this very distribution."""
+    """Softmax temperature; the log-probabilities that travel are of this very distribution. With vLLM from 0.01 to 2:
+    it refuses more, and would sample at 0.01 in the place of less."""
     max_tokens: int = Field(1024, ge=1)
     """Longest completion, in tokens."""
     top_p: float = 1.0

@@ -20,6 +20,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
+from config.engines.limits import beyond_limits
 from config.explanations import ConfigError, explain
 from config.layers import Leaf, Tree, leaves_of, put, without_numbers
 from config.other_names import foreign_names
@@ -81,7 +82,7 @@ def load_run(argv: Sequence[str], *, below: Tree | None = None, above: Tree | No
     for leaf in chain(*files, settings, words):
         _refuse_secret(leaf)
     own = list(leaves_of("this program", above or {}))
-    return _resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own))
+    return _within_limits(_resolve([*files, settings + _secrets(), words, own], may_be_reserved=bool(own)))
 
 
 def file_of(name: str) -> Path:
@@ -108,7 +109,14 @@ def _placed_source(source: Any, beside: Path | None) -> Any:
 
 def build_run(layers: Sequence[tuple[str, Tree]]) -> Run:
     """Merge `layers`, each named by where it was written, later ones over earlier ones, and check the whole."""
-    return _resolve([list(leaves_of(where, tree)) for where, tree in layers])
+    return _within_limits(_resolve([list(leaves_of(where, tree)) for where, tree in layers]))
+
+
+def _within_limits(run: Run) -> Run:
+    """Return the run. Raises ConfigError where its engine would refuse or change a value."""
+    if lines := list(beyond_limits(run, os.environ)):
+        raise ConfigError("\n".join(lines))
+    return run
 
 
 def read_yaml(path: Path) -> Tree:

@@ -65,6 +65,9 @@ class ModelConfig(Section):
     head_dtype: Literal["float32", "model"] = "float32"
     """Type in which the output head computes the logits, in the learner and in the generators alike; `model`: that of
     `dtype`. With `float32` on one side alone their log-probabilities differ more than with it on none."""
+    tie_word_embeddings: Literal[False] | None = None
+    """`false`: the output head is the one in the checkpoint's files, although its config ties the head to the
+    embedding. Unset: the learner looks, says so, and tells the generators."""
     chat_template: ChatTemplateConfig | None = None
     """A jinja file, or the text of one, in place of the tokenizer's chat template: prompts are rendered by it, and
     models are exported with it. It stays what it was to the run's end."""

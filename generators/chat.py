@@ -66,7 +66,7 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
     Args:
         is_offline: look into a folder and the cache, and ask no hub.
     Raises:
-        RunFailed: there is no tokenizer, or no token that could end a completion.
+        RunFailed: there is no tokenizer, or no token that could end a completion, or no use of the file that names it.
     """
     from transformers import AutoTokenizer
 
@@ -101,7 +101,11 @@ def _template(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> str:
 
 
 def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool) -> frozenset[int]:
-    """Read the ids under `eos_token_id` in the model's generation_config.json: none, one or several."""
+    """Read the ids under `eos_token_id` in the model's generation_config.json: none, one or several.
+
+    Raises:
+        RunFailed: transformers refuses the file, or it names what is no id.
+    """
     from transformers import GenerationConfig
 
     try:
@@ -110,7 +114,15 @@ def _generation_stops(model: ModelConfig, token: str | None, *, is_offline: bool
         )
     except OSError:  # the file is optional
         return frozenset()
-    ids = generation.eos_token_id
-    if ids is None:
-        return frozenset()
-    return frozenset([ids] if isinstance(ids, int) else ids)
+    except (ValueError, TypeError) as error:
+        raise RunFailed(
+            f"model.path={model.path}: its generation_config.json can't be used: {error}. Take out what it names"
+        ) from error
+    found = generation.eos_token_id
+    ids = [] if found is None else found if isinstance(found, list | tuple) else [found]
+    if wrong := [each for each in ids if not isinstance(each, int) or isinstance(each, bool)]:
+        raise RunFailed(
+            f"model.path={model.path}: eos_token_id of its generation_config.json has {wrong[0]!r}, which is no "
+            "token's id"
+        )
+    return frozenset(each for each in ids if each >= 0)  # -1 stands for none

@@ -21,6 +21,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Pat
     os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
 
 from config.explanations import ConfigError
+from config.learner import DeepSpeedConfig
 from config.loading import load_run, to_yaml
 from config.logs import set_up_logging
 from config.run import Run
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from learner.launch.ranks import Ranks
+    from learner.session import Session
     from learner.training.backend import TrainingBackend
 
 log = logging.getLogger("learner")
@@ -137,20 +139,28 @@ def _lead(run: Run, world_size: int) -> int:
     return lead(
         run,
         lambda link: Session(run, link),
-        lambda session, stop: session.train(lambda: _load(run, world_size), stop),
+        lambda session, stop: session.train(lambda: _load(session, world_size), stop),
         is_alone=world_size == 1,
     )
 
 
-def _load(run: Run, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
+def _load(session: Session, world_size: int) -> tuple[PreTrainedTokenizerBase, TrainingBackend]:
     """Load what is heavy, once the run's name is known to be free. The policy comes last: nothing fails after it."""
+    from learner.base_model.base_files import report, what_is_odd
+    from learner.base_model.own_head import settled
     from learner.data.prompts import check_reference, load_tokenizer
     from learner.training.build import build_backend
     from learner.training.lora import check_adapter
 
+    run = session.run
     tokenizer = load_tokenizer(run)
     check_reference(run, tokenizer)
     check_adapter(run)
+    if isinstance(
+        run.learner.backend, DeepSpeedConfig
+    ):  # another one loads and writes its model in its own way
+        report(what_is_odd(run.model, tokenizer), run.model)
+        session.status.run = settled(run)  # what generators read
     return tokenizer, build_backend(run, rank=0, world_size=world_size)
 
 

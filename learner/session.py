@@ -26,6 +26,7 @@ from learner.data.prompts import PromptSource, open_sources
 from learner.groups.buffer import GroupBuffer
 from learner.groups.evaluation import Evaluation
 from learner.groups.feeder import Feeder
+from learner.groups.first_look import FirstLook
 from learner.groups.intake import Intake
 from learner.groups.retirement import Retirement
 from learner.groups.selection import Selection
@@ -132,8 +133,11 @@ class Session(Incarnation):
             return
         steps = self._begins_at() + math.ceil(train.draws(learner.epochs) / learner.groups_per_step)
         log.info("epochs=%d rows=%d steps=%d", learner.epochs, len(train), steps)
-        self.run = self.run.model_copy(update={"learner": learner.model_copy(update={"steps": steps})})
-        self.status.run = self.run
+        update = {"learner": learner.model_copy(update={"steps": steps})}
+        self.run, self.status.run = (
+            self.run.model_copy(update=update),
+            self.status.run.model_copy(update=update),
+        )
 
     def _begins_at(self) -> int:
         """Return the policy version that the run began with."""
@@ -231,7 +235,7 @@ class Session(Incarnation):
         run = self.run
         version, (train, held_out) = PolicyVersion(start.version), sources
         evaluation = Evaluation(run, self.run_owner, journal, held_out)
-        intake = self._intake(journal, evaluation, version, policy.vocabulary)
+        intake = self._intake(journal, evaluation, version, policy)
         feeder = Feeder(
             run,
             self.run_owner,
@@ -287,7 +291,7 @@ class Session(Incarnation):
         )
 
     def _intake(
-        self, journal: Journal, evaluation: Evaluation, version: PolicyVersion, vocabulary: int
+        self, journal: Journal, evaluation: Evaluation, version: PolicyVersion, policy: TrainingBackend
     ) -> Intake:
         return Intake(
             self.run,
@@ -296,8 +300,9 @@ class Session(Incarnation):
             GroupBuffer(journal),
             evaluation,
             version=version,
-            vocabulary=vocabulary,
+            vocabulary=policy.vocabulary,
             advise=self._advise,
+            first_look=FirstLook(self.run, policy, journal, version),
         )
 
     def _pause(self) -> None:

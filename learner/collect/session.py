@@ -17,6 +17,7 @@ from broker.errors import PipelineError, RunFailed
 from broker.monitoring.heartbeat import Heartbeat
 from config.loading import to_yaml
 from config.run import Run
+from learner.base_model.own_head import settled
 from learner.collect.intake import CollectingIntake
 from learner.collect.loop import CollectingLoop
 from learner.collect.model_weights import ModelWeights, find_weights
@@ -86,7 +87,8 @@ class CollectingSession(Incarnation):
         weights = find_weights(self.run.model)
         rows = open_rows(self.run, self._of, self._tokenizer())
         log.info("data rows=%d sets=%d fingerprint=%s", len(rows), len(rows.sets), rows.fingerprint)
-        self.run = self.status.run = of_rows(self.run, len(rows))
+        self.run = of_rows(self.run, len(rows))
+        self.status.run = settled(self.run)  # what generators read
         journal = self._journal = self._begin(rows)
         loop = self._assemble(journal, rows, weights, stop, heartbeat)
         self._running = loop, journal

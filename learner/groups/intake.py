@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker import codec
@@ -104,6 +104,7 @@ class Intake:
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
         advise: told what the operator should know of the groups.
+        first_look: given the groups that have arrived to train on, before any of them has an outcome.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Intake:
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
         advise: Callable[[str], None] = lambda _: None,
+        first_look: Callable[[Sequence[ScoredGroup]], None] = lambda _: None,
     ) -> None:
         self.run = run
         self.run_owner = run_owner
@@ -127,6 +129,8 @@ class Intake:
         self.version = version
         self.time = WorkingTime(run_owner, clock)
         self._vocabulary = vocabulary
+        self._first_look = first_look
+        self._arrived: list[ScoredGroup] = []  # of the entries that are being accepted
         self._same_reward = SameRewardWatch(advise)
         self._arrivals = ArrivalCounter()  # since the last step
         self.survey = Survey({}, 0.0)
@@ -259,6 +263,7 @@ class Intake:
             return
         places = self.run_owner.places([entry.group_id for entry in entries])
         ends: dict[str, Outcome] = {}
+        self._arrived.clear()
         for entry, place in zip(entries, places, strict=True):
             group_id = entry.group_id
             if place != Place(entry.stream, entry.entry_id):
@@ -270,6 +275,7 @@ class Intake:
                 self._accept_dead(entry, ends)
             else:
                 self._accept_scored(entry, ends)
+        self._first_look(self._arrived)
         self.settle(ends)
         self._refuse_endless()
 
@@ -317,6 +323,7 @@ class Intake:
         if group.group_id in self.buffer:  # look_around was faster than read
             return
         self._dead_in_a_row = 0
+        self._arrived.append(group)
         self._arrivals.add(group)
         self._same_reward.take(group, has_variance=has_variance(group.rewards))
         most = self.run.learner.filters.max_replaced

@@ -8,11 +8,13 @@ old run's configuration, needs no such file.
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from config.data import DatasetSource
 from config.explanations import ConfigError
+from config.generators import VllmEngineConfig
 from config.places import is_path, is_pattern, lacks_model
 from config.run import Run
 from learner.reporting.build import missing_loggers
@@ -36,6 +38,8 @@ def _missing(run: Run) -> Iterator[str]:
     resume = run.learner.resume
     if lacks_model(run.model):
         yield f"model.path={run.model.path}: there is no such folder, and no name on the hub is so"
+    yield from _beyond_positions(run)
+    yield from _without_room(run)
     kl = run.learner.objective.kl
     if kl.coef and kl.reference is not None and is_path(kl.reference) and not Path(kl.reference).is_dir():
         yield f"learner.objective.kl.reference={kl.reference}: there is no such folder, and no name on the hub is so"
@@ -57,6 +61,63 @@ def _missing(run: Run) -> Iterator[str]:
             yield f"data.{key}.path={source.path}: there is no such file{'' if is_file else ' or folder'}"
     if isinstance(resume, Path) and not resume.is_dir() and not _has_begun(run):
         yield f"learner.resume={resume}: must be auto, never, or a checkpoint's folder that is there"
+
+
+def _beyond_positions(run: Run) -> Iterator[str]:
+    """Yield a line where the longest sequence is longer than the model in a folder was made for.
+
+    vLLM 0.32 refuses to start then (`_get_and_verify_max_len` in `vllm/config/model.py`); transformers fails at the
+    first such token where positions are learned. A model whose rotation is scaled by a factor is left to the engine.
+    """
+    engine = run.generators.engine
+    names = {"vllm": ("max_position_embeddings", "n_positions"), "hf": ("n_positions",)}.get(engine.type, ())
+    try:
+        described = json.loads((Path(run.model.path) / "config.json").read_text(encoding="utf-8"))
+        text = described.get("text_config") or described
+        limits = {name: int(text[name]) for name in names if text.get(name)}
+        is_scaled = bool(text.get("rope_scaling")) or "factor" in json.dumps(text.get("rope_parameters"))
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError):
+        return  # a hub's, or one that whoever loads it refuses
+    if is_scaled or described.get("model_max_length"):
+        return
+    length = longest(run)
+    for name, limit in limits.items():
+        if length > limit:
+            yield (
+                f"model.path={run.model.path} has {limit} positions ({name} of its config.json), and the longest "
+                f"prompt and completion are {length} tokens: lower data.max_prompt_tokens={run.data.max_prompt_tokens} "
+                f"or sampling.max_tokens={run.sampling.max_tokens}"
+            )
+
+
+def _without_room(run: Run) -> Iterator[str]:
+    """Yield a line for each length of completions that leaves no prompt any room in what vLLM is to hold."""
+    engine = run.generators.engine
+    if not isinstance(engine, VllmEngineConfig) or engine.max_model_len is None:
+        return
+    lengths = {"sampling.max_tokens": run.sampling.max_tokens}
+    for place, each in enumerate(run.data.held_out_sets):
+        if each.max_tokens is not None:
+            lengths[f"data.held_out.{place}.max_tokens"] = each.max_tokens
+    for key, tokens in lengths.items():
+        if tokens >= engine.max_model_len:
+            yield (
+                f"{key}={tokens} leaves no room for a prompt in generators.engine.max_model_len="
+                f"{engine.max_model_len}: every group would die"
+            )
+
+
+def longest(run: Run) -> int:
+    """Return the tokens of the longest prompt and its completion, held-out ones included."""
+    engine = run.generators.engine
+    if isinstance(engine, VllmEngineConfig) and engine.max_model_len is not None:
+        return engine.max_model_len
+    prompt, completion = run.data.max_prompt_tokens, run.sampling.max_tokens
+    sets = run.data.held_out_sets
+    return max(
+        prompt + completion,
+        *(0, *((each.max_prompt_tokens or prompt) + (each.max_tokens or completion) for each in sets)),
+    )
 
 
 def _has_begun(run: Run) -> bool:

@@ -6,8 +6,12 @@ the methods. The other ranks are in `follow`, and each method runs on all ranks 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from config.learner import LearnerConfig
 from learner.training.batch import Batch
@@ -22,6 +26,15 @@ OF = "@"  # between a metric's name and that of the generator whose metric it is
 RATIO_EDGES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 2.0, 4.0, 10.0)
 RATIO_BIN = "ratio_bin"
 SKIPPED = "skipped"  # metric of a step: 1 where the gradient was not finite and the weights stay as they were
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """How far a sampler's log-probabilities are from the learner's, for each completion of a batch."""
+
+    largest: NDArray[np.float64]  # [S], of its tokens, nats; infinite where one side has no number
+    k3: NDArray[np.float64]  # [S], divergence summed over its tokens, nats
+    tokens: NDArray[np.int64]  # [S]
 
 
 class HoldsState(Protocol):
@@ -87,6 +100,16 @@ class TrainingBackend(WeightSource, HoldsState, Protocol):
 
         Args:
             batch: the completions; its order of completions is the order of the result.
+        """
+        ...
+
+    def differences(self, batch: Batch) -> Differences:
+        """Compare the sampler's log-probabilities with the learner's, in a pass without a gradient.
+
+        The weights do not change. Called for the first groups of a run, before its first step.
+
+        Args:
+            batch: the completions, all of them in the mask.
         """
         ...
 

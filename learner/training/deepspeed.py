@@ -38,15 +38,17 @@ from config.learner import (
     OptimizerConfig,
 )
 from config.run import Run
+from learner.base_model.own_head import has_own_head
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
+from learner.objective.importance_ratio import k3_divergence
 from learner.objective.kl import kl_estimate
 from learner.objective.objective import Loss, Objective, TokenBatch
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
 from learner.training import random_states, sequence_parallel
 from learner.training.attention import SDPA, choose_attention
-from learner.training.backend import SKIPPED
+from learner.training.backend import SKIPPED, Differences
 from learner.training.batch import Batch
 from learner.training.checkpoint import read_state, write_state
 from learner.training.compilation import compile_layers
@@ -167,6 +169,11 @@ class DeepSpeedBackend:
         found: list[float] = self._on_all_ranks(commands.Divergences(), self._shards(batch))
         return found
 
+    def differences(self, batch: Batch) -> Differences:
+        """Rank 0: compare the sampler with the learner; see `TrainingBackend.differences`."""
+        found: Differences = self._on_all_ranks(commands.Compare(), self._shards(batch))
+        return found
+
     def _shards(self, batch: Batch) -> list[Batch]:
         """Return the shard of each rank; those of a mesh have the same one."""
         size = 1 if self._mesh is None else self._mesh.size
@@ -214,7 +221,7 @@ class DeepSpeedBackend:
         while not isinstance(command, commands.Close):
             command = self._channel.receive()
             shard = None
-            if isinstance(command, commands.Step | commands.Divergences):
+            if isinstance(command, commands.Step | commands.Divergences | commands.Compare):
                 shard = Batch.from_bytes(self._channel.receive_part())
             self._act(command, shard)
 
@@ -240,13 +247,10 @@ class DeepSpeedBackend:
     def _do(self, command: Command, shard: Batch | None) -> Any:
         result: Any = None
         match command:
-            case commands.Step() | commands.Divergences():
+            case commands.Step() | commands.Divergences() | commands.Compare():
                 if shard is None:
                     raise ValueError(f"{command.name} needs a shard")
-                if isinstance(command, commands.Step):
-                    result = self._step(shard, command.learner)
-                else:
-                    result = self._divergences(shard)
+                result = self._pass_over(shard, command)
             case commands.GatherWeights():
                 result = self._gather_weights()
             case commands.SaveModel(folder=folder):
@@ -263,11 +267,25 @@ class DeepSpeedBackend:
                 assert_never(command)
         return result
 
+    def _pass_over(
+        self, shard: Batch, command: commands.Step | commands.Divergences | commands.Compare
+    ) -> Any:
+        match command:
+            case commands.Step(learner=learner):
+                return self._step(shard, learner)
+            case commands.Divergences():
+                return self._divergences(shard)
+            case commands.Compare():
+                return self._compare(shard)
+            case _:
+                assert_never(command)
+
     def _build(self) -> tuple[Any, LogprobModel, Any]:
         """Load the transformers model, and build DeepSpeed's engine around the model."""
         run, on_cuda = self.run, self._device.type == "cuda"
         torch.manual_seed(run.seed)
         config = deepspeed_config(run, world_size=self._world_size, on_cuda=on_cuda)
+        own_head = has_own_head(run.model)
         # transformers asks this object, as long as it exists, whether to split the weights among ranks as it reads
         # them.
         from transformers.integrations.deepspeed import HfDeepSpeedConfig
@@ -277,6 +295,7 @@ class DeepSpeedBackend:
             run.model,
             attention=self._attention if self._mesh is None else sequence_parallel.NAME,
             gradient_checkpointing=run.learner.gradient_checkpointing,
+            own_head=own_head,
         )
         del splitting
         if run.learner.lora is not None:
@@ -409,6 +428,22 @@ class DeepSpeedBackend:
         )
         found: list[float] = self._channel.reduce(torch.from_numpy(sums_S)).tolist()
         return found
+
+    def _compare(self, shard: Batch) -> Differences:
+        parts = self._on_device(shard)
+        count = len(shard.prompts)
+        largest_S, sums_S = np.zeros(count), np.zeros((2, count))
+        for part, (logprobs_T, _) in zip(parts, self._logprobs(parts), strict=True):
+            mask_T, sampled_T = part.loss_mask_T, part.sampled_logprobs_T
+            difference_T = torch.where(mask_T, (logprobs_T - sampled_T).abs(), 0.0)
+            k3_T = k3_divergence(logprobs_T, sampled_T, mask_T)
+            for one_T, into_S, add in ((difference_T, largest_S, np.maximum), (k3_T, sums_S[0], np.add)):
+                values_T = one_T.double().nan_to_num(nan=math.inf, posinf=math.inf).cpu().numpy()
+                add.at(into_S, part.sequence_ids_T, values_T)
+            np.add.at(sums_S[1], part.sequence_ids_T, mask_T.cpu().numpy())
+        k3_S, tokens_S = self._channel.reduce(torch.from_numpy(sums_S)).numpy()
+        largest_S = self._channel.reduce(torch.from_numpy(largest_S), largest=True).numpy()
+        return Differences(largest_S, k3_S, tokens_S.astype(np.int64))
 
     def _on_device(self, shard: Batch, weights_N: NDArray[np.float32] | None = None) -> list[MicroBatch]:
         return on_device(shard, self._device, weights_N=weights_N, may_pad=self.pads)
@@ -575,11 +610,10 @@ class DeepSpeedBackend:
         weights, lora = self._weights(), self.run.learner.lora
         if self._rank > 0:
             return
+        tensors = names_on_disk(self._model, weights if lora is None else merged(weights, lora))
+        write_model(tensors, folder, source=self.run.model, shard_bytes=self.run.learner.shard_bytes)
         if lora is not None:
             write_adapter(weights, folder / ADAPTER, lora=lora, source=self.run.model)
-            weights = merged(weights, lora)
-        tensors = names_on_disk(self._model, weights)
-        write_model(tensors, folder, source=self.run.model, shard_bytes=self.run.learner.shard_bytes)
 
     def _shape(self) -> dict[str, Any]:
         """Return the settings that a checkpoint has to fit."""

@@ -8,7 +8,7 @@ merge is our own, since it runs on weights that were gathered from all ranks, an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from broker.errors import RunFailed
 from config.learner import LoraConfig
 from config.run import ModelConfig, Run
+from learner.base_model.hub import hub_arguments
 from learner.journal.disk import sync
-from learner.training.model_files import hub_arguments, write_safetensors
+from learner.training.model_files import write_safetensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,6 +33,33 @@ ADAPTER = "adapter"  # folder of the adapter in a model's folder
 _BASE = ".base_layer."  # in the name of a weight that has an adapter beside it
 _A, _B = ".lora_A.default.weight", ".lora_B.default.weight"
 _PREFIX = "base_model.model."  # of names in an adapter's file
+# Keys of an adapter's config, as PEFT 0.21.2 and older ones write it, that change nothing of what the adapter does to a
+# model: where it came from, which layers have it (the file's tensors are compared with ours), how it was first drawn.
+_HARMLESS = frozenset(
+    {
+        "auto_mapping",
+        "base_model_name_or_path",
+        "corda_config",
+        "eva_config",
+        "exclude_modules",
+        "fan_in_fan_out",
+        "inference_mode",
+        "layers_pattern",
+        "layers_to_transform",
+        "loftq_config",
+        "lora_dropout",
+        "lora_ga_config",
+        "megatron_core",
+        "peft_version",
+        "qalora_group_size",
+        "revision",
+        "target_modules",
+        "task_type",
+    }
+)
+# First values that leave the model's own weights alone. With PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA and MiCA the adapter
+# is one of other weights than the model's, or of another layer.
+_PLAIN_INITS = (True, False, "gaussian", "eva", "orthogonal")
 
 
 def add_adapter(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
@@ -126,8 +154,8 @@ def write_adapter(
     folder.mkdir(parents=True, exist_ok=True)
     config = _peft_config(lora)
     config.base_model_name_or_path = source.path
-    config.save_pretrained(folder)
     write_safetensors(adapters_of(weights), folder / WEIGHTS)
+    config.save_pretrained(folder)
     for file in (*folder.iterdir(), folder):
         sync(file)
 
@@ -155,10 +183,27 @@ def _inject(model: PreTrainedModel, lora: LoraConfig, *, seed: int) -> None:
         inject_adapter_in_model(_peft_config(lora), model)
     except ValueError as error:
         raise RunFailed(f"learner.lora.targets={lora.targets}: {error}") from error
+    _refuse_other_layers(model, lora)
     if any(
         ".base_layer.bias" in name and parameter.requires_grad for name, parameter in model.named_parameters()
     ):
         raise RuntimeError("PEFT trains biases, which the merge would lose")
+
+
+def _refuse_other_layers(model: nn.Module, lora: LoraConfig) -> None:
+    """Refuse adapters of layers that the merge does not know: GPT-2's keep their weight the other way round.
+
+    Raises:
+        RunFailed: a target is no linear layer; the message names it.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    for name, module in model.named_modules():
+        if isinstance(module, BaseTunerLayer) and not isinstance(module.get_base_layer(), nn.Linear):
+            kind = type(module.get_base_layer()).__name__
+            raise RunFailed(
+                f"learner.lora.targets={lora.targets}: {name} is a {kind}, and adapters are for linear layers alone"
+            )
 
 
 def _peft_config(lora: LoraConfig) -> Any:
@@ -194,6 +239,8 @@ def _read(lora: LoraConfig) -> dict[str, Tensor]:
         found = load_file(folder / WEIGHTS)
     except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise RunFailed(f"{key}: no adapter as PEFT writes it: {error}") from error
+    if not isinstance(described, dict):
+        raise RunFailed(f"{key}: no adapter as PEFT writes it: {CONFIG} holds no keys and values")
     wanted = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha}
     for name, value in wanted.items():
         if described.get(name) != value:
@@ -201,10 +248,24 @@ def _read(lora: LoraConfig) -> dict[str, Tensor]:
                 f"{key}: its {name} is {described.get(name)}, and the run's is {value}: "
                 "set learner.lora.rank and learner.lora.alpha to those of the adapter"
             )
-    unknown = [name for name in ("use_rslora", "use_dora", "modules_to_save") if described.get(name)]
-    if unknown:
-        raise RunFailed(f"{key}: it was made with {', '.join(unknown)}, which this learner does not train")
+    if others := _not_plain(described, known=wanted.keys()):
+        raise RunFailed(f"{key}: it was made with {', '.join(others)}, which this learner does not train")
     return found
+
+
+def _not_plain(described: Mapping[str, Any], *, known: Collection[str]) -> list[str]:
+    """Return what of an adapter's config makes another model of it than two matrices beside a layer, as `key=value`.
+
+    A key that nobody knows counts, unless its value is none: a newer PEFT has brought it.
+    """
+    plain = {"bias": ("none", None), "init_lora_weights": _PLAIN_INITS}
+    return [
+        f"{name}={value}"
+        for name, value in sorted(described.items())
+        if name not in _HARMLESS
+        and name not in known
+        and not (value in plain[name] if name in plain else value in (None, False) or value in ({}, [], ""))
+    ]
 
 
 def _check_fit(lora: LoraConfig, found: Mapping[str, Tensor], shapes: Mapping[str, Iterable[int]]) -> None:

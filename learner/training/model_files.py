@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,11 @@ import torch
 from torch import Tensor
 
 from broker.checksums import Digest, weights_digest
+from broker.errors import RunFailed
 from broker.weight_files import INDEX
 from config.run import ModelConfig
-from learner.data.chat_template import with_template
+from learner.base_model.base_files import check_generation, report, write_base_files
+from learner.base_model.hub import hub_arguments
 from learner.journal.disk import sync, write_all
 from learner.weight_sync.transport import SavedWeights
 
@@ -47,30 +48,50 @@ _TYPES = {
 _RANKS = {dtype: rank for rank, dtype in enumerate(_TYPES)}
 
 
-def load_model(model: ModelConfig, *, attention: str, gradient_checkpointing: bool) -> PreTrainedModel:
+def load_model(
+    model: ModelConfig, *, attention: str, gradient_checkpointing: bool, own_head: bool = False
+) -> PreTrainedModel:
     """Load a causal LM, ready to train, in the type of `model.dtype`.
 
     Dropout is set to 0, since the sampler has none; otherwise the importance ratio would measure the dropout's noise.
 
+    Args:
+        model: where it is.
+        attention: of transformers' implementations.
+        gradient_checkpointing: activations are computed again in the backward pass.
+        own_head: what `has_own_head` says, asked before transformers splits models among ranks. Such a head stays as it
+            is in the files; else transformers would compare it with the embedding, of which a rank may have a part.
     Raises:
         OSError: there is no such model, or its weights are no safetensors; the message is that of transformers.
+        RunFailed: as `check_generation`, or a weight is in no file.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     arguments = hub_arguments(model)
+    check_generation(model)
     config = AutoConfig.from_pretrained(model.path, **arguments)
+    if own_head:
+        config.tie_word_embeddings = False
     for name in [name for name in vars(config) if name.endswith(("dropout", "_pdrop"))]:
         setattr(config, name, 0.0)
-    loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+    loaded: PreTrainedModel
+    found: dict[str, Any]
+    loaded, found = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # with loading info it is a pair
         model.path,
         config=config,
         dtype=getattr(torch, model.dtype),
         attn_implementation=attention,
         use_safetensors=True,  # any other file of weights is a pickle, which may run code
+        output_loading_info=True,
         **arguments,
     )
+    if missing := sorted(found["missing_keys"]):
+        raise RunFailed(
+            f"model.path={model.path}: its files have no {missing[0]} ({len(missing)} of its weights are missing): "
+            "they would be random numbers. Is the config of this model, and are all files there?"
+        )
     if gradient_checkpointing:
         loaded.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     loaded.train()  # activations are checkpointed in training mode alone
@@ -164,29 +185,22 @@ def _blocks(ordered: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
 def write_model(
     tensors: Mapping[str, Tensor], folder: Path, *, source: ModelConfig, shard_bytes: int
 ) -> None:
-    """Write a folder that transformers and vLLM load: config, generation config, tokenizer and weights, fsynced.
+    """Write a folder that transformers and vLLM load: the weights, and then what the base model has beside its own.
+
+    What of that can't be had, or not as the base model has it, costs a line of the log and no weight.
 
     Args:
         tensors: as in `write_weights`.
         folder: made if it is not there.
-        source: where config, generation config and chat template come from, or the template that it has in its
-            place; the tokenizer by the class that the generators use too.
+        source: the base model, with its chat template or the one that it has in its place.
         shard_bytes: as in `write_weights`.
+    Raises:
+        OSError: the folder can't be written.
     """
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
-
     folder.mkdir(parents=True, exist_ok=True)
-    config = AutoConfig.from_pretrained(
-        source.path, **hub_arguments(source)
-    )  # the model's own: with its dropout
-    config.dtype = getattr(torch, source.dtype)
-    config.save_pretrained(folder)
-    with suppress(OSError):  # a model need not have one
-        GenerationConfig.from_pretrained(source.path, **hub_arguments(source)).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(source.path, **hub_arguments(source))
-    with_template(tokenizer, source).save_pretrained(folder)
     write_weights(tensors, folder, shard_bytes=shard_bytes)
-    for file in (*folder.iterdir(), folder):
+    report(write_base_files(folder, source, dtype=getattr(torch, source.dtype), weights=tensors), source)
+    for file in (*folder.rglob("*"), folder):
         sync(file)
 
 
@@ -207,12 +221,3 @@ def in_parts(parameters: Mapping[str, Tensor], limit: int) -> Iterator[dict[str,
         size += elements(parameter)
     if part:
         yield part
-
-
-def hub_arguments(model: ModelConfig) -> dict[str, Any]:
-    """Return the arguments of every `from_pretrained` of this model."""
-    return {
-        "revision": model.revision or "main",
-        "trust_remote_code": model.trust_remote_code,
-        "token": None if model.hf_token is None else model.hf_token.get_secret_value(),
-    }

@@ -41,6 +41,13 @@ class Divergences:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """Compare the sampler's log-probabilities with the learner's; each rank's shard follows the command."""
+
+    name: ClassVar[str] = "compare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatherWeights:
     """Gather the weights; rank 0 holds a copy."""
 
@@ -86,7 +93,17 @@ class Close:
     name: ClassVar[str] = "close"
 
 
-Command = Step | Divergences | GatherWeights | SaveModel | SaveCheckpoint | LoadCheckpoint | KeepAlive | Close
+Command = (
+    Step
+    | Divergences
+    | Compare
+    | GatherWeights
+    | SaveModel
+    | SaveCheckpoint
+    | LoadCheckpoint
+    | KeepAlive
+    | Close
+)
 _BY_NAME: dict[str, type[Command]] = {command.name: command for command in get_args(Command)}
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from broker.errors import RunFailed
 from config.learner import KlConfig
 from config.run import ModelConfig, Run
+from learner.base_model.own_head import has_own_head
 from learner.training import sequence_parallel
 from learner.training.attention import choose_attention
 from learner.training.engine_config import half_precision
@@ -113,12 +114,13 @@ def _loaded(
 ) -> PreTrainedModel:
     """Load the model, split among the ranks where there is a configuration of ZeRO-3. Raises as `ReferenceModel`."""
     splitting = None
-    if config is not None:
-        from transformers.integrations.deepspeed import HfDeepSpeedConfig
-
-        splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
     try:
-        model = load_model(source, attention=attention, gradient_checkpointing=False)
+        own_head = has_own_head(source)
+        if config is not None:
+            from transformers.integrations.deepspeed import HfDeepSpeedConfig
+
+            splitting = HfDeepSpeedConfig(config)  # transformers splits the weights as it reads them
+        model = load_model(source, attention=attention, gradient_checkpointing=False, own_head=own_head)
     except OSError as error:
         raise RunFailed(f"learner.objective.kl.reference={source.path} can't be loaded: {error}") from error
     del splitting
@@ -195,7 +197,7 @@ def reference_source(run: Run, kl: KlConfig) -> ModelConfig:
     """Return where the reference comes from: the policy's own files, or those that the section names."""
     if kl.reference is None:
         return run.model
-    return run.model.model_copy(update={"path": kl.reference, "revision": None})
+    return run.model.model_copy(update={"path": kl.reference, "revision": None, "tie_word_embeddings": None})
 
 
 def _zero_config(run: Run, kl: KlConfig, *, world_size: int, device: torch.device) -> dict[str, Any] | None:

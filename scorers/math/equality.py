@@ -27,7 +27,7 @@ from scorers.math.forms import FormComparer, core
 from scorers.math.notation import plain
 from scorers.math.real_sets import RealSets
 from scorers.math.statements import is_value
-from scorers.math.symbols import with_distinct_names
+from scorers.math.symbols import differentiates_other, with_distinct_names
 from scorers.math.text import (
     difference,
     elements,
@@ -394,6 +394,8 @@ def _equal_boxes(reference: str, answer: str) -> bool:
         return False  # sympy adds anything to it
     if _INDEXED_TERM.search(reference) or _INDEXED_TERM.search(answer):
         return False  # sympy takes a term `a_k` for a constant
+    if differentiates_other(reference) or differentiates_other(answer):
+        return False
     reference, answer = with_distinct_names(*with_last_letters(reference, answer))
     return _equal(reference, _expressions(answer, is_boxed=True)) or _same_where_real(reference, answer)
 
@@ -417,8 +419,8 @@ def _single(text: str) -> Any:
 def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
     """Return the sign of the factor between the differences of two pairs of sides; 0 where there is none."""
     texts = with_distinct_names(" ; ".join(wanted), " ; ".join(given))
-    sides = [_single(side) for text in texts for side in text.split(" ; ")]
-    if len(sides) != 4 or None in sides:
+    sides = [_with_terms(_single(side)) for text in texts for side in text.split(" ; ")]
+    if len(sides) != 4 or None in sides or any(map(differentiates_other, texts)):
         return 0
 
     def sign() -> int:
@@ -431,6 +433,22 @@ def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
         return 1 if ratio.is_positive else -1
 
     return _held(sign, 0)
+
+
+def _with_terms(expression: Any) -> Any:
+    """Return an expression whose terms `a_k` depend on a sum's index: sympy takes them for constants."""
+    if expression is None:
+        return None
+
+    def with_terms(part: Any) -> Any:
+        terms = {}
+        for symbol in part.function.free_symbols - set(part.variables):
+            below = symbol.name.partition("_")[2]
+            if named := [index for index in part.variables if index.name in below]:
+                terms[symbol] = sympy.Function(symbol.name)(*named)
+        return part.func(part.function.xreplace(terms), *part.limits)
+
+    return expression.replace(lambda part: isinstance(part, sympy.Sum | sympy.Product), with_terms)
 
 
 _HALF: Final = sympy.Rational(1, 2)

@@ -28,6 +28,7 @@ _MOST_PARTS: Final = 12  # of a list whose parts are compared one by one
 _DEEPEST: Final = 6  # forms within forms
 _NAMED: Final = re.compile(rf"({SYMBOL})\s*=\s*([^=<>]+)\Z", re.DOTALL)
 _AND: Final = re.compile(r"\\text\{\s*and\s*\}|(?<=\s)and(?=\s)|;")
+_GROUP: Final = re.compile(r"(?<![0-9.,_])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9,])")
 _SIGNED: Final = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MINUS_TUPLE: Final = re.compile(r"-\s*\((.+)\)", re.DOTALL)
 _APPROXIMATE: Final = re.compile(
@@ -78,7 +79,7 @@ class FormComparer:
         """Return whether two boxes are equal."""
         reference, answer = with_primes(reference, answer)
         if not depth:
-            reference, answer = _only_member(reference), _only_member(answer)
+            reference, answer = _without_groups(_only_member(reference), _only_member(answer))
         if depth > _DEEPEST or layout_key(reference) == layout_key(answer) != "":
             return depth <= _DEEPEST
         for look in (
@@ -263,6 +264,9 @@ class FormComparer:
         wanted, given = _named_values(reference), _named_values(answer)
         if (wanted is None) == (given is None):
             return None
+        other = answer if given is None else reference
+        if other[:1] + other[-1:] in ("[)", "(]"):
+            return None  # an interval
         if wanted is not None:
             values, others = list(wanted.values()), _parts(answer)
         else:
@@ -363,6 +367,9 @@ class FormComparer:
         wanted, given = _alternatives(reference), _alternatives(answer)
         if any("=" in part for part in (*(wanted or ()), *(given or ()))):
             return False  # which statements are compared by
+        names = _NAMED.match(reference), _NAMED.match(answer)
+        if names[0] and names[1] and not are_one_name(names[0][1], names[1][1]):
+            return False  # `m = 1, 2` for `n = 1, 2`
         if wanted is not None and given is not None and len(wanted) == len(given):
             if are_points(wanted) != are_points(given):
                 return self._in_order(wanted, given, depth)  # in the order of their names
@@ -414,6 +421,18 @@ def _named_values(text: str) -> dict[str, str] | None:
     found = [_NAMED.match(part.strip()) for part in parts if part.strip()]
     named = {one[1]: one[2].strip() for one in found if one is not None}
     return named if 2 <= len(named) == len(found) <= _MOST_PARTS else None
+
+
+def _without_groups(one: str, other: str) -> tuple[str, str]:
+    r"""Return two texts without digit groups, `12,345\pi`, where only one has commas and the other is a value.
+
+    In brackets and in an index a comma may part two numbers.
+    """
+    if ("," in one) == ("," in other) or any(sign in one + other for sign in ("(", "[", "\\{", "_")):
+        return one, other
+    joined, bare = (_GROUP.sub(lambda group: group[0].replace(",", ""), text) for text in (one, other))
+    single = other if "," in one else one
+    return (joined, bare) if is_value(single) and "," not in joined + bare else (one, other)
 
 
 def _only_member(text: str) -> str:

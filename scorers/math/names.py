@@ -142,7 +142,11 @@ def are_one_name(one: str, other: str, *, equal: Callable[[str, str], bool] | No
         return _DERIVATIVE_AT.search(one) is None or _DERIVATIVE_AT.search(other) is None
     calls = [_CALL.fullmatch(name) for name in (one, other)]
     if equal is not None and calls[0] is not None and calls[1] is not None:
-        return layout_key(calls[0][1]) == layout_key(calls[1][1]) and equal(calls[0][2], calls[1][2])
+        called = [call[2] for call in calls if call is not None]
+        is_pair = ["," in one for one in called]  # `P(1,234)` is of two numbers, and not of 1234
+        return (
+            layout_key(calls[0][1]) == layout_key(calls[1][1]) and is_pair[0] == is_pair[1] and equal(*called)
+        )
     if in_words(one) != in_words(other) and any(map(LONE_SYMBOL.fullmatch, (one, other))):
         return True  # `\text{Area}` for `S`
     angles = [_ANGLE.fullmatch(name) for name in (one, other)]

@@ -15,8 +15,8 @@ import sympy
 
 from scorers.math.text import split_outside
 
-_VARIABLE: Final = re.compile(  # `e` is a number
-    r"(?:[A-DF-Za-df-z](?:_\w|_\{\w+\})?|\\(?:theta|alpha|beta|lambda|phi|mu|omega|varphi)(?![A-Za-z]))"
+_VARIABLE: Final = re.compile(  # or what a function has for values, `f(x)`; `e` is a number
+    r"(?:[f-hF-HPy](?:_\w|_\{\w+\})?'*\s*\(\s*[A-Za-z]\s*\)|[A-DF-Za-df-z](?:_\w|_\{\w+\})?|\\(?:theta|alpha|beta|lambda|phi|mu|omega|varphi)(?![A-Za-z]))"
 )
 _RELATION: Final = re.compile(r"\\(?:le|ge|ne)(?![A-Za-z])|[<>=]")
 _MEMBER: Final = re.compile(rf"({_VARIABLE.pattern})\s*\\in(?![A-Za-z])\s*(.+)\Z", re.DOTALL)
@@ -159,6 +159,8 @@ class RealSets:
         places = [place for place, side in enumerate(sides) if _VARIABLE.fullmatch(side)]
         if len(signs) not in (1, 2) or len(places) != 1 or (len(signs) == 2 and places != [1]):
             raise _NoSet
+        if "(" in sides[places[0]] and "=" in signs:
+            raise _NoSet  # `f(x) = 5` is a rule
         values = [self._read(side) if index != places[0] else None for index, side in enumerate(sides)]
         parts = []
         for sign, (left, right) in zip(signs, pairwise(values), strict=True):

@@ -8,6 +8,7 @@ symbol for each name, or the operations that a text leaves to be done. Pure func
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 _OPERATOR: Final = r"(?:\\mathrm\{d\}|\\mathrm\s+d|\\partial\s*|d\s*)"
@@ -17,6 +18,15 @@ _DERIVATIVE: Final = re.compile(
     rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*{_NAME}\s*\}}\s*\{{\s*{_OPERATOR}\s*([A-Za-z]|\\[a-z]+)\s*(?:\^\s*\{{?([2-9])\}}?)?\s*\}}"
     rf"|(?<![\w/\\])d\s*([A-Za-z])\s*/\s*d\s*([A-Za-z])(?![A-Za-z])"
 )
+_APPLIED: Final = re.compile(  # to a name alone: `\frac{d}{dx} y`, `\frac{d}{dx} f(x)`
+    rf"\\frac\s*\{{\s*({_OPERATOR}{_ORDER})\s*\}}\s*(\{{\s*{_OPERATOR}\s*([A-Za-z])\s*(?:\^\s*\{{?[2-9]\}}?)?\s*\}})\s*"
+    r"((?!e(?![A-Za-z]))[A-Za-z])(\s*\(\s*[a-z]\s*\))?\s*(?=[-+=,)\]}]|\Z)"
+)
+_OPERATION: Final = re.compile(
+    rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*\}}\s*\{{\s*{_OPERATOR}\s*([A-Za-z]|\\[a-z]+)[^{{}}]*(?:\{{[^{{}}]*\}}\s*)?\}}"
+)
+_LETTER: Final = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
+_MOST_OPERATIONS: Final = 20  # that are looked at
 _DOTTED: Final = re.compile(r"\\(d?)dot\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z]))")
 _DIFFERENTIATED: Final = re.compile(
     rf"\\frac\s*\{{\s*{_OPERATOR}{_ORDER}\s*\}}\s*\{{\s*{_OPERATOR}\s*[A-Za-z]"
@@ -66,10 +76,40 @@ def with_primes(one: str, other: str) -> tuple[str, str]:
 
 def _with_primes(text: str, *, is_named: bool) -> str:
     if "\\frac" in text or "/" in text:
+        text = _APPLIED.sub(_as_fraction, text) if "\\frac" in text else text
         text = _DERIVATIVE.sub(lambda found: _primed(found, is_named=is_named), text)
     if "dot" not in text:
         return text
     return _DOTTED.sub(lambda dot: f"{dot[2] or dot[3]}''" if dot[1] else f"{dot[2] or dot[3]}'", text)
+
+
+def _as_fraction(found: re.Match[str]) -> str:
+    r"""Return `\frac{d}{dx} y` as `\frac{dy}{dx}`, and `\frac{d}{dx} f(x)` as `f'(x)`."""
+    if found[5] == found[6]:
+        return found[0]
+    if found[7] and "\\partial" not in found[1]:
+        return f"{found[6]}{chr(39) * int(found[2] or found[3] or 1)}{found[7].strip()}"
+    return f"\\frac{{{found[1]} {found[6]}}}{found[4]}"
+
+
+def differentiates_other(text: str) -> bool:
+    r"""Return whether `\frac{d}{dx}` stands before what has no x in it, `y^2`: math_verify computes 0 for it."""
+    if not _DIFFERENTIATED.search(text):
+        return False
+    return any(
+        found[3].strip() not in _LETTER.findall(_operand(text[found.end() :]))
+        for found in islice(_OPERATION.finditer(text), _MOST_OPERATIONS)
+    )
+
+
+def _operand(text: str) -> str:
+    """Return what an operator at the start of a text stands before: up to the next sum or relation."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign in "({[") - (sign in ")}]")
+        if depth < 0 or (depth == 0 and text[:place].strip() and sign in "+-=<>,"):
+            return text[:place]
+    return text
 
 
 def _variable(found: re.Match[str]) -> str:

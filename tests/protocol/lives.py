@@ -34,10 +34,12 @@ from learner.data.prompts import Part, PromptSource
 from learner.data.row import Row
 from learner.groups import intake
 from learner.resume import history
+from learner.training.backend import Differences
 from learner.training.batch import Batch
 from tests.protocol import strands
 from tests.protocol.strands import Clock, Process, Threading, park
 from tests.support.chain import OneToken, TextWeights
+from tests.support.differences import no_differences
 
 T = TypeVar("T")
 
@@ -69,6 +71,10 @@ class ChainPolicy:
         self.weights = f"{zlib.crc32(batch.to_bytes(), zlib.crc32(self.weights.encode())):08x}"
         park("step")
         return {"loss": 0.0, "tokens": float(batch.num_tokens), "entropy": 0.5, "seconds": 0.1}
+
+    def differences(self, batch: Batch) -> Differences:
+        park("compare")
+        return no_differences(batch)
 
     def gather_weights(self) -> TextWeights:
         park("gather")

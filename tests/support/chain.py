@@ -40,9 +40,11 @@ from learner.groups.intake import Intake
 from learner.groups.selection import Selection
 from learner.journal.writer import Journal
 from learner.policy_version import PolicyVersion
+from learner.training.backend import Differences
 from learner.training.batch import Batch
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import SavedWeights
+from tests.support.differences import no_differences
 
 
 def make_run(folder: Path, **sections: Any) -> Run:
@@ -83,7 +85,7 @@ def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float |
 
 
 def make_scored(
-    prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None
+    prompt: Prompt, rewards: Sequence[float | None], *, version: int | None = None, generator: str = "g"
 ) -> ScoredGroup:
     """Return what comes back of a prompt: one completion of two tokens for each reward."""
     version = prompt.floor if version is None else version
@@ -106,7 +108,7 @@ def make_scored(
     )
     return ScoredGroup(
         rollout=SampledGroup(
-            prompt=prompt, completions=(completion,) * len(rewards), generator="g", seconds=0.1
+            prompt=prompt, completions=(completion,) * len(rewards), generator=generator, seconds=0.1
         ),
         scores=scores,
         rewards=tuple(rewards),
@@ -272,6 +274,9 @@ class FilePolicy:
     def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
         self.steps += 1
         return {"loss": 0.0, "tokens": float(batch.loss_mask.sum()), "entropy": 0.5, "seconds": 0.1}
+
+    def differences(self, batch: Batch) -> Differences:
+        return no_differences(batch)
 
     def gather_weights(self) -> TextWeights:
         return TextWeights(f"weights {self.steps}")

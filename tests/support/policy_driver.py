@@ -70,8 +70,8 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
                 version, tokens_per_micro_batch, mini_batches=own.mini_batches, kl_coef=own.objective.kl.coef
             )
             result = policy.step(batch, learner)
-        case "divergences":
-            result = policy.divergences(make_batch(*arguments))
+        case "divergences" | "differences":
+            result = getattr(policy, method)(make_batch(*arguments))
         case "large_step" | "poisoned_step":
             batch = make_batch(*arguments)
             infinite = np.where(batch.loss_mask, np.inf, 0.0).astype(np.float32)
@@ -96,6 +96,10 @@ def act(policy: DeepSpeedBackend, method: str, *arguments: Any) -> Any:
         case _:
             raise ValueError(method)
     return result
+
+
+def _as_json(result: Any) -> Any:
+    return result.tolist() if isinstance(result, np.ndarray) else asdict(result)
 
 
 def save(gathered: WeightHandle, file: Path) -> SavedWeights:
@@ -165,7 +169,7 @@ def main(words: Sequence[str]) -> None:
         if ranks.rank == 0:
             try:
                 results.append([act(policy, *line) for line in part["do"]])
-                plan_file.with_suffix(".results.json").write_text(json.dumps(results, default=asdict))
+                plan_file.with_suffix(".results.json").write_text(json.dumps(results, default=_as_json))
             finally:
                 policy.close()
         else:

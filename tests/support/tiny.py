@@ -53,6 +53,19 @@ def write_tiny_model(folder: Path, *, tied: bool = True, seed: int = 0) -> Path:
     return folder
 
 
+def write_own_head(folder: Path, *, seed: int = 0) -> Path:
+    """Return the tiny model with an output head of other values than the embedding that its config ties it to."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    write_tiny_model(folder, seed=seed)
+    weights = load_file(folder / "model.safetensors")
+    embedding = weights["model.embed_tokens.weight"]
+    head = 0.1 * torch.randn(embedding.shape, generator=torch.Generator().manual_seed(seed + 1))
+    save_file(weights | {"lm_head.weight": head}, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
 def tiny_run(model: Path, *, dtype: str = "float32", **learner: Any) -> Run:
     """Return a run of the tiny model on the CPU. Epsilon is large, so that AdamW does not blow rounding up to steps of full size."""
     optimizer = {"lr": 1e-2, "eps": 1e-2, "warmup_steps": 2, "grad_clip": 0.5, "weight_decay": 0.1}

@@ -18,8 +18,10 @@ from config.run import Run
 from generators.weight_sync.receiver import Received
 from learner.objective.build import build_objective
 from learner.objective.objective import Loss, TokenBatch
+from learner.training.backend import Differences
 from learner.training.batch import Batch
 from learner.weight_sync.transport import Placed, SavedWeights, WeightHandle
+from tests.support.differences import no_differences
 
 
 class ToyObjective:
@@ -82,6 +84,9 @@ class ToyBackend:
 
     def divergences(self, batch: Batch) -> list[float]:
         return [0.0] * len(batch.prompts)  # it is its own reference
+
+    def differences(self, batch: Batch) -> Differences:
+        return no_differences(batch)
 
     def gather_weights(self) -> ToyWeights:
         return ToyWeights(self._logits_V.detach().numpy().astype(np.float32).tobytes())

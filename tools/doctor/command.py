@@ -99,6 +99,10 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
                 yield light.check_scorers(answer, run)
             case "tokenizer" if run is not None:
                 yield doctor_run.tokenizer(answer, run)
+            case "model" if run is not None:
+                yield from doctor_run.model_files(answer, run)
+            case "engine" if run is not None:
+                yield from doctor_run.settings(answer, run)
             case "data" if run is not None:
                 yield doctor_run.data(answer, run)
             case "sandbox":

@@ -171,6 +171,40 @@ def tokenizer(words: Sequence[str]) -> Facts:
     return {"size": len(load_tokenizer(load_run(words)))}
 
 
+def model(words: Sequence[str]) -> Facts:
+    """Says what is odd of the model's files, as the learner does at its start."""
+    from config.loading import load_run
+    from learner.base_model.base_files import check_generation, what_is_odd
+    from learner.base_model.own_head import has_own_head
+
+    source = load_run(words).model
+    check_generation(source)
+    return {"own_head": has_own_head(source), "odd": what_is_odd(source)}
+
+
+def engine(words: Sequence[str]) -> Facts:
+    """Has the run's engine complete its settings here, as a generator does before it starts a process."""
+    from config.generators import ScriptedEngineConfig, VllmEngineConfig
+    from config.loading import load_run
+
+    run = load_run(words)
+    section = run.generators.engine
+    is_vllm = isinstance(section, VllmEngineConfig)
+    if isinstance(section, ScriptedEngineConfig) or (is_vllm and importlib.util.find_spec("vllm") is None):
+        return {"is_here": False}
+    if isinstance(section, VllmEngineConfig):
+        from generators.engines.vllm.environment import set_environment
+
+        set_environment(section, on_cpu=not importlib.import_module("torch").cuda.is_available())
+        from generators.engines.vllm.settings import resolve
+
+        resolve(run, section)
+    from generators.engines.hf.model import build_skeleton
+
+    build_skeleton(run.model)
+    return {"is_here": True}
+
+
 def scorers(words: Sequence[str]) -> Facts:
     """Imports and builds the run's own scorers, as a worker does, and says by their keys which can't be."""
     from config.loading import load_run
@@ -194,6 +228,8 @@ QUESTIONS: Mapping[str, Callable[[Sequence[str]], Facts]] = {
     "vllm": vllm,
     "sandbox": sandbox,
     "data": data,
+    "engine": engine,
+    "model": model,
     "scorers": scorers,
     "tokenizer": tokenizer,
 }

@@ -22,18 +22,18 @@ from learner.launch.preflight import FILES, check_places
 from scorers.served_model.wire import Busy, Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
-from tools.doctor.questions import Answer, Question
+from tools.doctor.questions import NO_ANSWER, Answer, Question
 
 AREA = "run"
-PATHS, DATA, TOKENIZER, DEADLINES = (
-    Check(AREA, name) for name in ("paths", "data", "tokenizer", "deadlines")
+PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES = (
+    Check(AREA, name) for name in ("paths", "data", "tokenizer", "model files", "settings", "deadlines")
 )
 REPLY_S = 10.0
 
 
 def questions(words: Sequence[str]) -> list[Question]:
     """Returns the questions about a configuration that need heavy libraries."""
-    return [Question(name="tokenizer", words=words), Question(name="data", words=words)]
+    return [Question(name=name, words=words) for name in ("tokenizer", "model", "engine", "data")]
 
 
 def check_paths(run: Run) -> Iterator[Finding]:
@@ -93,6 +93,43 @@ def tokenizer(answer: Answer, run: Run) -> Finding:
         f"{path} is not on this machine: it will be fetched from the hub at the start",
         do=f"hf download {path}",
     )
+
+
+def model_files(answer: Answer, run: Run) -> Iterator[Finding]:
+    """Tells what of the model's files its own library refuses, and whether it has a head that its config denies."""
+    path = run.model.path
+    if answer.trouble and not (Path(path).is_dir() or is_path(path)):
+        yield MODEL_FILES.note(f"{path} is not on this machine: the learner looks at its files at the start")
+        return
+    if answer.trouble:
+        yield MODEL_FILES.problem(f"{path}: {answer.trouble}", do="mend the file that it names")
+        return
+    for word in answer.facts["odd"]:
+        yield MODEL_FILES.note(f"{path}: {word}")
+    if answer.facts["own_head"]:
+        yield MODEL_FILES.note(
+            f"{path}: its config ties the output head to the embedding, and its files have a head with other values. "
+            "That head is trained and sampled from, and exported models say tie_word_embeddings: false",
+            do="nothing; or, to train the tied model, take lm_head.weight out of its files",
+        )
+    if not answer.facts["odd"] and not answer.facts["own_head"]:
+        yield MODEL_FILES.ok(f"{path}: what is beside its weights can be written again")
+
+
+def settings(answer: Answer, run: Run) -> Iterator[Finding]:
+    """Tells whether the engine takes the model and the settings; nothing where it is not installed here."""
+    kind, path = run.generators.engine.type, run.model.path
+    if answer.trouble and not (Path(path).is_dir() or is_path(path)):
+        return  # it is not on this machine, which others say
+    if answer.trouble.startswith(NO_ANSWER):
+        yield SETTINGS.note(f"the engine {kind} gives {answer.trouble}")
+    elif answer.trouble:
+        yield SETTINGS.problem(
+            f"the engine {kind} refuses the settings or the model: {answer.trouble.split(' [type=')[0]}",
+            do="change what it names, or generators.engine.type",
+        )
+    elif answer.facts["is_here"]:
+        yield SETTINGS.ok(f"the engine {kind} takes the model and the settings")
 
 
 def data(answer: Answer, run: Run) -> Finding:

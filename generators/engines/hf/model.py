@@ -35,6 +35,8 @@ def build_model(section: ModelConfig) -> PreTrainedModel:
         )
     except (OSError, ValueError) as error:
         raise RunFailed(f"model.path={section.path}: its config can't be loaded: {error}") from error
+    if section.tie_word_embeddings is False:
+        config.tie_word_embeddings = False
     with no_init_weights():
         model: PreTrainedModel = AutoModelForCausalLM.from_config(
             config, dtype=getattr(torch, section.dtype), trust_remote_code=section.trust_remote_code

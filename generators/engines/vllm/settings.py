@@ -58,7 +58,8 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
         hf_token=section.hf_token.get_secret_value() if section.hf_token else None,
         trust_remote_code=section.trust_remote_code,
         dtype=section.dtype,
-        hf_overrides={"head_dtype": section.head_dtype},
+        hf_overrides={"head_dtype": section.head_dtype}
+        | ({"tie_word_embeddings": False} if section.tie_word_embeddings is False else {}),
         skip_tokenizer_init=True,
         load_format=config.load_format,
         seed=secrets.randbits(31),  # the default is the same in every generator

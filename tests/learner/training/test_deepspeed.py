@@ -35,7 +35,7 @@ from tests.support.policy_workshop import (
     steps_from,
     zero,
 )
-from tests.support.tiny import tiny_run
+from tests.support.tiny import random_groups, tiny_run, write_own_head
 
 pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
@@ -46,6 +46,33 @@ WITH_REFERENCE = {"kl": {"coef": 0.3}, "entropy_coef": 0.05, "aggregate": "promp
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     with open_workshop(tmp_path_factory.mktemp("policy")) as workshop:
         yield workshop
+
+
+def compared(workshop: Workshop, stage: int) -> dict[str, Any]:
+    """Return a comparison with the sampler, between two moments of the weights."""
+    return {
+        "model": str(workshop.model),
+        "learner": zero(stage),
+        "do": [
+            ["save_weights", workshop.path(f"before-{stage}")],
+            ["differences", 0, SMALL],
+            ["save_weights", workshop.path(f"compared-{stage}")],
+        ],
+    }
+
+
+def own_head(workshop: Workshop, stage: int) -> dict[str, Any]:
+    """Return what is loaded of a checkpoint whose config denies its head, and what a step makes of it."""
+    folder = write_own_head(workshop.folder / f"own-head-{stage}")
+    return {
+        "model": str(folder),
+        "learner": zero(stage),
+        "do": [
+            ["save_weights", workshop.path(f"loaded-{stage}")],
+            *steps_from(0, 1, SMALL),
+            ["save_weights", workshop.path(f"trained-{stage}")],
+        ],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +90,8 @@ def alone(workshop: Workshop) -> dict[str, list[Any]]:
             },
             "skips-1": workshop.skipping_life("skips-1", zero(1)),
             "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
+            "compared": compared(workshop, 1),
+            "own-head": own_head(workshop, 1),
         },
         ranks=1,
     )
@@ -94,6 +123,8 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
             # First, since DeepSpeed hears of the ranks from no engine before it.
             "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
             "zero-2": workshop.life("zero-2", zero(2)),
+            "compared-of-two": compared(workshop, 3),
+            "own-head-of-two": own_head(workshop, 3),
         },
         ranks=2,
     )
@@ -489,3 +520,42 @@ def test_offloading_is_for_a_gpu_and_brings_deepspeeds_own_optimizer() -> None:
     on_cpu = deepspeed_config(run, world_size=2, on_cuda=False)
     assert on_cpu["zero_optimization"].keys() == {"stage"}
     assert "optimizer" not in on_cpu
+
+
+@pytest.mark.usefixtures("alone", "together")
+def test_a_head_that_the_config_denies_is_loaded_and_trained_also_where_no_rank_has_all_of_it(
+    workshop: Workshop,
+) -> None:
+    expected = load_file(workshop.folder / "own-head-1" / "model.safetensors")
+    for stage in (1, 3):
+        assert distance(workshop.weights(f"loaded-{stage}"), expected) == 0
+        assert workshop.weights(f"loaded-{stage}").keys() == expected.keys()
+        trained = workshop.weights(f"trained-{stage}")
+        assert distance({"head": trained["lm_head.weight"]}, {"head": expected["lm_head.weight"]}) > 1e-4
+    assert_near(workshop.weights("trained-3"), workshop.weights("trained-1"), 1e-4)
+
+
+def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_changes_nothing(
+    workshop: Workshop, alone: dict[str, list[Any]], together: dict[str, list[Any]]
+) -> None:
+    model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
+    largest, k3, tokens = [], [], []
+    for group in random_groups(0, policy_version=0):
+        prompt = group.rollout.prompt.token_ids.tolist()
+        for completion, reward in zip(group.rollout.completions, group.rewards, strict=True):
+            if reward is None:
+                continue
+            ids = torch.tensor([prompt + completion.token_ids.tolist()])
+            with torch.no_grad():
+                logprobs = (model(input_ids=ids).logits[0] / 0.8).log_softmax(-1)[:-1]
+            own = logprobs.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :, 0]
+            log_ratio = (own - torch.from_numpy(completion.logprobs)).double()
+            largest.append(log_ratio.abs().max().item())
+            k3.append((log_ratio.expm1() - log_ratio).sum().item())
+            tokens.append(len(own))
+    for name, results, stage in (("compared", alone, 1), ("compared-of-two", together, 3)):
+        found = results[name][1]
+        assert found["tokens"] == tokens
+        assert found["largest"] == pytest.approx(largest, abs=1e-4)
+        assert found["k3"] == pytest.approx(k3, rel=1e-3)
+        assert distance(workshop.weights(f"before-{stage}"), workshop.weights(f"compared-{stage}")) == 0

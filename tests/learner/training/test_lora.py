@@ -235,13 +235,143 @@ def test_an_adapter_of_this_model_is_taken_and_another_is_refused_by_name(
 
 
 def test_what_is_no_adapter_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    model, adapter = folders
+    model, _ = folders
     with pytest.raises(RunFailed, match=r"learner\.lora\.targets=\('nothing_proj',\): .*nothing_proj"):
         checked(model, rank=4, targets=["nothing_proj"])
     with pytest.raises(RunFailed, match=r"no adapter as PEFT writes it: .*adapter_config\.json"):
         checked(model, rank=4, adapter=str(tmp_path))
-    dora = shutil.copytree(adapter, tmp_path / "dora")
-    described = json.loads((dora / "adapter_config.json").read_text())
-    (dora / "adapter_config.json").write_text(json.dumps(described | {"use_dora": True}))
-    with pytest.raises(RunFailed, match="it was made with use_dora"):
-        checked(model, rank=4, alpha=8, adapter=str(dora))
+
+
+# PEFT 0.21.2: what makes another model of an adapter than its two matrices at alpha / r.
+NOT_PLAIN: dict[str, Any] = {
+    "use_dora": True,
+    "use_rslora": True,
+    "alpha_pattern": {"q_proj": 32},
+    "rank_pattern": {"q_proj": 8},
+    "init_lora_weights": "pissa",
+    "init_lora_weights ": "pissa_niter_16",
+    "init_lora_weights  ": "olora",
+    "init_lora_weights   ": "corda",
+    "init_lora_weights    ": "loftq",
+    "init_lora_weights     ": "lora_ga",
+    "modules_to_save": ["lm_head"],
+    "bias": "lora_only",
+    "lora_bias": True,
+    "use_qalora": True,
+    "layer_replication": [[0, 1], [0, 2]],
+    "trainable_token_indices": [3],
+    "target_parameters": ["mlp.experts.gate_up_proj"],
+    "alora_invocation_tokens": [1, 2],
+    "megatron_config": {"a": 1},
+    "use_bdlora": {"nblocks": 2},
+    "arrow_config": {"top_k": 3},
+    "kasa_config": {"beta": 1e-4},
+    "monteclora_config": {"num_samples": 8},
+    "velora_config": {"num_groups": 64},
+    "ensure_weight_tying": True,
+    "of_a_peft_to_come": "stretched",
+}
+
+
+def described(adapter: Path, to: Path, **changes: Any) -> Path:
+    """Copy an adapter, with these changes of its config."""
+    folder = shutil.copytree(adapter, to)
+    found = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps(found | changes))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), NOT_PLAIN.items(), ids=[f"{k.strip()}={v}" for k, v in NOT_PLAIN.items()]
+)
+def test_an_adapter_that_is_more_than_two_matrices_is_refused_by_name(
+    folders: tuple[Path, Path], tmp_path: Path, name: str, value: Any
+) -> None:
+    model, adapter = folders
+    other = described(adapter, tmp_path / "other", **{name.strip(): value})
+    with pytest.raises(
+        RunFailed, match=f"it was made with {name.strip()}=.*, which this learner does not train"
+    ):
+        checked(model, rank=4, alpha=8, adapter=str(other))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"init_lora_weights": "gaussian"},
+        {"init_lora_weights": False},
+        {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
+        {"init_lora_weights": "orthogonal"},
+        {"lora_dropout": 0.1},
+        {
+            "inference_mode": False,
+            "peft_version": "0.4.0",
+            "auto_mapping": {"base_model_class": "Qwen2ForCausalLM"},
+        },
+        {"of_a_peft_to_come": None, "and_another": {}},
+    ],
+)
+def test_what_does_not_change_the_model_is_no_reason(
+    folders: tuple[Path, Path], tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    model, adapter = folders
+    checked(model, rank=4, alpha=8, adapter=str(described(adapter, tmp_path / "same", **changes)))
+
+
+@pytest.mark.parametrize("init", ["pissa", "olora", "gaussian"])
+def test_peft_itself_makes_another_model_of_what_is_refused_and_the_same_of_what_is_taken(
+    folders: tuple[Path, Path], tmp_path: Path, init: Any
+) -> None:
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    model, _ = folders
+    config = LoraConfig(
+        r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=init
+    )
+    made = get_peft_model(AutoModelForCausalLM.from_pretrained(model), config)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "lora_" in name:
+                parameter.add_(0.02)
+    made.save_pretrained(str(tmp_path / "made"))
+    ids = torch.arange(20)[None]
+    with torch.no_grad():
+        theirs = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), tmp_path / "made")
+        expected = theirs.eval()(input_ids=ids).logits
+        found = taken(model, tmp_path / "made")(input_ids=ids).logits
+    is_same = bool(torch.allclose(found, expected, atol=1e-4))
+    assert is_same is (init == "gaussian")
+    if is_same:
+        checked(model, rank=4, alpha=8, adapter=str(tmp_path / "made"))
+    else:
+        with pytest.raises(RunFailed, match=f"made with init_lora_weights={init}"):
+            checked(model, rank=4, alpha=8, adapter=str(tmp_path / "made"))
+
+
+def taken(model: Path, adapter: Path) -> Any:
+    """Return the model with an adapter's two matrices added, as this learner would."""
+    loaded = AutoModelForCausalLM.from_pretrained(model)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    for name, layer in loaded.named_modules():
+        if (key := f"base_model.model.{name}.lora_A.weight") in tensors:
+            layer.weight.data += 8 / 4 * tensors[key.replace("lora_A", "lora_B")] @ tensors[key]
+    return loaded.eval()
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ["c_proj"], ["wte"]])
+def test_layers_that_are_not_linear_are_refused_by_name(tmp_path: Path, targets: Any) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=32)
+    ).save_pretrained(tmp_path / "gpt2")
+    with pytest.raises(RunFailed, match=r"is a (Conv1D|Embedding), and adapters are for linear layers alone"):
+        checked(tmp_path / "gpt2", rank=4, alpha=8, targets=targets)
+
+
+def test_an_adapters_config_that_holds_no_keys_is_named(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, adapter = folders
+    other = shutil.copytree(adapter, tmp_path / "other")
+    (other / "adapter_config.json").write_text("[]")
+    with pytest.raises(RunFailed, match="holds no keys and values"):
+        checked(model, rank=4, alpha=8, adapter=str(other))

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from broker.checksums import weights_checksum, weights_digest
+from broker.errors import RunFailed
 from broker.weight_files import INDEX, weight_files
 from config.run import ModelConfig
 from learner.training.model_files import (
@@ -145,3 +146,13 @@ def test_weights_that_are_no_safetensors_are_refused_unread(tmp_path: Path, weig
     with pytest.raises(OSError, match="safetensors"):
         load_model(ModelConfig(path=str(folder)), attention="sdpa", gradient_checkpointing=False)
     assert not touched.exists()
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.norm.weight", "model.layers.1.mlp.up_proj.weight"])
+def test_a_weight_that_is_in_no_file_is_named_and_not_made_up(tmp_path: Path, name: str) -> None:
+    folder = write_tiny_model(tmp_path / "model", tied=False)
+    weights = load_file(folder / "model.safetensors")
+    del weights[name]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(RunFailed, match=f"its files have no {name} \\(1 of its weights are missing\\)"):
+        load_model(ModelConfig(path=str(folder)), attention="sdpa", gradient_checkpointing=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any, Final
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -54,7 +54,8 @@ def nudged(text: str, which: int, by: str) -> str | None:
         return None
     number = found[which]
     old = Decimal(number[0])
-    new = old + (Decimal(1).scaleb(int(old.as_tuple().exponent)) if by == "a unit" else Decimal(by))
+    with localcontext(prec=100):  # making entries of decimal_arithmetic sets the process's own to 12
+        new = old + (Decimal(1).scaleb(int(old.as_tuple().exponent)) if by == "a unit" else Decimal(by))
     return f"{text[: number.start()]}{new}{text[number.end() :]}"
 
 

@@ -97,6 +97,8 @@ GSM8K = [
     Row("answer 72", "72", 0, 0),
     Row("#### 1234", "1,234", 0, 1, "compared as numbers"),
     Row("#### 72", "72 ", 0, 1, "space is none of the reference"),
+    Row("#### +72", "72", 0, 1, "a sign that says nothing"),
+    Row("#### +-72", "72", 0, 0),
     Row("#### 72 or 5", "72", 1, 0, "one answer"),
     Row("#### 72 or six", "72", 1, 0, "one answer"),
     Row("#### 72 and a half", "72", 1, 0, "one answer"),

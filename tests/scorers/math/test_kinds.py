@@ -16,6 +16,7 @@ IN_THEIR_ORDER = (  # prime's rule keeps the order of a list, and takes no list 
     "relations",
     "words, joints and brackets as people write them",
     "signs, marks and joints that math-verify drops",
+    "what math-verify takes for a constant, and names and brackets of lists",
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 from config.loading import load_run
 from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
+from tests.support.tiny import write_own_head, write_tiny_model
 from tests.tools.conftest import MakeRun
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Level, lines_of
@@ -167,6 +168,75 @@ def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, 
     assert_found(doctor_run.tokenizer(Answer({"size": 5}), hub), OK, "5 tokens")
     assert_found(doctor_run.data(Answer({"train": 5}), hub), OK, "train 5 rows")
     assert only(doctor_run.check_paths(make_run(model={"path": str(tmp_path)})), "paths").level is OK
+
+
+@pytest.mark.parametrize(
+    ("generation", "level", "seen"),
+    [
+        ('{"temperature": 0.6, "top_p": 0.9}', NOTE, "reads it, and refuses to save it"),
+        ('{"max_new_tokens": 0}', PROBLEM, "neither transformers nor vLLM loads a model with its"),
+        ('{"do_sample": true, "temperature": 0.6}', OK, "can be written again"),
+    ],
+)
+def test_what_a_models_files_will_cost_is_said_before_the_start(
+    tmp_path: Path, generation: str, level: Level, seen: str
+) -> None:
+    model = write_tiny_model(tmp_path / "tiny")
+    (model / "generation_config.json").write_text(generation)
+    words = _words(tmp_path, model)
+    ((_, answer),) = ask([Question(name="model", words=words)])
+    assert_found(only(doctor_run.model_files(answer, load_run(words)), "model files"), level, seen, "")
+
+
+def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) -> None:
+    model = write_own_head(tmp_path / "own")
+    words = _words(tmp_path, model)
+    ((_, answer),) = ask([Question(name="model", words=words)])
+    found = only(doctor_run.model_files(answer, load_run(words)), "model files")
+    assert_found(found, NOTE, "a head with other values", "take lm_head.weight out")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("words", "level", "seen"),
+    [
+        (["type=hf"], OK, "the engine hf takes the model and the settings"),
+        (["type=vllm", "kv_cache_mb=64", "max_model_len=512"], OK, "the engine vllm takes the model"),
+        # vLLM 0.32.0's own words.
+        (["type=vllm", "kv_cache_mb=64", "max_model_len=513"], PROBLEM, "(513) is greater than the derived"),
+        (
+            ["type=vllm", "tensor_parallel=3", "max_model_len=512"],
+            PROBLEM,
+            "attention heads (4) must be divisible",
+        ),
+    ],
+)
+def test_settings_that_an_engine_refuses_are_said_before_the_start(
+    tmp_path: Path, words: list[str], level: Level, seen: str
+) -> None:
+    given = _words(tmp_path, write_tiny_model(tmp_path / "tiny"))
+    given += [f"generators.engine.{word}" for word in words]
+    ((_, answer),) = ask([Question(name="engine", words=given)])
+    found = only(doctor_run.settings(answer, load_run(given)), "settings")
+    assert_found(found, level, seen)
+    assert "[type=" not in found.seen
+
+
+def test_an_engine_that_is_not_here_or_a_model_of_a_hub_is_no_finding(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    here = make_run(model={"path": str(tmp_path)})
+    assert list(doctor_run.settings(Answer({"is_here": False}), here)) == []
+    assert (
+        list(doctor_run.settings(Answer(trouble="OSError: none"), make_run(model={"path": "me/model"}))) == []
+    )
+    assert only(doctor_run.settings(Answer(trouble="no answer in 180 s"), here), "settings").level is NOTE
+
+
+def _words(folder: Path, model: Path) -> list[str]:
+    config = folder / "run.yaml"
+    config.write_text(f"name: own\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n")
+    return ["--config", str(config)]
 
 
 def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,15 @@ def test_the_newest_version_is_taken_each_time_and_the_last_one_always(run: Run)
     ]
 
 
+def test_a_base_whose_generation_config_can_not_be_saved_is_followed_all_the_same(run: Run) -> None:
+    refused = '{"temperature": 0.6, "top_p": 0.9}'  # by transformers 5.19.0, which reads it
+    (Path(run.model.path) / "generation_config.json").write_text(refused)
+    publish(run, 1)
+    followed = next(versions(run, every=1, patience_s=5.0))
+    assert (followed.model / "generation_config.json").read_text() == refused
+    assert evaluate(followed) == 1
+
+
 def test_an_evaluation_that_was_cut_off_is_the_first_of_the_next_call(run: Run) -> None:
     publish(run, 2)
     cut_off = next(versions(run, every=1, patience_s=5.0))

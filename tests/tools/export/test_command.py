@@ -54,6 +54,18 @@ def test_a_published_version_becomes_a_folder_that_transformers_loads(
     assert tokenizer.decode(tokenizer(text).input_ids) == text
 
 
+def test_a_base_whose_generation_config_can_not_be_saved_is_exported_with_it(
+    made: JournaledRun, tmp_path: Path
+) -> None:
+    refused = '{"temperature": 0.6, "top_p": 0.9}'  # by transformers 5.19.0, which reads it
+    (Path(made.run.model.path) / "generation_config.json").write_text(refused)
+    assert export(made, tmp_path / "out") == 0
+    assert (tmp_path / "out" / "generation_config.json").read_text() == refused
+    weights = load_file(folder_of(published(made.run), 2) / FILE)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in weights.items())
+
+
 def test_a_version_of_several_files_is_exported_too(made: JournaledRun, tmp_path: Path) -> None:
     folder = folder_of(published(made.run), 2)
     weights = load_file(folder / FILE)

@@ -1,0 +1,1 @@
+"""What each engine takes of a configuration."""

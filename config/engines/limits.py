@@ -1,0 +1,106 @@
+"""Values that an engine refuses or changes: they are answered before anything starts.
+
+In: a resolved run. Out: a line for each such value, with its key. The limits are those of the versions that
+requirements/ locks, vLLM 0.32.0 (`vllm/sampling_params.py`, `vllm/config/scheduler.py`) and torch 2.13.0; a test asks
+the installed ones. Called where a configuration is loaded to start something; a run of before is read as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from config.generators import HfEngineConfig, ScriptedEngineConfig, VllmEngineConfig
+from config.run import Run
+
+
+class Limits(NamedTuple):
+    """What an engine takes."""
+
+    least_temperature: float
+    most_temperature: float
+    why_least: str
+    why_most: str
+
+
+VLLM: Final = Limits(
+    0.01,
+    2.0,
+    "vLLM 0.32 would sample at 0.01 in its place, and the learner would train at what is written",
+    "vLLM 0.32 takes 0 to 2",
+)
+HF: Final = Limits(
+    1e-30,
+    1e30,
+    "the engine hf divides logits by it in float32, where that is infinite",
+    "the engine hf divides logits by it in float32, where nothing is left of them",
+)
+MOST_COMPLETIONS_VARIABLE: Final = "VLLM_MAX_N_SEQUENCES"  # vLLM's own
+MOST_COMPLETIONS: Final = 16384  # of one prompt, unless that variable says otherwise
+MOST_SEED: Final = 2**64 - 1  # of torch.manual_seed
+
+
+def beyond_limits(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each value that the run's engine, or torch, refuses or changes.
+
+    Args:
+        environment: variables, of which vLLM's own may change a limit.
+    """
+    engine = run.generators.engine
+    if run.seed > MOST_SEED:
+        yield f"seed={run.seed}: torch takes up to {MOST_SEED}"
+    if isinstance(engine, ScriptedEngineConfig):
+        return
+    limits = HF if isinstance(engine, HfEngineConfig) else VLLM
+    for key, temperature in _temperatures(run).items():
+        if temperature and temperature < limits.least_temperature:
+            greedy = "" if key == "sampling.temperature" else ", or 0: greedy"
+            yield f"{key}={temperature:g}: {limits.why_least}. At least {limits.least_temperature:g}{greedy}"
+        if temperature > limits.most_temperature:
+            yield f"{key}={temperature:g}: {limits.why_most}. At most {limits.most_temperature:g}"
+    if isinstance(engine, VllmEngineConfig):
+        yield from _beyond_vllm(run, engine, most=_most_completions(environment))
+
+
+def _temperatures(run: Run) -> dict[str, float]:
+    """Return the temperatures that something is sampled at, by their keys."""
+    found = {"sampling.temperature": run.sampling.temperature}
+    if run.data.held_out_sources:
+        found["evaluation.temperature"] = run.evaluation.temperature
+    for place, each in enumerate(run.data.held_out_sets):
+        if each.temperature is not None:
+            found[f"data.held_out.{place}.temperature"] = each.temperature
+    return found
+
+
+def _completions(run: Run) -> dict[str, int]:
+    """Return how many completions of one prompt are asked for, by their keys."""
+    found = {"sampling.group_size": run.sampling.group_size}
+    if run.data.held_out_sources:
+        found["evaluation.samples"] = run.evaluation.samples
+    for place, each in enumerate(run.data.held_out_sets):
+        if each.samples is not None:
+            found[f"data.held_out.{place}.samples"] = each.samples
+    return found
+
+
+def _beyond_vllm(run: Run, engine: VllmEngineConfig, *, most: int) -> Iterator[str]:
+    for key, count in _completions(run).items():
+        if count > most:
+            yield (
+                f"{key}={count}: vLLM 0.32 takes at most {most} completions of a prompt, which the variable "
+                f"{MOST_COMPLETIONS_VARIABLE} changes"
+            )
+    batched = engine.max_num_batched_tokens
+    if batched is not None and batched < engine.max_num_seqs:
+        yield (
+            f"generators.engine.max_num_batched_tokens={batched}: vLLM 0.32 wants at least a token for each of "
+            f"generators.engine.max_num_seqs={engine.max_num_seqs}"
+        )
+
+
+def _most_completions(environment: Mapping[str, str]) -> int:
+    try:
+        return int(environment.get(MOST_COMPLETIONS_VARIABLE, ""))
+    except ValueError:
+        return MOST_COMPLETIONS
