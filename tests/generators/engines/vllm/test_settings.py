@@ -68,6 +68,7 @@ def resolved(tiny_model: Path) -> dict[str, dict[str, Any]]:
     return dict(zip(CASES, map(json.loads, lines), strict=True))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("gpu", [*CASES])
 def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[str, dict[str, Any]]) -> None:
     expected = CASES[gpu][2]
