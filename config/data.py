@@ -148,6 +148,9 @@ class DataConfig(Section):
     """A longer prompt is counted and left out, never cut."""
     shuffle: bool = True
     """A new order each epoch, from the run's seed."""
+    source_types: dict[str, str] = {}
+    """Type of the rows of verl by their `data_source`, before any that is known here: `math: prime_math`. `*` in a name
+    stands for any text; the first name that fits decides."""
     unknown_source: str | None = None
     """Type of the rows of verl whose `data_source` nobody knows, such as `prime_math`, which verl takes for all of
     them. Unset: such a row is refused by name."""
@@ -198,6 +201,11 @@ class DataConfig(Section):
         return tuple(
             each for each in self.held_out_sources if isinstance(each, HeldOutDataset | HeldOutProcedural)
         )
+
+    def key_of(self, source: DatasetSource | ProceduralSource) -> str:
+        """Return the key of a source, as one types it: `data.train`, or `data.held_out.0` in a list."""
+        keys = (key for key, one in self.keyed_sources().items() if one is source)
+        return f"data.{next(keys, 'train')}"
 
     def keyed_sources(self) -> dict[str, DatasetSource | ProceduralSource]:
         """Return every source by its key below `data`: `train`, or `train.0` in a list."""

@@ -53,6 +53,8 @@ def explain(item: Mapping[str, Any], merged: Mapping[str, Any], origin: Mapping[
     message = str(item["msg"]).removeprefix("Value error, ")
     if not path:
         return message
+    if item["type"] == "string_type" and isinstance(item["input"], dict):
+        message = f"{message}; in a file, a text that begins with a brace stands in quotes"
     shown = (
         ""
         if isinstance(item["input"], dict)

@@ -105,7 +105,7 @@ class AnyObjectiveConfig(Section):
         if self.correction.rollout_is is not None and not self.takes_weights:
             raise ValueError(
                 f"correction.rollout_is: {self.correction.rollout_is} would correct twice: this loss takes its ratio "
-                "to the sampler already. Leave it unset, or set type: decoupled_ppo"
+                "to the sampler already. Leave it unset, or set learner.objective.type=decoupled_ppo"
             )
         return self
 

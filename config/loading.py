@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from config.endpoint import KEY_VARIABLE, URL_VARIABLE, EndpointConfig
 from config.engines.limits import beyond_limits
 from config.explanations import ConfigError, explain
-from config.layers import Leaf, Tree, leaves_of, put, without_numbers
+from config.layers import Leaf, Tree, holds_text, leaves_of, put, without_numbers
 from config.other_names import foreign_names
 from config.other_names.aliases import endpoint_settings, sandbox_servers, settings_of
 from config.other_names.renamed_keys import current_path
@@ -243,11 +243,21 @@ def _renamed(leaf: Leaf) -> Leaf:
 
 def _from_word(word: str) -> Iterator[Leaf]:
     key, _, text = word.partition("=")
+    path = tuple(key.split("."))
+    if _stands_as_it_is(path, text):
+        return iter([Leaf(path, text, "the command line")])
     try:
         value = read_yaml_text(text, f"{key} on the command line")
     except NotYaml:
         value = text
-    return leaves_of("the command line", value, tuple(key.split(".")))
+    return leaves_of("the command line", value, path)
+
+
+def _stands_as_it_is(path: tuple[str, ...], text: str) -> bool:
+    """Return whether a word is a text and no YAML: its key holds text, and it is neither null nor in quotes."""
+    bare = text.strip()
+    is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+    return bare not in ("", "null", "~") and not is_quoted and holds_text(Run, current_path(path))
 
 
 def _from_environment() -> list[Leaf]:
@@ -258,7 +268,7 @@ def _from_environment() -> list[Leaf]:
             continue
         path = tuple(variable.removeprefix(ENV_PREFIX).lower().split("__"))
         value: Any = text  # pydantic makes numbers and booleans of text; only these three are no text
-        if text[0] in "[{" or text == "null":
+        if text == "null" or (text[0] in "[{" and not holds_text(Run, current_path(path))):
             with suppress(NotYaml):
                 value = read_yaml_text(text, variable)
         leaves += leaves_of(f"the environment ({variable})", value, path)

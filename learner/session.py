@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,7 +303,7 @@ class Session(Incarnation):
             version=version,
             vocabulary=policy.vocabulary,
             advise=self._advise,
-            first_look=FirstLook(self.run, policy, journal, version),
+            first_look=FirstLook(self.run, policy, journal, version, began=time.time()),
         )
 
     def _pause(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from tasks.values import listed, to_object
+from tasks.values import listed, texts_of, to_object
 
 Importer = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
 
@@ -71,7 +71,8 @@ def qa_em(truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Read the ground truth of Search-R1: `{"target": [...]}`, or the JSON text of it."""
     del extra
     if isinstance(truth, str) and not truth.lstrip().startswith("{"):
-        return {"value": [truth]}
+        aliases = texts_of(truth)
+        return {"value": [truth] if aliases is None else aliases}
     value = truth if isinstance(truth, list) else to_object(truth, "reward_model.ground_truth").get("target")
     return {"value": value if isinstance(value, list) else [value]}
 

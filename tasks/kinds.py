@@ -19,7 +19,7 @@ from config.section import Section
 from tasks import importers
 from tasks.importers import Importer
 from tasks.reasoning360 import codeio, cruxeval
-from tasks.values import UnknownType, hint, listed, reference, shown
+from tasks.values import UnknownType, hint, listed, reference, shown, unread
 
 # What an answer has to look like where nothing else is configured; `scorers.format.answer_shapes` has the functions.
 Shape = Literal[
@@ -50,6 +50,7 @@ class TaskKind:
     given: Given = "section"
     rows: tuple[RowType, ...] = ()
     answers: tuple[tuple[str, ...], ...] = (("value",),)  # all keys of one of these must be in an answer
+    beside: tuple[str, ...] | None = ()  # keys that an answer may have, too; None: the scorer says which
     check: Check | None = None  # tidies an answer, or raises BadMessage; before the keys are looked at
     wants_question: bool = False  # whether its rows carry the prompt's question
     own_tasks: Mapping[str, str] | None = (
@@ -116,8 +117,16 @@ KINDS: Final[tuple[TaskKind, ...]] = (
             RowType(
                 name="hendrycks_math",
                 shape="box",
-                # `math` is RRM's; Reasoning360 has no set of this bare name
-                sources=("math", "lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "simplelr_qwen"),
+                # `math` is RRM's and, read otherwise, verl's: see `tasks.verl.IN_DOUBT`
+                sources=(
+                    *(
+                        "math",
+                        "lighteval/MATH",
+                        "DigitalLearningGmbH/MATH-lighteval",
+                        "HuggingFaceH4/MATH-500",
+                    ),
+                    "simplelr_qwen",
+                ),
             ),
             RowType(
                 name="prime_math",
@@ -130,6 +139,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
                     "numina_olympiads",
                     "math__*",
                     "math_dapo",
+                    "math_dapo_reasoning",
                     "aime*",
                     "*_prime*",
                     "OLYMPIAD_BENCH",
@@ -145,7 +155,15 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         section=sections.CodeConfig,
         scorer="scorers.code.scorer:CodeTests",
         given="scorers",
-        answers=(("test_cases",), ("inputs", "outputs"), ("functional",), ("tests",), ("pytest",)),
+        beside=None,
+        answers=(
+            ("test_cases",),
+            ("inputs", "outputs"),
+            ("functional",),
+            ("tests",),
+            ("assert_case",),
+            ("pytest",),
+        ),
         about="programs in Python, C++ and JavaScript against their tests, in the sandbox",
         rows=(
             RowType(
@@ -162,6 +180,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.swe.scorer:SwePatch",
         given="scorers",
         answers=(("input", "ground_truth"), ("code_context", "oracle_new_content"), ("oracle_patches",)),
+        beside=("files", "test_command", "path"),
         about="patches: similarity with the reference's patch, or the row's own tests in the sandbox",
         rows=(RowType(name="swe", shape="edit"), RowType(name="swe_verifiable", shape="edit")),
     ),
@@ -185,6 +204,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
     TaskKind(
         section=sections.TableConfig,
         scorer="scorers.table.scorer:TableAnswer",
+        beside=("percent", "ordered"),
         about="questions about tables: numbers, percentages and words",
         rows=(
             RowType(name="hitab", shape="box", answer_of=importers.table, sources=("table__hitab",)),
@@ -195,6 +215,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
     TaskKind(
         section=sections.ChoiceConfig,
         scorer="scorers.choice.scorer:ChoiceAnswer",
+        beside=("options",),
         about="multiple choice: one letter, stated once and never guessed",
         rows=(RowType(name="choice", shape="letter", sources=("stem__gpqa*", "stem__supergpqa*")),),
     ),
@@ -216,6 +237,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.instructions.scorer:InstructionFollowing",
         given="scorers",
         answers=(("instruction_id_list", "kwargs"), ("value",)),
+        beside=("key",),
         about="verifiable instructions, each by its own rule",
         rows=(
             RowType(name="ifeval", answer_of=importers.ifeval, sources=("ood__ifeval",)),
@@ -226,6 +248,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         section=sections.LivebenchConfig,
         scorer="scorers.livebench.scorer:Livebench",
         answers=(("value", "task"),),
+        beside=("category",),
         check=with_known_task,
         about="LiveBench's reasoning, data analysis and language, each by its task's rule",
         rows=(RowType(name="livebench", answer_of=importers.livebench, sources=("ood__livebench*",)),),
@@ -235,6 +258,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.simulation.scorer:Simulation",
         given="scorers",
         answers=(("value",), ("functional", "input"), ("functional", "output")),
+        beside=("predict", "code", "entry"),
         about="inputs and outputs of programs, foretold; decided by running the program in the sandbox",
         rows=(
             RowType(
@@ -248,6 +272,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         scorer="scorers.gym.scorer:GymAnswer",
         given="scorers",
         answers=(("entry",),),
+        beside=("dataset",),
         about="any task of reasoning-gym, by that library's scorers in the sandbox",
         rows=(RowType(name="reasoning_gym", answer_of=importers.reasoning_gym, sources=("reasoning_gym*",)),),
     ),
@@ -288,6 +313,7 @@ KINDS: Final[tuple[TaskKind, ...]] = (
         section=sections.RubricConfig,
         scorer="scorers.rubric.scorer:RubricAnswer",
         given="endpoint",
+        beside=("value",),
         answers=(("criteria",),),  # and a question, where the row has no prompt to stand for it
         check=with_criteria,
         wants_question=True,
@@ -371,6 +397,20 @@ def check_answer(answer: dict[str, Any], row_type: str) -> dict[str, Any]:
             f"{listed(found) or 'nothing'}"
         )
     return found
+
+
+def refuse_unread(answer: Mapping[str, Any], row_type: str) -> None:
+    """Refuse an answer with something under a key that the scorer of its rows does not read. Raises BadMessage."""
+    kind = kind_of(row_type)
+    if kind.beside is None:
+        return
+    known = {*kind.beside, *(key for keys in kind.answers for key in keys)}
+    if keys := unread(answer, known):
+        raise BadMessage(
+            f"an answer of a row of type {row_type!r} with {listed(map(repr, keys))}, which the scorer does not read: "
+            "the answer might mean something else with it; take it out if it does not. Read are "
+            f"{listed(sorted(known))}"
+        )
 
 
 def needs(row_type: str) -> str:

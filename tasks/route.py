@@ -11,13 +11,15 @@ naming the known ones. What is inside an answer (are its tests text?) is the sco
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from broker.errors import BadMessage
 from config.scorer_kinds import SECTIONS, reads
 from config.scorers import TaskConfig
-from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs
+from tasks.chat import chat_of
+from tasks.kinds import BY_NAME, TASK_OF_TYPE, check_answer, kind_of, needs, refuse_unread
 from tasks.values import UnknownType, hint, listed, shown, to_object
 from tasks.verl import of_verl, taker_of_others
 
@@ -35,6 +37,7 @@ def route(
     tasks: Mapping[str, TaskConfig] | None = None,
     *,
     unknown_source: str | None = None,
+    source_types: Mapping[str, str] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the task that scores `record`, and its canonical verification_info.
 
@@ -45,10 +48,11 @@ def route(
             one that a custom scorer judges keeps its answer as it is. Where one of them is a `verl_function` or a
             `reward_api`, rows that name no other task are its. None: the types of this version alone.
         unknown_source: type of the rows whose data source nobody knows; None: they are refused.
+        source_types: type of the rows by data source, before any that is known.
     Raises:
         BadMessage: naming the shape, type, data source or part of the answer that is wrong, and what is known.
     """
-    info = _info(record, tasks or {}, unknown_source)
+    info = _info(record, tasks or {}, unknown_source, source_types or {})
     row_type = info.get("type")
     if not isinstance(row_type, str) or not row_type:
         raise BadMessage(
@@ -68,6 +72,8 @@ def route(
     if kind == "format":
         return task, {**info, "of": _of(info.get("of"), tasks or {})}
     answer = _answer(info.get("answer"), row_type)
+    if not any(name and SECTIONS[name].takes_rows_as_they_are for name in others):
+        refuse_unread(answer, row_type)
     wants_question = any(name and BY_NAME[name].wants_question for name in (judge, *others))
     if wants_question and "question" not in answer and (question := _question(record)):
         answer |= to_object({"question": question}, "the prompt")
@@ -80,13 +86,16 @@ def _judges(task: TaskConfig) -> list[str | None]:
 
 
 def _info(
-    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig], unknown_source: str | None
+    record: Mapping[str, Any],
+    tasks: Mapping[str, TaskConfig],
+    unknown_source: str | None,
+    source_types: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the row's verification_info, of JSON's types, whatever its shape."""
     if record.get("verification_info") is not None:
         return to_object(record["verification_info"], "verification_info")
     if record.get("data_source") is not None or record.get("reward_model") is not None:
-        return of_verl(record, tasks, unknown_source=unknown_source)
+        return of_verl(record, tasks, unknown_source=unknown_source, source_types=source_types)
     if "verification_info" in record:
         raise BadMessage(
             "verification_info is missing or null; it is an object with the row's type and answer"
@@ -109,9 +118,10 @@ def _task(given: Any, row_type: str, tasks: Mapping[str, TaskConfig] | None) -> 
             f"no scorer for rows of type {shown(row_type)}{hint(row_type, known)}; known are {listed(known)}"
         )
     if tasks is not None and task not in tasks:
-        remedy = (
-            f"add `scorers.tasks.{task[:100]}: {{scorer: {{type: {TASK_OF_TYPE.get(row_type, 'custom')}}}}}`"
-        )
+        key, kind = f"scorers.tasks.{task[:100]}.scorer", TASK_OF_TYPE.get(row_type, "custom")
+        remedy = f"add {shlex.quote(f'{key}.type={kind}')}"
+        if kind == "custom":
+            remedy += f" {shlex.quote(f'{key}.import_path=MODULE:NAME')}"
         raise BadMessage(
             f"no scorer for task {shown(task)}{hint(task, tasks)}; scorers.tasks has {listed(tasks)}: "
             f"{remedy}"
@@ -148,6 +158,10 @@ def _answer(answer: Any, row_type: str) -> dict[str, Any]:
 def _question(record: Mapping[str, Any]) -> str:
     """Return what the chat's last user turn asks, for a scorer that gets no prompt; "" where the row has no chat."""
     chat = record.get("messages") if record.get("messages") is not None else record.get("prompt")
+    try:
+        chat = chat_of(chat)
+    except BadMessage:
+        return ""
     if isinstance(chat, str):
         return chat
     asked = [

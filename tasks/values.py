@@ -6,6 +6,7 @@ In: what a file, a column of parquet or a caller holds. Out: the same as objects
 
 from __future__ import annotations
 
+import ast
 import base64
 import datetime as dt
 import difflib
@@ -13,8 +14,11 @@ import gzip
 import io
 import json
 import math
+import re
+import uuid
 import zlib
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -26,8 +30,18 @@ _UNPACKED_BYTES: Final = 1 << 30
 _MAX_DEPTH: Final = 100  # of lists and objects in one another: what travels has to be unpacked
 _MAX_BITS: Final = 14_284  # of an integer: Python writes 4,300 digits, and no more
 _SHOWN_CHARS: Final = 120  # of a value in a message
+_LITERAL_CHARS: Final = 1 << 20  # of a text that Python has written: its tree is many times as large
 _LISTED_CHARS: Final = 4000  # of names in a message
 _NAME_CHARS: Final = 100  # that a name may have: comparing longer ones takes seconds
+
+
+# Keys of an answer that change no verdict: remarks, and what judges beside a row's own scorer read.
+REMARKS: Final = frozenset(
+    {"id", "index", "name", "description", "explanation", "rationale", "solution", "question", "prompt"}
+    | {"source", "difficulty", "metadata"}
+)
+_LIST_OF_TEXTS: Final = re.compile(r"""\s*\[\s*(["']).*\1\s*,?\s*\]\s*""", re.DOTALL)
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, ())
 
 
 class UnknownType(BadMessage):
@@ -35,15 +49,39 @@ class UnknownType(BadMessage):
 
 
 def to_object(value: Any, name: str) -> dict[str, Any]:
-    """Return a mapping, or the JSON text of one, as a dict of JSON's types; the text may be packed, see `unpacked`."""
+    """Return a mapping, or the text of one, as a dict of JSON's types.
+
+    Args:
+        value: a mapping, its JSON or what Python writes of it; the text may be packed, see `unpacked`.
+        name: of the value, for messages.
+    Raises:
+        BadMessage: it is none of these, or holds what can't be written as JSON.
+    """
     if isinstance(value, str):
+        text = unpacked(value, name)
         try:
-            value = json.loads(unpacked(value, name))
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadMessage(f"{name} is not JSON: {error}: {shown(value)}") from None
+            value = python_text(text)
+            if not isinstance(value, Mapping):
+                raise BadMessage(f"{name} is not JSON: {error}: {shown(text)}") from None
     if not isinstance(value, Mapping):
         raise BadMessage(f"{name} must be an object, got {type(value).__name__}")
     return {_text(key, name): plain(item, name) for key, item in value.items()}
+
+
+def is_nothing(value: Any) -> bool:
+    """Return whether there is nothing under a key: null, or an empty text, list or object."""
+    return value in _NOTHING
+
+
+def unread(found: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return the keys with something under them that are neither known nor remarks, sorted."""
+    return sorted(
+        str(key)
+        for key, value in found.items()
+        if not is_nothing(value) and key not in known and key not in REMARKS
+    )
 
 
 def unpacked(text: str, name: str) -> str:
@@ -90,13 +128,24 @@ def plain(value: Any, name: str, depth: int = 1) -> Any:
         return [plain(item, name, depth + 1) for item in value]
     if isinstance(value, str):
         return _text(value, name)
-    if isinstance(value, dt.date):  # parquet's; Reasoning360 has the date of a question
-        return value.isoformat()
+    if isinstance(value, dt.date | dt.time | Decimal | uuid.UUID):
+        return _of_parquet(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise BadMessage(f"{name} holds an integer of more than 4,300 digits, which can't be written as JSON")
     if value is None or isinstance(value, bool | int | float):
         return value
     raise BadMessage(f"{name} can't be written as JSON: {type(value).__name__} {shown(value)}")
+
+
+def _of_parquet(value: dt.date | dt.time | Decimal | uuid.UUID) -> int | float | str:
+    """Return a date as text, and a decimal as the number that it is, or as text where no number of JSON's is."""
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID) or not value.is_finite():
+        return str(value)
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
 
 
 def _text(text: Any, name: str) -> str:
@@ -133,8 +182,35 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
+def python_text(text: str) -> Any:
+    """Return what a text says that Python has written, as pandas does of lists and objects in CSV; None for another.
+
+    It is read as a literal, and nothing in it is run.
+    """
+    if len(text) > _LITERAL_CHARS:
+        return None
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def texts_of(text: str) -> list[str] | None:
+    """Return the texts of a list that is written as text, as JSON or as Python has it; None for any other text.
+
+    `["2"]` is such a list and `[2, 3]` is none: without quotes it may be an interval.
+    """
+    if not _LIST_OF_TEXTS.fullmatch(text):
+        return None
+    found = python_text(text)
+    is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    return found if is_list else None
+
+
 def reference(value: Any) -> str:
     """Write a reference as text: a number is written, a list of one value is that value, outer space goes.
+
+    A list may be written as text; where it has more values than one, no answer could be all of them.
 
     Raises:
         BadMessage: there is no such value.
@@ -145,6 +221,8 @@ def reference(value: Any) -> str:
                 f"no answer: a reference must be one value, got a list of {len(value)}: {shown(value)}"
             )
         return reference(value[0])
+    if isinstance(value, str) and (found := texts_of(value)):
+        return reference(found)
     text = value.strip() if isinstance(value, str) else ""
     if (isinstance(value, int) and not isinstance(value, bool)) or (
         isinstance(value, float) and math.isfinite(value)

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import numpy as np
-
 from broker.errors import BadMessage
 from config.scorers import TaskConfig
+from tasks.chat import chat_of
 from tasks.kinds import DATA_SOURCES, ROW_TYPES, TASK_OF_TYPE
 from tasks.values import UnknownType, hint, listed, shown, to_object
 
@@ -24,13 +23,29 @@ FUNCTION: Final = "verl_function"  # the scorer that gets what verl's own functi
 _JUDGED: Final = "math_llm_judge"
 _METRICS: Final = (None, "default", "prime_math", _JUDGED)
 
+# Data sources that two systems read in two ways -> the type that their rows have here, and the other one's.
+IN_DOUBT: Final[Mapping[str, tuple[str, str]]] = {
+    "math": (
+        "hendrycks_math",
+        (
+            "read as the rubric paper (RRM) reads it, the last box by Hendrycks' spelling; verl from 0.6.0 on as "
+            "math_dapo, by a line `Answer: ...`: data.source_types.math=prime_math takes both, and "
+            "data.source_types.math=hendrycks_math says that it is RRM's"
+        ),
+    )
+}
+
 # RRM and TinyV have the same names for data sources; RRM's rows have criteria.
 _GRADED, _VERIFIED = "rubric", "tinyv"
 _SETUP: Final = {"tinyv_setup": "mode", "tinyv_weight": "weight"}  # their settings, as a scorer's here
 
 
 def of_verl(
-    record: Mapping[str, Any], tasks: Mapping[str, TaskConfig], *, unknown_source: str | None = None
+    record: Mapping[str, Any],
+    tasks: Mapping[str, TaskConfig],
+    *,
+    unknown_source: str | None = None,
+    source_types: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the verification_info of a row of verl.
 
@@ -38,6 +53,7 @@ def of_verl(
         record: the row.
         tasks: the run's; a data source that is the name of a custom scorer's task keeps its ground truth as it is.
         unknown_source: type of the rows whose data source nobody knows; None: they are refused.
+        source_types: type of the rows by data source, before any that is known; `*` stands for any text.
     Raises:
         BadMessage: naming what the row lacks, or the data source that has no scorer.
     """
@@ -47,14 +63,17 @@ def of_verl(
     model = _reward_model(record)
     extra = {} if record.get("extra_info") is None else to_object(record["extra_info"], "extra_info")
     truth = model.get("ground_truth")
-    if (taker := _taker(source, tasks)) is not None and tasks[taker].scorer.type == FUNCTION:
+    said = _said_type(source, source_types or {})
+    if (taker := _taker(source, tasks, said)) is not None and tasks[taker].scorer.type == FUNCTION:
         return {"type": taker, "answer": {"value": truth}, "data_source": source, "extra_info": extra}
     if truth is None:
         raise BadMessage(f"no answer: reward_model has no ground_truth, only {listed(model) or 'nothing'}")
     if source in tasks and tasks[source].scorer.takes_rows_as_they_are:
         return {"type": source, "answer": {"value": truth}, "extra_info": extra}
+    # In a column of objects every row has the keys of all rows, null where it had none itself.
+    extra = {key: value for key, value in extra.items() if value is not None}
     extra = {"prompt": _prompt(record), **extra, "criteria": extra.get("criteria") or record.get("criteria")}
-    row_type = _type_of_source(source, extra, unknown_source)
+    row_type = said or _type_of_source(source, extra, unknown_source)
     if row_type == _GRADED:
         row_type = _verifier(source, extra, tasks)
         _check_setup(model, row_type, tasks)
@@ -68,11 +87,27 @@ def taker_of_others(tasks: Mapping[str, TaskConfig]) -> str | None:
     return next((name for name, task in tasks.items() if task.scorer.takes_other_rows), None)
 
 
-def _taker(source: str, tasks: Mapping[str, TaskConfig]) -> str | None:
+def _said_type(source: str, source_types: Mapping[str, str]) -> str | None:
+    """Return the type that the configuration gives a data source; None: it gives none. Raises UnknownType."""
+    said = next(
+        ((name, row_type) for name, row_type in source_types.items() if fnmatchcase(source, name)), None
+    )
+    return None if said is None else _known_type(f"data.source_types.{said[0]}", said[1])
+
+
+def _known_type(key: str, row_type: str) -> str:
+    if row_type not in ROW_TYPES:
+        raise UnknownType(
+            f"{key}={row_type} is no type of rows{hint(row_type, ROW_TYPES)}; known are {listed(ROW_TYPES)}"
+        )
+    return row_type
+
+
+def _taker(source: str, tasks: Mapping[str, TaskConfig], said: str | None) -> str | None:
     """Return the task of a data source: the one of its name, else of its type, else the one that takes the others."""
     if source in tasks:
         return source
-    row_type = next((row_type for pattern, row_type in DATA_SOURCES if fnmatchcase(source, pattern)), None)
+    row_type = said or next((known for pattern, known in DATA_SOURCES if fnmatchcase(source, pattern)), None)
     own = None if row_type is None else TASK_OF_TYPE[row_type]
     return own if own in tasks else taker_of_others(tasks)
 
@@ -88,8 +123,11 @@ def _reward_model(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _prompt(record: Mapping[str, Any]) -> str:
     """Return the last message of a row's prompt, or Reasoning360's `raw_prompt`; "" where it has neither."""
-    messages = record.get("prompt")
-    last = messages[-1] if isinstance(messages, list | tuple | np.ndarray) and len(messages) else None
+    try:
+        messages = chat_of(record.get("prompt"))
+    except BadMessage:
+        messages = None
+    last = messages[-1] if isinstance(messages, list) and messages else None
     text = last.get("content") if isinstance(last, Mapping) else record.get("raw_prompt")
     return text if isinstance(text, str) else ""
 
@@ -99,18 +137,13 @@ def _type_of_source(source: str, extra: Mapping[str, Any], unknown_source: str |
     if row_type is None:
         raise BadMessage(f"rows of data_source {source!r} are not scored by this version")
     if not row_type and unknown_source is not None:
-        if unknown_source not in ROW_TYPES:
-            raise UnknownType(
-                f"data.unknown_source={unknown_source} is no type of rows{hint(unknown_source, ROW_TYPES)}; known are "
-                f"{listed(ROW_TYPES)}"
-            )
-        return unknown_source
+        return _known_type("data.unknown_source", unknown_source)
     if not row_type:
         known = [pattern for pattern, row_type in DATA_SOURCES if row_type]
         raise UnknownType(
             f"unknown data_source {source!r}{hint(source, known)}; known are {listed(known)}. With "
-            "`verification_info` in its rows, data of any name can be scored; `data.unknown_source` gives unknown "
-            "names a type"
+            "`verification_info` in its rows, data of any name can be scored; `data.source_types` gives a name its "
+            "type, and `data.unknown_source` all unknown ones"
         )
     if source.startswith("math__"):
         metric = extra.get("reward_metric")
@@ -135,7 +168,7 @@ def _verifier(source: str, extra: Mapping[str, Any], tasks: Mapping[str, TaskCon
         raise BadMessage(
             f"no criteria to grade by: a row of data_source {source!r} has them in extra_info.criteria or "
             "beside it, in criteria. TinyV's judge needs none, and is a task of its own: "
-            "`scorers.tasks.tinyv: {scorer: {type: tinyv}}`"
+            "scorers.tasks.tinyv.scorer.type=tinyv"
         )
     return _VERIFIED
 

@@ -20,9 +20,10 @@ from config.data import DatasetSource, ProceduralSource
 from config.run import Run
 from learner.data.row import Row, RowError
 from learner.data.tables import Table
+from tasks.chat import chat_of
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
-from tasks.values import as_object, plain
+from tasks.values import as_object, plain, shown
 
 VERL = ("data_source", "reward_model", "extra_info", "criteria")  # columns; the first two make rows of verl
 RAW = ("apply_chat_template", "raw_prompt")  # Reasoning360's: whether the second is the prompt as it is
@@ -74,7 +75,10 @@ class RowReader:
             values = {column: record.values.get(column) for column in self._wanted}
             line = f", line {record.line}" if record.line else ""
             try:
-                yield _row(self._run, self._source, values, f"{name} row {index}{line}")
+                where = f"{name} row {index}{line}"
+                row = _row(self._run, self._source, values, where)
+                said = tuple(f"{where}: {text}" for text in record.changed)
+                yield replace(row, changed=said) if said else row
             except RowError as error:
                 yield BadRow(index, str(error), _data_source(values))
 
@@ -83,7 +87,7 @@ class RowReader:
             if column not in present:
                 near = difflib.get_close_matches(column, present, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                hint = f"{hint}{_how_to_read(self._source, self._table, present)}"
+                hint = f"{hint}{_how_to_read(self._run.data.key_of(self._source), self._source, self._table, present)}"
                 raise RowError(f"{self._table.name}: no column {column!r} among {', '.join(present)}{hint}")
 
 
@@ -102,8 +106,8 @@ def procedural_rows(run: Run, source: ProceduralSource) -> tuple[list[Row], str]
     return rows, fingerprint(source.split, source.size)
 
 
-def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> str:
-    """Say with which keys rows of a question and an answer are read; "" where the data are no such rows."""
+def _how_to_read(key: str, source: DatasetSource, table: Table, names: Sequence[str]) -> str:
+    """Say with which words rows of a question and an answer are read; "" where the data are no such rows."""
     asked = next((name for name in QUESTIONS if name in names), None)
     given = next((name for name in ANSWERS if name in names and name != asked), None)
     if (
@@ -115,10 +119,10 @@ def _how_to_read(source: DatasetSource, table: Table, names: Sequence[str]) -> s
         return ""
     first = next(iter(table.records([given])), None)
     is_gsm8k = first is not None and "#### " in str(first.values.get(given))
-    pattern = " answer_pattern='#### (.+)'" if is_gsm8k else ""
+    pattern = f" {key}.answer_pattern='#### (.+)'" if is_gsm8k else ""
     return (
-        f"; rows of a question and an answer are read with prompt_template='{{{asked}}}' answer_column={given}"
-        f"{pattern} beside path"
+        f"; rows of a question and an answer are read with {key}.prompt_template='{{{asked}}}' "
+        f"{key}.answer_column={given}{pattern}"
     )
 
 
@@ -188,12 +192,17 @@ def _solution(record: Mapping[str, Any]) -> str:
 
 def _turns(source: DatasetSource, record: Mapping[str, Any], raw: str, where: str) -> Any:
     """Return the chat as far as the row has one; whether it is a chat is yet to be checked."""
-    prompt: Any = record.get(_prompt_column(source, record))
+    prompt: Any
     if source.prompt_template is not None:
         empty = [column for column in _fields(source.prompt_template) if record[column] is None]
         if empty:
             raise RowError(f"{where}: prompt_template needs {empty[0]}, and it is empty")
         prompt = FIELD.sub(lambda found: str(record[found.group(1)]), source.prompt_template)
+    else:
+        try:
+            prompt = chat_of(record.get(_prompt_column(source, record)))
+        except BadMessage as error:
+            raise RowError(f"{where}: {error}") from None
     if raw and not prompt:
         prompt = raw  # scorers that ask for the question find it in the chat
     if isinstance(prompt, str) and prompt.strip():
@@ -231,7 +240,7 @@ def _travelling(names: Collection[str], record: Mapping[str, Any], where: str) -
     return found
 
 
-def _of_answer(run: Run, name: str, answer: str) -> dict[str, Any]:
+def _of_answer(run: Run, name: str, answer: Any) -> dict[str, Any]:
     """Return a row of a column map as `route` reads it; `name` is a task's, or that of a type of rows."""
     task = run.scorers.tasks.get(name)
     row_type = (
@@ -259,7 +268,18 @@ def _check_pattern(source: DatasetSource) -> None:
         )
 
 
-def _answer(source: DatasetSource, value: Any, where: str) -> str:
+def _answer(source: DatasetSource, value: Any, where: str) -> Any:
+    """Return a row's reference: text, or a list or an object, of which its scorer says whether it takes them."""
+    try:
+        value = plain(value, str(source.answer_column))
+    except BadMessage as error:
+        raise RowError(f"{where}: {error}") from None
+    if isinstance(value, list | dict) and value:
+        if source.answer_pattern is not None:
+            raise RowError(
+                f"{where}: answer_pattern reads text, and {source.answer_column} has {str(value)[:80]!r}"
+            )
+        return value
     if source.answer_pattern is not None:
         found = re.search(source.answer_pattern, "" if value is None else str(value))
         if found is None:
@@ -275,32 +295,43 @@ def _answer(source: DatasetSource, value: Any, where: str) -> str:
 
 def _chat_row(run: Run, turns: Any, record: Mapping[str, Any], *, where: str, data_source: str = "") -> Row:
     """Make a row of its chat and of what `route` reads, all checked."""
+    given = turns
     if turns is None:
         raise RowError(
             f"{where}: no prompt: the row has nothing in the column that its source's prompt_column names"
         )
-    if (
-        not isinstance(turns, list)
-        or not turns
-        or not all(
-            isinstance(turn, dict)
-            and isinstance(turn.get("role"), str)
-            and isinstance(turn.get("content"), str)
-            for turn in turns
-        )
-    ):
+    try:
+        turns = [_turn(turn) for turn in turns] if isinstance(turns, list) else None
+    except BadMessage as error:
+        raise RowError(f"{where}: {error}") from None
+    if not turns:
         raise RowError(
-            f"{where}: the prompt must be a text or a list of role and content, got {str(turns)[:80]!r}"
+            f"{where}: the prompt must be a text or a list of role and content, got {str(given)[:80]!r}"
         )
     try:
         task, info = route(
-            {**record, "prompt": turns}, run.scorers.tasks, unknown_source=run.data.unknown_source
+            {**record, "prompt": turns},
+            run.scorers.tasks,
+            unknown_source=run.data.unknown_source,
+            source_types=run.data.source_types,
         )
     except BadMessage as error:
         raise RowError(f"{where}: {error}") from None
-    return Row(
-        messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in turns),
-        task=task,
-        verification_info=info,
-        data_source=data_source,
-    )
+    return Row(messages=tuple(turns), task=task, verification_info=info, data_source=data_source)
+
+
+def _turn(turn: Any) -> dict[str, Any]:
+    """Return a turn with all that a chat template may write of it. Raises BadMessage.
+
+    A turn that calls tools may have no content; what a turn has as null it does not have.
+    """
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str):
+        raise BadMessage(f"the prompt must be a text or a list of role and content, got {shown(turn)}")
+    found = {key: plain(value, f"{key} of a turn") for key, value in turn.items() if value is not None}
+    if found.get("tool_calls"):
+        found.setdefault("content", "")
+    if not isinstance(found.get("content"), str):
+        raise BadMessage(
+            f"the prompt must be a text or a list of role and content, got {shown(turn)}, whose content is no text"
+        )
+    return {"role": found.pop("role"), "content": found.pop("content"), **found}

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,9 @@ from config.loading import cache_folder
 from config.run import Run
 from learner.data.dataset import BadRow, RowReader, procedural_rows
 from learner.data.row import Row, RowError
-from learner.data.store import RowList, RowStore, StoreWriter, is_store
+from learner.data.store import CHANGED, RowList, RowStore, StoreWriter, is_store
 from learner.data.tables import Table, content_digest, tables_of
+from tasks.verl import IN_DOUBT
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,17 @@ def source_name(source: SourceConfig) -> str:
     return source.path if source.type == "dataset" else f"procedural {source.problem} {source.split}"
 
 
+def doubts(run: Run, store: RowStore | RowList) -> list[str]:
+    """Return which data sources of a store two systems read in two ways, unless the configuration says in which."""
+    found = store.facts["in_doubt"] if isinstance(store, RowStore) else {}
+    settled = [*run.data.source_types]
+    return [
+        f"data_source {name!r}, {count} rows: {IN_DOUBT[name][1]}"
+        for name, count in found.items()
+        if not any(fnmatchcase(name, pattern) for pattern in settled)
+    ]
+
+
 def _folder(run: Run, digest: str) -> Path:
     return (run.data.cache_dir or cache_folder() / "data") / digest
 
@@ -96,14 +109,23 @@ def _folder(run: Run, digest: str) -> Path:
 def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Path) -> None:
     """Read every row, and leave the folder of those that can be used."""
     bad: list[str] = []
-    refused = 0
+    refused = changed = 0
+    first = ""
     try:
         with StoreWriter(folder) as writer:
             counts: Counter[str] = Counter()
+            in_doubt: Counter[str] = Counter()
             number = -1
             for number, found in enumerate(_limited(source, _rows(run, source, tables))):
                 if isinstance(found, Row):
                     writer.add(number, found)
+                    if found.verification_info.get("type") == IN_DOUBT.get(found.data_source, ("",))[0]:
+                        in_doubt[found.data_source] += 1
+                    if found.changed:
+                        changed, first = changed + 1, first or found.changed[0]
+                        writer.note_changed(
+                            {"row": number, "data_source": found.data_source, "changed": found.changed}
+                        )
                     continue
                 counts[found.data_source] += 1
                 refused += 1
@@ -114,7 +136,7 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
                 )
             if bad and run.data.bad_rows == "refuse":
                 raise RowError(*bad, of_rows=True)
-            writer.finish({"count": number + 1, "quarantined": refused})
+            writer.finish({"count": number + 1, "quarantined": refused, "in_doubt": in_doubt})
     except OSError as error:
         raise RowError(
             f"rows of {source.path} can't be kept in {folder.parent}: {error.strerror or error}; data.cache_dir names "
@@ -123,6 +145,10 @@ def _write(run: Run, source: DatasetSource, tables: Sequence[Table], folder: Pat
     if refused:
         log.warning(
             "rows_quarantined count=%d of=%d file=%s", refused, number + 1, folder / "quarantine.jsonl"
+        )
+    if changed:
+        log.warning(
+            "rows_changed count=%d of=%d first=%r: %s has all", changed, number + 1, first, folder / CHANGED
         )
     _forget_old(folder.parent)
 
@@ -160,7 +186,7 @@ def _routing(run: Run) -> Any:
     """Return what of a run's configuration decides what its rows are."""
     tasks = {name: task.model_dump(mode="json") for name, task in run.scorers.tasks.items()}
     data = run.data
-    return [tasks, data.unknown_source, sorted(data.columns), data.bad_rows]
+    return [tasks, data.source_types, data.unknown_source, sorted(data.columns), data.bad_rows]
 
 
 @cache

@@ -27,7 +27,7 @@ from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.chat_template import template_name, with_template
 from learner.data.gold import GoldTest, gold_tests
-from learner.data.ingest import Ingested, ingest, source_name
+from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths, tokenize
 from learner.data.order import Share, order_of
 from learner.data.refused import Refused, RefusedRows
@@ -150,7 +150,7 @@ class PromptSource:
             seed=seed,
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
-            messages=row.messages,
+            messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages),
             token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
             verification_info=row.verification_info,
             data_source=row.data_source,
@@ -246,6 +246,8 @@ def open_sources(
                 epochs=getattr(source, "epochs", None),
             )
         )
+        for text in doubts(run, found.rows):
+            log.warning("source_read_in_two_ways source=%s %s", source_name(source), text)
         digests.append(_fingerprint(found, kept.places, limit, by_number=kept.by_number))
         first += found.count
     shares = [[part.weight, part.epochs] for part in parts]

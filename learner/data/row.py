@@ -15,13 +15,14 @@ SHOWN = 3  # bad rows that a message names; `millrace data check` lists all
 class Row:
     """One problem, with its chat and what checks its answer."""
 
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, Any], ...]  # `role` and `content`, and what else the chat template may write
     task: str
     verification_info: Mapping[str, Any]
     data_source: str = ""  # the row's own column of that name; "": it has none
     raw_prompt: str = ""  # the prompt's text in place of the chat template's; "": the template makes it
     solution: str = ""  # a program that the row has beside its tests, for the gold test alone
     columns: Mapping[str, Any] = field(default_factory=dict)  # those of `data.columns` that the row has
+    changed: tuple[str, ...] = ()  # values that reading has changed, in words; it does not lie with the row
 
 
 class RowError(Permanent):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from learner.data.row import Row
 
-ROWS, FACTS, BAD = "rows.bin", "facts.json", "quarantine.jsonl"
+ROWS, FACTS, BAD, CHANGED = "rows.bin", "facts.json", "quarantine.jsonl", "changed.jsonl"
 STARTS, NUMBERS, PROMPTS = "starts.npy", "numbers.npy", "prompts.npy"
 _PACKED_FROM_BYTES: Final = 4096  # a larger record is compressed
 _PLAIN, _PACKED = b"\0", b"\1"  # the first byte of a record
@@ -36,7 +36,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 def prompt_hash(row: Row) -> int:
     """Return 63 bits of the prompt's text: rows with the same question have the same."""
-    said = json.dumps([row.raw_prompt, [[turn["role"], turn["content"]] for turn in row.messages]])
+    said = json.dumps([row.raw_prompt, [_as_list(turn) for turn in row.messages]])
     return int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -49,6 +49,7 @@ class StoreWriter:
         self._aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
         self._rows = (self._aside / ROWS).open("wb", buffering=_BUFFER_BYTES)
         self._bad = (self._aside / BAD).open("w", encoding="utf-8")
+        self._changed = (self._aside / CHANGED).open("w", encoding="utf-8")
         self._starts = array("q", [0])
         self._numbers = array("q")
         self._prompts = array("q")
@@ -59,8 +60,8 @@ class StoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._rows.close()
-        self._bad.close()
+        for file in (self._rows, self._bad, self._changed):
+            file.close()
         shutil.rmtree(self._aside, ignore_errors=True)
 
     def __len__(self) -> int:
@@ -73,6 +74,10 @@ class StoreWriter:
         self._starts.append(self._starts[-1] + len(record))
         self._numbers.append(number)
         self._prompts.append(prompt_hash(row))
+
+    def note_changed(self, facts: Mapping[str, Any]) -> None:
+        """Write down a row of which reading has changed a value."""
+        self._changed.write(json.dumps(facts, ensure_ascii=False) + "\n")
 
     def quarantine(self, facts: Mapping[str, Any]) -> None:
         """Write down a row that is left out, with the reason."""
@@ -87,7 +92,7 @@ class StoreWriter:
         for name, values in ((STARTS, self._starts), (NUMBERS, self._numbers), (PROMPTS, self._prompts)):
             np.save(self._aside / name, np.frombuffer(values, dtype=np.int64), allow_pickle=False)
         (self._aside / FACTS).write_text(json.dumps(facts), encoding="utf-8")
-        for file in (self._rows, self._bad):
+        for file in (self._rows, self._bad, self._changed):
             file.flush()
             os.fsync(file.fileno())
         self._aside.chmod(0o755)
@@ -144,6 +149,11 @@ class RowStore:
         with (self.folder / BAD).open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 
+    def changed(self) -> Iterator[dict[str, Any]]:
+        """Yield what was written down of the rows of which reading has changed a value."""
+        with (self.folder / CHANGED).open(encoding="utf-8") as file:
+            yield from map(json.loads, file)
+
 
 class RowList(Sequence[Row]):
     """Rows that are made in memory, in the place of a folder."""
@@ -167,6 +177,10 @@ class RowList(Sequence[Row]):
         """Yield nothing: no row is left out."""
         return iter(())
 
+    def changed(self) -> Iterator[dict[str, Any]]:
+        """Yield nothing: rows that are made are read from nowhere."""
+        return iter(())
+
 
 def is_store(folder: Path) -> bool:
     """Return whether the folder has rows that were written to the end."""
@@ -178,10 +192,16 @@ def _mapped(path: Path) -> NDArray[np.int64]:
     return values
 
 
+def _as_list(turn: Mapping[str, Any]) -> list[str]:
+    """Return a turn as it is stored: its role, its content, and the JSON of what else it has."""
+    more = {key: value for key, value in turn.items() if key not in ("role", "content")}
+    return [turn["role"], turn["content"], *([json.dumps(more)] if more else [])]
+
+
 def _record(row: Row) -> bytes:
     packed: bytes = msgpack.packb(
         [
-            [[turn["role"], turn["content"]] for turn in row.messages],
+            [_as_list(turn) for turn in row.messages],
             row.task,
             json.dumps(row.verification_info),
             row.data_source,
@@ -204,7 +224,10 @@ def _unpacked(record: bytes) -> list[Any]:
 def _row(record: bytes) -> Row:
     turns, task, info, data_source, raw_prompt, columns, solution = _unpacked(record)
     return Row(
-        messages=tuple({"role": role, "content": content} for role, content in turns),
+        messages=tuple(
+            {"role": role, "content": content, **(json.loads(more[0]) if more else {})}
+            for role, content, *more in turns
+        ),
         task=task,
         verification_info=json.loads(info),
         data_source=data_source,

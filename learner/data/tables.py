@@ -13,6 +13,7 @@ import glob
 import hashlib
 import itertools
 import json
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any, Final, Protocol
 from config.data import DatasetSource
 from config.places import is_pattern
 from config.run import Run
+from learner.data.arrow import JSON, BatchReader
 from learner.data.row import RowError
 
 KINDS: Final[Mapping[str, str]] = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
@@ -38,6 +40,7 @@ class Record:
 
     values: Mapping[str, Any]
     line: int = 0  # in its file, counted from 1; 0: the file has no lines
+    changed: tuple[str, ...] = ()  # values that reading has changed, in words
 
 
 class Table(Protocol):
@@ -255,12 +258,13 @@ class _Parquet:
         columns = None if wanted is None else list(wanted)
         try:
             with parquet.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+                reader = BatchReader(file.schema_arrow)
                 for group in range(file.num_row_groups):
                     found = file.metadata.row_group(group)
                     mean_bytes = max(1, found.total_byte_size // max(1, found.num_rows))
                     rows = max(1, min(MOST_ROWS, PIECE_BYTES // mean_bytes))
                     for piece in file.iter_batches(rows, row_groups=[group], columns=columns):
-                        yield from map(Record, piece.to_pylist())
+                        yield from (Record(values, changed=changed) for values, changed in reader.rows(piece))
         except (OSError, pa.ArrowException) as error:
             raise _unreadable(self.source, self.name, error) from error
 
@@ -280,7 +284,20 @@ class LoadedTable:
     def records(self, wanted: Sequence[str] | None) -> Iterator[Record]:
         """See Table."""
         table = self._table if wanted is None else self._table.select_columns(list(wanted))
-        yield from map(Record, table)
+        if not _has_json(table.features.to_dict()):
+            yield from map(Record, table)
+            return
+        reader = BatchReader(table.features.arrow_schema)
+        for piece in table.with_format("arrow").iter(MOST_ROWS):
+            for batch in piece.to_batches():
+                yield from (Record(values, changed=changed) for values, changed in reader.rows(batch))
+
+
+def _has_json(feature: Any) -> bool:
+    """Return whether there is a value among the features that `datasets` keeps as JSON's text."""
+    if isinstance(feature, Mapping):
+        return feature.get("_type") == JSON or any(map(_has_json, feature.values()))
+    return isinstance(feature, list) and any(map(_has_json, feature))
 
 
 def load_by_datasets(run: Run, source: DatasetSource) -> Any:
@@ -298,22 +315,26 @@ def load_by_datasets(run: Run, source: DatasetSource) -> Any:
             source.path, source.config_name, split=source.split, revision=source.revision, token=token
         )
     except datasets.exceptions.DatasetGenerationError as error:
-        raise _unreadable(source, source.path, _not_put_together(source, error)) from error
+        raise _unreadable(
+            source, source.path, _not_put_together(run.data.key_of(source), source, error)
+        ) from error
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
-        raise _unreadable(source, source.path, error) from error
+        is_type = isinstance(error, ValueError) and "does not have a datasets dtype" in str(error)
+        reason = _not_put_together(run.data.key_of(source), source, error) if is_type else error
+        raise _unreadable(source, source.path, reason) from error
 
 
-def _not_put_together(source: DatasetSource, error: Exception) -> str:
+def _not_put_together(key: str, source: DatasetSource, error: Exception) -> str:
     """Say in one line why `datasets` has made no table of the files that it has, and how they are read without it."""
     said = ": ".join(" ".join(str(one).split()) for one in (error, error.__cause__) if one is not None)
     if Path(source.path).is_dir():
-        config = " without config_name" if source.config_name else ""
-        advice = f'name its files instead, path: "{source.path}/**/*.parquet"{config}'
+        config = f" {key}.config_name=null" if source.config_name else ""
+        advice = f"name its files instead, {key}.path={shlex.quote(f'{source.path}/**/*.parquet')}{config}"
     else:
         revision = f" --revision {source.revision}" if source.revision else ""
         advice = (
             f"files with unlike columns are read as files: `hf download --repo-type dataset {source.path}{revision} "
-            "--local-dir FOLDER`, and path: FOLDER"
+            f"--local-dir FOLDER`, and {key}.path=FOLDER"
         )
     return f"{textwrap.shorten(said, CAUSE_CHARS, placeholder=' ...')}; {advice}"
 

@@ -8,9 +8,10 @@ them together can tell: what trains was chosen by its rewards, so its mean says 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, pstdev
+from typing import Any
 
 from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share
@@ -29,7 +30,7 @@ class Arrivals:
     """
 
     reward_mean: float | None
-    facts: Mapping[str, float | Mapping[str, float]]
+    facts: Mapping[str, Any]
     dropped: Mapping[str, int]
     dropped_by_source: Mapping[str, Mapping[str, int]]
 
@@ -41,6 +42,9 @@ class _Sums:
     rewards: list[float] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)
     components: dict[str, list[float]] = field(default_factory=dict)
+    by_version: dict[int, list[float]] = field(
+        default_factory=dict
+    )  # mean rewards of the groups that it sampled
     answered: Counter[bytes] = field(default_factory=Counter)  # completions by their token ids
     rows: dict[bytes, set[tuple[str, int]]] = field(default_factory=dict)  # those that each answers
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)  # by data source and reason
@@ -59,7 +63,11 @@ class ArrivalCounter:
         """Take a group that came back with scores."""
         sums = self._sums
         row = (group.rollout.prompt.fingerprint, group.rollout.prompt.row)
-        sums.rewards += [reward for reward in group.rewards if reward is not None]
+        rewards = [reward for reward in group.rewards if reward is not None]
+        sums.rewards += rewards
+        if rewards:
+            version = (group.rollout.min_version + group.rollout.max_version) // 2
+            sums.by_version.setdefault(version, []).append(fmean(rewards))
         for completion, score in zip(group.rollout.completions, group.scores, strict=True):
             sums.count("response_tokens_mean", len(completion.token_ids))
             sums.count("truncated_share", completion.finish_reason is FinishReason.LENGTH)
@@ -97,7 +105,7 @@ class ArrivalCounter:
         )
 
 
-def _facts(sums: _Sums) -> dict[str, float | Mapping[str, float]]:
+def _facts(sums: _Sums) -> dict[str, Any]:
     if not sums.answered:
         return {}
     shared = sum(count for answer, count in sums.answered.items() if len(sums.rows[answer]) > 1)
@@ -106,4 +114,10 @@ def _facts(sums: _Sums) -> dict[str, float | Mapping[str, float]]:
         **{name: fmean(values) for name, values in sums.values.items()},
         "shared_answer_share": shared / sums.answered.total(),
         "components": {name: fmean(values) for name, values in sorted(sums.components.items())},
+        "by_version": {str(version): _of_groups(means) for version, means in sorted(sums.by_version.items())},
     }
+
+
+def _of_groups(means: Sequence[float]) -> dict[str, float]:
+    """Return how many groups there are, and the mean and the deviation of their mean rewards."""
+    return {"groups": len(means), "reward_mean": fmean(means), "reward_std": pstdev(means)}

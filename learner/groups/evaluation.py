@@ -9,12 +9,14 @@ behind all of it.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import fmean, stdev
 from typing import Any
 
 from broker.codec import encode_prompt
@@ -384,10 +386,16 @@ def _rates(groups: Sequence[ScoredGroup]) -> dict[str, Any]:
     """Return how many prompts and samples these groups have, and how they scored."""
     values = [score.value for group in groups for score in group.scores]
     scored = [value for value in values if value is not None]
+    means = [
+        fmean(found)
+        for group in groups
+        if (found := [score.value for score in group.scores if score.value is not None])
+    ]
     return {
         "prompts": len(groups),
         "samples": len(values),
         "unscorable": len(values) - len(scored),
         "pass_rate": sum(value >= 1.0 for value in scored) / len(scored) if scored else None,
         "mean_score": sum(scored) / len(scored) if scored else None,
+        "score_error": stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None,
     }

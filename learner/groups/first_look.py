@@ -1,10 +1,11 @@
 """The first groups of a run, compared with the learner before its first step: do both hold the same model?
 
-In: scored groups as they arrive, whatever their rewards are, before any of them has an outcome. Out: nothing, or a
+In: scored groups as they arrive, whatever their rewards are, before any of them has an outcome. Out: a
 RunFailed that names each generator whose log-probabilities are not the learner's. A head that one side ties, a folder
 of another revision, or a temperature that an engine changes shows here, and would else show as rewards of 0. One pass
-of the learner without a gradient; nothing is written, acknowledged or dropped, and a learner that is started again
-looks again. Runs in rank 0's own thread.
+of the learner without a gradient; the end of a run writes and acknowledges nothing. A learner that is started again
+looks again: at groups of its own time, and at what was let in before it, of which it drops what another model sampled.
+Runs in rank 0's own thread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.errors import RunFailed
 from broker.messages import ScoredGroup
@@ -36,25 +38,34 @@ MOST_MEAN: Final = 0.5  # k3, nats a token, where learner.mismatch.stop_above is
 
 
 class FirstLook:
-    """Compares, until the first step, the groups of a step and the first one of each further generator."""
+    """Compares, until the first step, the groups of a step and the first one of each further generator.
 
-    def __init__(self, run: Run, policy: TrainingBackend, journal: Journal, version: PolicyVersion) -> None:
+    Args:
+        began: when this learner began, seconds since the epoch: what was issued before is left from an earlier one.
+    """
+
+    def __init__(
+        self, run: Run, policy: TrainingBackend, journal: Journal, version: PolicyVersion, *, began: float
+    ) -> None:
         self._run = run
         self._policy = policy
         self._journal = journal
         self._version = version
-        self._looked: Counter[str] = Counter()  # groups by generator
+        self._began = began
+        self._looked: Counter[str] = Counter()  # groups of this learner's time, by generator
 
-    def __call__(self, groups: Sequence[ScoredGroup]) -> None:
+    def __call__(self, groups: Sequence[ScoredGroup]) -> dict[str, str]:
         """Look at groups that have arrived.
 
+        Returns:
+            The groups to drop, each with the reason: they are left from an earlier learner, and another model's.
         Raises:
             RunFailed: a generator does not sample from the learner's model.
         """
         if self._journal.ledger.steps or isinstance(self._run.generators.engine, ScriptedEngineConfig):
-            return
-        if chosen := [group for group in groups if self._counts(group)]:
-            self._compare(chosen)
+            return {}
+        chosen = [group for group in groups if self._counts(group)]
+        return self._compare(chosen) if chosen else {}
 
     def _counts(self, group: ScoredGroup) -> bool:
         """Return whether a group is one to look at: of this very version, sampled as the learner computes."""
@@ -62,13 +73,19 @@ class FirstLook:
         is_alike = (
             rollout.prompt.temperature == self._run.sampling.temperature and rollout.prompt.top_p == 1.0
         )
-        has_room = not self._looked[name] or self._looked.total() < self._run.learner.groups_per_step
-        if is_alike and has_room and rollout.min_version == self._version.trained:
-            self._looked[name] += 1
+        if not is_alike or rollout.min_version != self._version.trained:
+            return False
+        if self._is_left(group):
             return True
-        return False
+        if self._looked[name] and self._looked.total() >= self._run.learner.groups_per_step:
+            return False
+        self._looked[name] += 1
+        return True
 
-    def _compare(self, groups: Sequence[ScoredGroup]) -> None:
+    def _is_left(self, group: ScoredGroup) -> bool:
+        return group.rollout.prompt.issued_at < self._began
+
+    def _compare(self, groups: Sequence[ScoredGroup]) -> dict[str, str]:
         batch = pack(
             groups,
             [[0.0] * len(group.rollout.completions) for group in groups],
@@ -78,39 +95,70 @@ class FirstLook:
             by_length=self._policy.pads,
         )
         found = self._policy.differences(batch)
-        if apart := [
+        is_left_S = np.array([self._is_left(group) for group in groups])[batch.prompts]
+        apart = [
             line
             for index in range(len(batch.generators))
-            if (line := self._line(index, groups, batch, found))
-        ]:
+            if (
+                line := self._line(
+                    np.flatnonzero((batch.generator_ids == index) & ~is_left_S), groups, batch, found
+                )
+            )
+        ]
+        if apart:
             raise RunFailed(
                 f"{'; '.join(apart)}. Generators and learner have to hold the same model before the first step: look "
                 f"for another folder or revision of model.path={self._run.model.path} on that machine, weights that "
                 "one side ties or leaves out, or another version of a library. No group has an outcome yet: started "
                 "again, the run goes on"
             )
+        left = {index: group for index, group in enumerate(groups) if self._is_left(group)}
+        refused = {
+            group.group_id: f"another_model: its log-probabilities are up to {largest:.2f} nats from the learner's"
+            for index, group in left.items()
+            for largest, _, is_fine in [self._measured(np.flatnonzero(batch.prompts == index), found)]
+            if not is_fine
+        }
+        if refused:
+            log.warning(
+                "left_of_another_model groups=%d: sampled before this learner began, dropped", len(refused)
+            )
+        return refused
 
-    def _line(self, index: int, groups: Sequence[ScoredGroup], batch: Batch, found: Differences) -> str:
-        """Say how far a generator is from the learner where that is too far; else "", and in the log."""
-        name, own = batch.generators[index], np.flatnonzero(batch.generator_ids == index)
-        worst = int(own[np.argmax(found.largest[own])])
-        largest = float(found.largest[worst])
+    def _measured(self, own: NDArray[np.int64], found: Differences) -> tuple[float, float, bool]:
+        """Return the largest difference and the mean divergence of some completions, and whether both may be."""
+        largest = float(found.largest[own].max())
         mean = float(found.k3[own].sum() / max(1, found.tokens[own].sum()))
+        if self._run.model.dtype == "float32":
+            return largest, mean, largest <= MOST_NATS
+        return largest, mean, mean <= self._most_mean
+
+    @property
+    def _most_mean(self) -> float:
+        return self._run.learner.mismatch.stop_above or MOST_MEAN
+
+    def _line(
+        self, own: NDArray[np.int64], groups: Sequence[ScoredGroup], batch: Batch, found: Differences
+    ) -> str:
+        """Say how far a generator is from the learner where that is too far; else "", and in the log."""
+        if not len(own):
+            return ""
+        name = batch.generators[int(batch.generator_ids[own[0]])]
+        largest, mean, is_fine = self._measured(own, found)
         log.info(
             "first_look generator=%s completions=%d largest=%.4f mean=%.5f", name, len(own), largest, mean
         )
-        bound = self._run.learner.mismatch.stop_above or MOST_MEAN
-        if self._run.model.dtype == "float32":
-            limit, is_fine = f"{MOST_NATS} at any token in float32", largest <= MOST_NATS
-        else:
-            limit, is_fine = (
-                f"a mean divergence of {bound:g} nats a token in {self._run.model.dtype}",
-                mean <= bound,
-            )
         if is_fine:
             return ""
+        worst = int(own[np.argmax(found.largest[own])])
         group = groups[int(batch.prompts[worst])]
         place = int(np.count_nonzero(batch.prompts[:worst] == batch.prompts[worst]))
+        dtype = self._run.model.dtype
+        limit = (
+            f"{MOST_NATS} at any token in float32"
+            if dtype == "float32"
+            else f"a mean divergence of {self._most_mean:g} nats a token in {dtype}"
+        )
         return (
             f"generator {name} (engine {self._run.generators.engine.type}) does not sample from the learner's model: a "
             f"token of group {group.group_id}, completion {place}, has a log-probability {largest:.2f} nats from the "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker import codec
@@ -104,7 +104,8 @@ class Intake:
         clock: seconds that never jump.
         vocabulary: tokens that the policy has.
         advise: told what the operator should know of the groups.
-        first_look: given the groups that have arrived to train on, before any of them has an outcome.
+        first_look: given the groups that have arrived to train on, before any of them has an outcome; returns those to
+            drop, each with the reason.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Intake:
         clock: Callable[[], float] = time.monotonic,
         vocabulary: float = math.inf,
         advise: Callable[[str], None] = lambda _: None,
-        first_look: Callable[[Sequence[ScoredGroup]], None] = lambda _: None,
+        first_look: Callable[[Sequence[ScoredGroup]], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.run = run
         self.run_owner = run_owner
@@ -275,7 +276,13 @@ class Intake:
                 self._accept_dead(entry, ends)
             else:
                 self._accept_scored(entry, ends)
-        self._first_look(self._arrived)
+        refused = self._first_look(self._arrived)
+        self.buffer.discard(refused)
+        ends |= {
+            group.group_id: dropped(group, refused[group.group_id])
+            for group in self._arrived
+            if group.group_id in refused
+        }
         self.settle(ends)
         self._refuse_endless()
 

@@ -34,9 +34,9 @@ class Alarms:
         """Take the steps of earlier incarnations, beside which a rise is seen."""
         self._hacking.recall(records)
 
-    def of_round(self, version: int, mean_score: float | None) -> list[HackingAlarm]:
+    def of_round(self, version: int, result: Mapping[str, Any]) -> list[HackingAlarm]:
         """Return what a held-out round tells beside the rewards of the steps."""
-        return self._new(self._hacking.of_round(version, mean_score))
+        return self._new(self._hacking.of_round(version, result))
 
     def of_rewards(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
         """Return what the rewards of one step tell; called after `of`."""

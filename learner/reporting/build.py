@@ -67,13 +67,14 @@ def _build(section: LoggerConfig, run: Run) -> Logger:
 
 def missing_loggers(run: Run) -> Iterator[str]:
     """Yield what a logger of the configuration lacks on this machine: its library, or its key. Imports neither."""
-    for section in run.learner.loggers:
+    for place, section in enumerate(run.learner.loggers):
         library = LIBRARIES.get(section.type)
         if library is not None and importlib.util.find_spec(library) is None:
             yield f"learner.loggers: {section.type} needs {library}: pip install {library}"
         elif isinstance(section, WandbConfig) and section.mode == "online" and not _has_wandb_key():
             yield (
-                "learner.loggers: wandb has no key: set WANDB_API_KEY, run `wandb login`, or set mode: offline"
+                "learner.loggers: wandb has no key: set WANDB_API_KEY, run `wandb login`, or set "
+                f"learner.loggers.{place}.mode=offline"
             )
 
 

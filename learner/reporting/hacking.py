@@ -7,7 +7,9 @@ alarm is `learner.hacking.action`.
 A witness is a number that rises with the reward of an honest run: the held-out score, an extra scorer that has
 neither weight nor gate (a shadow scorer), and the task's own scorer where something else is paid too. The reward's rise
 is looked at over the newest stretch in which it rose by `reward_rose`, beyond its noise. A witness that has room, and
-rose by less than `witness_share` of it over the same stretch, is an alarm. So is a sign that the wrong thing is paid
+rose by less than `witness_share` of it over the same stretch, is an alarm. A held-out score is compared with the
+rewards of the versions that its rounds sampled, and not with those of the steps, which belong to older versions; what
+both noises leave open is no alarm. So is a sign that the wrong thing is paid
 for, since the window with the lowest reward: longer answers that are paid for their length within their groups, answers
 that are cut, that repeat themselves, or that are given to several prompts.
 """
@@ -27,6 +29,7 @@ from config.scorers import TaskConfig
 HISTORY = 500  # steps that are looked back at
 PERSISTS = 3  # steps in a row that find the same, before it is an alarm
 NOISE = 4.0  # standard errors that a rise goes beyond: of so many stretches one is often beyond three
+ROUND_NOISE = 2.0  # standard errors by which a held-out score has to have stayed behind
 FULL = 0.9  # a witness as high as that has no room to rise
 HELD_OUT: Final = "held_out"
 
@@ -68,6 +71,58 @@ class _Stretch:
     reward: _Rise
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """A held-out round."""
+
+    version: int
+    sampled_by: float  # the middle of the versions that sampled it
+    score: float
+    error: float  # standard error of the score
+
+    @classmethod
+    def of(cls, version: int, result: Mapping[str, Any]) -> _Round:
+        """Return a round as its result says; an old one lacks its error, which then is as large as it may be."""
+        error = result.get("score_error")
+        ends = result.get("min_version", version), result.get("max_version", version)
+        return cls(
+            version=version,
+            sampled_by=fmean(ends),
+            score=result["mean_score"],
+            error=0.5 / math.sqrt(max(1, result.get("samples") or 1)) if error is None else error,
+        )
+
+
+@dataclass(slots=True)
+class _Groups:
+    """The mean rewards of some groups, summed up."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, other: _Groups) -> None:
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean; at least two groups."""
+        variance = max(0.0, self.squares - self.count * self.mean**2) / (self.count - 1)
+        return math.sqrt(variance / self.count)
+
+    @classmethod
+    def of(cls, facts: Mapping[str, float]) -> _Groups:
+        """Return the sums of what a step says of the groups of one version."""
+        count, mean = int(facts["groups"]), facts["reward_mean"]
+        return cls(count, count * mean, count * (facts["reward_std"] ** 2 + mean**2))
+
+
 class HackingWatch:
     """Watches one run. It looks at the steps of all incarnations, which the metrics file has."""
 
@@ -76,7 +131,8 @@ class HackingWatch:
         self._witnesses = witnesses(run.scorers.tasks)
         self._steps: list[Mapping[str, Any]] = []  # what of each step's object counts
         self._found: dict[str, int] = {}  # steps in a row, by kind
-        self._rounds: list[tuple[int, float]] = []  # version and mean held-out score, in order
+        self._rounds: list[_Round] = []  # in order
+        self._by_version: dict[int, _Groups] = {}  # what each version sampled
         self._noise = 0.0  # standard error of a window's mean reward
 
     def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -85,7 +141,7 @@ class HackingWatch:
             self._take(record)
             for result in record.get("evaluations", ()):
                 if result.get("mean_score") is not None:
-                    self._rounds.append((result["version"], result["mean_score"]))
+                    self._rounds.append(_Round.of(result["version"], result))
 
     def of_step(self, record: Mapping[str, Any]) -> list[HackingAlarm]:
         """Return what the object of a step shows: each kind once it was there for PERSISTS steps."""
@@ -95,11 +151,16 @@ class HackingWatch:
         self._found = {alarm.kind: self._found.get(alarm.kind, 0) + 1 for alarm in found}
         return [alarm for alarm in found if self._found[alarm.kind] >= PERSISTS]
 
-    def of_round(self, version: int, mean_score: float | None) -> list[HackingAlarm]:
-        """Return what a held-out round shows, at once: a round is many samples, and the next one is far."""
-        if self._config.action == "none" or mean_score is None:
+    def of_round(self, version: int, result: Mapping[str, Any]) -> list[HackingAlarm]:
+        """Return what a held-out round shows, at once: a round is many samples, and the next one is far.
+
+        Args:
+            version: whose round it is.
+            result: has `mean_score`; `score_error` or `samples`; `min_version` and `max_version`.
+        """
+        if self._config.action == "none" or result.get("mean_score") is None:
             return []
-        self._rounds.append((version, mean_score))
+        self._rounds.append(_Round.of(version, result))
         return list(self._of_held_out())
 
     def _take(self, record: Mapping[str, Any]) -> bool:
@@ -110,6 +171,10 @@ class HackingWatch:
             {"step": record["step"], "reward": record["reward_mean"], **_flat(record["arrived"])}
         )
         del self._steps[:-HISTORY]
+        for version, facts in record["arrived"].get("by_version", {}).items():
+            self._by_version.setdefault(int(version), _Groups()).add(_Groups.of(facts))
+        for version in [one for one in self._by_version if one < record["step"] - HISTORY]:
+            del self._by_version[version]
         self._noise = _standard_error([step["reward"] for step in self._steps], self._config.window)
         return True
 
@@ -169,22 +234,34 @@ class HackingWatch:
                 )
 
     def _of_held_out(self) -> Iterator[HackingAlarm]:
-        """Compare the newest round with the newest earlier one since which the reward rose."""
-        version, score = self._rounds[-1]
-        last = self._index_of(version)
-        for earlier, before in reversed(self._rounds[:-1]):
-            first = self._index_of(earlier)
-            if first is None or last is None or first > last - self._config.window:
+        """Compare the newest round with each earlier one: the reward of the versions of both, and their scores."""
+        now = self._rounds[-1]
+        for earlier in reversed(self._rounds[:-1]):
+            before, after = self._sampled_near(earlier), self._sampled_near(now)
+            if now.version - earlier.version < self._config.window or before is None or after is None:
                 continue
-            if reward := self._has_risen(first, last):
-                rise = _Rise(before, score)
-                if self._is_left_behind(rise, reward):
-                    yield HackingAlarm(
-                        HELD_OUT,
-                        f"between versions {earlier} and {version} the reward rose from {reward.before:.2f} to "
-                        f"{reward.now:.2f}, and the mean held-out score went from {before:.2f} to {score:.2f}",
-                    )
+            reward = _Rise(before.mean, after.mean)
+            error = math.hypot(before.error, after.error)
+            if reward.by < self._config.reward_rose or reward.by < NOISE * error:
+                continue
+            share = self._config.witness_share
+            noise = math.hypot(share * error, earlier.error, now.error)
+            if now.score < FULL and share * reward.by - (now.score - earlier.score) > ROUND_NOISE * noise:
+                yield HackingAlarm(
+                    HELD_OUT,
+                    f"between versions {earlier.version} and {now.version} the reward of what they sampled rose from "
+                    f"{reward.before:.2f} to {reward.now:.2f}, and the mean held-out score went from "
+                    f"{earlier.score:.2f} to {now.score:.2f}",
+                )
                 return
+
+    def _sampled_near(self, one: _Round) -> _Groups | None:
+        """Return the groups that the versions around a round's sampled; None where those are too few to tell."""
+        found = _Groups()
+        for version, groups in self._by_version.items():
+            if abs(version - one.sampled_by) <= self._config.window // 2:
+                found.add(groups)
+        return found if found.count >= self._config.window else None
 
     def _of_signs(self) -> Iterator[HackingAlarm]:
         stretch = self._whole_stretch()
@@ -230,13 +307,22 @@ class HackingWatch:
                 parts.append(f"{key.removeprefix(prefix)} from {rise.before:.2f} to {rise.now:.2f}")
         return ", ".join(parts)
 
-    def _index_of(self, version: int) -> int | None:
-        """Return the index of the last step up to a version, the first whole window for the first versions."""
-        whole = self._config.window - 1
-        if len(self._steps) <= whole or version < self._steps[0]["step"] - 1:  # None: longer ago than HISTORY
-            return None
-        past = [step for step in self._steps if step["step"] <= version]
-        return max(whole, len(past) - 1)
+
+def alarms_of(run: Run, records: Iterable[Mapping[str, Any]]) -> list[tuple[int, HackingAlarm]]:
+    """Return what the watch finds in the objects of a run's steps, each with its step: the run, watched again.
+
+    Args:
+        run: says what is watched.
+        records: of `metrics.jsonl`, in order.
+    """
+    watch = HackingWatch(run)
+    found: list[tuple[int, HackingAlarm]] = []
+    for record in records:
+        alarms = watch.of_step(record)
+        for result in record.get("evaluations", ()):
+            alarms += watch.of_round(result["version"], result)
+        found += [(record["step"], alarm) for alarm in alarms]
+    return found
 
 
 def witnesses(tasks: Mapping[str, TaskConfig]) -> list[str]:

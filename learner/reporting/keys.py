@@ -31,6 +31,9 @@ KEYS: Final = {
     "arrived.components.NAME": "mean of a part of the scores",
     "arrived.shared_answer_share": "share of completions that another prompt was given too, token for token",
     "arrived.length_correlation": "correlation of length and reward within a group; the mean over groups",
+    "arrived.by_version.VERSION": (
+        "of the groups that a version sampled: `groups`, their `reward_mean`, and `reward_std` of their means"
+    ),
     "alarms": "what the log warned of after this step",
     "histograms.NAME": "upper ends of bins (`edges`) and their `counts`, one more: `lag`, `ratio`, `response_tokens`",
     "lag_mean": "mean lag of the trained tokens, versions",
@@ -83,7 +86,10 @@ KEYS: Final = {
     "publish_behind_seconds": (
         "seconds that the newest published version took behind the steps: written, announced, its groups retired"
     ),
-    "evaluations": "held-out rounds that ended: `version`, `pass_rate`, `mean_score`, `samples`, or why not: `reason`",
+    "evaluations": (
+        "held-out rounds that ended: `version`, `pass_rate`, `mean_score` and its standard error over the prompts "
+        "(`score_error`), `samples`, the versions that sampled it (`min_version`, `max_version`), or why not: `reason`"
+    ),
     "eval_version": "version of the newest of them",
     "eval_pass_rate": "its pass rate",
     "eval_samples": "its samples",

@@ -27,6 +27,8 @@ from learner.training.batch import Batch
 
 log = logging.getLogger(__name__)
 
+# What of a round's result is a line's.
+_OF_ROUND = ("pass_rate", "mean_score", "score_error", "samples", "min_version", "max_version", "reason")
 SUSPECTS = 2  # answers that are shown with an alarm of reward hacking
 
 
@@ -182,7 +184,7 @@ class Metrics:
         )
         self._evaluations.append(_line_of(version, result))
         self._attach_evaluations()
-        self._warn_of_hacking(self._alarms.of_round(version, result.get("mean_score")))
+        self._warn_of_hacking(self._alarms.of_round(version, result))
 
     def sample(self, step: int, group: ScoredGroup, index: int = 0) -> None:
         """Log the answer `index` of a group with its score."""
@@ -279,7 +281,4 @@ def paid_most(
 
 def _line_of(version: int, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words for a round: its pass rate, or why a lost round has none."""
-    return {
-        "version": version,
-        **{key: result[key] for key in ("pass_rate", "mean_score", "samples", "reason") if key in result},
-    }
+    return {"version": version, **{key: result[key] for key in _OF_ROUND if key in result}}

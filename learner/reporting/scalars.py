@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LEFT_OUT = frozenset({"step", "at", "evaluations", "eval_version", "histograms"})  # no curves
+LEFT_OUT_INSIDE = frozenset({"by_version"})  # a name for each version
 
 
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:
@@ -22,6 +23,8 @@ def scalars(record: Mapping[str, Any]) -> dict[str, float]:
 
 def _numbers(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, float]]:
     for name, value in tree.items():
+        if name in LEFT_OUT_INSIDE:
+            continue
         if isinstance(value, Mapping):
             yield from _numbers(value, (*path, str(name)))
         elif isinstance(value, int | float):  # a bool is 0 or 1

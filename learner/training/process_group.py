@@ -125,7 +125,7 @@ def device_of(run: Run) -> torch.device:
         if run.learner.gpus:
             raise RunFailed(
                 f"learner.gpus={list(run.learner.gpus)}, and torch {torch.__version__} sees no GPU: make setup GPU=1, "
-                "or learner.gpus=[] learner.device=cpu"
+                "or learner.gpus='[]' learner.device=cpu"
             )
         return torch.device("cpu")
     local_rank, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()

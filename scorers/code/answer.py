@@ -7,7 +7,7 @@ Called in the scorer's process; linear in the length of the text, and nothing is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from scorers.sandbox.program import Language
 from scorers.text.extract import Unanswered, answering_part, last_block
@@ -26,6 +26,13 @@ ALIASES: Final[Mapping[str, Language]] = {
     "node": Language.JAVASCRIPT,
     "nodejs": Language.JAVASCRIPT,
 }
+
+
+def language_of(verification_info: Mapping[str, Any]) -> str:
+    """Return the name of a row's language: its answer's, else that beside the answer, else Python."""
+    answer = verification_info.get("answer")
+    own = answer.get("language") if isinstance(answer, Mapping) else None
+    return str(own or verification_info.get("language") or "python")
 
 
 def tags_of(language: Language) -> set[str]:

@@ -1,6 +1,6 @@
 """This module makes of a row's `verification_info` the tests that it means: checked, typed, once a row.
 
-In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of five shapes. Out: a `Suite`. Called by
+In: `{"type": "code" | "code_verifiable", "answer": {...}}` in one of six shapes. Out: a `Suite`. Called by
 `scorers.code.scorer` in the scorer's process, once for a row's whole group, before anything of it is scored. What could
 never be scored raises `BadMessage` naming what the row lacks. Tests are parsed here, never run: only the sandbox runs
 anything.
@@ -17,32 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
-from scorers.code.answer import ALIASES
+from scorers.code.answer import ALIASES, language_of
 from scorers.code.arguments import attributes_written, with_own_arguments
 from scorers.code.long_integers import long_integers
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
+from scorers.code.shapes import SHAPES, asserts_of, calls_function, prelude_for, refuse_unknown, shape_of
 from scorers.sandbox.packages import MODULES, Import
 from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
-SHAPES: Final = (
-    '{"test_cases": [{"input", "output"}]}',
-    '{"inputs", "outputs", "fn_name"?}',
-    '{"functional", "prefix"?}',
-    '{"tests": [...], "setup"?}',
-    '{"pytest", "module"?}',
-)
 FIXTURES: Final = frozenset({"capsys", "capsysbinary", "capfd", "capfdbinary", "monkeypatch", "mocker"})
 MOCKS: Final = frozenset({"mock", "unittest.mock"})
-
-# Function calls come from sites that import these for their users: an answer says `List[int]` and imports nothing.
-PRELUDE: Final = """\
-import bisect, collections, functools, heapq, itertools, math, re, string
-from bisect import *; from collections import *
-from functools import *; from heapq import *; from itertools import *
-from math import ceil, comb, floor, gcd, inf, isqrt, lcm, log2, sqrt
-from typing import *
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +95,9 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
     answer = verification_info.get("answer")
     if not isinstance(answer, Mapping):
         raise BadMessage(f"a code row's answer is one of {', '.join(SHAPES)}; got {type(answer).__name__}")
-    language = _language(answer.get("language", "python"))
+    language = _language(language_of(verification_info))
+    if (beside := verification_info.get("language")) and _language(beside) is not language:
+        raise BadMessage(f"a code row of two languages: {beside!r}, and {language.value!r} in its answer")
     with long_integers():
         tests = _tests(answer, split)
     if isinstance(tests, Harnessed) and language is not Language.PYTHON:
@@ -123,27 +110,38 @@ def suite_of(verification_info: Mapping[str, Any], *, split: bool, max_cases: in
 
 
 def _tests(answer: Mapping[str, Any], split: bool) -> tuple[StdioCase, ...] | Harnessed:
-    if "test_cases" in answer:
-        return _test_cases(answer["test_cases"])
-    if "inputs" in answer or "outputs" in answer:
-        inputs, outputs = _list(answer, "inputs"), _list(answer, "outputs")
-        if len(inputs) != len(outputs):
-            raise BadMessage(f"{len(inputs)} inputs with {len(outputs)} outputs")
-        if answer.get("fn_name"):
-            return _calls(_text(answer, "fn_name"), inputs, outputs)
-        return tuple(
-            StdioCase(stdin=_stdio(given, "inputs"), expected=_stdio(wanted, "outputs"))
-            for given, wanted in zip(inputs, outputs, strict=True)
-        )
-    if "functional" in answer:
-        return _functional(_text(answer, "functional"), _text(answer, "prefix", ""), split)
-    if "tests" in answer:
-        return _asserts(_list(answer, "tests"), _text(answer, "setup", ""))
-    if "pytest" in answer:
-        return _pytest(_text(answer, "pytest"), _text(answer, "module", "solution"))
-    raise BadMessage(
-        f"a code row's answer is one of {', '.join(SHAPES)}; got the keys {sorted(map(str, answer))}"
+    match shape_of(answer):
+        case "assert_case":
+            return _before(_asserts(asserts_of(answer), ""))
+        case "test_cases":
+            return _test_cases(answer["test_cases"], answer.get("fn_name"))
+        case "functional":
+            prefix = _text(answer, "prefix", "")
+            tests = _functional(_text(answer, "functional"), prefix, split)
+            return tests if prefix.strip() else _before(tests)
+        case "tests":
+            return _before(_asserts(_list(answer, "tests"), _text(answer, "setup", "")))
+        case "pytest":
+            return _pytest(_text(answer, "pytest"), _text(answer, "module", "solution"))
+        case _:
+            return _cases(answer)
+
+
+def _cases(answer: Mapping[str, Any]) -> tuple[StdioCase, ...] | Harnessed:
+    inputs, outputs = _list(answer, "inputs"), _list(answer, "outputs")
+    if len(inputs) != len(outputs):
+        raise BadMessage(f"{len(inputs)} inputs with {len(outputs)} outputs")
+    if answer.get("fn_name"):
+        return _calls(_text(answer, "fn_name"), inputs, outputs)
+    return tuple(
+        StdioCase(stdin=_stdio(given, "inputs"), expected=_stdio(wanted, "outputs"))
+        for given, wanted in zip(inputs, outputs, strict=True)
     )
+
+
+def _before(tests: Harnessed) -> Harnessed:
+    """Return tests that bring no imports with those that run before the answer alone."""
+    return replace(tests, prefix=prelude_for(tests.names), own_prefix=tests.own_prefix or "pass")
 
 
 def _language(name: Any) -> Language:
@@ -169,12 +167,26 @@ def _text(answer: Mapping[str, Any], key: str, default: str | None = None) -> st
     return value.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _test_cases(cases: Any) -> tuple[StdioCase, ...]:
+def _test_cases(cases: Any, fn_name: Any) -> tuple[StdioCase, ...] | Harnessed:
     if not isinstance(cases, Sequence) or isinstance(cases, str) or not cases:
         raise BadMessage("a code row without tests: 'test_cases' must be a list with at least one entry")
+    calls: list[str] = []
     for case in cases:
         if not isinstance(case, Mapping) or "input" not in case or "output" not in case:
             raise BadMessage('a test case is {"input": text, "output": text}')
+        refuse_unknown(case, ("input", "output", "type", "testtype", "fn_name"), "in a test case")
+        if calls_function(case) or case.get("fn_name") or fn_name:
+            calls.append(case.get("fn_name") or fn_name or "")
+    if calls and (len(calls) < len(cases) or len(set(calls)) > 1 or not calls[0]):
+        raise BadMessage(
+            f"test cases that call functions all name one, in 'fn_name'; of {len(cases)} these do: {calls[:5]}"
+        )
+    if calls:
+        return _calls(
+            _text({"fn_name": calls[0]}, "fn_name"),
+            [case["input"] for case in cases],
+            [case["output"] for case in cases],
+        )
     return tuple(
         StdioCase(stdin=_stdio(case["input"], "input"), expected=_stdio(case["output"], "output"))
         for case in cases
@@ -198,6 +210,8 @@ def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
     """Read function calls: arguments as a list, or as text of one JSON value a line; results as JSON text or values."""
     if not name.isidentifier():
         raise BadMessage(f"'fn_name' must be the name of a function, got {name!r}")
+    if all(given in ("", None) for given in inputs) and all(wanted is None for wanted in outputs):
+        raise BadMessage("a code row without tests: its inputs are empty and its outputs null")
     as_text = isinstance(inputs[0], str)
     arguments = [_arguments(given) for given in inputs]
     expected = [
@@ -205,7 +219,7 @@ def _calls(name: str, inputs: list[Any], outputs: list[Any]) -> Harnessed:
     ]
     wrapped = not as_text and all(isinstance(wanted, list) and len(wanted) == 1 for wanted in expected)
     return Harnessed(
-        prefix=PRELUDE,
+        prefix=prelude_for([name]),
         cases=tuple(
             {"entry": name, "arguments": given, "expected": [wanted[0], wanted] if wrapped else [wanted]}
             for given, wanted in zip(arguments, expected, strict=True)

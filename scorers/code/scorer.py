@@ -53,7 +53,7 @@ from scorers.text.extract import Unanswered
 
 log = logging.getLogger(__name__)
 
-RULES: Final = 9  # raise it with any change here or in what this imports that can change a score
+RULES: Final = 10  # raise it with any change here or in what this imports that can change a score
 _OVERTIME_S: Final = 1.0  # after the deadline, for the harness to say what it knows
 _HARNESS_BYTES: Final = 128 << 20  # of a run's memory, kept from the answer for the process that judges it
 _LIMITS: Final = frozenset({Ending.TIME, Ending.MEMORY, Ending.OUTPUT})

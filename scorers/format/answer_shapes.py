@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from scorers.choice.scorer import states_letter
-from scorers.code.answer import ALIASES, program_of
+from scorers.code.answer import ALIASES, language_of, program_of
 from scorers.format.blank import has_ink, is_blank
 from scorers.sandbox.program import Language
 from scorers.simulation.answers import last_object
@@ -91,9 +91,7 @@ def _total(response: str, _: Mapping[str, Any]) -> str | None:
 
 def _program(response: str, info: Mapping[str, Any]) -> str | None:
     """Return a block in the row's own language; one that nobody knows is the scorer's to refuse."""
-    answer = info.get("answer")
-    name = answer.get("language") if isinstance(answer, Mapping) else None
-    language = ALIASES.get(str(name or "python").strip().lower(), Language.PYTHON)
+    language = ALIASES.get(language_of(info).strip().lower(), Language.PYTHON)
     try:
         program = program_of(response, language)
     except Unanswered as error:

@@ -26,9 +26,10 @@ from scorers.text.extract import last_box
 from tasks.values import shown
 
 RULES: Final = (
-    3  # raise it with any change in scorers/table, short_answer, text.latex or text.extract that can show
+    4  # raise it with any change in scorers/table, short_answer, text.latex or text.extract that can show
 )
 _BETWEEN: Final = re.compile(r"\\?\||\\mid\b")
+_YES_NO: Final = ("yes", "no")  # FinQA's comparisons end so
 _MOST_APART: Final = Decimal("0.1")  # of two numbers, by MultiHiertt's own metric
 
 
@@ -56,6 +57,8 @@ class TableAnswer(ShortAnswer[Cells]):
         SelfTest("multihier", "0.12", "\\boxed{12}", 0.0),
         SelfTest("finqa", 0.141, "\\boxed{14.1\\%}", 1.0),
         SelfTest("finqa", 0.141, "\\boxed{ground_truth}", 0.0),
+        SelfTest("finqa", "yes", "\\boxed{\\text{Yes}}", 1.0),
+        SelfTest("finqa", "yes", "\\boxed{no}", 0.0),
     )
 
     def __init__(self, config: TableConfig) -> None:
@@ -71,8 +74,10 @@ class TableAnswer(ShortAnswer[Cells]):
         values = tuple(_reference(one) for one in several)
         if not values or (row_type != "hitab" and len(values) > 1):
             raise BadMessage(f"no answer: a row of type {row_type!r} needs a value; got {shown(value)}")
-        if row_type == "finqa" and values[0].number is None:
-            raise BadMessage(f"a row of type 'finqa' needs a number for an answer; got {shown(value)}")
+        if row_type == "finqa" and values[0].number is None and values[0].text not in _YES_NO:
+            raise BadMessage(
+                f"a row of type 'finqa' needs a number, yes or no for an answer; got {shown(value)}"
+            )
         return Cells(
             "|".join(map(str, several)),
             values,

@@ -636,3 +636,91 @@ PUBLISHED: dict[str, dict[str, Any]] = {  # the values of the runs that the head
 def test_a_recipe_has_the_values_of_the_run_that_its_head_names(recipe: str) -> None:
     run = load_run(["--config", str(ROOT / "config" / "recipes" / f"{recipe}.yaml")])
     assert {key: value_at(run, key) for key in PUBLISHED[recipe]} == PUBLISHED[recipe]
+
+
+OF_ROWS = BASE.replace("train: {type: procedural, size: 8}", "train: {type: dataset, path: rows.jsonl}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{question}",
+        "{question} {answer}",
+        "Q: {question}",
+        "Question #1: {question} # think",
+        "[INST] {question} [/INST]",
+        "- {question}",
+        "{a}: {b}",
+        "? {question}",
+        "&{question}",
+        "*{question}*",
+        "!{question}",
+        "%{question}",
+        "@{question}",
+        "`{question}`",
+        "| {question}",
+        "> {question}",
+        "007",
+        "1e5",
+        "true",
+        "no",
+        "2026-01-01",
+        "a 'quoted' {question}",
+        "{question}\nline",
+        "12:30",
+        "x=1",
+        "---",
+    ],
+)
+@pytest.mark.parametrize("way", ["word", "environment"])
+def test_a_text_is_taken_as_it_stands(load: Load, text: str, way: str) -> None:
+    if way == "word":
+        run = load(f"data.train.prompt_template={text}", text=OF_ROWS)
+    else:
+        run = load(text=OF_ROWS, MILLRACE_DATA__TRAIN__PROMPT_TEMPLATE=text)
+    assert isinstance(run.data.train, DatasetSource)
+    assert run.data.train.prompt_template == text
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("data.train.answer_pattern=#### (.+)", "#### (.+)"),
+        ("data.train.answer_pattern=[A-D]", "[A-D]"),
+        ("data.train.answer_pattern='#### (.+)'", "#### (.+)"),  # quoted for YAML, too
+        ('data.train.answer_pattern="a\\tb"', "a\tb"),
+        ("data.train.answer_pattern=null", None),
+        ("data.train.answer_pattern=~", None),
+        ("data.train.answer_pattern=", None),
+    ],
+)
+def test_quotes_and_null_are_yamls_where_a_text_is_wanted(load: Load, word: str, value: str | None) -> None:
+    run = load(word, text=OF_ROWS)
+    assert isinstance(run.data.train, DatasetSource)
+    assert run.data.train.answer_pattern == value
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "value"),
+    [
+        ("name=007", ("name",), "007"),
+        ("model.path={m}", ("model", "path"), "{m}"),
+        ("data.source_types.math=prime_math", ("data", "source_types"), {"math": "prime_math"}),
+        ("data.source_types={a: b}", ("data", "source_types"), {"a": "b"}),
+        ("data.columns=[a, b]", ("data", "columns"), ("a", "b")),
+        ("learner.steps=2", ("learner", "steps"), 2),
+        ("generators.gpus=[]", ("generators", "gpus"), ()),
+        ("learner.journal={keep_mb: 5}", ("learner", "journal", "keep_mb"), 5),
+    ],
+)
+def test_other_values_are_yaml_as_before(load: Load, word: str, key: tuple[str, ...], value: object) -> None:
+    found: Any = load(word, text=OF_ROWS)
+    for name in key:
+        found = getattr(found, name)
+    assert found == value
+
+
+def test_a_brace_in_a_file_wants_quotes(load: Load) -> None:
+    text = OF_ROWS.replace("path: rows.jsonl", "path: rows.jsonl, prompt_template: {question}")
+    assert "data.train.prompt_template" in message_of(load, text=text)
+    assert "stands in quotes" in message_of(load, text=text)

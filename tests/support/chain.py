@@ -190,12 +190,12 @@ class Chain:
         ((_, fields),) = self.client.xrange(self.keys(stream), entry_id, entry_id)
         return Entry(stream, entry_id, fields)
 
-    def sample(self, group_id: str) -> None:
+    def sample(self, group_id: str, *, generator: str = "g") -> None:
         """Do a generator's part."""
         entry = self.entry(group_id)
         assert entry.stream == PROMPTS
         prompt = codec.decode_prompt(entry.raw)
-        rollout = make_scored(prompt, [0.0] * prompt.n).rollout
+        rollout = make_scored(prompt, [0.0] * prompt.n, generator=generator).rollout
         assert hand_over(self.link, self.keys, entry, ROLLOUTS, codec.encode_rollout(rollout))
 
     def score(self, group_id: str, rewards: Sequence[float | None] = (1.0, 0.0), **changes: bytes) -> None:
@@ -203,7 +203,9 @@ class Chain:
         if self.entry(group_id).stream == PROMPTS:
             self.sample(group_id)
         entry = self.entry(group_id)
-        fields = codec.encode_scored(make_scored(codec.decode_rollout(entry.raw).prompt, rewards)) | changes
+        rollout = codec.decode_rollout(entry.raw)
+        scored = make_scored(rollout.prompt, rewards, generator=rollout.generator)
+        fields = codec.encode_scored(scored) | changes
         assert hand_over(self.link, self.keys, entry, SCORED, fields)
 
     def read(self) -> None:

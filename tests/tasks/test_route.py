@@ -387,7 +387,7 @@ def test_in_a_run_with_one_verifier_rows_are_for_that_one() -> None:
     with pytest.raises(
         BadMessage,
         match=r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in "
-        r"extra_info.criteria .* `scorers.tasks.tinyv: ",
+        r"extra_info.criteria .* scorers\.tasks\.tinyv\.scorer\.type=tinyv",
     ):
         route(plain, rubric)
 
@@ -602,7 +602,7 @@ def test_a_custom_scorers_answer_is_left_as_it_is() -> None:
     [
         (
             {"verification_info": {"type": "swe", "answer": EDIT}},
-            r"no scorer for task 'swe'; scorers.tasks has math, .*: add `scorers.tasks.swe: \{scorer: \{type: swe\}\}`",
+            r"no scorer for task 'swe'; scorers.tasks has math, .*: add scorers\.tasks\.swe\.scorer\.type=swe",
         ),
         ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
         (
@@ -650,5 +650,154 @@ def test_what_is_said_of_a_huge_name_is_short_and_soon_said(row: dict[str, Any])
 
 
 def test_a_missing_task_is_named_with_the_scorer_that_it_wants() -> None:
-    with pytest.raises(BadMessage, match=r"add `scorers\.tasks\.code: \{scorer: \{type: code\}\}`"):
+    with pytest.raises(BadMessage, match=r"add scorers\.tasks\.code\.scorer\.type=code$"):
         route(verl("apps", json.dumps(CASES)), {"swe": TaskConfig(scorer=SweConfig())})
+
+
+UNREAD = "which the scorer does not read"
+
+
+@pytest.mark.parametrize(
+    ("row_type", "answer", "key"),
+    [
+        ("math", {"value": "5", "unit": "cm"}, "unit"),
+        ("gsm8k", {"value": "5", "tolerance": 0.1}, "tolerance"),
+        ("prime_math", {"value": "5", "alternatives": ["five"]}, "alternatives"),
+        ("choice", {"value": "A", "choices": ["x", "y"]}, "choices"),
+        ("finqa", {"value": 5, "scale": "million"}, "scale"),
+        ("qa_em", {"value": ["a"], "target": ["b"]}, "target"),
+        ("zebra", {"value": {"header": ["a"], "rows": [["1"]]}, "partial": True}, "partial"),
+        ("codeio", {"value": '"output": 1', "checker": "x"}, "checker"),
+        ("grade", {"value": 0.5, "max": 10}, "max"),
+        ("judge", {"value": "x", "rubric": "y"}, "rubric"),
+        ("tinyv", {"value": "x", "criteria": "y"}, "criteria"),
+        ("livebench", {"value": "yes", "task": "web_of_lies_v2", "turns": 2}, "turns"),
+        ("ifeval", {"instruction_id_list": ["a"], "kwargs": [{}], "strict": False}, "strict"),
+        ("reasoning_gym", {"dataset": "x", "entry": {}, "config": {"a": 1}}, "config"),
+        ("swe", EDIT | {"tests": "x"}, "tests"),
+    ],
+)
+def test_a_key_that_nothing_reads_is_refused_by_name(row_type: str, answer: dict[str, Any], key: str) -> None:
+    row = {"verification_info": {"type": row_type, "answer": answer}}
+    with pytest.raises(BadMessage, match=f"'{key}'.*{UNREAD}"):
+        route(row)
+    empty: tuple[Any, ...] = (None, "", [], {})
+    for nothing in empty:  # as in a column of objects, where other rows have the key
+        route({"verification_info": {"type": row_type, "answer": {**answer, key: nothing}}})
+
+
+@pytest.mark.parametrize(
+    "key", ["id", "explanation", "solution", "difficulty", "metadata", "question", "source"]
+)
+def test_a_remark_is_no_such_key(key: str) -> None:
+    assert route({"verification_info": {"type": "math", "answer": {"value": "5", key: "x"}}})[0] == "math"
+
+
+def test_a_scorer_of_ones_own_beside_another_may_read_any_key() -> None:
+    own = {"scorer": {"type": "custom", "import_path": "my:Unit"}, "weight": 0.5}
+    task = TaskConfig.model_validate({"scorer": {"type": "math"}, "extra_scorers": {"unit": own}})
+    row = {"verification_info": {"type": "math", "answer": {"value": "5", "unit": "cm"}}}
+    assert route(row, {"math": task})[1]["answer"] == {"value": "5", "unit": "cm"}
+
+
+@pytest.mark.parametrize(
+    ("source", "row_type"),
+    [
+        ("HuggingFaceH4/MATH-500", "hendrycks_math"),  # verl 0.5.0 and later
+        ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
+        ("lighteval/MATH", "hendrycks_math"),
+        ("math_dapo", "prime_math"),
+        ("math_dapo_reasoning", "prime_math"),  # verl 0.6.0 and later
+        ("aime_2024", "prime_math"),
+        ("math", "hendrycks_math"),
+    ],
+)
+def test_every_name_that_verl_scores_has_a_type(source: str, row_type: str) -> None:
+    assert route(verl(source, "5"))[1]["type"] == row_type
+
+
+@pytest.mark.parametrize(
+    ("source", "types", "row_type"),
+    [
+        ("math", {"math": "prime_math"}, "prime_math"),
+        ("math", {"math*": "gsm8k", "math": "prime_math"}, "gsm8k"),
+        ("math_dapo", {"math": "prime_math"}, "prime_math"),
+        ("my/own-set", {"my/*": "math"}, "math"),
+        ("openai/gsm8k", {"*": "math"}, "math"),
+        ("math__x", {"math__*": "math"}, "math"),
+        ("simulation__unheard", {"simulation__*": "math"}, "math"),
+        ("my_tinyv", {"*_tinyv": "prime_math"}, "prime_math"),
+        ("judged", {"judged": "llm_judge"}, "llm_judge"),
+    ],
+)
+def test_a_configuration_says_what_a_data_source_is(
+    source: str, types: dict[str, str], row_type: str
+) -> None:
+    assert route(verl(source, "5"), source_types=types)[1]["type"] == row_type
+
+
+def test_a_type_that_is_none_is_refused_with_its_key() -> None:
+    with pytest.raises(
+        BadMessage, match=r"data\.source_types\.math=prime_maths is no type.*did you mean prime_math"
+    ):
+        route(verl("math", "5"), source_types={"math": "prime_maths"})
+
+
+@pytest.mark.parametrize(
+    ("source", "truth", "value"),
+    [
+        ("MATH", ["2"], "2"),
+        ("MATH", '["2"]', "2"),  # as JSON's text
+        ("MATH", "['\\\\frac{1}{2}']", "\\frac{1}{2}"),  # as Python's
+        ("openai/gsm8k", [72], "72"),
+        ("MATH", "[2, 3]", "[2, 3]"),  # an interval
+        ("MATH", "[2]", "[2]"),
+        ("searchR1_nq", ["Rome", "Roma"], ["Rome", "Roma"]),
+        ("searchR1_nq", '["Rome", "Roma"]', ["Rome", "Roma"]),
+        ("searchR1_nq", "['Rome']", ["Rome"]),
+        ("searchR1_nq", "[sic]", ["[sic]"]),
+        ("table__hitab", ["1", "2"], ["1", "2"]),
+        ("table__finqa", "yes", "yes"),
+    ],
+)
+def test_a_list_as_ground_truth_is_read(source: str, truth: Any, value: Any) -> None:
+    assert route(verl(source, truth))[1]["answer"]["value"] == value
+
+
+@pytest.mark.parametrize("truth", [["1", "2"], '["1", "2"]', "['1', '2']", [], [[]], [None], [["1", "2"]]])
+@pytest.mark.parametrize("source", ["MATH", "openai/gsm8k", "lighteval/MATH", "math_dapo"])
+def test_a_list_that_no_answer_could_be_is_refused(source: str, truth: Any) -> None:
+    with pytest.raises(BadMessage, match="no answer"):
+        route(verl(source, truth))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {
+            "verification_info": "{'type': 'math', 'answer': {'value': '5'}}"
+        },  # as pandas writes objects into CSV
+        {"verification_info": "{'type': 'math', 'answer': {'value': '5', 'unit': None}}"},
+        {"data_source": "x_mathverify", "reward_model": "{'style': 'rule', 'ground_truth': '5'}"},
+        {"data_source": "x_mathverify", "reward_model": {"ground_truth": "5"}, "extra_info": "{'index': 0}"},
+    ],
+)
+def test_an_object_that_python_has_written_is_read(row: dict[str, Any]) -> None:
+    assert route(row)[1] == {"type": "math", "answer": {"value": "5"}}
+
+
+@pytest.mark.parametrize(
+    "text", ["{'type': open('x')}", "{'a': array([1])}", "{'a': 1", "__import__('os')", "{1}"]
+)
+def test_a_text_that_is_no_literal_is_no_object(text: str) -> None:
+    with pytest.raises(BadMessage, match="verification_info is not JSON"):
+        route({"verification_info": text})
+
+
+def test_keys_that_only_other_rows_extra_info_has_say_nothing() -> None:
+    """In a column of objects every row has the keys of all."""
+    entry = json.dumps({"question": "?", "answer": "5", "metadata": {"source_dataset": "basic_arithmetic"}})
+    nulls = dict.fromkeys(["task", "entry", "prompt", "question", "criteria", "reward_metric", "prefix"])
+    bare, full = verl("reasoning_gym/x", entry), verl("reasoning_gym/x", entry, **nulls)
+    assert route(full) == route(bare)
+    assert route(full)[1]["answer"]["dataset"] == "basic_arithmetic"

@@ -24,11 +24,12 @@ from tools.data.survey import Counts, SourceSurvey, survey
 SUBVERBS: Final = {"check": "read, route, tokenize and test every row; say which can't be used, and why"}
 EXAMPLES: Final = {"check": "millrace data check config/recipes/demo_cpu.yaml"}
 EPILOG: Final = (
-    "A row that is too long, repeated, untested or also trained on is counted; a row that can't be used is written to "
-    "FILE too. Exit code: 0 every row can be used; 1 some can't, or a source can't be read; 2 a configuration that "
-    "can't be used."
+    "A row that is too long, repeated, untested or also trained on is counted, and so is one of which reading has "
+    "changed a value, with the value; a row that can't be used is written to FILE too. Exit code: 0 every row can be "
+    "used; 1 some can't, or a source can't be read; 2 a configuration that can't be used."
 )
 SHOWN: Final = 3  # quarantined rows of a source that are printed
+CHANGES_SHOWN: Final = 100  # values that reading has changed
 ALWAYS: Final = ("rows", "usable")  # columns that are printed where they are 0, too
 
 
@@ -59,7 +60,16 @@ def run(options: argparse.Namespace) -> int:
     if quarantined or options.out:
         _write(out, quarantined)
     if options.json:
-        tree = [{"key": one.key, "name": one.name, "counts": _as_tree(one)} for one in found]
+        tree = [
+            {
+                "key": one.key,
+                "name": one.name,
+                "counts": _as_tree(one),
+                "doubts": one.doubts,
+                "changed": one.changed,
+            }
+            for one in found
+        ]
         sys.stdout.write(json.dumps({"sources": tree, "quarantined": len(quarantined)}) + "\n")
     else:
         for one in found:
@@ -87,7 +97,10 @@ def _lines(one: SourceSurvey) -> list[str]:
     lines = [f"{one.key} {one.name}", *_aligned(table)]
     lines += [f"  {record['reason']}" for record in one.quarantined[:SHOWN]]
     more = len(one.quarantined) - SHOWN
-    return [*lines, f"  and {more} more"] if more > 0 else lines
+    lines += [f"  and {more} more"] if more > 0 else []
+    lines += [f"  {text}" for text in (*one.doubts, *one.changed[:CHANGES_SHOWN])]
+    more = len(one.changed) - CHANGES_SHOWN
+    return [*lines, f"  and {more} more changed values: --json has all"] if more > 0 else lines
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from config.run import Run
 from learner.data.gold import GoldTest, gold_tests
-from learner.data.ingest import Ingested, ingest, source_name
+from learner.data.ingest import Ingested, doubts, ingest, source_name
 from learner.data.lengths import prompt_lengths
 from learner.data.refused import RefusedRows
 
@@ -39,6 +39,7 @@ class Counts:
     untested: int = 0  # of which no right answer can be written: usable
     no_prompt: int = 0  # for which the chat template fails
     too_long: int = 0
+    changed: int = 0  # of which reading has changed a value: usable
     repeated: int = 0  # whose prompt an earlier row of the same kind has: usable
     in_train: int = 0  # held-out rows whose prompt is trained on: usable
 
@@ -51,6 +52,8 @@ class SourceSurvey:
     name: str  # of the source, for people
     counts: dict[str, Counts] = field(default_factory=dict)  # by data source
     quarantined: list[dict[str, Any]] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)  # data sources that two systems read in two ways
+    changed: list[str] = field(default_factory=list)  # what reading has changed, by row
 
 
 def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool) -> Iterator[SourceSurvey]:
@@ -66,6 +69,7 @@ def survey(run: Run, tokenizer: PreTrainedTokenizerBase, *, is_gold_tested: bool
         kind = TRAIN if key.partition(".")[0] == TRAIN else key
         limit = getattr(source, "max_prompt_tokens", None) or run.data.max_prompt_tokens
         one = SourceSurvey(f"data.{key}", source_name(source))
+        one.doubts.extend(doubts(run, found.rows))
         _count(one, found, gold, lengths, limit)
         _count_repeated(one, found, seen.get(kind, []), [] if kind == TRAIN else seen.get(TRAIN, []))
         seen.setdefault(kind, []).append(np.asarray(found.rows.prompts))
@@ -103,6 +107,9 @@ def _count(
         counts.rows += 1
         counts.unusable += 1
         one.quarantined.append({"source": one.key, **facts})
+    for facts in found.rows.changed():
+        _of(one, facts["data_source"]).changed += 1
+        one.changed.extend(facts["changed"])
     for place, row in enumerate(found.rows.rows()):
         counts = _of(one, row.data_source)
         counts.rows += 1

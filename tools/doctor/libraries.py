@@ -141,7 +141,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     wanted = {*run.learner.gpus, *run.generators.gpus} if run is not None else set()
     needs_cuda = bool(wanted) or (run is not None and run.learner.device == "cuda")
     if not facts["cuda"]:
-        do = "learner.device=auto learner.gpus=[] generators.gpus=[], or a machine with GPUs"
+        do = "learner.device=auto learner.gpus='[]' generators.gpus='[]', or a machine with GPUs"
         return (
             check.problem("none, and the configuration wants some", do=do)
             if needs_cuda
@@ -157,7 +157,7 @@ def gpus(answer: Answer, run: Run | None) -> Finding:
     if lacking := sorted(index for index in wanted if index >= len(facts["gpus"])):
         return check.problem(
             f"{seen}; the configuration names {', '.join(map(str, lacking))} too",
-            do="learner.gpus=[...] generators.gpus=[...] with those that are here",
+            do="learner.gpus='[...]' generators.gpus='[...]' with those that are here",
         )
     return check.ok(seen)
 

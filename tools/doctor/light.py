@@ -95,9 +95,9 @@ def check_engine(run: Run, machine: Machine) -> Iterator[Finding]:
     for key in (key for key, is_wanted in wants.items() if is_wanted):
         yield GPUS.problem(
             f"{key}: no GPU is seen on this machine",
-            do="learner.device=auto learner.gpus=[] generators.gpus=[] judge.serve.gpus=[]"
+            do="learner.device=auto learner.gpus='[]' generators.gpus='[]' judge.serve.gpus='[]'"
             if serve
-            else "learner.device=auto learner.gpus=[] generators.gpus=[]",
+            else "learner.device=auto learner.gpus='[]' generators.gpus='[]'",
         )
 
 

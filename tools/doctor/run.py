@@ -177,7 +177,8 @@ def check_endpoints(run: Run) -> Iterator[Finding]:
             yield Check(AREA, "endpoint").ok(f"{key}: `millrace up` serves {serve.model}")
         elif not endpoint.urls:
             yield Check(AREA, "endpoint").problem(
-                f"{key}.urls names no server", do=f"{key}.urls=[http://HOST:PORT], or judge.serve.model=MODEL"
+                f"{key}.urls names no server",
+                do=f"{key}.urls='[http://HOST:PORT]', or judge.serve.model=MODEL",
             )
         for url in endpoint.urls:
             yield asyncio.run(check_endpoint(key, url, endpoint))

@@ -110,7 +110,7 @@ def servers(answer: Answer, urls: tuple[str, ...]) -> Finding:
     if not urls:
         return check.problem(
             "scorers.sandbox=fusion, and scorers.sandbox_urls names none",
-            do="scorers.sandbox_urls=[http://HOST:8080]",
+            do="scorers.sandbox_urls='[http://HOST:8080]'",
         )
     if answer.trouble:
         return check.problem(

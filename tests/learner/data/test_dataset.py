@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from broker.codec import decode_prompt, encode_prompt
-from config.data import DatasetSource
+from config.data import DatasetSource, TrainDataset
+from config.loading import load_run
 from config.run import Run
 from config.scorer_kinds import CodeConfig, CustomConfig, JudgeConfig, MathConfig, RubricConfig, SweConfig
 from config.scorers import ScorersConfig, TaskConfig
@@ -268,7 +270,7 @@ def test_what_no_scorer_could_use_is_refused_when_it_is_read(
 
 def test_a_task_that_the_run_lacks_is_said_with_what_to_add(tmp_path: Path) -> None:
     record = verl("apps", json.dumps({"inputs": [], "outputs": []}))
-    with pytest.raises(RowError, match=r"row 0: .* add `scorers\.tasks\.code: \{scorer: \{type: code\}\}`"):
+    with pytest.raises(RowError, match=r"row 0: .* add scorers\.tasks\.code\.scorer\.type=code$"):
         read(make_run(tmp_path), tmp_path, record)
 
 
@@ -279,16 +281,22 @@ QUESTION = {"question": "2 + 3?", "answer": "5"}
 @pytest.mark.parametrize(
     ("record", "hint"),
     [
-        (QUESTION, "prompt_template='{question}' answer_column=answer"),
+        (QUESTION, "data.train.prompt_template='{question}' data.train.answer_column=answer"),
         (
             QUESTION | {"answer": "2 + 3 is 5\n#### 5"},
-            "prompt_template='{question}' answer_column=answer answer_pattern='#### (.+)'",
+            (
+                "data.train.prompt_template='{question}' data.train.answer_column=answer "
+                "data.train.answer_pattern='#### (.+)'"
+            ),
         ),
         (
             {"problem": "2 + 3?", "solution": "5", "level": 3},
-            "prompt_template='{problem}' answer_column=solution",
+            "data.train.prompt_template='{problem}' data.train.answer_column=solution",
         ),
-        ({"prompt": "2 + 3?", "ground_truth": "5"}, "prompt_template='{prompt}' answer_column=ground_truth"),
+        (
+            {"prompt": "2 + 3?", "ground_truth": "5"},
+            "data.train.prompt_template='{prompt}' data.train.answer_column=ground_truth",
+        ),
         ({"text": "2 + 3?", "label": "5"}, None),
         ({"mesages": "2 + 3?", "answer": "5"}, None),
     ],
@@ -303,10 +311,44 @@ def test_rows_of_a_question_and_an_answer_get_the_keys_that_read_them(
     if hint is None:
         return
     assert hint in said
-    options = dict(re.findall(r"(prompt_template|answer_column|answer_pattern)=(?:'([^']*)'|(?:))", said))
-    options["answer_column"] = re.findall(r"answer_column=(\w+)", said)[0]
-    (row,) = read(run, tmp_path, record, **{name: value for name, value in options.items() if value})
+    (row,) = of_words(tmp_path, *shlex.split(hint))
     assert row.verification_info["answer"] == {"value": "5"}, "what the hint says reads them"
+
+
+def of_words(folder: Path, *words: str) -> Sequence[Row]:
+    """Return the rows of the file that `read` wrote, as a run with these words of a shell reads them."""
+    config = folder / "run.yaml"
+    config.write_text(
+        "name: words\nmodel: {path: tiny}\n"
+        f"data: {{train: {{type: dataset, path: {folder / 'rows.parquet'}}}, cache_dir: {folder / 'cache'}}}\n"
+    )
+    run = load_run(["--config", str(config), *words])
+    [source] = run.data.train_sources
+    return load_rows(run, source)[0]
+
+
+def test_the_hint_has_the_key_of_its_source(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(QUESTION) + "\n")
+    sources = tuple(TrainDataset(path=str(path), weight=weight) for weight in (1, 2))
+    held_out = DatasetSource(path=str(path), split="test")
+    run = run.model_copy(
+        update={"data": run.data.model_copy(update={"train": sources, "held_out": held_out})}
+    )
+    for source, key in (*zip(sources, ("train.0", "train.1"), strict=True), (held_out, "held_out")):
+        with pytest.raises(RowError) as refused:
+            load_rows(run, source)
+        hint = f"data.{key}.prompt_template='{{question}}' data.{key}.answer_column=answer"
+        assert str(refused.value).endswith(f"are read with {hint}")
+
+
+def test_the_task_that_a_hint_adds_reads_the_row(tmp_path: Path) -> None:
+    record = verl("apps", json.dumps({"inputs": ["1"], "outputs": ["2"]}))
+    with pytest.raises(RowError) as refused:
+        read(make_run(tmp_path), tmp_path, record)
+    words = shlex.split(str(refused.value).rpartition(": add ")[2])
+    (row,) = of_words(tmp_path, *words)
+    assert row.task == "code"
 
 
 def test_every_bad_row_is_listed_and_the_reason_names_the_first_few(run: Run, tmp_path: Path) -> None:

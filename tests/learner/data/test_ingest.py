@@ -259,7 +259,10 @@ def test_what_datasets_can_not_put_together_is_named_with_its_cause_and_the_way_
         f"{tmp_path / 'guru'} (split train) can't be read: An error occurred while generating"
     )
     assert "list" in line  # what pyarrow says of the two types
-    assert f'name its files instead, path: "{tmp_path / "guru"}/**/*.parquet" without config_name' in line
+    assert (
+        f"name its files instead, data.train.path='{tmp_path / 'guru'}/**/*.parquet' data.train.config_name=null"
+        in line
+    )
 
 
 def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
@@ -276,7 +279,7 @@ def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
         read(run, "LLM360/guru-RL-92k", revision="main")
     assert str(error.value).endswith(
         "files with unlike columns are read as files: `hf download --repo-type dataset LLM360/guru-RL-92k --revision "
-        "main --local-dir FOLDER`, and path: FOLDER"
+        "main --local-dir FOLDER`, and data.train.path=FOLDER"
     )
 
 
@@ -370,3 +373,33 @@ def test_the_fingerprint_of_several_sources_changes_with_each_and_with_their_sha
     ]
     assert len(set(found)) == len(found)
     assert fingerprint(dict(a), dict(b)) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("types", "row_type", "is_said"),
+    [
+        ({}, "hendrycks_math", True),
+        ({"math": "prime_math"}, "prime_math", False),
+        ({"math": "hendrycks_math"}, "hendrycks_math", False),
+        ({"gsm8k": "math"}, "hendrycks_math", True),
+    ],
+)
+def test_a_data_source_that_two_systems_read_in_two_ways_is_said_at_every_start(
+    run: Run,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    types: dict[str, str],
+    row_type: str,
+    *,
+    is_said: bool,
+) -> None:
+    path = jsonl(tmp_path / "rows.jsonl", verl(1, "math"), verl(2, "MATH"), verl(3, "math"))
+    run = with_data(run, source_types=types)
+    for _ in range(2):
+        caplog.clear()
+        source = DatasetSource(path=str(path))
+        types_read = [row.verification_info["type"] for row in ingest(run, source).rows.rows()]
+        assert types_read == [row_type, "prime_math", row_type]
+        tokenizer: Any = OneTokenACharacter()
+        open_sources(run, [source], tokenizer, shuffle=False)
+        assert caplog.text.count("data_source 'math', 2 rows: read as the rubric paper") == is_said

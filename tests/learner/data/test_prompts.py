@@ -112,7 +112,7 @@ def test_rows_of_the_ii_thought_shape_are_read_as_they_are(
 
 def test_keys_that_only_other_rows_have_do_no_harm(run: Run, tmp_path: Path) -> None:
     """In a column of objects every row gets the keys of all, with None where it had none."""
-    other = {"type": "math", "answer": {"value": "6", "unit": "m"}, "source": "elsewhere"}
+    other = {"type": "math", "answer": {"value": "6", "explanation": "twice 3"}, "source": "elsewhere"}
     rows_in = [{"messages": CHAT, "verification_info": info} for info in (INFO, other)]
     pq.write_table(pa.Table.from_pylist(rows_in), tmp_path / "rows.parquet")
     rows, _ = load_rows(run, source(tmp_path / "rows.parquet"))

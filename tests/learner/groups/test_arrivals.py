@@ -73,6 +73,7 @@ def test_arrivals_are_summed_up_whether_they_train_or_not_and_begin_anew() -> No
     assert facts["truncated_share"] == 1 / 4
     assert facts["shared_answer_share"] == 2 / 4  # [1] answers row 1 and row 2
     assert facts["length_correlation"] == pytest.approx(-1.0)  # of the first group alone
+    assert facts["by_version"] == {"0": {"groups": 2, "reward_mean": 0.75, "reward_std": 0.25}}
     assert counter.take() == NOTHING
 
 

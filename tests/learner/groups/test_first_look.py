@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from config.run import Run
 from learner.groups.first_look import FirstLook
 from learner.groups.intake import Intake
 from learner.incarnation import FINISHED
-from learner.journal.ledger import read_ledger
+from learner.journal.ledger import DROPPED, read_ledger
 from learner.training.backend import Differences
 from learner.training.batch import Batch
 from tests.learner.conftest import MakeChain
@@ -44,8 +45,9 @@ class Compared(FilePolicy):
         return found
 
 
-def looking(chain: Chain, policy: Any) -> Chain:
-    """Return the chain with an intake that looks at its first groups."""
+def looking(chain: Chain, policy: Any, *, began: float = 0.0) -> Chain:
+    """Return the chain with an intake that looks at its first groups, as a learner that has just been started."""
+    chain.buffer.clear()
     chain.intake = Intake(
         chain.run,
         chain.run_owner,
@@ -54,7 +56,7 @@ def looking(chain: Chain, policy: Any) -> Chain:
         chain.evaluation,
         version=chain.version,
         vocabulary=100,
-        first_look=FirstLook(chain.run, policy, chain.journal, chain.version),
+        first_look=FirstLook(chain.run, policy, chain.journal, chain.version, began=began),
     )
     chain.selection.intake = chain.intake
     return chain
@@ -83,9 +85,36 @@ def test_a_generator_that_holds_another_model_ends_the_run_before_anything_has_a
     assert chain.depth(SCORED) == 3
     assert not chain.journal.ledger.outcomes
 
-    mended = looking(chain, Compared())  # started again, with the right model
-    mended.read()
-    assert chain.depth(SCORED) + len(chain.journal.ledger.outcomes) == 3
+
+def test_a_learner_that_is_started_again_drops_what_another_model_sampled_and_keeps_the_rest(
+    make_chain: MakeChain,
+) -> None:
+    chain = make_chain(model={"path": "m", "dtype": "float32"}, generators=VLLM)
+    for group_id in chain.issue(2):
+        chain.sample(group_id, generator="of before")
+        chain.score(group_id)
+    later = time.time()
+    looking(chain, Compared(largest=7.31, only="of before"))
+    with pytest.raises(RunFailed, match="generator of before"):
+        chain.read()
+
+    policy = Compared(largest=7.31, only="of before")
+    looking(chain, policy, began=later)  # again, beside a generator with the right model
+    (mine,) = chain.issue(1)
+    chain.sample(mine, generator="right")
+    chain.score(mine)
+    chain.read()
+    assert chain.slots == {mine}
+    assert set(chain.buffer.groups) == {mine}
+    assert {chain.journal.ledger.outcomes[each].kind for each in ("0", "1")} == {DROPPED}
+    assert "another_model: its log-probabilities are up to 7.31" in chain.journal.ledger.outcomes["0"].detail
+
+    (wrong,) = chain.issue(1)  # and one that was not mended
+    chain.sample(wrong, generator="of before")
+    chain.score(wrong)
+    with pytest.raises(RunFailed, match="generator of before"):
+        chain.read()
+    assert chain.slots == {mine, wrong}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +170,7 @@ def look(run: Run, policy: Any, *, version: int = 0, steps: int = 0) -> FirstLoo
 
     journal: Any = Of(ledger=Of(steps=[{}] * steps))
     now: Any = Of(trained=version)
-    return FirstLook(run, policy, journal, now)
+    return FirstLook(run, policy, journal, now, began=0.0)
 
 
 @pytest.fixture

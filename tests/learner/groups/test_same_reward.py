@@ -12,6 +12,7 @@ from tests.learner.conftest import MakeChain
 from tests.support.chain import make_prompt, make_scored
 
 FLAT, VARIED = [0.0, 0.0], [1.0, 0.0]
+TOP_FLAT = [1.0, 1.0]
 
 
 def said_of(*rows: Sequence[float | None]) -> list[str]:
@@ -34,7 +35,13 @@ def said_of(*rows: Sequence[float | None]) -> list[str]:
         ([FLAT] * (IN_A_ROW - 1) + [VARIED] + [FLAT] * (IN_A_ROW - 1), 0),
         ([[0.5]] * 3 * IN_A_ROW, 0),  # a single completion is always alike
         ([[None, None]] * 3 * IN_A_ROW, 0),  # no score: the scorers say why
-        ([[None, 1.0, 1.0]] * IN_A_ROW, 1),
+        ([[None, 0.5, 0.5]] * IN_A_ROW, 1),
+        ([TOP_FLAT] * 50 * IN_A_ROW, 0),  # all right alike
+        ([[0.95, 0.95]] * IN_A_ROW, 0),  # a penalty below it
+        ([TOP_FLAT] * (IN_A_ROW - 2) + [FLAT] * 2, 0),  # 0.9
+        ([TOP_FLAT] * (IN_A_ROW - 3) + [FLAT] * 3, 1),  # 0.85
+        (([TOP_FLAT] * IN_A_ROW + [VARIED]) * 50, 0),
+        ([TOP_FLAT] * IN_A_ROW + [FLAT] * IN_A_ROW, 1),  # it fell: at 40, by the newest 20
     ],
 )
 def test_so_many_groups_in_a_row_without_variance_are_a_warning(
@@ -53,6 +60,10 @@ def test_the_warning_has_the_mean_reward_and_one_answer_with_its_reason() -> Non
 
 def test_a_group_whose_rewards_differ_takes_the_warning_back_once() -> None:
     assert said_of(*[FLAT] * IN_A_ROW, VARIED, VARIED)[1:] == [""]
+
+
+def test_a_reward_that_comes_near_its_top_takes_the_warning_back() -> None:
+    assert said_of(*[FLAT] * IN_A_ROW, *[TOP_FLAT] * IN_A_ROW, VARIED)[1:] == [""]
 
 
 @pytest.mark.parametrize("filters", [{}, {"zero_variance": "keep"}])

@@ -13,7 +13,7 @@ from broker.protocol.run_state import DRAIN, PAUSE, ask, ask_unless_asked, asked
 from config.loading import load_run
 from config.run import Run
 from config.scorers import TaskConfig
-from learner.reporting.hacking import PERSISTS, HackingWatch, witnesses
+from learner.reporting.hacking import PERSISTS, HackingWatch, alarms_of, witnesses
 from learner.reporting.metrics import Metrics, paid_most
 from learner.reporting.metrics_file import read_metrics
 from tests.support.chain import Chain, make_prompt, make_scored
@@ -142,21 +142,91 @@ def test_a_sign_is_named_where_it_rises_with_the_reward(
     assert named(run_of(), steps([0.5] * STEPS, signs=signs)) == []  # without a rise of the reward
 
 
-def test_a_round_is_compared_with_the_newest_one_since_which_the_reward_rose() -> None:
-    def alarms(scores: dict[int, float]) -> list[tuple[int, str]]:
-        watch, found = HackingWatch(run_of()), []
-        for record in steps(ramp(0.3, 0.9)):
-            watch.of_step(record)
-            if record["step"] in scores:
-                found += [
-                    (record["step"], alarm.kind)
-                    for alarm in watch.of_round(record["step"], scores[record["step"]])
-                ]
-        return found
+def with_rounds(
+    by_version: Sequence[float],
+    rounds: Mapping[int, float],
+    *,
+    lag: int = 0,
+    error: float = 0.01,
+    behind: int = 0,
+    std: float = 0.2,
+) -> list[dict[str, Any]]:
+    """Return the steps of a run whose versions sample with these rewards, `lag` versions before they are trained on.
 
-    assert alarms({10: 0.3, 20: 0.3, 30: 0.3}) == [(20, "held_out"), (30, "held_out")]
-    assert alarms({10: 0.3, 20: 0.6, 30: 0.85}) == []
-    assert alarms({10: 0.3, 39: 0.2}) == [(39, "held_out")]
+    Args:
+        by_version: the mean reward of what each version samples.
+        rounds: version -> held-out score.
+        lag: versions between sampling and training.
+        error: standard error of a round's score.
+        behind: steps until a round has come back.
+        std: of the groups' mean rewards.
+    """
+    sampled = [by_version[max(0, step - lag)] for step in range(STEPS)]
+    records = steps(sampled)
+    for index, record in enumerate(records):
+        facts = {"groups": 16, "reward_mean": sampled[index], "reward_std": std}
+        record["arrived"]["by_version"] = {str(max(0, index - lag)): facts}
+        if (version := record["step"] - behind) in rounds:
+            found = {"version": version, "mean_score": rounds[version], "score_error": error, "samples": 256}
+            record["evaluations"] = [{**found, "pass_rate": rounds[version]}]
+    return records
+
+
+def held_out_of(records: Iterable[dict[str, Any]]) -> list[int]:
+    return [step for step, alarm in alarms_of(run_of(), records) if alarm.kind == "held_out"]
+
+
+@pytest.mark.parametrize("lag", [0, 4, 8])
+@pytest.mark.parametrize(
+    ("scores", "alarms"),
+    [
+        ({10: 0.3, 20: 0.3, 30: 0.3}, [20, 30]),
+        ({10: 0.3, 20: 0.6, 30: 0.85}, []),
+        ({10: 0.3, 38: 0.2}, [38]),
+        ({10: 0.3, 38: 0.91}, []),
+        ({10: 0.91, 20: 0.91, 38: 0.93}, []),  # no room
+    ],
+)
+def test_a_round_is_compared_with_those_before_it(
+    lag: int, scores: dict[int, float], alarms: list[int]
+) -> None:
+    assert held_out_of(with_rounds(ramp(0.3, 0.9), scores, lag=lag, behind=lag)) == [
+        step + lag for step in alarms if step + lag <= STEPS
+    ]
+
+
+def test_the_reward_of_the_rounds_own_versions_counts_and_not_that_of_their_steps() -> None:
+    # 0.30 up to version 6 and 0.87 from version 10 on: the steps rise between 10 and 20, what rounds 10 and 20 sampled
+    # does not, and their scores have no reason to.
+    honest = with_rounds(ramp(0.30, 0.87, 4, 8), {10: 0.83, 20: 0.85, 30: 0.85}, lag=8, behind=3)
+    assert [record["reward_mean"] for record in honest][19] - honest[9]["reward_mean"] > 0.4
+    assert held_out_of(honest) == []
+    hacked = with_rounds(ramp(0.30, 0.87, 12, 18), {10: 0.3, 20: 0.3, 30: 0.3}, lag=8, behind=9)
+    assert held_out_of(hacked) == [29, 39]
+
+
+@pytest.mark.parametrize(
+    ("error", "std", "alarms"), [(0.01, 0.2, [30]), (0.06, 0.2, []), (0.01, 1.5, []), (0.0, 0.0, [30])]
+)
+def test_both_noises_count(error: float, std: float, alarms: list[int]) -> None:
+    rounds = {10: 0.50, 30: 0.54}
+    assert held_out_of(with_rounds(ramp(0.3, 0.9), rounds, error=error, std=std)) == alarms
+
+
+def test_a_round_that_another_version_sampled_is_compared_by_that_version() -> None:
+    records = with_rounds(ramp(0.3, 0.9, 10, 11), {8: 0.9, 20: 0.9}, lag=0)
+    [first] = records[7]["evaluations"]
+    first |= {"mean_score": 0.85, "min_version": 14, "max_version": 16}  # issued early, sampled late
+    [last] = records[19]["evaluations"]
+    last["mean_score"] = 0.85
+    assert held_out_of(records) == []
+
+
+def test_rounds_of_a_run_without_rewards_by_version_say_nothing() -> None:
+    records = with_rounds(ramp(0.3, 0.9), {10: 0.3, 30: 0.3})
+    for record in records:
+        del record["arrived"]["by_version"]
+    assert held_out_of(records) == []
 
 
 def test_what_earlier_incarnations_saw_counts_and_is_not_said_again() -> None:

@@ -35,6 +35,96 @@ def test_standard_input_and_output(answer: dict[str, Any]) -> None:
     assert suite(answer).tests == (StdioCase(stdin="1\n", expected="2"),)
 
 
+ASSERTS = ["assert f(1) == 2", "assert f(2) == 3"]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"fn_name": "f", "inputs": [""], "outputs": [None]},  # as verl's rows of KodCode
+        {"fn_name": "f", "inputs": ["", ""], "outputs": [None, None]},
+        {"fn_name": "f"},
+        {},
+        {"inputs": None, "outputs": None},
+        {"inputs": [], "outputs": []},
+        {"inputs": [[]], "outputs": [""]},
+        {"test_cases": [], "functional": "", "tests": None, "prefix": "", "language": "python"},
+        {"id": 7, "name": "f", "explanation": "plus one"},
+    ],
+)
+def test_asserts_of_kodcode_decide_alone(beside: dict[str, Any]) -> None:
+    tests = harnessed({"assert_case": ASSERTS, **beside})
+    assert [case["text"] for case in tests.cases] == ASSERTS
+    assert tests.names == ("f",)
+
+
+def test_one_assert_of_kodcode_may_be_text() -> None:
+    assert [case["text"] for case in harnessed({"assert_case": ASSERTS[0]}).cases] == ASSERTS[:1]
+
+
+@pytest.mark.parametrize(
+    ("cases", "beside"),
+    [
+        ([{"input": [1], "output": 2, "type": "function_call", "fn_name": "f"}], {}),
+        ([{"input": [1], "output": 2, "fn_name": "f", "type": None}], {}),
+        ([{"input": "1", "output": "2", "testtype": "functional"}], {"fn_name": "f"}),
+        ([{"input": [1], "output": 2, "explanation": "plus one", "id": 3}], {"fn_name": "f"}),
+    ],
+)
+def test_a_test_case_may_call_a_function(cases: list[Any], beside: dict[str, Any]) -> None:
+    [case] = harnessed({"test_cases": cases, **beside}).cases
+    assert (case["entry"], case["arguments"], case["expected"]) == ("f", [1], [2])
+
+
+@pytest.mark.parametrize(
+    "kind", [{"type": "stdin_stdout", "fn_name": None}, {"testtype": "stdin"}, {"id": 1}]
+)
+def test_a_test_case_says_that_it_is_read_from_standard_input(kind: dict[str, Any]) -> None:
+    cases = [{"input": "1\n", "output": "2", **kind}]
+    assert suite({"test_cases": cases}).tests == (StdioCase(stdin="1\n", expected="2"),)
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        ({"functional": "assert f() == 1"}, ()),
+        ({"tests": ["assert gcd(4, 6) == 2"]}, ("gcd",)),
+        ({"functional": "assert gcd(4, 6) == 2"}, ("gcd",)),
+        ({"inputs": [[4, 6]], "outputs": [2], "fn_name": "gcd"}, ("gcd",)),
+        ({"assert_case": ["assert accumulate([1]) == [1]", "assert lcm(1, 2) == 2"]}, ("accumulate", "lcm")),
+    ],
+)
+def test_an_answer_has_what_sites_import_but_for_what_it_is_asked_for(
+    answer: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    prefix = harnessed(answer).prefix
+    assert "from typing import *" in prefix
+    assert prefix.endswith(f"del {', '.join(names)}\n") == bool(names)
+    assert harnessed({"functional": "assert f() == 1", "prefix": "import os"}).prefix == "import os"
+
+
+@pytest.mark.parametrize(
+    ("answer", "beside", "language"),
+    [
+        ({}, {"language": "cpp"}, Language.CPP),
+        ({"language": "cpp"}, {}, Language.CPP),
+        ({"language": "c++"}, {"language": "cpp"}, Language.CPP),
+        ({"language": None}, {"language": None}, Language.PYTHON),
+    ],
+)
+def test_a_language_beside_the_answer_counts(
+    answer: dict[str, Any], beside: dict[str, Any], language: Language
+) -> None:
+    info = {"type": "code", "answer": {"inputs": ["1"], "outputs": ["2"], **answer}, **beside}
+    assert suite_of(info, split=False).language is language
+
+
+def test_two_languages_are_one_too_many() -> None:
+    answer = {"inputs": ["1"], "outputs": ["2"], "language": "python"}
+    with pytest.raises(BadMessage, match="two languages"):
+        suite_of({"type": "code", "answer": answer, "language": "cpp"}, split=False)
+
+
 @pytest.mark.parametrize(
     ("name", "language"),
     [
@@ -138,6 +228,30 @@ def test_the_cap_draws_the_same_cases_in_their_order() -> None:
         ("print(1)", "got str"),
         (None, "got NoneType"),
         ({}, "test_cases"),
+        ({"inputs": [""], "outputs": [None], "fn_name": "f"}, "without tests"),
+        ({"inputs": ["", ""], "outputs": [None, None], "fn_name": "f", "assert_case": []}, "without tests"),
+        ({"assert_case": ["f(1) == 2"]}, "without an assert"),
+        ({"assert_case": [5]}, "texts"),
+        ({"assert_case": ["assert f("]}, "no Python"),
+        ({"assert_case": ["assert f(1)"], "inputs": ["1"], "outputs": ["2"]}, "one or the other"),
+        ({"assert_case": ["assert f(1)"], "inputs": [""], "outputs": ["2"]}, "one or the other"),
+        ({"assert_case": ["assert f(1)"], "setup": "x = 1"}, "'setup' beside 'assert_case'"),
+        ({"inputs": ["1"], "outputs": ["2"], "asserts": ["x"]}, "'asserts' beside 'inputs'"),
+        ({"inputs": ["1"], "outputs": ["2"], "checker": "exit 0"}, "'checker' beside 'inputs'"),
+        ({"inputs": ["1"], "outputs": ["2"], "prefix": "import os"}, "'prefix' beside 'inputs'"),
+        ({"inputs": ["1"], "outputs": ["2"], "time_limit": 2}, "'time_limit' beside 'inputs'"),
+        ({"inputs": ["1"], "outputs": ["2"], "functional": "assert f()"}, "'functional' beside 'inputs'"),
+        ({"inputs": ["1"], "outputs": ["2"], "test_cases": [{"input": "", "output": ""}]}, "'inputs'"),
+        ({"functional": "assert f()", "setup": "x = 1", "entry_point": "f"}, "'entry_point', 'setup'"),
+        ({"tests": ["assert f()"], "prefix": "x = 1"}, "'prefix' beside 'tests'"),
+        ({"pytest": "import solution", "setup": "x = 1"}, "'setup' beside 'pytest'"),
+        ({"test_cases": [{"input": "", "output": "", "checker": "x"}]}, "'checker' in a test case"),
+        ({"test_cases": [{"input": "", "output": "", "type": "interactive"}]}, "interactive"),
+        ({"test_cases": [{"input": "", "output": "", "testtype": "functional"}]}, "all name one"),
+        (
+            {"test_cases": [{"input": "", "output": ""}, {"input": "1", "output": "1", "fn_name": "f"}]},
+            "of 2 these do",
+        ),
         ({"value": 5}, "keys \\['value'\\]"),
         ({"test_cases": []}, "at least one"),
         ({"test_cases": "x"}, "at least one"),

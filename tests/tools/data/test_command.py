@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from config.loading import load_run
 from learner.data.ingest import ingest
 from learner.data.prompts import load_tokenizer, open_sources
+from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from tests.conftest import ROOT
 from tools.main import main
@@ -144,3 +147,45 @@ def test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it(config
     limited = load_run([*words, "data.gold_test=true", "data.max_prompt_tokens=1"])
     with pytest.raises(RowError, match="no prompt of 2 is within"):
         open_sources(limited, [only_wrong], tokenizer, shuffle=False)
+
+
+def test_values_that_reading_changes_and_names_read_in_two_ways_are_said_by_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scorers' process is not asked: what is looked at here is found when the rows are read."""
+    monkeypatch.setattr(
+        RefusedRows, "_ask", lambda _, __, answers: answers.write(b'{"rows": 0, "unchecked": {}}\n')
+    )
+    chat = json.dumps([{"role": "user", "content": "one?"}])
+    truths = ["7", "007", '"007"', "true"]
+    table = pa.table(
+        {
+            "data_source": ["math"] * len(truths),
+            "prompt": [chat] * len(truths),
+            "reward_model": pa.StructArray.from_arrays([pa.array(truths, pa.json_())], ["ground_truth"]),
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    config = tmp_path / "run.yaml"
+    tree = {
+        "name": "small",
+        "model": {"path": str(MODEL)},
+        "data": {
+            "train": {"path": str(tmp_path / "rows.parquet"), "type": "dataset"},
+            "cache_dir": str(tmp_path),
+        },
+    }
+    config.write_text(json.dumps(tree))
+    quietly = ("--no-gold", "-o", str(tmp_path / "left.jsonl"))
+    assert check(config, *quietly) == 1
+    said = capsys.readouterr().out
+    assert "rows.parquet row 1: column reward_model.ground_truth: '007' is read as 7" in said
+    assert "row 0:" not in said
+    assert "row 2:" not in said
+    assert "row 3: no answer to check against in verification_info: the value is True" in said
+    assert "data_source 'math', 3 rows: read as the rubric paper" in said
+    assert "changed" in said.splitlines()[1]
+    assert check(config, *quietly, "--json", "data.source_types.math=prime_math") == 1
+    [source] = json.loads(capsys.readouterr().out)["sources"]
+    assert source["doubts"] == []
+    assert len(source["changed"]) == source["counts"]["math"]["changed"] == 1

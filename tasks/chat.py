@@ -1,0 +1,106 @@
+"""This module reads the chat of a row, however its file holds it: as a list, as JSON's text of one, or as plain text.
+
+In: a value of the prompt's column. Out: a list of turns where it is a chat, else the value as it is. CSV has no lists,
+so a chat in it is text; so it is where a table was written by a program that knows no objects. Used by the learner's
+data, and by `tasks.route` and `tasks.verl` for the question of a row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from broker.errors import BadMessage
+from tasks.values import python_text, shown, unpacked
+
+_TURN_KEYS: Final = frozenset({"role", "content", "from", "value"})  # of chats, ShareGPT's with the last two
+_WRAPPERS: Final = ("messages", "prompt", "conversations")  # keys of an object that holds a chat
+# What begins as a chat and is no JSON was cut, or written by another program: it is no question of anybody's.
+_BEGINS_AS_CHAT: Final = re.compile(
+    r"""\s*\[?\s*\{\s*\\?["']+(?:role|content|from|value|messages)\\?["']+\s*:"""
+)
+_IS_LIST_OF_OBJECTS: Final = re.compile(r"\s*\[\s*\{")
+_ROLE: Final = re.compile(r"""["']role\\?["']+\s*:""")
+_HEAD_CHARS: Final = 100_000  # of a text, in which a chat has its first role
+_MOST_LAYERS: Final = 3  # JSON text in JSON text
+
+
+def chat_of(value: Any) -> Any:
+    """Return the turns of a chat, or a value that is none as it is.
+
+    Args:
+        value: a list of turns, one turn, the JSON (or Python's) text of either, or the text of a question.
+    Raises:
+        BadMessage: a text that begins as a chat and can't be read as one.
+    """
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str):
+        return _of_text(value)
+    if isinstance(value, Mapping):
+        found = _of_object(value)
+        return value if found is None else found
+    if isinstance(value, list | tuple):
+        return [_turn(turn) for turn in value]
+    return value
+
+
+def _of_text(text: str) -> Any:
+    found: Any = unpacked(text, "the prompt")
+    for _ in range(_MOST_LAYERS):
+        if not isinstance(found, str) or not found.lstrip().startswith(("[", "{", '"')):
+            return text
+        found = _parsed(found)
+        if isinstance(found, Mapping):
+            of_object = _of_object(found)
+            return text if of_object is None else of_object
+        if isinstance(found, list):
+            turns = [_turn(turn) for turn in found]
+            is_chat = not turns or any(
+                isinstance(turn, Mapping) and _TURN_KEYS & turn.keys() for turn in turns
+            )
+            return turns if is_chat else text
+    return text
+
+
+def _parsed(text: str) -> Any:
+    """Return what JSON's text says, or Python's, which a table of Python's objects has once it is written as CSV."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    if not _begins_as_chat(text):
+        return None
+    if (found := python_text(text)) is None:
+        raise BadMessage(
+            f"the prompt begins as a chat and is no JSON: {reason}: {shown(text)}; written by json.dumps it is read"
+        )
+    return found
+
+
+def _begins_as_chat(text: str) -> bool:
+    """Return whether a text begins with a turn, or as a list of objects that have roles somewhere."""
+    return bool(
+        _BEGINS_AS_CHAT.match(text)
+        or (_IS_LIST_OF_OBJECTS.match(text) and _ROLE.search(text, 0, _HEAD_CHARS))
+    )
+
+
+def _of_object(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the chat that an object is or holds; None where it is neither."""
+    if {"role", "content"} <= value.keys():
+        return [dict(value)]
+    held = [value[key] for key in _WRAPPERS if isinstance(value.get(key), list)]
+    return [_turn(turn) for turn in held[0]] if len(held) == 1 and len(value) == 1 else None
+
+
+def _turn(turn: Any) -> Any:
+    """Return a turn, which some files hold as JSON's text."""
+    if not isinstance(turn, str) or not _begins_as_chat(turn):
+        return turn
+    found = _parsed(turn)
+    return found if isinstance(found, Mapping) else turn
