@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
+.PHONY: another-python help setup demo test test-fast check fix bench prove-suite prove-lag prove-staleness prove-hacking prove-bottleneck prove-demo prove-attacks prove-metamorphic prove-mbpp prove-rewards prove-imports prove-resume prove-chaos prove-chaos-demo prove-protocol prove-compose prove-fleet prove-slurm prove-pipeline prove-rubric prove-pages prove-gpu lock resolve clean
 
 # What is installed stays what it is: the GPU environment is not replaced by a plain `make test`.
 FLAVOUR := $(if $(GPU)$(wildcard .venv/installed-gpu),gpu,cpu)
@@ -80,6 +80,9 @@ prove-metamorphic: $(INSTALLED)    ## are references paid by what equals them an
 
 prove-rewards: $(INSTALLED)    ## right rewards while answers hang and scorers are killed; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.rewards_under_fire --write $(ARGS)
+
+prove-imports: $(INSTALLED)    ## do real launch scripts import, with bash's words and Hydra's values? ARGS="FOLDER ...": checkouts that you fetch; the table goes to benchmarks/RESULTS.md
+	@$(PYTHON_IN_VENV) -m benchmarks.proofs.real_imports --write $(ARGS)
 
 prove-resume: $(INSTALLED)    ## is a killed and resumed learner the one that was not? bit for bit; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.exact_resume --write $(ARGS)

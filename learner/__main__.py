@@ -76,6 +76,7 @@ def _start(run: Run, words: Sequence[str]) -> int:
     if _is_finished(run):
         return 0
     set_environment()
+    _tell_of_groups(run)
     try:
         _check_places(run)
     except ConfigError as error:
@@ -90,6 +91,14 @@ def _start(run: Run, words: Sequence[str]) -> int:
         log.exception("ended rank=%d", ranks.rank)
         say_last(error)
         return 1
+
+
+def _tell_of_groups(run: Run) -> None:
+    """Warn at every start where nothing will train."""
+    from learner.launch.preflight import single_answers
+
+    if os.environ.get("RANK", "0") == "0" and (says := single_answers(run)):
+        log.warning("group_of_one %s", says)
 
 
 def _check_places(run: Run) -> None:

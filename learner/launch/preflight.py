@@ -24,6 +24,16 @@ from learner.status import read_status
 FILES = frozenset({".jsonl", ".json", ".parquet", ".csv"})
 
 
+def single_answers(run: Run) -> str:
+    """Say that a group of one answer trains nothing, whose baseline is the answer itself; "" where there are more."""
+    if run.sampling.group_size > 1:
+        return ""
+    return (
+        "sampling.group_size=1: a group of one answer has an advantage of 0, whatever its reward, and nothing of it "
+        "trains"
+    )
+
+
 def check_places(run: Run) -> None:
     """Check that the files and folders that `run` needs are on this machine's disk.
 

@@ -80,6 +80,19 @@ def test_a_place_that_is_not_there_is_named_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_group_of_one_is_told_at_every_start(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(entry, "set_up_logging", lambda *_: None)
+    config = tmp_path / "run.yaml"
+    config.write_text(to_yaml(make_run(tmp_path / "runs", sampling={"group_size": size})))
+    for _ in range(2):
+        caplog.clear()
+        assert entry.main(["--config", str(config), "model.path=./tiny"]) == 2
+        assert ("group_of_one" in caplog.text) is (size == 1)
+
+
 def test_a_run_that_has_begun_is_not_refused_before_those_who_wait_for_it_can_hear_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

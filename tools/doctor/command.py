@@ -85,6 +85,7 @@ def examine(run: Run | None, words: Sequence[str]) -> Iterator[Finding]:
     yield from check_machine(run)
     if run is not None:
         yield from doctor_run.check_paths(run)
+        yield doctor_run.check_groups(run)
         yield doctor_run.check_deadlines(run)
         yield from doctor_run.check_endpoints(run)
     wanted = [

@@ -18,15 +18,16 @@ from config.loading import api_key
 from config.places import is_path
 from config.run import SCORING_SHARE, Run
 from config.scorer_kinds import CustomConfig, ScorerConfig
-from learner.launch.preflight import FILES, check_places
+from learner.launch.preflight import FILES, check_places, single_answers
 from scorers.served_model.wire import Busy, Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import NO_ANSWER, Answer, Question
 
 AREA = "run"
-PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES = (
-    Check(AREA, name) for name in ("paths", "data", "tokenizer", "model files", "settings", "deadlines")
+PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (
+    Check(AREA, name)
+    for name in ("paths", "data", "tokenizer", "model files", "settings", "deadlines", "groups")
 )
 REPLY_S = 10.0
 
@@ -45,6 +46,13 @@ def check_paths(run: Run) -> Iterator[Finding]:
             yield PATHS.problem(line, do="mend that key, or bring what it names")
     else:
         yield PATHS.ok("all that the configuration names is there")
+
+
+def check_groups(run: Run) -> Finding:
+    """Tells whether a group has answers to compare."""
+    if says := single_answers(run):
+        return GROUPS.problem(says, do="sampling.group_size=8")
+    return GROUPS.ok(f"{run.sampling.group_size} answers a group are compared with each other")
 
 
 def check_deadlines(run: Run) -> Finding:

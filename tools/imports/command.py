@@ -16,9 +16,10 @@ from pathlib import Path
 from config.explanations import ConfigError
 from config.other_names.aliases import settings_of
 from tools.arguments import UsageError, add_json
-from tools.imports.reading import read, variables
+from tools.imports.reading import OfVerl, read, variables
 from tools.imports.rows_at_hand import found_tasks
 from tools.imports.run_file import as_json, as_yaml, checked, leaves, report, write
+from tools.imports.script import VERLS_OWN
 from tools.imports.theirs import Theirs
 from tools.imports.translation import Setting, Translation, translate
 from tools.imports.variables import accounts_of_variables
@@ -48,6 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", metavar="NAME", help="as II-VERL's call has it; the learner is DeepSpeed's"
     )
+    parser.add_argument(
+        "--verl",
+        type=Path,
+        metavar="FOLDER",
+        help="a checkout or an installed verl: Hydra composes its own base with these words",
+    )
+    parser.add_argument(
+        "--verl-python",
+        metavar="PYTHON",
+        help="a Python with hydra-core, for --verl (an environment that is made in the cache folder)",
+    )
     parser.add_argument("-m", dest="module", metavar="MODULE", help="as the call has it")
 
 
@@ -57,8 +69,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--json needs -o FILE: the run would stand on standard output too")
     if options.out is not None and options.out.exists() and not options.force:
         raise UsageError(f"{options.out} is there: --force writes over it")
-    theirs = read(options.words, config=_config(options), options=_typed(options))
-    translation = _with_variables(translate(theirs, found_tasks(theirs)), theirs)
+    verl = None if options.verl is None else OfVerl(folder=options.verl, python=options.verl_python)
+    theirs = read(options.words, config=_config(options), options=_typed(options), verl=verl)
+    translation = with_variables(translate(theirs, found_tasks(theirs)), theirs)
     checked(translation)
     text = as_yaml(translation, _sources(theirs))
     listed = report(translation)
@@ -97,12 +110,14 @@ def _config(options: argparse.Namespace) -> str | None:
         return folder if folder is None else str(folder)
     named = name if name.endswith(".yaml") else f"{name}.yaml"
     path = Path(folder) / named if folder else Path(named)
+    if not path.is_file() and VERLS_OWN.fullmatch(named):
+        return None  # verl's own, whose defaults are known here
     if not path.is_file():
         raise ConfigError(f"{path} is not there")
     return str(path)
 
 
-def _with_variables(translation: Translation, theirs: Theirs) -> Translation:
+def with_variables(translation: Translation, theirs: Theirs) -> Translation:
     """Add what the variables of an `.env` or a script set: sandbox, judges, and the format's share."""
     found = settings_of(variables(theirs), leaves(translation))
     more = [Setting(path=".".join(leaf.path), value=leaf.value, why=leaf.where) for leaf in found]

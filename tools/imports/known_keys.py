@@ -2,13 +2,17 @@
 
 In: a key. Out: whether a configuration of verl, II-VERL, TinyV, RRM or Reasoning360 has it, or any name may stand
 there: a misspelt key is unknown there too. The names are those of their configurations, older and newer ones, and of
-calls in their examples: `tables/verl_keys.txt`, one key a line. Pure; used by `tools.imports.translation`.
+calls in their examples: `tables/verl_keys.txt`, one key a line, and those of `tools.imports.versions`. Pure; used by
+`tools.imports.translation`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+
+from tools.imports.new_names import older
+from tools.imports.versions import KEYS
 
 BELOW_SECTIONS: Final = frozenset(
     (Path(__file__).parent / "tables" / "verl_keys.txt").read_text(encoding="utf-8").split()
@@ -25,6 +29,8 @@ OPEN: Final = frozenset(
         "override_optimizer_config",
         "override_transformer_config",
         "ray_init",
+        "teacher_models",
+        "turbo_config",
     }
 )
 
@@ -34,9 +40,10 @@ def _above(key: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-_SECTIONS: Final = frozenset(above for key in BELOW_SECTIONS for above in _above(key))
+_KNOWN: Final = BELOW_SECTIONS | KEYS.keys() | {older(key) for key in KEYS}
+_SECTIONS: Final = frozenset(above for key in _KNOWN for above in _above(key))
 
 
 def is_known(key: str) -> bool:
     """Return whether verl has the key or section, or leaves its names to others."""
-    return key in BELOW_SECTIONS or key in _SECTIONS or not OPEN.isdisjoint(key.split("."))
+    return key in _KNOWN or key in _SECTIONS or not OPEN.isdisjoint(key.split("."))

@@ -10,24 +10,43 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from config.explanations import ConfigError
 from config.places import is_there
-from tools.imports.script import II_VERL, Call, read_script, text_of
-from tools.imports.theirs import Said, Served, Theirs, flag, hydra_value, overlaid
-from tools.imports.translation import defaults_of
+from tools.imports.composer.hydra import NoHydra, Verl, compose
+from tools.imports.new_names import older, with_older_names
+from tools.imports.rows_at_hand import paid_source
+from tools.imports.script import II_VERL, VERLS_OWN, VERLS_PARTS, Call, read_script, text_of, trainer_of
+from tools.imports.shell.view import SCRIPTS
+from tools.imports.theirs import UNKNOWN, Said, Served, Theirs, hydra_value, overlaid
+from tools.imports.translation import todays_defaults
+from tools.imports.versions import ENGINES, Base, base_of
 from tools.imports.yaml_file import read_keys, resolved
 
-SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".job"})
 PROGRAM: Final = frozenset({"python", "python3", "verl", II_VERL, "torchrun"})  # of a call that was typed
 _WORD: Final = re.compile(r"(?P<sign>~|\+\+?)?(?P<key>[A-Za-z_][\w.@/-]*)(?P<rest>=.*)?", re.DOTALL)
+_MODEL: Final = "actor_rollout_ref.model.path"
+_FILES: Final = frozenset(  # keys whose relative paths begin where the call stands
+    {
+        "data.train_files",
+        "data.val_files",
+        _MODEL,
+        "custom_reward_function.path",
+        "reward_api.save_dir",
+        "trainer.default_local_dir",
+        "trainer.rollout_data_dir",
+        "trainer.validation_data_dir",
+    }
+)
+_SUFFIXES: Final = frozenset({".parquet", ".json", ".jsonl", ".csv", ".arrow"})
 BACKEND: Final = "--backend"  # an option that only II-VERL's call has
 _NAMED: Final = re.compile(r"\$\{oc\.env:\s*(\w+)")  # a variable that a value names
-_KL_LOSS: Final = "actor_rollout_ref.actor.use_kl_loss"
+_OF_II_VERL: Final = ("reward_api.", "data.train_split", "data.val_split")
+_ENGINES: Final = ("model_engine", "actor_rollout_ref.actor.strategy", "actor@actor_rollout_ref.actor")
 TYPED: Final = "the command line"
 
 
@@ -42,11 +61,31 @@ class _Found:
     own: set[str] = field(default_factory=set)
     options: list[Said] = field(default_factory=list)
     launcher: list[Said] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)  # keys with `+`
     is_ii_verl: bool = False
+    main: str = "main_ppo"
+    engine: str = ""  # names of configurations, which may have verl's engine in them
+    words: list[str] = field(default_factory=list)  # of the call, as Hydra takes them
+    module: str = "verl.trainer.main_ppo"  # the trainer, with its package
+    config_path: str | None = None  # of the call
+    config_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfVerl:
+    """Where verl itself lies, so that Hydra composes its base."""
+
+    folder: Path
+    python: str | None = None  # with hydra-core; None: an environment of its own is made
 
 
 def read(
-    words: Sequence[str], *, config: str | None = None, options: Sequence[tuple[str, str]] = ()
+    words: Sequence[str],
+    *,
+    config: str | None = None,
+    options: Sequence[tuple[str, str]] = (),
+    verl: OfVerl | None = None,
 ) -> Theirs:
     """Read files, a call's words and overrides.
 
@@ -54,11 +93,47 @@ def read(
         words: files, arguments of a script, and `key=value`, `+key=value` or `~key`.
         config: the file that `--config_path` or `--config-name` names.
         options: those of the call and their values, these two among them.
+        verl: where it lies; None: tables of its defaults are used.
     """
+    found, said = _laid_over(words, config, options)
+    composed = {} if verl is None else _composed(verl, found)
+    said = {
+        key: replace(one, value=composed[key]) if key in composed and not _is_unknown(one.value) else one
+        for key, one in said.items()
+    }
+    base = _base(
+        {**{key: Said(key=key, value=value, where="") for key, value in composed.items()}, **said}, found
+    )
+    defaults = {**todays_defaults(), **base.defaults, **_of_main(found, said), **composed}
+    found.notes.insert(
+        0, f"taken as {base.words}" + (f", composed by Hydra from {verl.folder}" if composed and verl else "")
+    )
+    found.own |= {name for one in said.values() for name in _NAMED.findall(str(one.value))}
+    exported = {name: str(one.value) for name, one in found.environment.items()}
+    theirs = Theirs(
+        said=resolved(said, defaults, {**os.environ, **exported}),
+        defaults=defaults,
+        environment=found.environment,
+        served=found.served,
+        own=frozenset(found.own),
+        options=tuple(found.options),
+        launcher=tuple(found.launcher),
+        notes=tuple(found.notes),
+        version=base.version,
+        main=found.main,
+    )
+    return replace(theirs, paid=paid_source(theirs))
+
+
+def _laid_over(
+    words: Sequence[str], config: str | None, options: Sequence[tuple[str, str]]
+) -> tuple[_Found, dict[str, Said]]:
+    """Read all that is named, and lay it over each other."""
     found = _Found(
         options=[Said(key=name, value=value, where=TYPED) for name, value in options],
         is_ii_verl=II_VERL in words,
     )
+    _read_options(dict(options), found)
     files = [word for word in words if "=" not in word and word not in PROGRAM and _is_file(Path(word))]
     rest = [word for word in words if word not in files and word not in PROGRAM]
     overrides = [word for word in rest if "=" in word or word.startswith("~")]
@@ -68,42 +143,115 @@ def read(
     scripts = [file for file in files if _is_script(Path(file))]
     if arguments and not scripts:
         raise ConfigError(f"{arguments[0]!r} is no file, and no key=value")
-    found.layers.append(words_said(overrides, [TYPED] * len(overrides), found.left_out))
+    found.layers.append(words_said(overrides, [TYPED] * len(overrides), found))
+    found.words += overrides
     said = {key: one for key, one in overlaid(found.layers).items() if not _is_left_out(key, found.left_out)}
     if not said:
         raise ConfigError("nothing to import: name a YAML file, a script, or the words of a call")
+    return found, with_older_names(said)
+
+
+def _composed(verl: OfVerl, found: _Found) -> dict[str, Any]:
+    """Let Hydra compose the call; {} where there is none to be had, which is told. Raises ConfigError."""
+    try:
+        values = compose(
+            Verl.at(verl.folder),
+            module=found.module,
+            config_path=found.config_path,
+            config_name=found.config_name,
+            words=[word for word in found.words if not _is_unknown(word)],
+            python=verl.python,
+        )
+    except NoHydra as error:
+        found.notes.append(f"{error}: the tables of verl's defaults are used")
+        return {}
+    layer = [Said(key=key, value=value, where="verl") for key, value in values.items() if value != "???"]
+    return {key: one.value for key, one in with_older_names(overlaid([layer])).items()}
+
+
+def _of_main(found: _Found, said: Mapping[str, Said]) -> dict[str, Any]:
+    """Return the defaults of verl's asynchronous trainers: generators of their own, and the sampler's ratio."""
+    is_apart = found.main == "fully_async_main" or "one_step_off" in found.module
+    if not (is_apart or any(key in said for key in ("rollout.nnodes", "rollout.n_gpus_per_node"))):
+        return {}
+    own = {"rollout.nnodes": 1, "rollout.n_gpus_per_node": 8}
+    return {**own, "algorithm.rollout_correction.bypass_mode": True} if is_apart else own
+
+
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, str) and UNKNOWN in value
+
+
+def _base(said: Mapping[str, Said], found: _Found) -> Base:
+    """Find the version of verl that all was written for."""
     backends = {str(one.value) for one in found.options if one.key == BACKEND}
-    defaults = defaults_of(
+    named = " ".join([*(str(said[key].value) for key in _ENGINES if key in said), *backends, found.engine])
+    return base_of(
         said,
-        uses_kl_loss=_KL_LOSS in said and flag(said[_KL_LOSS].value),
-        is_ii_verl=found.is_ii_verl or bool(backends),
-        has_megatron="megatron" in backends,
-    )
-    found.own |= {name for one in said.values() for name in _NAMED.findall(str(one.value))}
-    exported = {name: str(one.value) for name, one in found.environment.items()}
-    return Theirs(
-        said=resolved(said, defaults, {**os.environ, **exported}),
-        defaults=defaults,
-        environment=found.environment,
-        served=found.served,
-        own=frozenset(found.own),
-        options=tuple(found.options),
-        launcher=tuple(found.launcher),
+        added=found.added,
+        is_ii_verl=found.is_ii_verl or bool(backends) or any(key.startswith(_OF_II_VERL) for key in said),
+        engine=next((one for one in ENGINES if one in named), "dp"),
     )
 
 
-def words_said(words: Iterable[str], places: Iterable[str], left_out: list[str]) -> list[Said]:
-    """Read `key=value`, `+key=value` and `~key`, each written at one of the places; what is left out is added there."""
-    said = []
+def _read_options(options: Mapping[str, str], found: _Found) -> None:
+    """Read what the options of a call that was typed say of it. Raises ConfigError: it is not the trainer's."""
+    if "-m" in options:
+        found.main = trainer_of(("-m", options["-m"]), TYPED)
+        found.module = options["-m"]
+    found.config_name = options.get("--config-name")
+    found.engine = options.get("--config-name", "")
+
+
+def words_said(words: Iterable[str], places: Iterable[str], found: _Found) -> list[Said]:
+    """Read `key=value`, `+key=value` and `~key`, each written at one of the places; what is left out is noted."""
+    said: list[Said] = []
     for word, where in zip(words, places, strict=True):
         part = _WORD.fullmatch(word)
         if part is None or (part["rest"] is None and part["sign"] != "~"):
             raise ConfigError(f"{where}: {word!r} is no key=value")
         if part["sign"] == "~":
-            left_out.append(part["key"])
-        else:
-            said.append(Said(key=part["key"], value=hydra_value(part["rest"][1:]), where=where))
+            found.left_out.append(part["key"])
+            continue
+        if part["sign"]:
+            found.added.add(part["key"])
+        said += _leaves(part["key"], hydra_value(part["rest"][1:]), where)
     return said
+
+
+def _leaves(key: str, value: Any, where: str) -> Iterator[Said]:
+    """Yield the keys of a value: `{a: 1, b: 2}` has two."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner, where)
+    else:
+        yield Said(key=key, value=value, where=where)
+
+
+def _in_folder(words: Iterable[str], folder: str) -> list[str]:
+    """Return a call's words with relative paths of files below the folder where it is called."""
+    if folder in (".", "", str(Path.cwd())):
+        return list(words)
+    return [_below(word, folder) for word in words]
+
+
+def _below(word: str, folder: str) -> str:
+    sign_and_key, equals, value = word.partition("=")
+    key = older(sign_and_key.lstrip("+"))
+    if not equals or key not in _FILES or UNKNOWN in value:
+        return word
+    found = hydra_value(value)
+    if isinstance(found, list) and all(isinstance(item, str) for item in found):
+        return f"{sign_and_key}=[{','.join(_path(item, folder, key) for item in found)}]"
+    return f"{sign_and_key}={_path(found, folder, key)}" if isinstance(found, str) else word
+
+
+def _path(value: str, folder: str, key: str) -> str:
+    """Return a path below a folder; a name of a model hub, and what refers to something, stays."""
+    is_file = value.startswith(("./", "../")) or key.startswith(("trainer.", "reward", "custom_reward"))
+    if not value or value.startswith(("/", "~", "$", "hdfs:", "s3:")):
+        return value
+    return os.path.normpath(Path(folder) / value) if is_file or Path(value).suffix in _SUFFIXES else value
 
 
 def _read_file(path: Path, arguments: Sequence[str], found: _Found) -> None:
@@ -114,10 +262,7 @@ def _read_file(path: Path, arguments: Sequence[str], found: _Found) -> None:
         found.environment |= script.exported
         found.served |= script.served
         found.own |= script.own
-        if script.call is None:
-            raise ConfigError(
-                f"{path}: no call of verl in it: `python -m verl.trainer.main_ppo ...`, or the like"
-            )
+        found.notes += script.notes
         _read_call(script.call, path, found)
     else:
         _read_yaml(path, found, ())
@@ -138,25 +283,70 @@ def _is_script(path: Path) -> bool:
 
 
 def _read_yaml(path: Path, found: _Found, above: tuple[Path, ...]) -> None:
-    """Read a file, after those that its `defaults` name where they lie beside it; verl's own are known here."""
+    """Read a file with those that its `defaults` name, in their order: `_self_` is the file, and last where it is not.
+
+    `NAME` is a file beside it, `GROUP: NAME` and `GROUP@SECTION: NAME` one in the folder GROUP, whose keys stand in
+    SECTION, else in GROUP. Names of verl's own are known here. Raises ConfigError: another one that is not there.
+    """
     if path in above:
         raise ConfigError(f"{path}: its `defaults` lead back to it")
     said = read_keys(path)
-    for one in [one for one in said if one.key == "defaults"]:
-        for name in one.value if isinstance(one.value, list) else [one.value]:
-            beside = path.parent / f"{name}.yaml"
-            if isinstance(name, str) and name != "_self_" and _is_file(beside):
-                _read_yaml(beside, found, (*above, path))
-    found.layers.append([one for one in said if one.key != "defaults"])
+    own = [one for one in said if one.key != "defaults" and not one.key.startswith("defaults.")]
+    named = next((one for one in said if one.key == "defaults"), None)
+    items = [] if named is None else named.value if isinstance(named.value, list) else [named.value]
+    for item in [*items, *(["_self_"] if "_self_" not in items else [])]:
+        if item == "_self_":
+            found.layers.append(own)
+        elif named is not None:
+            _read_part(item, path, named.where, found, above)
+
+
+def _read_part(item: Any, path: Path, where: str, found: _Found, above: tuple[Path, ...]) -> None:
+    """Read one entry of `defaults`."""
+    group, name = next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else ("", item)
+    folder, _, section = str(group).removeprefix("override ").removeprefix("optional ").partition("@")
+    if name is None or folder.startswith("hydra"):
+        return
+    names = name if isinstance(name, list) else [name]
+    for one in names:
+        stem = str(one).removesuffix(".yaml")
+        beside = path.parent / folder.lstrip("/") / f"{stem}.yaml"
+        if not _is_file(beside):
+            _refuse_absent(stem, folder, beside, where)
+            found.engine = f"{found.engine} {stem}"
+            continue
+        begin = len(found.layers)
+        _read_yaml(beside, found, (*above, path))
+        above_keys = section or folder.strip("/").replace("/", ".")
+        if above_keys and above_keys != "_global_":
+            found.layers[begin:] = [
+                [replace(said, key=f"{above_keys}.{said.key}") for said in layer]
+                for layer in found.layers[begin:]
+            ]
+
+
+def _refuse_absent(stem: str, folder: str, beside: Path, where: str) -> None:
+    """Raise ConfigError where a part is not there and is none of verl's own, whose values are its defaults."""
+    if not (VERLS_OWN.fullmatch(stem) or (folder and VERLS_PARTS.fullmatch(stem))):
+        raise ConfigError(f"{where}: `defaults` name {beside}, which is not there and is none of verl's own")
 
 
 def _read_call(call: Call, script: Path, found: _Found) -> None:
     found.is_ii_verl |= call.is_ii_verl
+    found.main, found.module = call.main, call.module
+    found.config_path, found.config_name = call.folder_of_config, call.name
+    found.engine = found.engine or call.name or ""
+    if call.folder not in (".", str(Path.cwd())):
+        found.notes.append(f"{call.where}: the call stands in {call.folder}: relative paths are below it")
     found.options += call.options
     found.launcher += call.launcher
     if call.config is not None:
         file = next(
-            (one for one in (Path(call.config), script.parent / call.config) if _is_file(one)),
+            (
+                one
+                for one in (Path(call.config), script.parent / call.config, Path(call.folder) / call.config)
+                if _is_file(one)
+            ),
             Path(call.config),
         )
         if _is_file(file):
@@ -165,7 +355,24 @@ def _read_call(call: Call, script: Path, found: _Found) -> None:
             raise ConfigError(
                 f"{call.where}: the call's configuration {call.config} is not there, and is none of verl's own"
             )
-    found.layers.append(words_said(call.words, call.places, found.left_out))
+    words, places = joined(call.words, call.places, found.notes)
+    words = _in_folder(words, call.folder)
+    found.words += words
+    found.layers.append(words_said(words, places, found))
+
+
+def joined(words: Sequence[str], places: Sequence[str], notes: list[str]) -> tuple[list[str], list[str]]:
+    """Join a word that is no key to the value before it: a value with blanks that stood without quotes."""
+    kept: list[str] = []
+    where: list[str] = []
+    for word, place in zip(words, places, strict=True):
+        if kept and "=" in kept[-1] and "=" not in word and not word.startswith("~"):
+            kept[-1] = f"{kept[-1]} {word}"
+            notes.append(f"{where[-1]}: bash splits it at its blanks: taken as one value, {kept[-1]!r}")
+        else:
+            kept.append(word)
+            where.append(place)
+    return kept, where
 
 
 def _is_left_out(key: str, left_out: Iterable[str]) -> bool:

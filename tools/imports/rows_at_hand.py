@@ -8,6 +8,7 @@ and of JSON lines the first thousand. Reasoning360's files are called as their `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -21,6 +22,9 @@ from tools.imports.theirs import Theirs, WrongValue, texts
 
 _FILES: Final = ("data.train_files", "data.val_files")
 _MOST_LINES: Final = 1000
+# Sources whose answers verl's own scorer pays +1 and -1 (`default_compute_score`, v0.3 to 0.10), and files of them.
+_PAID: Final = re.compile(r"math_dapo|math|math_dapo_reasoning|aime.*")
+_PAID_FILE: Final = re.compile(r"dapo|aime", re.IGNORECASE)
 _COLUMNS: Final = ("data_source", "verification_info")
 
 
@@ -36,6 +40,24 @@ def found_tasks(theirs: Theirs) -> set[str]:
             path = Path(name).expanduser()
             tasks |= set(_in_file(path)) if path.is_file() else set(_of_source(path.name))
     return tasks
+
+
+def paid_source(theirs: Theirs) -> str:
+    """Return a source of the training rows that verl pays +1 and -1; "" where there is none, or none is known."""
+    try:
+        files = [Path(name).expanduser() for name in texts(theirs.get(_FILES[0]) or [])]
+    except WrongValue:
+        return ""
+    for path in files:
+        if path.is_file():
+            found = (record.get("data_source") for record in _records(path))
+            names: Iterator[str] = (one for one in found if isinstance(one, str) and _PAID.fullmatch(one))
+        else:
+            is_paid = _PAID_FILE.search(path.name) and "__" not in path.name
+            names = iter([path.name] if is_paid else [])
+        if name := next(names, ""):
+            return name
+    return ""
 
 
 def _in_file(path: Path) -> Iterator[str]:

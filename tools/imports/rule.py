@@ -143,6 +143,22 @@ def only(key: str, why: str, *values: Any, else_: str) -> Rule:
     return Rule(key=key, verdict=Verdict.NOTHING, about=f"{why}; refused otherwise: {else_}", convert=convert)
 
 
+def of_verl(key: str) -> Rule:
+    """Take a class of verl's own; one of somebody else does what nobody here knows."""
+
+    def convert(value: Any, _theirs: Theirs) -> Outcome:
+        if value is None or str(value).startswith("verl."):
+            return nothing_here("a class of verl's")
+        return refused("a class that is not verl's own: what it does is not here")
+
+    return Rule(
+        key=key,
+        verdict=Verdict.NOTHING,
+        about="a class of verl's; refused where it is another one's",
+        convert=convert,
+    )
+
+
 def _is_same(value: Any, values: tuple[Any, ...]) -> bool:
     """Compare a value with what it may be, in any spelling of true, false and numbers."""
     for one in values:
@@ -172,6 +188,7 @@ __all__ = [
     "nothing",
     "nothing_here",
     "number",
+    "of_verl",
     "only",
     "part_of",
     "refused",

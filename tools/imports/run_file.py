@@ -69,7 +69,7 @@ def as_yaml(translation: Translation, sources: Sequence[str]) -> str:
     left = [one for one in translation.accounts if one.outcome.verdict is Verdict.NOTHING]
     if left:
         lines += ["", "# Without meaning here:"]
-        lines += [f"#   {one.said.key}={_short(one.said.value)}: {one.outcome.words}" for one in left]
+        lines += [f"#   {one.said.shown}={_short(one.said.value)}: {one.outcome.words}" for one in left]
     return "\n".join(lines) + "\n"
 
 
@@ -88,7 +88,7 @@ def write(path: Path, text: str) -> None:
 
 def report(translation: Translation) -> list[str]:
     """List every key that somebody wrote, by what became of it, and verl's defaults that were made explicit."""
-    lines: list[str] = []
+    lines: list[str] = [f"note: {one}" for one in translation.notes]
     for verdict in Verdict:
         found = [one for one in translation.accounts if one.outcome.verdict is verdict]
         if found:
@@ -116,6 +116,7 @@ def as_json(translation: Translation) -> dict[str, Any]:
             {name: value for name, value in _entry(one).items() if name != "value"}
             for one in translation.variables
         ],
+        "notes": list(translation.notes),
         "settings": [{"key": one.path, "value": one.value, "why": one.why} for one in translation.settings],
     }
 
@@ -123,7 +124,7 @@ def as_json(translation: Translation) -> dict[str, Any]:
 def _entry(account: Account) -> dict[str, Any]:
     said, outcome = account.said, account.outcome
     return {
-        "key": said.key,
+        "key": said.shown,
         "value": said.value,
         "where": said.where,
         "verdict": str(outcome.verdict),
@@ -143,7 +144,7 @@ def _with_verdict(account: Account) -> str:
 def _told(account: Account) -> str:
     said, outcome = account.said, account.outcome
     here = _here(outcome)
-    return f"{said.key}={_short(said.value)} ({said.where}){' -> ' if here else ''}{here}"
+    return f"{said.shown}={_short(said.value)} ({said.where}){' -> ' if here else ''}{here}"
 
 
 def _here(outcome: Outcome) -> str:

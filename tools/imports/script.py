@@ -1,29 +1,44 @@
-"""This module finds the call of verl in a shell script, without running the script.
+"""This module finds the call of verl in a shell script, which bash runs behind the sandbox's walls.
 
 In: a script, and the arguments that it would be started with. Out: the call's words, each with its line, what the
-script exports, and the models that it serves by `vllm serve`. `tools.imports.shell` reads the script's statements and
-expands its variables as bash does. What only a running script could know (the output of `nvidia-smi`, say) is marked as
-unknown, and the words that depend on it say so.
+script exports, and the models that it serves by `vllm serve`. What the machine decides (what `nvidia-smi` says, whether
+a program is there) is found by running the script several times with other answers (`tools.imports.shell.answers`):
+words that differ are marked as unknown, and say what they depend on.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from config.explanations import ConfigError
-from tools.imports.shell.interpreter import Command, run_through
+from tools.imports.shell.answers import Answers, run_through
+from tools.imports.shell.behind_walls import Command
 from tools.imports.theirs import Said, Served
 
 MOST_BYTES: Final = 256 << 10  # of a script
 II_VERL: Final = "train-ppo"  # the command that only II-VERL has
-_MAIN: Final = re.compile(r"(?:[\w.]+\.)?main_\w+")
+# What runs the algorithm that is here; every other `main_*` is another one.
+TRAINERS: Final = frozenset(
+    {"main_ppo", "main_dapo", "main_ppo_split", "main_ppo_sync", "fully_async_main", "main_trainer"}
+)
+EVALUATES: Final = frozenset({"main_generation", "main_generation_server", "main_eval"})
+_OTHERS_PACKAGES: Final = frozenset({"vla"})  # of verl's experiments with a main_ppo of their own
+_MAIN: Final = re.compile(r"(?:[\w.]+\.)?(?:\w+_)?main(?:_\w+)?")
 _PORT: Final = 8000  # vLLM's own
 # Configurations that lie in verl's package and its recipes; their values are verl's defaults, or a script sets them.
-VERLS_OWN: Final = re.compile(r"(?:ppo|dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?")
+VERLS_OWN: Final = re.compile(
+    r"(?:ppo|dapo|one_step_off|fully_async|async_dapo)_(?:\w+_)?(?:trainer|config)(?:\.yaml)?"
+)
+# Parts of them, in the folders of verl's configuration.
+VERLS_PARTS: Final = re.compile(
+    r"(?:(?:dp|megatron|veomni|torchtitan|fsdp|automodel)(?:_\w+)?|actor|critic|ref|reward|reward_model|rollout|hf_model|"
+    r"legacy_\w+|rollout_correction|distillation|transfer_queue|profiler|npu_profile|optim|engine)(?:\.yaml)?"
+)
 _CONFIG: Final = {  # options that name the configuration's file
     **dict.fromkeys(("--config-path", "--config_path", "--config", "--cp", "-cp"), "path"),
     **dict.fromkeys(("--config-name", "--config_name", "--cn", "-cn"), "name"),
@@ -40,8 +55,13 @@ class Call:
     words: tuple[str, ...]
     places: tuple[str, ...]  # of each word
     config: str | None = None  # the file that it names
+    name: str | None = None  # of the configuration, as it is written
+    folder_of_config: str | None = None  # as it is written
+    module: str = "verl.trainer.main_ppo"  # the trainer, with its package
     is_verls_own: bool = False  # the configuration lies in verl's package, and its defaults are known here
     is_ii_verl: bool = False  # `verl train-ppo`, which only II-VERL has
+    main: str = "main_ppo"  # the trainer
+    folder: str = "."  # where it is called: the script may have gone there
     options: tuple[Said, ...] = ()  # `--backend`, and the like
     launcher: tuple[Said, ...] = ()  # options of what starts the trainer: `torchrun`, `ray job submit`
 
@@ -50,32 +70,72 @@ class Call:
 class Script:
     """What a script would do that matters to a run."""
 
-    call: Call | None
+    call: Call
     exported: dict[str, Said]
     own: frozenset[str]  # of those, the ones that it uses itself
     served: dict[int, Served]  # models that it serves, by their port
+    notes: tuple[str, ...] = ()  # for people
 
 
-def read_script(path: Path, arguments: Sequence[str] = ()) -> Script:
-    """Read a script. Raises ConfigError: no script, or more than one call."""
+def read_script(
+    path: Path, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Script:
+    """Run a script behind walls, and read its call. Raises ConfigError: none, several, or no walls."""
     written = text_of(path)
-    ran = run_through(written, path.name, arguments)
-    calls = [call for command in ran.commands if (call := call_of(command, path.name)) is not None]
-    if len(calls) > 1:
-        raise ConfigError(
-            f"{path}: calls of verl at {' and '.join(call.where for call in calls)}: import one at a time, from a file "
-            "with one of them"
-        )
-    served = dict(found for command in ran.commands if (found := _served(command, path.name)) is not None)
-    return Script(
-        call=calls[0] if calls else None,
-        exported={
-            name: Said(key=name, value=value, where=f"{path.name}:{line}")
-            for name, (value, line) in ran.exported.items()
-        },
-        own=frozenset(one for one in ran.exported if re.search(rf"\$\{{?{one}\b", written)),
-        served=served,
+    given = dict(os.environ) if environment is None else dict(environment)
+    answers = run_through(path, written, arguments, given, is_call=lambda one: _start(one.words) is not None)
+    found = [one for one in answers.commands if _start(one.words) is not None]
+    commands = [one for one in found if main_of(one.words) in TRAINERS | {II_VERL}]
+    calls = list({(one.words, one.folder): one for one in commands}.values())
+    _refuse_others(path, found, calls, answers)
+    call = call_of(calls[0], path.name, written)
+    served = dict(
+        one for command in answers.commands if (one := _served(command, path.name, written)) is not None
     )
+    exported = {name: value for name, value in calls[0].exported.items() if given.get(name) != value}
+    return Script(
+        call=call,
+        exported={
+            name: Said(key=name, value=value, where=f"{path.name}:{_line_of(name, written, calls[0].line)}")
+            for name, value in exported.items()
+        },
+        own=frozenset(one for one in exported if re.search(rf"\$\{{?{one}\b", written)),
+        served=served,
+        notes=answers.notes,
+    )
+
+
+def _refuse_others(path: Path, found: Sequence[Command], calls: Sequence[Command], answers: Answers) -> None:
+    """Raise ConfigError where there is not one call of the trainer that is here."""
+    if len(calls) > 1:
+        lines = " and ".join(f"{path.name}:{call.line}" for call in calls)
+        raise ConfigError(
+            f"{path}: calls of verl at {lines}: import one at a time, from a file with one of them"
+        )
+    if calls:
+        return
+    for one in found:
+        trainer_of(one.words, f"{path.name}:{one.line}")
+    raise ConfigError(f"{path}: {answers.why_no_call()}")
+
+
+def trainer_of(words: Sequence[str], where: str) -> str:
+    """Return the trainer that a command calls. Raises ConfigError: it is none, or another algorithm."""
+    main = main_of(words)
+    if main in EVALUATES:
+        raise ConfigError(
+            f"{where}: {main} generates or evaluates, and trains nothing: `millrace evaluate` does that here"
+        )
+    if main not in TRAINERS | {II_VERL}:
+        module = words[(_start(words) or 2) - 1] if len(words) > 1 else ""
+        raise ConfigError(f"{where}: {module} is another algorithm than main_ppo: it is not here")
+    return main
+
+
+def _line_of(name: str, written: str, otherwise: int) -> int:
+    """Return the last line that assigns a variable."""
+    found = [*re.finditer(rf"(?:^|[\s;(]){name}=", written)]
+    return written.count("\n", 0, found[-1].end()) + 1 if found else otherwise
 
 
 def text_of(path: Path) -> str:
@@ -90,13 +150,12 @@ def text_of(path: Path) -> str:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def call_of(command: Command, name: str) -> Call | None:
-    """Return the call of verl's trainer that a command is; None where it is another command."""
-    words = [word for word, _ in command.words]
-    start = _start(words)
-    if start is None:
-        return None
-    options, kept = _parted(command.words[start:], name)
+def call_of(command: Command, name: str, written: str = "") -> Call:
+    """Return the call of verl's trainer that a command is."""
+    start = _start(command.words) or 0
+    lines = _places(command, written)
+    rest = list(zip(command.words, lines, strict=True))
+    options, kept = _parted(rest[start:], name)
     found = {_CONFIG[one.key]: str(one.value) for one in options if one.key in _CONFIG}
     file, name_of_config = found.get("path"), found.get("name")
     if name_of_config is not None:
@@ -109,13 +168,38 @@ def call_of(command: Command, name: str) -> Call | None:
         words=tuple(word for word, _ in kept),
         places=tuple(f"{name}:{line}" for _, line in kept),
         config=file,
+        name=name_of_config,
+        folder_of_config=found.get("path"),
+        module=_module_of(command.words),
         is_verls_own=VERLS_OWN.fullmatch(name_of_config or "") is not None,
-        is_ii_verl=words[start - 1] == II_VERL,
+        is_ii_verl=command.words[start - 1] == II_VERL,
+        main=main_of(command.words),
+        folder=command.folder,
         options=tuple(options),
-        launcher=tuple(
-            one for one in _parted(command.words[: start - 1], name)[0] if one.key not in _PYTHONS
-        ),
+        launcher=tuple(one for one in _parted(rest[: start - 1], name)[0] if one.key not in _PYTHONS),
     )
+
+
+def _places(command: Command, written: str) -> list[int]:
+    """Return the line in which each word stands: the call's, or the nearest one that has its key."""
+    texts = written.splitlines()
+    end = command.line - 1
+    while end < len(texts) and texts[end].rstrip().endswith("\\"):
+        end += 1
+    order = [
+        *range(command.line - 1, min(end + 1, len(texts))),
+        *range(min(command.line - 1, len(texts)) - 1, -1, -1),
+    ]
+    lines = []
+    for word in command.words:
+        key = word.partition("=")[0] + "=" if "=" in word else word
+        at = next((place for place in order if _has_word(texts[place], key)), command.line - 1)
+        lines.append(at + 1)
+    return lines
+
+
+def _has_word(line: str, key: str) -> bool:
+    return key in line and not line.lstrip().startswith("#")
 
 
 def _parted(words: Sequence[tuple[str, int]], name: str) -> tuple[list[Said], list[tuple[str, int]]]:
@@ -140,6 +224,23 @@ def _is_value(word: str, option: str) -> bool:
     return option in _CONFIG or not (word.startswith(("+", "~")) or "=" in word or _OPTION.fullmatch(word))
 
 
+def main_of(words: Sequence[str]) -> str:
+    """Return the trainer that a command calls, without its package; "" where it is none."""
+    start = _start(words)
+    if start is None:
+        return ""
+    parts = words[start - 1].removesuffix(".py").replace("/", ".").split(".")
+    return parts[-1] if _OTHERS_PACKAGES.isdisjoint(parts[:-1]) else ".".join(parts[-2:])
+
+
+def _module_of(words: Sequence[str]) -> str:
+    """Return the trainer's module; verl's own for `verl train-ppo`."""
+    name = words[(_start(words) or 1) - 1]
+    return (
+        "verl.trainer.main_ppo" if name == II_VERL else name.removesuffix(".py").replace("/", ".").strip(".")
+    )
+
+
 def _start(words: Sequence[str]) -> int | None:
     """Return where the arguments of verl's trainer begin; None where the command is none."""
     for index, word in enumerate(words[:-1]):
@@ -148,17 +249,18 @@ def _start(words: Sequence[str]) -> int | None:
         if word == "verl" and words[index + 1] == II_VERL:
             return index + 2
     for index, word in enumerate(words):
-        if word.endswith(".py") and Path(word).stem.startswith("main_"):
+        if word.endswith(".py") and _MAIN.fullmatch(Path(word).stem) and Path(word).stem != "main":
             return index + 1
     return None
 
 
-def _served(command: Command, name: str) -> tuple[int, Served] | None:
+def _served(command: Command, name: str, written: str) -> tuple[int, Served] | None:
     """Return the port and the name of a model that a command serves, with its other options."""
-    words = [word for word, _ in command.words]
+    words = command.words
     for index, word in enumerate(words[:-2]):
         if Path(word).name == "vllm" and words[index + 1] == "serve":
-            options, kept = _parted(command.words[index + 2 :], name)
+            rest = list(zip(words, _places(command, written), strict=True))
+            options, kept = _parted(rest[index + 2 :], name)
             model = [text for text, _ in kept[:1]] or [
                 str(one.value) for one in options if one.key == "--model"
             ]

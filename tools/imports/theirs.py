@@ -7,6 +7,7 @@ and its tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -14,6 +15,9 @@ from typing import Any, Final, TypeVar
 from config.yaml_text import NotYaml, read_yaml_text
 
 T = TypeVar("T")
+_OF_HYDRA: Final = re.compile(
+    r"""([{,]\s*["']?[\w.]+["']?):(?=[^\s/])"""
+)  # `{a:1}`, which YAML has as `{a: 1}`
 UNKNOWN: Final = "\x00"  # marks a text that is not known before a script runs; what it depends on follows
 
 
@@ -36,6 +40,12 @@ class Said:
     key: str  # with dots
     value: Any
     where: str  # `config.yaml:12`
+    written: str = ""  # the key's name where it is another one, of a newer version
+
+    @property
+    def shown(self) -> str:
+        """Return the key as somebody wrote it."""
+        return self.written or self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +67,10 @@ class Theirs:
     own: frozenset[str] = frozenset()  # of the environment, names that the script or a file uses itself
     options: tuple[Said, ...] = ()  # of verl's call: `--backend`
     launcher: tuple[Said, ...] = ()  # of what starts it: `torchrun --nproc-per-node`
+    notes: tuple[str, ...] = ()  # for people: what was found beside the keys
+    version: int = 8  # of verl, as `tools.imports.versions` counts them
+    main: str = "main_ppo"  # the trainer
+    paid: str = ""  # a source of the rows that verl's own scorers pay +1 and -1; "": none is known
 
     def has(self, key: str) -> bool:
         """Return whether somebody wrote the key."""
@@ -118,7 +132,9 @@ def whole(value: Any) -> int:
 
 
 def flag(value: Any) -> bool:
-    """Read true or false, in Hydra's spellings too. Raises WrongValue."""
+    """Read true or false, in Hydra's spellings too; None is off. Raises WrongValue."""
+    if value is None:
+        return False
     if isinstance(_known(value), bool):
         return bool(value)
     known = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
@@ -146,6 +162,8 @@ def hydra_value(written: str) -> Any:
     """Read the value of `key=value` as Hydra does: by YAML, and as text where that is none."""
     if UNKNOWN in written:
         return written
+    if written.strip().startswith(("{", "[")):
+        written = _OF_HYDRA.sub(r"\1: ", written)
     try:
         found = read_yaml_text(written, "a value of theirs")
     except NotYaml:

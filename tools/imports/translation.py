@@ -13,14 +13,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config.explanations import ConfigError
+from tools.imports.effects import notes_of_effect, problems_of_effect
 from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
 from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
 from tools.imports.served import accounts_of_served, serve_section
-from tools.imports.tables import actor, data, rewards, rollout, trainer
+from tools.imports.tables import actor, correction, data, rewards, rollout, today, trainer
 from tools.imports.theirs import Said, Theirs, WrongValue
 
-RULES: Final[tuple[Rule, ...]] = (*data.RULES, *actor.RULES, *rollout.RULES, *rewards.RULES, *trainer.RULES)
+RULES: Final[tuple[Rule, ...]] = (
+    *data.RULES,
+    *actor.RULES,
+    *correction.RULES,
+    *rollout.RULES,
+    *rewards.RULES,
+    *today.RULES,
+    *trainer.RULES,
+)
+GROUP: Final = today.GROUP  # of a key with `@`, which names a part of a configuration
 _EXACT: Final[Mapping[str, Rule]] = {rule.key: rule for rule in RULES if not rule.key.endswith(ANY)}
 _BELOW: Final[tuple[Rule, ...]] = tuple(rule for rule in RULES if rule.key.endswith(ANY))
 # Ours where verl has no key, with the reason.
@@ -34,7 +44,6 @@ BESIDE: Final[Mapping[str, tuple[Any, str]]] = {
 }
 EVALUATION: Final = ("evaluation.deadline_s", 1800.0, "a whole held-out set takes minutes")
 DEFAULT: Final = "verl's default of "
-_II_VERL: Final = ("reward_api.", "data.train_split", "data.val_split")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,34 +63,18 @@ class Translation:
     accounts: tuple[Account, ...]
     options: tuple[Account, ...] = ()
     variables: tuple[Account, ...] = ()
+    notes: tuple[str, ...] = ()  # for people: what they should know before it runs
 
 
-def defaults_of(
-    said: Collection[str], *, uses_kl_loss: bool, is_ii_verl: bool = False, has_megatron: bool = False
-) -> dict[str, Any]:
-    """Return verl's defaults, or II-VERL's where its own call or keys were said.
-
-    II-VERL's base is older: it has a bonus for entropy, and takes the divergence from the reward where the loss has no
-    term of it. Its base for Megatron keeps all activations.
-
-    Args:
-        said: the keys.
-        uses_kl_loss: the loss has a term of the divergence.
-        is_ii_verl: the call is one that only II-VERL has, `verl train-ppo`.
-        has_megatron: that call says `--backend megatron`.
-    """
-    found = {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
-    if is_ii_verl or any(key.startswith(_II_VERL) for key in said):
-        found |= {
-            "actor_rollout_ref.actor.entropy_coeff": 0.001,
-            "actor_rollout_ref.model.enable_gradient_checkpointing": not has_megatron,
-            "algorithm.use_kl_in_reward": not uses_kl_loss,
-        }
-    return found
+def todays_defaults() -> dict[str, Any]:
+    """Return the defaults of today's verl, of every key where leaving it out would mean something else here."""
+    return {rule.key: rule.default for rule in RULES if rule.default is not UNSET}
 
 
 def rule_for(key: str) -> Rule | None:
     """Return the rule of a key: its own, else the first that holds for all below a section, where verl has the key."""
+    if "@" in key:
+        return GROUP
     rule = _EXACT.get(key) or next((rule for rule in _BELOW if rule.fits(key)), None)
     return rule if rule is None or rule.key == key or rule.is_open or is_known(key) else None
 
@@ -90,6 +83,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     """Translate all keys. Raises ConfigError that names every key that can't be, and nothing is left half done."""
     problems: list[str] = []
     accounts: list[Account] = []
+    problems += problems_of_effect(theirs)
     ours: dict[str, Setting] = {}
     for said in theirs.said.values():
         outcome = _outcome(said, theirs, problems)
@@ -100,7 +94,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
                 for path, value in outcome.settings.items()
             }
     if not problems:
-        for key in (key for key in theirs.defaults if key not in theirs.said):
+        for key in (key for key in theirs.defaults if key not in theirs.said and rule_for(key) is not None):
             outcome = _outcome(
                 Said(key=key, value=theirs.defaults[key], where="verl's default"), theirs, problems
             )
@@ -119,6 +113,7 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     return Translation(
         settings=tuple(_by_part(one, theirs) for one in ours.values()),
         accounts=tuple(accounts),
+        notes=(*theirs.notes, *notes_of_effect(theirs), *_unknown_defaults(theirs)),
         options=(
             *accounts_of_call(theirs),
             *accounts_of_served(theirs, asked=rewards.asks_served(theirs, found_tasks)),
@@ -126,9 +121,21 @@ def translate(theirs: Theirs, found_tasks: Collection[str] = ()) -> Translation:
     )
 
 
+def _unknown_defaults(theirs: Theirs) -> list[str]:
+    """Name keys of this verl's own base that no rule knows, and nobody wrote."""
+    unknown = sorted(key for key in theirs.defaults if key not in theirs.said and rule_for(key) is None)
+    if not unknown:
+        return []
+    named = ", ".join(f"{key}={theirs.defaults[key]!r}" for key in unknown[:20])
+    return [f"{len(unknown)} keys of this verl's base are not known here, and nobody wrote them: {named}"]
+
+
 def _by_part(setting: Setting, theirs: Theirs) -> Setting:
     """Name the key whose value it is, where the rule of another key has read it."""
     read_by = setting.why.removeprefix(DEFAULT).partition(": ")[0]
+    if setting.path == "learner.tokens_per_micro_batch" and not theirs.flag(actor.DYNAMIC):
+        rows = next((key for key in actor.ROWS if theirs.has(key) and theirs.get(key) is not None), "")
+        return replace(setting, why=rows) if rows else setting
     for rule in RULES:
         if (
             rule.lead
@@ -145,17 +152,18 @@ def _outcome(said: Said, theirs: Theirs, problems: list[str]) -> Outcome | None:
     """Return what becomes of a key; add to the problems and return None where it can't be."""
     rule = rule_for(said.key)
     if rule is None:
-        problems.append(f"{said.where}: unknown key {said.key}{_near(said.key)}")
+        problems.append(f"{said.where}: unknown key {said.shown}{_near(said.shown)}")
         return None
     try:
         outcome = rule.convert(said.value, theirs)
     except WrongValue as error:
         whose = theirs.said.get(error.key, said)
-        problem = f"{whose.where}: {error.key or said.key}: {error}"
+        named = whose.shown if whose.key == error.key else error.key
+        problem = f"{whose.where}: {named or said.shown}: {error}"
         problems += [problem] * (problem not in problems)
         return None
     if outcome.verdict is Verdict.REFUSED:
-        problems.append(f"{said.where}: {said.key}={said.value!r} is refused: {outcome.words}")
+        problems.append(f"{said.where}: {said.shown}={said.value!r} is refused: {outcome.words}")
         return None
     return outcome
 

@@ -17,6 +17,7 @@ import yaml
 
 from config.explanations import ConfigError
 from config.yaml_text import read_yaml_file, yaml_nodes
+from tools.imports.new_names import older
 from tools.imports.theirs import Said, hydra_value
 
 _REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
@@ -64,6 +65,7 @@ def resolved(
     """Return the same keys with their references resolved; one that leads nowhere stays as it is written."""
 
     def value_of(key: str) -> Any:
+        key = older(key)
         return said[key].value if key in said else defaults.get(key, _OPEN)
 
     return {

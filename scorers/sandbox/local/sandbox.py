@@ -125,6 +125,23 @@ class LocalSandbox:
         finally:
             remove_folder(folder)
 
+    @property
+    def walls(self) -> Walls:
+        """Return the walls."""
+        return self._walls
+
+    @contextmanager
+    def shown_folder(self) -> Iterator[Path]:
+        """Make an empty folder whose files programs can read where `execute` shows it. Raises SandboxUnavailable."""
+        base = self._supervisors.base()
+        with unavailable("no folder for files"):
+            folder = Path(tempfile.mkdtemp(prefix="files-", dir=base))
+            folder.chmod(0o755)
+        try:
+            yield folder
+        finally:
+            remove_folder(folder)
+
     def self_test(self) -> None:
         """Run a program whose answer is known, and one that tries to get out."""
         self_test(self, self._walls)

@@ -144,6 +144,13 @@ def test_a_groups_deadline_that_scoring_could_outlast_is_found(
     assert_found(doctor_run.check_deadlines(make_run(**sections)), level, seen, do)
 
 
+@pytest.mark.parametrize(("size", "level"), [(1, PROBLEM), (2, OK), (8, OK)])
+def test_a_group_of_one_answer_is_found(make_run: MakeRun, size: int, level: Level) -> None:
+    found = doctor_run.check_groups(make_run(sampling={"group_size": size}))
+    assert found.level is level
+    assert ("nothing of it trains" in found.seen) is (level is PROBLEM)
+
+
 def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, tmp_path: Path) -> None:
     away = {"type": "dataset", "path": "rows.jsonl"}
     run = make_run(

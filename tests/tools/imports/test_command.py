@@ -160,12 +160,12 @@ def test_an_unknown_key_is_named_with_file_and_line_and_nothing_is_written(folde
         ("a.sh", f"python -m verl.trainer.main_ppo trainer.nnodes={'9' * 5000}\n", "a whole number of 5000"),
         ("a.yaml", "defaults: [a]\ntrainer: {nnodes: 1}\n", "lead back"),
         ("a.sh", "echo hello\n", "no call of verl in it"),
-        ("a.sh", "python -m verl.trainer.main_ppo 'open\n", "never closed"),
+        ("a.sh", "python -m verl.trainer.main_ppo 'open\n", "unexpected EOF"),
         ("a.sh", "python -m verl.trainer.main_ppo trainer.nnodes\n", "is not there"),
         ("a.env", "NOT A VARIABLE\n", r"a\.env:1"),
         (
             "a.sh",
-            "python -m verl.trainer.main_ppo data.train_files=$(ls x)\n",
+            "python -m verl.trainer.main_ppo data.train_files=$(curl x)\n",
             r"a\.sh:1: data\.train_files: its value is not",
         ),
     ],
@@ -324,6 +324,33 @@ def test_the_words_of_a_call_may_stand_as_they_are_typed(folder: Path) -> None:
     assert imported(*call_words)["sampling"]["group_size"] == 4
 
 
+def test_a_typed_call_may_name_verls_own_configuration(folder: Path) -> None:
+    del folder
+    words = (
+        "python3",
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name=ppo_megatron_trainer.yaml",
+        "data.train_files=a.parquet",
+    )
+    more = ("actor_rollout_ref.model.path=m", "trainer.v1.trainer_mode=sync", "algorithm.adv_estimator=grpo")
+    assert imported(*words, *more)["model"]["path"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("verl.trainer.main_eval", "millrace evaluate"),
+        ("verl.trainer.main_generation", "millrace evaluate"),
+        ("recipe.sppo.main_sppo", "another algorithm"),
+    ],
+)
+def test_a_typed_call_of_another_program_is_refused(module: str, said: str, folder: Path) -> None:
+    del folder
+    with pytest.raises(ConfigError, match=said):
+        call("import", "python3", "-m", module, "data.path=a.parquet")
+
+
 def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,16 +365,18 @@ def test_without_o_the_run_is_on_standard_output_and_the_list_beside_it(
 @pytest.mark.parametrize(
     "words",
     [
-        ("verl", "train-ppo", "--config_path", "grpo.yaml"),
-        ("verl", "train-ppo", "grpo.yaml"),
-        ("grpo.yaml", "--backend", "fsdp"),
+        ("verl", "train-ppo", "--config_path", "newer.yaml"),
+        ("verl", "train-ppo", "newer.yaml"),
+        ("newer.yaml", "--backend", "fsdp"),
         ("train.sh",),
     ],
     ids=" ".join,
 )
 def test_a_call_that_only_ii_verl_has_means_its_defaults(folder: Path, words: tuple[str, ...]) -> None:
-    write(folder, "train.sh", "verl train-ppo --config_path grpo.yaml\n")
-    assert imported("grpo.yaml")["learner"]["objective"]["entropy_coef"] == 0.0
+    newer = GRPO_YAML.replace("adv_estimator: grpo", "adv_estimator: grpo\n  use_kl_in_reward: false")
+    write(folder, "newer.yaml", newer)
+    write(folder, "train.sh", "verl train-ppo --config_path newer.yaml\n")
+    assert imported("newer.yaml")["learner"]["objective"]["entropy_coef"] == 0.0
     assert imported(*words)["learner"]["objective"]["entropy_coef"] == 0.001
 
 

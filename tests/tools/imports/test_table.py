@@ -14,7 +14,8 @@ from tests.support.config_keys import is_key
 from tests.support.paths import ROOT
 from tools.imports.known_keys import BELOW_SECTIONS
 from tools.imports.theirs import Said, Theirs, overlaid
-from tools.imports.translation import RULES, as_table, defaults_of, rule_for, translate
+from tools.imports.translation import RULES, as_table, rule_for, todays_defaults, translate
+from tools.imports.versions import base_of
 
 PAGE = ROOT / "docs" / "coming_from_verl.md"
 BASE = {
@@ -34,8 +35,7 @@ def settings_of(**keys: Any) -> dict[str, Any]:
         Said(key=key, value=value, where=f"c.yaml:{at}") for at, (key, value) in enumerate(said.items(), 1)
     ]
     merged = overlaid([layer])
-    uses_kl = bool(said.get("actor_rollout_ref.actor.use_kl_loss"))
-    theirs = Theirs(said=merged, defaults=defaults_of(merged, uses_kl_loss=uses_kl))
+    theirs = Theirs(said=merged, defaults=todays_defaults())
     return {one.path: one.value for one in translate(theirs).settings}
 
 
@@ -237,11 +237,10 @@ def test_what_was_off_there_is_not_set_here(keys: dict[str, Any], absent: str) -
 
 
 def test_ii_verls_older_base_has_other_defaults() -> None:
-    plain, thought = settings_of(), settings_of(data__train_split="train")
-    assert plain["learner.objective.entropy_coef"] == 0.0
-    assert "learner.objective.kl.place" not in plain
-    assert thought["learner.objective.entropy_coef"] == 0.001
-    assert thought["learner.objective.kl.place"] == "reward"
+    plain, thought = base_of({}), base_of({}, is_ii_verl=True)
+    assert dict(plain.defaults) == {"actor_rollout_ref.rollout.mode": "async"}
+    assert thought.defaults["actor_rollout_ref.actor.entropy_coeff"] == 0.001
+    assert thought.defaults["algorithm.use_kl_in_reward"] is True
 
 
 @pytest.mark.parametrize(
@@ -252,7 +251,11 @@ def test_ii_verls_older_base_has_other_defaults() -> None:
         ("actor_rollout_ref.rollout.top_k", 50, "set it to -1"),
         ("actor_rollout_ref.rollout.multi_turn.enable", True, "one turn"),
         ("actor_rollout_ref.actor.ppo_epochs", 2, "trains once"),
-        ("actor_rollout_ref.actor.policy_loss.loss_mode", "clip_cov", "vanilla, gspo and cispo"),
+        (
+            "actor_rollout_ref.actor.policy_loss.loss_mode",
+            "clip_cov",
+            "none of vanilla, gspo, cispo, dppo_tv",
+        ),
         ("actor_rollout_ref.actor.loss_agg_mode", "mean", "token-mean"),
         ("reward_model.enable", True, "serve the model"),
         ("trainer.resume_mode", "resume_path", "can't be read"),
@@ -350,8 +353,8 @@ def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:
         ("b/y.parquet", "prompt"),
     ]
     assert [(one["name"], one["path"]) for one in found["data.held_out"]] == [
-        ("x", "c/x.parquet"),
-        ("x-1", "d/x.parquet"),
+        ("c-x", "c/x.parquet"),
+        ("d-x", "d/x.parquet"),
     ]
     assert found["evaluation.temperature"] == 0  # greedy, which is verl's default
 

@@ -1,1 +1,1 @@
-"""Reading a shell script without running it: its statements, and what its variables would hold."""
+"""A script is run by bash itself, behind the sandbox's walls, and what reaches each program is written down."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from config.learner import VERL_ESTIMATORS
-from tools.imports.hardware import split
+from tools.imports.hardware import REQUIRED, is_async, split
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -14,6 +14,7 @@ from tools.imports.rule import (
     nothing,
     nothing_here,
     number,
+    of_verl,
     only,
     part_of,
     refused,
@@ -21,6 +22,7 @@ from tools.imports.rule import (
     taken,
     whole,
 )
+from tools.imports.tables.correction import Correction, correction_of
 from tools.imports.theirs import Theirs, WrongValue, texts
 
 MODEL, ACTOR, REF = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.ref"
@@ -33,6 +35,16 @@ ROWS: Final = (f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ACTOR}.ppo_micro_batc
 BY_TOKENS: Final = "micro-batches are cut by tokens: learner.tokens_per_micro_batch"
 DEEPSPEED: Final = "the learner is DeepSpeed's: learner.zero"
 
+FILTER: Final = "algorithm.filter_groups"
+CORRECTION: Final = "algorithm.rollout_correction"
+_BY_SCORE: Final = frozenset({"acc", "score"})  # of filter_groups.metric: without penalties
+_OVERLONG: Final = ("reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg")
+_NEAR_0: Final = 1e-4  # less than one right answer of any group
+
+_WHITENED: Final = (
+    "divided by the deviation of the step's rewards; verl divides by that of its tokens' advantages, and takes off "
+    "their mean"
+)
 # verl's advantage estimator -> ours, and what changes.
 _ADVANTAGES: Final[dict[str, tuple[dict[str, str], str]]] = {
     "grpo": ({"baseline": "mean"}, ""),
@@ -41,7 +53,7 @@ _ADVANTAGES: Final[dict[str, tuple[dict[str, str], str]]] = {
         f"{NO_CRITIC}: GAE with a critic becomes GRPO, whose baseline is the group's mean",
     ),
     "rloo": ({"baseline": "leave_one_out", "scale": "none"}, ""),
-    "reinforce_plus_plus_baseline": ({"baseline": "mean", "scale": "batch_std"}, ""),
+    "reinforce_plus_plus_baseline": ({"baseline": "mean", "scale": "batch_std"}, _WHITENED),
 }
 _AGGREGATES: Final[dict[str, dict[str, Any]]] = {
     "token-mean": {"aggregate": "token"},
@@ -58,7 +70,15 @@ def group_size(theirs: Theirs) -> int:
 
 def groups_per_step(theirs: Theirs) -> int:
     """Return the prompts of a step: theirs, or as many as keep the number of completions."""
-    return max(1, theirs.whole(BATCH) * theirs.whole(N) // group_size(theirs))
+    return max(1, batch(theirs) * theirs.whole(N) // group_size(theirs))
+
+
+def batch(theirs: Theirs) -> int:
+    """Return the prompts of a step in verl; its fully asynchronous trainer takes mini-batches as they come."""
+    if is_async(theirs):
+        required = theirs.whole(REQUIRED) if theirs.get(REQUIRED) is not None else 1
+        return max(1, theirs.whole(MINI) * required)
+    return theirs.whole(BATCH)
 
 
 def _estimator(value: Any, theirs: Theirs) -> Outcome:
@@ -74,33 +94,69 @@ def _estimator(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _loss_mode(value: Any, theirs: Theirs) -> Outcome:
+    if value not in _MODES:
+        return refused(f"{value!r} is none of {', '.join(_MODES)}, which are here: docs/objectives.md")
+    correction = correction_of(theirs)
+    weighs = correction.weights is not None and not correction.is_bypass
+    if weighs and value != "vanilla":
+        raise WrongValue(
+            f"weights beside {value} would correct twice: its ratio is the sampler's here",
+            f"{CORRECTION}.rollout_is",
+        )
+    if correction.is_reinforce:
+        weight = correction.threshold if correction.weights else None
+        return _objective({"type": "reinforce", "max_weight": weight}, theirs)
+    return _objective(_loss(str(value), theirs, correction if weighs else None), theirs)
+
+
+def _loss(mode: str, theirs: Theirs, weights: Correction | None) -> dict[str, Any]:
+    """Return our loss with its bounds."""
     low, high, dual = _clips(theirs)
-    match value:
-        case "vanilla":
-            clips = {"clip_low": low, "clip_high": high, "dual_clip": dual}
-            return _objective({"type": "grpo", **clips}, theirs)
-        case "gspo":
-            return _objective({"type": "gspo", "clip_low": low, "clip_high": high}, theirs)
-        case "cispo":
-            return _objective({"type": "cispo", "clip_low": low, "clip_high": high}, theirs)
-    return refused(f"{value!r} is none of vanilla, gspo and cispo, which are here: docs/objectives.md")
+    clips = {"clip_low": low, "clip_high": high}
+    if mode.startswith("dppo"):
+        bounds = {"divergence": mode.removeprefix("dppo_"), "max_low": low, "max_high": high}
+        return {"type": "dppo", **bounds, "max_weight": 20.0 if dual is None else dual}
+    if mode == "cispo":  # 1 - 10 bounds nothing from below: verl's own example has it
+        return {"type": "cispo", "clip_low": low if low < 1 else None, "clip_high": high}
+    if mode == "gspo":
+        return {"type": "gspo", **clips}
+    if weights is None:
+        return {"type": "grpo", **clips, "dual_clip": dual}
+    return {
+        "type": "decoupled_ppo",
+        **clips,
+        "dual_clip": dual,
+        "correction.rollout_is": weights.weights,
+        "correction.rollout_is_threshold": weights.threshold,
+    }
 
 
-def _clips(theirs: Theirs) -> tuple[float, float, float]:
+_MODES: Final = ("vanilla", "gspo", "cispo", "dppo_tv", "dppo_kl")
+
+
+def _clips(theirs: Theirs) -> tuple[float, float, float | None]:
     both = f"{ACTOR}.clip_ratio"
     low, high = (
-        theirs.number(f"{both}_{side}" if theirs.has(f"{both}_{side}") else both) for side in ("low", "high")
+        theirs.number(both if theirs.get(f"{both}_{side}") is None else f"{both}_{side}")
+        for side in ("low", "high")
     )
-    return low, high, theirs.number(f"{both}_c")
+    return low, high, None if theirs.get(f"{both}_c") is None else theirs.number(f"{both}_c")
 
 
 def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
     mode = theirs.text(f"{ACTOR}.loss_agg_mode")
-    length = theirs.whole("data.max_response_length")
+    scale = theirs.get(f"{ACTOR}.loss_scale_factor")
+    length = (
+        theirs.whole("data.max_response_length")
+        if scale is None
+        else theirs.whole(f"{ACTOR}.loss_scale_factor")
+    )
     aggregates = {
         **_AGGREGATES,
         "seq-mean-token-sum-norm": {"aggregate": "constant", "constant_length": length},
     }
+    if ours["type"] == "gspo":  # whatever is written: verl's loss aggregates so
+        mode = "seq-mean-token-mean"
     if mode not in aggregates:
         raise WrongValue(f"{mode!r} is none of {', '.join(aggregates)}", f"{ACTOR}.loss_agg_mode")
     ours |= aggregates[mode]
@@ -112,12 +168,16 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
 
 def _group(value: Any, theirs: Theirs) -> Outcome:
     size, groups = group_size(theirs), groups_per_step(theirs)
-    steps, left = divmod(theirs.whole(BATCH), max(1, theirs.whole(MINI)))
+    steps, left = divmod(batch(theirs), max(1, theirs.whole(MINI)))
     words = ""
+    if size == 1:
+        words = "a group of one has an advantage of 0 here, and trains nothing; verl takes its raw score"
     if size != whole(value):
-        words = f"a group of one has no baseline: {groups} groups of {size} in place of {theirs.whole(BATCH)} answers"
+        words = (
+            f"a group of one has no baseline: {groups} groups of {size} in place of {batch(theirs)} answers"
+        )
     if left:
-        words += f"{words and '; '}{theirs.whole(MINI)} does not divide {theirs.whole(BATCH)}: rounded"
+        words += f"{words and '; '}{theirs.whole(MINI)} does not divide {batch(theirs)}: rounded"
     return settings(
         words,
         sampling__group_size=size,
@@ -129,14 +189,16 @@ def _group(value: Any, theirs: Theirs) -> Outcome:
 def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
     if not flag(value):
         return nothing_here("no term in the loss")
-    if theirs.flag(KL_REWARD):
-        return refused(f"{KL_REWARD} is on too, and the term has one place here: choose one")
+    if not theirs.number(f"{ACTOR}.kl_loss_coef") and theirs.flag(KL_REWARD):
+        return nothing_here("its coefficient is 0, and the reward's term stands")
     return _kl(theirs, theirs.number(f"{ACTOR}.kl_loss_coef"), theirs.text(f"{ACTOR}.kl_loss_type"), "loss")
 
 
 def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
     if not flag(value):
         return nothing_here("no term in the reward")
+    if theirs.flag(KL_LOSS) and theirs.number(f"{ACTOR}.kl_loss_coef"):
+        return nothing_here(f"left out: {KL_LOSS} is on, and the term has one place here")
     kind = theirs.text("algorithm.kl_ctrl.type")
     outcome = _kl(
         theirs, theirs.number("algorithm.kl_ctrl.kl_coef"), theirs.text("algorithm.kl_penalty"), "reward"
@@ -151,6 +213,7 @@ def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _kl(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
+    is_straight = estimator.endswith("+")
     estimator = estimator.removesuffix("+")
     if estimator not in {*VERL_ESTIMATORS, *VERL_ESTIMATORS.values(), "abs"}:
         return refused(f"the estimator {estimator!r} is none of {', '.join(VERL_ESTIMATORS)} and abs")
@@ -162,6 +225,9 @@ def _kl(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
     return Outcome(
         verdict=settings().verdict,
         settings={f"learner.objective.kl.{key}": value for key, value in ours.items()},
+        words="verl's `+` has the gradient of k2 under that value; here it is the estimator's own"
+        if is_straight
+        else "",
     )
 
 
@@ -198,6 +264,14 @@ def _tokens(value: Any, theirs: Theirs) -> Outcome:
             learner__tokens_per_micro_batch=min(per_gpu * longest, 65_536),
         )
     return settings(learner__tokens_per_micro_batch=whole(value))
+
+
+def _rows(value: Any, theirs: Theirs) -> Outcome:
+    if value is None:
+        return nothing_here("null")
+    if theirs.flag(DYNAMIC):
+        return nothing_here(f"{DYNAMIC} is on: {TOKENS} says it")
+    return settings(f"with {TOKENS}")
 
 
 def _sequence(value: Any, theirs: Theirs) -> Outcome:
@@ -252,6 +326,8 @@ def _warmup(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _schedule(value: Any, theirs: Theirs) -> Outcome:
+    if value is None:
+        return nothing_here("null: constant, unless another key says it")
     if value not in (None, "constant", "cosine", "linear"):
         return refused(f"{value!r} is none of constant, linear and cosine")
     ratio = theirs.get(f"{ACTOR}.optim.min_lr_ratio")
@@ -274,8 +350,25 @@ def _betas(value: Any, _theirs: Theirs) -> Outcome:
     return settings(learner__optimizer__betas=[number(one) for one in value])
 
 
-def _filter_groups(value: Any, _theirs: Theirs) -> Outcome:
-    return settings(learner__filters__zero_variance="replace" if flag(value) else "keep")
+def _filter_groups(value: Any, theirs: Theirs) -> Outcome:
+    if not flag(value):
+        return settings(learner__filters__zero_variance="keep")
+    if theirs.get(f"{FILTER}.metric") in _BY_SCORE and any(
+        theirs.flag(f"{section}.enable") for section in _OVERLONG
+    ):
+        return settings(
+            "by scores without penalties: those that are all right or all wrong are replaced",
+            learner__filters__zero_variance="replace",
+            learner__filters__pass_rate=[_NEAR_0, 1 - _NEAR_0],
+        )
+    return settings(learner__filters__zero_variance="replace")
+
+
+def _override(value: Any, _theirs: Theirs) -> Outcome:
+    """Refuse what makes another model of the one in its folder."""
+    if value in (None, {}, "", False) or str(value).lower() in ("false", "0", "0.0"):
+        return nothing_here("off, or empty")
+    return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")
 
 
 def _most_batches(value: Any, theirs: Theirs) -> Outcome:
@@ -304,7 +397,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "flash_attention_2 is flash",
         _attention,
     ),
-    nothing(f"{MODEL}.override_config.*", "no dropout while it trains; the model's config is its folder's"),
+    *(
+        nothing(f"{MODEL}.override_config.{name}", "no dropout while it trains")
+        for name in ("attention_dropout", "embd_pdrop", "resid_pdrop", "hidden_dropout", "dropout")
+    ),
+    mapped(
+        f"{MODEL}.override_config.*",
+        "",
+        "nothing, where it is off or empty; refused otherwise: config.json of the model's folder has it",
+        _override,
+    ),
     only(
         f"{MODEL}.external_lib",
         "null",
@@ -335,7 +437,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     nothing(f"{MODEL}.fused_kernel_options.*", "the learner has its own kernels"),
     nothing(f"{MODEL}.return_last_hidden_state", "no value model reads it"),
-    nothing(f"{MODEL}._target_", "a class of verl's"),
+    of_verl(f"{MODEL}._target_"),
     nothing("actor_rollout_ref.hybrid_engine", "generators and learner have GPUs of their own"),
     nothing("actor_rollout_ref.nccl_timeout", "ranks that lose each other end with the reason"),
     nothing("actor_rollout_ref.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
@@ -355,7 +457,12 @@ RULES: Final[tuple[Rule, ...]] = (
         _tokens,
         default=16384,
     ),
-    *(part_of(key, TOKENS, "learner.tokens_per_micro_batch", "rows x the longest row") for key in ROWS),
+    *(
+        mapped(
+            key, "learner.tokens_per_micro_batch", "rows x the longest row; not with use_dynamic_bsz", _rows
+        )
+        for key in ROWS
+    ),
     mapped(
         f"{ACTOR}.ulysses_sequence_parallel_size",
         "learner.sequence_ranks",
@@ -382,15 +489,22 @@ RULES: Final[tuple[Rule, ...]] = (
     mapped(
         MODE,
         "learner.objective.type",
-        "vanilla is grpo; gspo and cispo as they are",
+        "vanilla is grpo; gspo and cispo as they are; dppo_tv and dppo_kl are dppo",
         _loss_mode,
         default="vanilla",
     ),
     nothing(f"{ACTOR}.policy_loss.*", "of losses that are not here"),
+    nothing(f"{ACTOR}.model_engine", "the learner is DeepSpeed's, whichever engine verl has"),
     part_of(f"{ACTOR}.clip_ratio", MODE, "learner.objective.clip_low, clip_high", "both bounds", default=0.2),
     part_of(f"{ACTOR}.clip_ratio_low", MODE, "learner.objective.clip_low", "as it is"),
     part_of(f"{ACTOR}.clip_ratio_high", MODE, "learner.objective.clip_high", "as it is"),
-    part_of(f"{ACTOR}.clip_ratio_c", MODE, "learner.objective.dual_clip", "as it is", default=3.0),
+    part_of(
+        f"{ACTOR}.clip_ratio_c",
+        MODE,
+        "learner.objective.dual_clip, max_weight",
+        "as it is; of dppo the largest weight",
+        default=3.0,
+    ),
     part_of(
         f"{ACTOR}.loss_agg_mode",
         MODE,
@@ -400,10 +514,6 @@ RULES: Final[tuple[Rule, ...]] = (
         default="token-mean",
     ),
     taken(f"{ACTOR}.entropy_coeff", "learner.objective.entropy_coef", number, default=0.0),
-    nothing(
-        f"{ACTOR}.tis_imp_ratio_cap",
-        "every loss here takes its ratio to the sampler already: docs/objectives.md",
-    ),
     only(
         f"{ACTOR}.ppo_epochs",
         "each group trains once",
@@ -426,8 +536,15 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ACTOR}.sum_pi_squared_*", "of an advantage that is not here"),
     only(f"{ACTOR}.router_replay.mode", "off", "disabled", else_="experts are not replayed in the learner"),
     nothing(f"{ACTOR}.router_replay.*", "of router_replay.mode"),
-    nothing(f"{ACTOR}.freeze_vision_tower", "models of text are trained here"),
-    nothing(f"{ACTOR}.loss_scale_factor", "the length of `constant` is learner.objective.constant_length"),
+    only(
+        f"{ACTOR}.freeze_vision_tower",
+        "off",
+        False,
+        else_="models of text are trained here, and this one has a tower for images",
+    ),
+    part_of(
+        f"{ACTOR}.loss_scale_factor", MODE, "learner.objective.constant_length", "for seq-mean-token-sum-norm"
+    ),
     taken(f"{ACTOR}.grad_clip", "learner.optimizer.grad_clip", number, default=1.0),
     taken(f"{ACTOR}.optim.lr", "learner.optimizer.lr", number, default=1e-6),
     taken(f"{ACTOR}.optim.weight_decay", "learner.optimizer.weight_decay", number, default=0.01),
@@ -461,7 +578,9 @@ RULES: Final[tuple[Rule, ...]] = (
         "AdamW",
         "AdamW",
         "adamw",
+        "adam",
         "torch.optim",
+        "torchao.optim",
         else_="the optimizer is AdamW here",
     ),
     mapped(
@@ -477,7 +596,7 @@ RULES: Final[tuple[Rule, ...]] = (
         {},
         else_="the optimizer is AdamW here, with betas and eps",
     ),
-    nothing(f"{ACTOR}.optim._target_", "a class of verl's"),
+    of_verl(f"{ACTOR}.optim._target_"),
     mapped(
         f"{ACTOR}.fsdp_config.param_offload",
         "learner.zero.offload_weights",
@@ -517,7 +636,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     nothing(f"{ACTOR}.checkpoint.*", "a checkpoint is DeepSpeed's whole state"),
     nothing(f"{ACTOR}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
-    nothing(f"{ACTOR}._target_", "a class of verl's"),
+    of_verl(f"{ACTOR}._target_"),
     *(
         mapped(key, "learner.objective.kl.offload", "where there is a KL term", _ref_offload)
         for key in REF_OFFLOAD
@@ -592,7 +711,13 @@ RULES: Final[tuple[Rule, ...]] = (
         _filter_groups,
         default=False,
     ),
-    nothing("algorithm.filter_groups.metric", "a group is judged by its rewards"),
+    part_of(
+        f"{FILTER}.metric",
+        f"{FILTER}.enable",
+        "learner.filters.pass_rate",
+        "acc with the overlong buffer: by scores without penalties; else by rewards",
+        is_switch=True,
+    ),
     mapped(
         "algorithm.filter_groups.max_num_gen_batches",
         "learner.filters.max_replaced",
@@ -600,15 +725,8 @@ RULES: Final[tuple[Rule, ...]] = (
         _most_batches,
     ),
     nothing("algorithm.filter_groups.*", "stray keys of Reasoning360's file, which verl does not read there"),
-    nothing(
-        "algorithm.rollout_correction.*",
-        "every loss here takes its ratio to the sampler already: docs/objectives.md",
-    ),
-    nothing(
-        "algorithm.rollout_is*", "every loss here takes its ratio to the sampler already: docs/objectives.md"
-    ),
     only("algorithm.use_pf_ppo", "off", False, else_="prompts are not weighed by their rewards here"),
     nothing("algorithm.pf_ppo.*", "of use_pf_ppo, which is not here"),
-    nothing("algorithm._target_", "a class of verl's"),
-    nothing("algorithm.kl_ctrl._target_", "a class of verl's"),
+    of_verl("algorithm._target_"),
+    of_verl("algorithm.kl_ctrl._target_"),
 )

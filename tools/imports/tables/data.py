@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from config.places import is_there
+from tools.imports.hardware import is_async
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -13,6 +15,7 @@ from tools.imports.rule import (
     mapped,
     nothing,
     nothing_here,
+    of_verl,
     only,
     part_of,
     refused,
@@ -24,6 +27,7 @@ from tools.imports.theirs import Theirs, texts
 
 TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
 COLUMN: Final = "reward_api.verification_info_column"
+ROLLOUT_MODE: Final = "actor_rollout_ref.rollout.mode"
 VAL: Final = "actor_rollout_ref.rollout.val_kwargs"
 
 
@@ -44,13 +48,20 @@ def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
     return section
 
 
+def every(theirs: Theirs) -> int:
+    """Return the steps between two evaluations; 0 and below, null and false: none."""
+    return 0 if theirs.get(EVERY) in (None, False, "False", "false") else theirs.whole(EVERY)
+
+
 def is_greedy(theirs: Theirs) -> bool:
-    """Return whether held-out answers are greedy."""
+    """Return whether held-out answers are greedy; verl's agent loops, its mode `async`, read no do_sample."""
+    if theirs.get(ROLLOUT_MODE) == "async":
+        return not theirs.number(f"{VAL}.temperature")
     return not theirs.flag(f"{VAL}.do_sample") or not theirs.number(f"{VAL}.temperature")
 
 
 def _train(value: Any, theirs: Theirs) -> Outcome:
-    files = texts(value)
+    files = [file for file in texts(value) if file.strip()] if value is not None else []
     if not files:
         return refused("no file: name one")
     sources = [source(theirs, file, "train", "train") for file in files]
@@ -60,9 +71,11 @@ def _train(value: Any, theirs: Theirs) -> Outcome:
 def _held_out(value: Any, theirs: Theirs) -> Outcome:
     if value is None:
         return nothing_here("null: nothing is held out")
-    if theirs.whole(EVERY) <= 0:
-        return nothing_here(f"{EVERY} is {theirs.whole(EVERY)}: there is no evaluation that would read it")
-    files = texts(value)
+    if every(theirs) <= 0:
+        return nothing_here(f"{EVERY} is {theirs.get(EVERY)}: there is no evaluation that would read it")
+    files = [file for file in texts(value) if file.strip()]
+    if not files:
+        return refused("no file: name one, or set trainer.test_freq to -1")
     sources = [source(theirs, file, "val", "test") for file in files]
     if len(files) == 1:
         return settings(data__held_out=sources[0])
@@ -71,10 +84,13 @@ def _held_out(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _names(files: list[str]) -> list[str]:
-    """Return a name for each held-out set: its file's, with a number where two have the same."""
+    """Return a name for each held-out set: its file's, with its folder's before it where two have the same."""
+    stems = [Path(file).stem for file in files]
     names: list[str] = []
-    for file in files:
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(file).stem).strip("-_.")[:50] or "held-out"
+    for file, stem in zip(files, stems, strict=True):
+        above = Path(file).parent.name
+        whole_name = f"{above}-{stem}" if stems.count(stem) > 1 and above else stem
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", whole_name).strip("-_.")[:50] or "held-out"
         names.append(name if name not in names else f"{name}-{len(names)}")
     return names
 
@@ -86,7 +102,7 @@ def _filter(value: Any, _theirs: Theirs) -> Outcome:
 
 
 def _generated(value: Any, theirs: Theirs) -> Outcome:
-    if value is None or whole(value) == theirs.whole("data.train_batch_size"):
+    if value is None or is_async(theirs) or whole(value) == theirs.whole("data.train_batch_size"):
         return nothing_here(
             "generators sample on while the learner trains; learner.groups_in_flight bounds them"
         )
@@ -100,11 +116,45 @@ def _seed(value: Any, _theirs: Theirs) -> Outcome:
     return nothing_here("null: the seed is 0") if value is None else settings(seed=whole(value))
 
 
+# Names of models that read images; `data.image_key` alone says nothing, since verl's own base has it.
+_OF_IMAGES: Final = re.compile(
+    r"(?:^|[-_/.\d])(?:vl|vlm|vision|omni|llava|internvl\d*|pixtral|idefics\d*|paligemma\d*|smolvlm\d*)(?:$|[-_/.\d])|"
+    r"glm-4(?:\.\d+)?v|minicpm-v|minicpm-o|qvq|gemma-3-(?:4|12|27)b|kimi-k2\.5|qwen3\.5",
+    re.IGNORECASE,
+)
+
+
+def reads_images(theirs: Theirs) -> bool:
+    """Return whether the model is one of images, by its name or its config.json."""
+    name = theirs.text("actor_rollout_ref.model.path")
+    config = Path(name).expanduser() / "config.json"
+    try:
+        if is_there(config) and '"vision_config"' in config.read_text(encoding="utf-8"):
+            return True
+    except (OSError, UnicodeDecodeError):
+        pass
+    return _OF_IMAGES.search("/".join(name.rstrip("/").split("/")[-2:])) is not None
+
+
+def _images(value: Any, theirs: Theirs) -> Outcome:
+    if value is not None and reads_images(theirs):
+        return refused(
+            f"{theirs.text('actor_rollout_ref.model.path')} reads images: models of text are trained here"
+        )
+    return nothing_here("prompts are text; a row's images and videos are not read")
+
+
 RULES: Final[tuple[Rule, ...]] = (
     mapped(
         TRAIN, "data.train", "a file, folder or hub name", _train, default="~/data/rlhf/gsm8k/train.parquet"
     ),
-    mapped(HELD_OUT, "data.held_out", "the same, where trainer.test_freq is above 0", _held_out),
+    mapped(
+        HELD_OUT,
+        "data.held_out",
+        "the same, where trainer.test_freq is above 0",
+        _held_out,
+        default="~/data/rlhf/gsm8k/test.parquet",
+    ),
     part_of("data.train_max_samples", TRAIN, "data.train.limit", "below 0: all"),
     part_of("data.val_max_samples", HELD_OUT, "data.held_out.limit", "below 0: all"),
     part_of("data.train_split", TRAIN, "data.train.split", "II-VERL's; a single file has any name"),
@@ -145,15 +195,18 @@ RULES: Final[tuple[Rule, ...]] = (
         "null: the model's own",
         else_="the tokenizer is the one in the model's folder: put it there",
     ),
-    nothing("data.image_key", "prompts are text; a row's images are not read"),
-    nothing("data.video_key", "prompts are text; a row's videos are not read"),
+    mapped("data.image_key", "", "for models of text; refused with a model of images", _images),
+    mapped("data.video_key", "", "for models of text; refused with a model of images", _images),
+    nothing("data.audio_key", "prompts are text; a row's sounds are not read"),
+    nothing("data.mm_processor_kwargs", "prompts are text"),
+    only("data.function_tool_path", "null: an answer is one turn", else_="an answer is one turn here"),
     nothing("data.image_patch_size", "prompts are text"),
     nothing("data.return_*", "what a scorer needs of a row always travels with it"),
     nothing("data.dataloader_num_workers", "the learner reads the rows itself"),
     nothing("data.validation_shuffle", "a round's prompts follow from the run's seed"),
     nothing("data.use_shm", "data are read once, at the start"),
     nothing("data.trust_remote_code", "data come without code"),
-    nothing("data._target_", "a class of verl's"),
+    of_verl("data._target_"),
     nothing("data.custom_cls.name", "of custom_cls.path"),
     only(
         "data.custom_cls.*",

@@ -32,6 +32,21 @@ from tools.imports.theirs import Theirs, texts
 API, FUNCTION, MODEL = "reward_api", "custom_reward_function", "reward_model"
 OPTIONS: Final = (f"{FUNCTION}.reward_kwargs.", f"{MODEL}.reward_kwargs.")
 OVERLONG: Final = (f"{MODEL}.overlong_buffer", f"{MODEL}.reward_kwargs.overlong_buffer_cfg")
+# verl's own and Reasoning360's: they differ in how answers are shared out, not in what is paid.
+MANAGERS: Final = frozenset(
+    {
+        "naive",
+        "prime",
+        "batch",
+        "dapo",
+        "async_dapo",
+        "async_multi_process",
+        "naive_parallel",
+        "llm_judge",
+        "limited",
+    }
+    | {"rate_limited", "remote", "async_mp"}
+)
 TASK: Final = "reward"  # the one task of a function or a server that scores every row
 JUDGE_PORT: Final = 8000  # at which TinyV and RRM look for their verifier
 MODES: Final = frozenset(get_args(VerifierMode))
@@ -140,10 +155,23 @@ def _overlong(theirs: Theirs) -> dict[str, Any] | None:
         if theirs.flag(f"{section}.enable"):
             return {
                 "buffer_tokens": theirs.whole(f"{section}.len"),
-                "weight": theirs.number(f"{section}.penalty_factor"),
+                "weight": theirs.number(f"{section}.penalty_factor") * _reward_scale(theirs),
                 "max_tokens": theirs.whole("data.max_response_length"),
             }
     return None
+
+
+def _reward_scale(theirs: Theirs) -> float:
+    """Return what a reward of verl's is worth here: half, where its scorer pays +1 and -1, and scores are 1 and 0."""
+    return 0.5 if theirs.paid and not has_function(theirs) else 1.0
+
+
+def _factor(_value: Any, theirs: Theirs) -> Outcome:
+    if not any(theirs.flag(f"{section}.enable") for section in OVERLONG):
+        return nothing_here("the buffer is off")
+    if _reward_scale(theirs) < 1:
+        return settings(f"half of it: verl pays {theirs.paid} +1 and -1, which are 1 and 0 here")
+    return settings("as it is: a right answer is 1 and a wrong one 0; half of it where verl paid +1 and -1")
 
 
 def _enable(value: Any, theirs: Theirs) -> Outcome:
@@ -201,6 +229,11 @@ def _of_function(words: str) -> Any:
 def _manager(value: Any, theirs: Theirs) -> Outcome:
     if value == "batch" and has_function(theirs):
         return settings("takes_lists: true: the function gets lists")
+    if value is not None and text(value) not in MANAGERS:
+        return refused(
+            f"none of {', '.join(sorted(MANAGERS))}: what another manager pays is not here; a scorer of type "
+            "verl_function or custom can"
+        )
     return nothing_here("scorers are a pool of processes beside the learner, whoever scores")
 
 
@@ -229,8 +262,12 @@ def of_overlong(section: str) -> tuple[Rule, ...]:
     return (
         mapped(lead, ours, "of each task", _buffer),
         part_of(f"{section}.len", lead, f"{ours}.buffer_tokens", "where it is on", is_switch=True),
-        part_of(
-            f"{section}.penalty_factor", lead, f"{ours}.weight", "where it is on", default=1.0, is_switch=True
+        mapped(
+            f"{section}.penalty_factor",
+            f"{ours}.weight",
+            "where it is on; half of it where verl pays +1 and -1: math_dapo, math, aime",
+            _factor,
+            default=1.0,
         ),
         nothing(f"{section}.log", "each penalty is a component of the score"),
         nothing(f"{section}.*", "of the buffer's log"),
@@ -316,6 +353,13 @@ RULES: Final[tuple[Rule, ...]] = (
         _of_function("options"),
         is_open=True,
     ),
+    only(
+        f"{MODEL}.reward_loop.source",
+        "register: a manager of verl's",
+        "register",
+        else_="a manager from a file of yours: a scorer of type verl_function or custom can",
+    ),
+    nothing(f"{MODEL}.reward_loop.*", "of reward_loop.source"),
     nothing(f"{MODEL}.launch_reward_fn_async", "scorers never hold the learner up"),
     nothing(f"{MODEL}.*", OF_A_WORKER),
     nothing("reward_manager.*", "scorers are a pool of processes beside the learner, whoever scores"),

@@ -13,6 +13,7 @@ from tools.imports.rule import (
     nothing,
     nothing_here,
     number,
+    of_verl,
     only,
     part_of,
     settings,
@@ -127,18 +128,9 @@ RULES: Final[tuple[Rule, ...]] = (
         1,
         else_="a generator spreads its model by tensor_parallel alone",
     ),
-    only(
-        f"{ROLLOUT}.data_parallel_size",
-        "1: generators.count has more",
-        1,
-        else_="generators.count starts more generators",
-    ),
-    only(
-        f"{ROLLOUT}.expert_parallel_size",
-        "1",
-        1,
-        else_="a generator spreads its model by tensor_parallel alone",
-    ),
+    nothing(f"{ROLLOUT}.moe_tensor_parallel_size", "a generator spreads its model by tensor_parallel alone"),
+    nothing(f"{ROLLOUT}.data_parallel_size", "generators.count has as many as the GPUs allow"),
+    nothing(f"{ROLLOUT}.expert_parallel_size", "a generator spreads its model by tensor_parallel alone"),
     mapped(
         f"{ROLLOUT}.gpu_memory_utilization",
         "generators.engine.gpu_memory_utilization",
@@ -162,7 +154,8 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ROLLOUT}.free_cache_engine", "generators and learner have GPUs of their own"),
     nothing(f"{ROLLOUT}.load_format", "generators are given the learner's weights before they sample"),
     nothing(
-        f"{ROLLOUT}.mode", "generators are always processes of their own, and sample while the learner trains"
+        f"{ROLLOUT}.mode",
+        "generators are always processes of their own; held-out answers of mode async read no do_sample",
     ),
     nothing(f"{ROLLOUT}.enable_chunked_prefill", "vLLM decides"),
     nothing(f"{ROLLOUT}.enable_prefix_caching", "generators.engine.new_weights decides"),
@@ -222,7 +215,17 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{ROLLOUT}.mtp*", "of model.mtp"),
     nothing(f"{ROLLOUT}.trace.*", "`millrace trace` follows a group"),
     nothing(f"{ROLLOUT}.profiler.*", "`millrace top` and `millrace trace` say where time goes"),
-    nothing(f"{ROLLOUT}._target_", "a class of verl's"),
+    nothing(f"{ROLLOUT}.qat.*", "generators load the learner's own weights"),
+    only(f"{ROLLOUT}.qat.enable", "off", False, else_="generators load the learner's own weights"),
+    nothing(f"{ROLLOUT}.disaggregation.*", "of disaggregation.enabled"),
+    nothing(f"{ROLLOUT}.seed", "each answer's seed follows from the run's"),
+    nothing(f"{ROLLOUT}.full_determinism", "each answer's seed follows from the run's"),
+    nothing(f"{ROLLOUT}.moe_load_balance_metrics_interval", "of a metric that is not here"),
+    nothing(f"{ROLLOUT}.enable_sleep_mode", "generators and learner have GPUs of their own"),
+    nothing(f"{ROLLOUT}.standalone_gpu_memory_utilization", "generators have GPUs of their own"),
+    nothing(f"{ROLLOUT}.layer_name_map.*", "how verl moves Megatron's weights: here learner.weights"),
+    nothing(f"{ROLLOUT}.skip.*", "of skip_rollout"),
+    of_verl(f"{ROLLOUT}._target_"),
     mapped(f"{VAL}.temperature", "evaluation.temperature", "greedy is 0", _held_out_temperature, default=0),
     part_of(
         f"{VAL}.do_sample", f"{VAL}.temperature", "evaluation.temperature", "false: 0, greedy", default=False
@@ -236,5 +239,5 @@ RULES: Final[tuple[Rule, ...]] = (
         0,
         else_="held-out answers are of the whole distribution here: set it to -1",
     ),
-    nothing(f"{VAL}._target_", "a class of verl's"),
+    of_verl(f"{VAL}._target_"),
 )

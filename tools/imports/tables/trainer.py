@@ -12,6 +12,7 @@ from tools.imports.rule import (
     mapped,
     nothing,
     nothing_here,
+    of_verl,
     only,
     part_of,
     refused,
@@ -20,7 +21,7 @@ from tools.imports.rule import (
     whole,
 )
 from tools.imports.tables.actor import ACTOR
-from tools.imports.tables.data import EVERY, HELD_OUT
+from tools.imports.tables.data import EVERY, HELD_OUT, every
 from tools.imports.theirs import UNKNOWN, Theirs, texts
 
 RESUME: Final = "trainer.resume_mode"
@@ -73,9 +74,9 @@ def _save(value: Any, theirs: Theirs) -> Outcome:
 
 
 def _test(value: Any, theirs: Theirs) -> Outcome:
-    if whole(value) <= 0:
+    if every(theirs) <= 0:
         return nothing_here("no evaluation")
-    if theirs.get(HELD_OUT) is None:
+    if theirs.get(HELD_OUT) in (None, "", []):
         return refused(f"there is no {HELD_OUT} to evaluate")
     return settings(
         "of all rows that are held out", evaluation__every=whole(value), evaluation__prompts=MOST_PROMPTS
@@ -149,6 +150,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "trainer.save_freq", "learner.checkpoint.every", "0 and below: only the last one", _save, default=-1
     ),
     mapped(EVERY, "evaluation.every", "0 and below: none", _test, default=-1),
+    nothing("trainer.val_after_train", "the last version is evaluated wherever there is an evaluation"),
+    nothing("trainer.hf_hub_model_id", "`millrace export` writes a folder that any hub takes"),
     nothing("trainer.val_before_train", "version 0 is evaluated wherever there is an evaluation"),
     only(
         "trainer.val_only", "off", False, else_="`millrace score` scores stored answers; a run always trains"
@@ -188,7 +191,7 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing("trainer.device", "learner.device: CUDA where there is one"),
     nothing("trainer.profile_steps", "`millrace top` and `millrace trace` say where time goes"),
     nothing("trainer.npu_profile.*", "`millrace top` and `millrace trace` say where time goes"),
-    nothing("trainer._target_", "a class of verl's"),
+    of_verl("trainer._target_"),
     nothing("global_profiler.*", "`millrace top` and `millrace trace` say where time goes"),
     nothing("ray_init.*", "nothing here is Ray's"),
     nothing("ray_kwargs.*", "nothing here is Ray's"),
