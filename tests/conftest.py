@@ -20,7 +20,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
-from tests.support.tiers import FAST, TIERS, proof_of, scope_of, tier_of, tier_of_place
+from tests.support.tiers import FAST, MARKERS, TIERS, is_left_to_prove, scope_of, tier_of, tier_of_file
 from tests.support.tls import TlsProxy, certificates
 
 __all__ = ["ROOT", "SHARED", "RedisServer", "free_port"]
@@ -44,17 +44,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the tiers, and take the option before the first server is started."""
-    for tier, what in TIERS.items():
-        config.addinivalue_line("markers", f"{tier}: {what}")
+    for marker, what in MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {what}")
     RedisServer.version = config.getoption("--redis")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files of other tiers unread where the fast ones alone are asked for: their imports take long."""
-    if config.getoption("markexpr") != " or ".join(FAST) or not collection_path.is_relative_to(ROOT):
+    if config.getoption("markexpr") != " or ".join(FAST) or collection_path.suffix != ".py":
         return None
-    tier = tier_of_place(collection_path.relative_to(ROOT).as_posix())
-    return True if tier is not None and tier not in FAST else None
+    return True if (tier_of_file(collection_path) or "unit") not in FAST else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,23 +75,23 @@ def tier_of_item(item: pytest.Item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its tier, before pytest's -m looks at the markers."""
-    cases = Counter(item.nodeid.partition("[")[0] for item in items)
     seen: Counter[str] = Counter()
-    proven: dict[pytest.Item, str | None] = {}
+    left: list[pytest.Item] = []
+    kept: list[pytest.Item] = []
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        proven[item] = proof_of(item.nodeid, seen[test], cases[test])
+        test, _, case = item.nodeid.partition("[")
+        is_left = is_left_to_prove(item.get_closest_marker("prove"), case.removesuffix("]"), seen[test])
+        (left if is_left else kept).append(item)
         seen[test] += 1
         markers = {marker.name for marker in item.iter_markers()}
         tier = tier_of(item.nodeid, markers, getattr(item, "fixturenames", ()))
         if tier not in markers:
             item.add_marker(tier)
-        if proven[item] is not None and not config.getoption("--prove"):
-            item.add_marker(pytest.mark.skip(reason=f"runs long: make {proven[item]}"))
-    if config.getoption("--prove"):
-        config.hook.pytest_deselected(items=[item for item in items if proven[item] is None])
-        items[:] = [item for item in items if proven[item] is not None]
-    else:  # what takes longest begins first, so that no worker is left with it at the end
+    items[:], others = (left, kept) if config.getoption("--prove") else (kept, left)
+    config.hook.pytest_deselected(items=others)
+    if not config.getoption(
+        "--prove"
+    ):  # what takes longest begins first, so that no worker is left with it at the end
         items.sort(key=lambda item: FIRST.get(tier_of_item(item), len(FIRST)))
 
 
@@ -100,7 +99,8 @@ class FilesTogether(LoadFileScheduling):  # type: ignore[misc]
     """Gives every file to one worker, and all whole runs to one worker in turn, since they disturb each other."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid)
+        file = nodeid.partition("::")[0]
+        return scope_of(ROOT / file, file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether | None:

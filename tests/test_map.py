@@ -16,6 +16,8 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.sources import nodes_of, tree_of
 
+pytestmark = pytest.mark.together("the source")
+
 # Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- tools <- benchmarks. The
 # courier needs broker alone; nobody imports the courier, a program. Tests import all.
 ALLOWED: dict[str, set[str]] = {
@@ -121,6 +123,7 @@ def test_light_package_imports_no_heavy_library(package: str) -> None:
         assert not heavy, f"{path.relative_to(ROOT)} imports {sorted(heavy)}"
 
 
+@pytest.mark.process
 def test_config_and_broker_load_no_heavy_library_through_others() -> None:
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FilesTogether
 from tests.support.paths import ROOT
 from tests.support.sources import nodes_of
-from tests.support.tiers import PLACES, PROOFS, SAMPLED, TIERS, proof_of, tier_of
+from tests.support.tiers import TIERS, is_left_to_prove, scope_of, tier_of, tier_of_file
+
+pytestmark = [pytest.mark.process, pytest.mark.together("the source")]
 
 TESTS = ROOT / "tests"
 MAY_SLEEP_IN_A_LOOP = {
@@ -61,53 +62,44 @@ def test_each_test_of_this_run_has_exactly_one_tier(request: pytest.FixtureReque
     assert {name: found for name, found in tiers.items() if len(found) != 1} == {}
 
 
-@pytest.mark.parametrize("place", sorted({*PLACES, *PROOFS, *SAMPLED}))
-def test_what_the_tables_name_is_there(place: str) -> None:
-    path, _, name = place.partition("::")
-    assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file()
-    assert not name or f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("marker", "kept"),
+    [
+        (None, "abc"),
+        (pytest.mark.prove, ""),
+        (pytest.mark.prove(after=2), "ab"),
+        (pytest.mark.prove(after=4), "abc"),
+        (pytest.mark.prove(cases=("b",)), "ac"),
+    ],
+)
+def test_what_is_marked_is_left_to_the_long_tests(marker: pytest.MarkDecorator | None, kept: str) -> None:
+    mark = None if marker is None else marker.mark
+    assert [case for before, case in enumerate("abc") if not is_left_to_prove(mark, case, before)] == [*kept]
+
+
+def test_a_mark_that_says_what_nobody_knows_is_refused() -> None:
+    for marker in (pytest.mark.prove(before=3), pytest.mark.prove(3)):
+        with pytest.raises(ValueError, match="and not "):
+            is_left_to_prove(marker.mark, "", 0)
 
 
 @pytest.mark.parametrize(
-    ("nodeid", "markers", "fixtures", "tier"),
+    ("text", "tier", "scope"),
     [
-        ("tests/broker/test_x.py::test_x", [], [], "unit"),
-        ("tests/broker/test_x.py::test_x[a/b]", ["timeout"], ["_shared_redis", "link"], "redis"),
-        ("tests/e2e/test_x.py::test_x", [], ["_shared_redis"], "e2e"),
-        ("tests/benchmarks/test_x.py::test_x", [], [], "process"),
-        ("tests/benchmarks/test_exact_resume.py::test_x", [], [], "e2e"),
-        ("tests/e2e/test_x.py::test_x", ["unit"], [], "unit"),
+        ("def test_x(): ...", None, "a.py"),
+        ("pytestmark = pytest.mark.process", "process", "a.py"),
+        ("pytestmark = pytest.mark.e2e", "e2e", "whole runs"),
+        ('pytestmark = [\n    pytest.mark.model,\n    pytest.mark.together("x y"),\n]', "model", "x y"),
+        ("pytestmark = pytest.mark.timeout(3)\n@pytest.mark.process\ndef test_x(): ...", None, "a.py"),
     ],
 )
-def test_the_mark_comes_before_the_place_and_the_place_before_the_fixtures(
-    nodeid: str, markers: list[str], fixtures: list[str], tier: str
+def test_a_file_says_its_tier_and_what_runs_beside_it(
+    tmp_path: Path, text: str, tier: str | None, scope: str
 ) -> None:
-    assert tier_of(nodeid, markers, fixtures) == tier
-
-
-@pytest.mark.parametrize(
-    ("nodeid", "scope"),
-    [
-        ("tests/broker/test_x.py::test_x[a::b]", "tests/broker/test_x.py"),
-        ("tests/e2e/test_x.py::test_x", "whole runs"),
-        ("tests/compatibility/test_x.py::test_y", "whole runs"),
-    ],
-)
-def test_one_worker_has_a_file_and_one_has_all_whole_runs(nodeid: str, scope: str) -> None:
-    assert FilesTogether._split_scope(object.__new__(FilesTogether), nodeid) == scope
-
-
-@pytest.mark.parametrize("cases", [1, 2, 3, 7])
-def test_of_many_cases_one_in_so_many_stays_in_the_suite_and_never_none(cases: int) -> None:
-    kept = set()
-    file = "tests/scorers/code/test_breaking.py"
-    for number in range(50):
-        test = f"{file}::test_{number}"
-        stays = [case for case in range(cases) if proof_of(f"{test}[{case}]", case, cases) is None]
-        assert stays == list(range(stays[0], cases, SAMPLED[file]))
-        kept.add(stays[0])
-    assert len(kept) == min(SAMPLED[file], cases), "not the first case of every test"
-    assert proof_of("tests/broker/test_x.py::test_x[1]", 1, cases) is None
+    file = tmp_path / "a.py"
+    file.write_text(f"import pytest\n\n{text}\n", encoding="utf-8")
+    assert tier_of_file(file) == tier
+    assert scope_of(file, "a.py") == scope
 
 
 def test_two_tiers_are_refused() -> None:

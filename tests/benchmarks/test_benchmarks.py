@@ -26,6 +26,8 @@ from learner.journal.writer import Journal
 from tests.conftest import ROOT, SHARED
 from tests.support.groups import a_rollout, a_scored_group
 
+pytestmark = pytest.mark.process
+
 HF = BARS["hf"]
 
 
@@ -79,6 +81,7 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
     assert [turn.rate for turn in ours] == [turn.rate for turn in other] == [2.0, 4.0]
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(240)
 def test_every_benchmark_runs_and_its_numbers_are_positive() -> None:
     shown = subprocess.run(

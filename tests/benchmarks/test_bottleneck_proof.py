@@ -9,6 +9,8 @@ from config.loading import load_run
 from tests.conftest import ROOT
 from tools.run_view.finding import BottleneckFinding
 
+pytestmark = pytest.mark.process
+
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
 

@@ -23,6 +23,8 @@ from learner.journal.ledger import read_ledger
 from learner.journal.writer import Journal
 from tests.support.groups import a_prompt, a_rollout, a_scored_group
 
+pytestmark = pytest.mark.process
+
 WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
 KILL = {
     "run": "learner-0",

@@ -12,6 +12,8 @@ from benchmarks.compose import asks
 from benchmarks.compose.proof import as_table, told
 from benchmarks.compose.stack import Held, NotInTime, Stack, moment
 
+pytestmark = pytest.mark.process
+
 
 class FakeStack:
     """One container, which says `said` and `logged`."""

@@ -14,7 +14,10 @@ from benchmarks.results import ROOT
 from benchmarks.rigs.killed_learner import Death, lines_of, text_of
 from benchmarks.rigs.resumed_run import WHILE_STARTING, WHILE_TRAINING, Result, comes_once, resumed_run
 
+pytestmark = pytest.mark.e2e
 
+
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The death leaves a step in the journal alone, so that the next learner trains it again."""
@@ -27,6 +30,7 @@ def test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not(tmp_
     assert result.unpublished <= 2
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The learner, a generator, a scorer and Redis as users start them; `make prove-suite` runs it."""

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.fleet.machine import Engine, Machine, MachineError
 from benchmarks.fleet.proof import Fleet, kind, lag_by_littles_law, page_lines, type_all, typed
 
+pytestmark = pytest.mark.process
+
 
 class FakeMachine:
     """Remembers what is typed on it, and what is left running."""

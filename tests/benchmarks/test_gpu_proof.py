@@ -24,6 +24,8 @@ from tests.support.paths import ROOT
 from tests.support.reference_attention import use_on_cpu
 from tools.estimates.operations import peak_of, step_operations
 
+pytestmark = pytest.mark.process
+
 HERE = "tests.support.gpu_steps"
 MACHINE = Outcome(
     step="machine",
@@ -308,6 +310,7 @@ def test_the_demos_generator_is_killed_once_when_the_policy_has_come_so_far(tmp_
     assert killer.killed_at == 3
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(1900)
 def test_the_whole_cpu_form_passes(tmp_path: Path) -> None:
     found = start("--cpu", "--minutes", "30", "--out", str(tmp_path), timeout_s=1850)

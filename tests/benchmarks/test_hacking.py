@@ -10,6 +10,8 @@ import pytest
 from benchmarks.proofs.hacking import HACKS, Result, as_table, judged
 from benchmarks.rigs.leaky_scorers import PaysForm, PaysLength, PaysPhrase, Truth
 
+pytestmark = pytest.mark.process
+
 ROW = {"answer": {"value": "321"}}
 SAID = "reward_hacking kind='scorer math': since step 7 the reward rose"
 

@@ -8,12 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from broker.processes import stop
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.process
 
 ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
 
 
+@pytest.mark.prove
 def test_two_kills_of_each_role_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     table = tmp_path / "kills.jsonl"
     kills = ",".join(f"{role}=2" for role in ROLES)

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.proofs.lag import as_table, verdict
 
+pytestmark = pytest.mark.process
+
 HELD = {
     "max_lag": 1,
     "steps": 40,

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.proofs.mbpp import DATA, as_table, is_proven, judge, read, wrong_mutants
 from benchmarks.rigs.mutants import is_wrong, mutate
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("source", "mutant"),
@@ -53,6 +55,7 @@ def test_plain_run_labels_what_fails_its_tests(source: str, wrong: bool) -> None
     assert is_wrong(source, ["assert f(1) == 2"], "") is wrong
 
 
+@pytest.mark.prove
 @pytest.mark.skipif(not DATA.exists(), reason=f"no {DATA}: MBPP as published")
 def test_sample_of_references_passes_and_no_mutant_does() -> None:
     problems = random.Random(1).sample(read(DATA), 25)

@@ -17,6 +17,8 @@ from benchmarks.proofs.metamorphic.scoring import PROBED, Pair, Verdict, pairs
 from benchmarks.proofs.metamorphic.structure import Span, shape_of, statements
 from benchmarks.proofs.metamorphic.tally import Tally
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("text", "value"),

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.proofs.pipeline import DOMAINS, LEFT, judged
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 SAID = (
     "\n== prepare: rows (after 0 s)\nwords\n== check: rows (after 3 s)\n== difficulty: rates (after 36 s)\n"
 )

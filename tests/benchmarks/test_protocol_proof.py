@@ -22,6 +22,8 @@ from benchmarks.proofs.protocol import (
     search,
 )
 
+pytestmark = pytest.mark.process
+
 JOBS = [("6.2", 1, ""), ("7", 1, "")]
 OLD, NEW, *BROKEN = (
     {

@@ -16,6 +16,8 @@ from config.scorer_kinds import VerifierMode
 from tasks.route import route
 from tools.evaluate.derivations import Sample, derivations
 
+pytestmark = pytest.mark.process
+
 WAY = Sample(is_right=True, is_derived=True)
 MIRACLE = Sample(is_right=True, is_derived=False)
 

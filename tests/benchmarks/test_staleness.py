@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.proofs.staleness import LOSSES, Result, as_table, draw, holds, read_runs
 
+pytestmark = pytest.mark.process
+
 
 def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code: int = 0) -> Result:
     return Result(

@@ -18,6 +18,8 @@ from broker.connection import RedisLink, Wait
 from broker.errors import BrokerUnavailable, WrongBroker
 from tests.conftest import RedisServer, free_port
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:

@@ -13,6 +13,8 @@ from broker import processes
 from tests.support.paths import ROOT
 from tests.support.waiting import is_running, wait_until_gone
 
+pytestmark = pytest.mark.process
+
 
 def run_python(program: str, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(

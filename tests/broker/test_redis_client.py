@@ -19,6 +19,8 @@ from broker.redis_client import redis_client
 from tests.conftest import RedisServer, free_port
 from tests.support.tls import TlsProxy, beside, certificates, expire, lock
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:

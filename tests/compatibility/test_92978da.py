@@ -32,6 +32,8 @@ from tests.support.forked_roles import forked_roles
 from tests.support.old_files import NAME, restore, unpack
 from tools.audit.command import audit
 
+pytestmark = pytest.mark.e2e
+
 STEPS = 12  # in the journal
 CHECKPOINT = 9  # of this version
 KEYS = Keys(NAME)
@@ -204,6 +206,7 @@ def _millrace(folder: Path, *words: str, **environment: str) -> subprocess.Compl
     )
 
 
+@pytest.mark.prove
 def test_every_step_is_trained_again_offline(folder: Path) -> None:
     """Another machine than the one that made the files may round differently: nothing may be missing."""
     done = _millrace(folder, "replay", NAME)
@@ -211,6 +214,7 @@ def test_every_step_is_trained_again_offline(folder: Path) -> None:
     assert "missing 0" in done.stdout, done.stdout
 
 
+@pytest.mark.prove
 def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
     """Version 11 lies behind the checkpoint of version 9, and its published file is gone."""
     for file in (folder / "runs" / NAME / "weights").rglob("*.safetensors"):
@@ -232,6 +236,7 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
     assert "exported: exists and is not an empty folder" in refused.stderr
 
 
+@pytest.mark.prove
 def test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams(
     folder: Path, old: RedisLink
 ) -> None:

@@ -14,6 +14,8 @@ import yaml
 from learner.__main__ import main
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 DEMO = "config/recipes/demo_cpu.yaml"
 RECIPES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "config" / "recipes").glob("*.yaml"))
 HEAVY = {"torch", "transformers", "deepspeed", "datasets", "vllm", "math_verify", "sympy", "matplotlib"}

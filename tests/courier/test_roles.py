@@ -18,6 +18,8 @@ from courier.frames import SEAL_BYTES, buckets_of
 from courier.rendezvous import Settings
 from courier.roles import OK, VOID, Void
 
+pytestmark = pytest.mark.model
+
 SETTINGS = Settings(
     epoch="e", type="gloo", host="here", port=0, rank=0, world=2, bucket_bytes=10, timeout_s=5.0
 )

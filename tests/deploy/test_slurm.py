@@ -18,6 +18,8 @@ from benchmarks.slurm.proof import SETTINGS, settings_with
 from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 FOLDER = ROOT / "deploy" / "slurm"
 SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.suffix in {".sh", ".sbatch"})
 JOBS = ("redis", "learner", "generators", "scorers", "judge")

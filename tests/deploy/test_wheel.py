@@ -58,6 +58,7 @@ def test_the_extra_that_the_demo_needs_is_the_one_that_messages_name() -> None:
     }
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(400)
 def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
     """The libraries are this environment's; the packages are the wheel's, unpacked as pip does it."""

@@ -46,6 +46,8 @@ from tests.conftest import ROOT
 from tests.support.small_run import make_small_run
 from tools.main import VERBS, main
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+
 RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
 CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}  # and what the learner is asked for
 VERBS_TESTS = {

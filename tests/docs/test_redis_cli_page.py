@@ -20,6 +20,8 @@ from tests.support.in_flight import InFlight
 from tools.main import main
 from tools.trace.narrative import Story
 
+pytestmark = pytest.mark.process
+
 PAGE = ROOT / "docs" / "redis-cli.md"
 PROMPT = "$ millrace "
 ID = re.compile(r"\d{13}-\d+|demo_\d+_\d{16}")  # of an entry or a job: a person copies it from an answer

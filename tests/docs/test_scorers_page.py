@@ -35,6 +35,8 @@ from scorers.__main__ import main as scorers_main
 from tests.conftest import ROOT
 from tools.main import main
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=10)]
+
 PAGE = ROOT / "docs" / "scorers.md"
 README = ROOT / "README.md"
 EXAMPLE = ROOT / "examples" / "scorer"
@@ -84,6 +86,7 @@ def test_every_block_of_the_page_is_of_a_kind_that_is_run_here() -> None:
     assert {block.kind for block in blocks()} == {"python", "yaml", "jsonl", "console"}
 
 
+@pytest.mark.prove
 def test_the_ten_lines_are_ten_and_score_as_the_page_says(tmp_path: Path) -> None:
     files = [block for block in blocks() if block.name]
     assert [block.name for block in files] == ["my_scorer.py", "run.yaml", "rows.jsonl"]
@@ -172,6 +175,7 @@ def test_the_command_that_serves_a_sandbox_is_as_the_page_says(capsys: pytest.Ca
         assert set(re.findall(r"--\w+", command)) <= known
 
 
+@pytest.mark.prove
 def test_every_program_of_the_page_runs(tmp_path: Path) -> None:
     programs = [block.text for block in blocks() if block.kind == "python" and not block.name]
     assert programs

@@ -9,12 +9,16 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from broker.processes import spawn, stop
 from tests.e2e.conftest import DEMO
 from tests.support.chaos_report import OWN
 from tests.support.paths import ROOT
 from tools.audit.sums import Audit
 from tools.chaos.targets import ROLES
+
+pytestmark = pytest.mark.e2e
 
 SECONDS = (
     42.0  # of disturbances, one every two seconds: each of the sixteen comes once before any comes twice
@@ -49,6 +53,7 @@ WORDS = (
 )
 
 
+@pytest.mark.prove
 def test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_its_audit_is_clean(
     tmp_path: Path,
 ) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.conftest import Roles
 
+pytestmark = pytest.mark.e2e
 
+
+@pytest.mark.prove
 def test_two_generators_and_four_scorers_start_and_stop_during_a_run(roles: Roles) -> None:
     learner = roles.learner(
         "learner.steps=5000",

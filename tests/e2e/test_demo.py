@@ -19,6 +19,8 @@ from tests.e2e.conftest import DEMO
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.e2e
+
 STEPS = 26
 PLANTED = "hf_planted_secret_that_must_not_leak"
 LEARNED = 0.75  # of the full demo's 0.85: this is a third of its steps

@@ -10,10 +10,13 @@ from broker.direct_weights.board import Board
 from broker.direct_weights.records import State
 from tests.e2e.conftest import Roles
 
+pytestmark = pytest.mark.e2e
+
 STEPS = 30
 VLLM = "generators.engine={type: vllm, kv_cache_mb: 256, enforce_eager: true}"
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("engine", ["generators.engine.type=hf", VLLM], ids=["hf", "vllm"])
 def test_a_run_takes_its_weights_directly_loses_a_generator_and_its_audit_is_clean(
     roles: Roles, engine: str

@@ -9,6 +9,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.journal.records import step_number
@@ -17,6 +19,8 @@ from learner.reporting.dumps.rows import verl_rows
 from learner.reporting.dumps.writer import decoder_of
 from tests.e2e.conftest import Roles
 from tools.journal.rows import untrained_groups
+
+pytestmark = pytest.mark.e2e
 
 STEPS, KILLS = 24, 4
 SETTINGS = (
@@ -43,6 +47,7 @@ def has_version(roles: Roles, version: int) -> bool:
     return roles.version() >= version
 
 
+@pytest.mark.prove
 def test_no_kill_costs_a_dump_or_writes_one_twice(roles: Roles, tmp_path: Path) -> None:
     where = {"rollouts": tmp_path / "a", "held_out": tmp_path / "b", "parquet": tmp_path / "c"}
     words = [f"learner.dumps.{key}={folder}" for key, folder in where.items()]

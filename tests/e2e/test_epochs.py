@@ -16,6 +16,8 @@ from learner.status import read_status
 from learner.weight_sync.version_folder import folder_of
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.e2e
+
 ROWS = 40
 
 
@@ -26,6 +28,7 @@ def millrace(*words: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_each_row_has_an_outcome_for_each_epoch_and_every_step_its_rate(tmp_path: Path) -> None:
     settings = [

@@ -20,6 +20,8 @@ from learner.collect.results import NotCollected, open_results
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.e2e
+
 ANSWERS = [r"\boxed{1}"] * 4 + [r"\boxed{2}"] * 2 + ["none"] * 2  # of 8 samples 4 are 1, and 2 are 2
 # Of references 1, 2 and 3, by source: 4, 2 and 0 of 8 samples are right. The last row is the first one again.
 REFERENCES = [(1, "one_mathverify"), (2, "one_mathverify"), (3, "other_mathverify"), (1, "one_mathverify")]
@@ -73,6 +75,7 @@ def evaluated(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.prove
 def test_a_known_share_of_right_answers_is_what_an_evaluation_finds(tmp_path: Path) -> None:
     lay_out(tmp_path, REFERENCES)
     out = evaluated(tmp_path, "run.yaml", "-o", "found.json")
@@ -109,6 +112,7 @@ def collected_rows(folder: Path) -> int:
     return results.size - results.missing
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path: Path) -> None:
     references = [(number % 3 + 1, f"source{number % 2}_mathverify") for number in range(30)]
@@ -134,6 +138,7 @@ def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path
     assert load_run(["--config", str(first.parent / "config.yaml")]).name == first.parent.name
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(400)
 def test_the_versions_of_a_run_are_evaluated_while_it_trains_each_by_itself(tmp_path: Path) -> None:
     tree = {

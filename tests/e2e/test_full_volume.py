@@ -16,6 +16,8 @@ from tests.support.full_volume import Volume
 from tests.support.paths import ROOT
 from tools.audit.command import audit
 
+pytestmark = pytest.mark.e2e
+
 STEPS = 12
 SETTINGS = (
     f"learner.steps={STEPS}",
@@ -50,6 +52,7 @@ def start_learner(roles: Roles, volume: Volume, tmp_path: Path) -> subprocess.Po
     )
 
 
+@pytest.mark.prove
 def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
     roles: Roles, volume: Volume, tmp_path: Path
 ) -> None:

@@ -29,6 +29,8 @@ from tests.support.verl_files import (
 )
 from tests.support.verl_runs import millrace, two_steps, verl_rows, write_parquet
 
+pytestmark = pytest.mark.e2e
+
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
 needs_gsm8k = pytest.mark.skipif(
     not GSM8K.exists(), reason=f"no {GSM8K.name} in ../shared/data beside the checkout"
@@ -89,6 +91,7 @@ def graded(call: Call) -> str:
     return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
 
 
+@pytest.mark.prove
 def test_a_configuration_of_grpo_trains_two_steps(tmp_path: Path) -> None:
     write(tmp_path, "grpo.yaml", GRPO_YAML)
     rows_at(tmp_path, "data/gsm8k/train.parquet", "data/gsm8k/test.parquet", verl_rows())
@@ -123,10 +126,12 @@ def of_ii_verl(folder: Path, text: str) -> None:
             assert row["score"] in {0.0, 1.0}
 
 
+@pytest.mark.prove
 def test_a_configuration_of_ii_verl_trains_two_steps_at_its_own_reward_server(tmp_path: Path) -> None:
     of_ii_verl(tmp_path, II_VERL_YAML)
 
 
+@pytest.mark.prove
 @needs_seeds
 def test_the_documents_configuration_of_ii_verl_trains_two_steps(tmp_path: Path) -> None:
     of_ii_verl(tmp_path, block_with("000", "adv_estimator", "data:"))
@@ -141,15 +146,18 @@ def of_main_ppo(folder: Path, text: str, *words: str) -> None:
     assert len(two_steps(folder / "run.yaml", *settings, name="ppo")) == 2
 
 
+@pytest.mark.prove
 def test_a_published_script_of_gsm8k_trains_two_steps(tmp_path: Path) -> None:
     of_main_ppo(tmp_path, MAIN_PPO_SH)
 
 
+@pytest.mark.prove
 @needs_seeds
 def test_the_documents_call_of_main_ppo_trains_two_steps(tmp_path: Path) -> None:
     of_main_ppo(tmp_path, block_with("001", "main_ppo"))
 
 
+@pytest.mark.prove
 @needs_seeds
 def test_the_documents_yaml_by_its_command_line_trains_two_steps(tmp_path: Path) -> None:
     call = block_with("001", "train-ppo", "--config_path").split()
@@ -183,15 +191,18 @@ def of_rubric(folder: Path, text: str) -> None:
     assert all(0 < step["reward_mean"] <= 0.7 for step in steps), "an answer without text is 0, and no grade"
 
 
+@pytest.mark.prove
 def test_a_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
     of_rubric(tmp_path, RUBRIC_SH)
 
 
+@pytest.mark.prove
 @needs_seeds
 def test_the_documents_script_of_the_rubric_model_trains_two_steps(tmp_path: Path) -> None:
     of_rubric(tmp_path, block_with("004", "main_ppo"))
 
 
+@pytest.mark.prove
 @needs_gsm8k
 def test_a_verl_users_afternoon_from_script_and_parquet_to_two_steps(tmp_path: Path) -> None:
     """GSM8K itself, in the rows that verl's own script makes of it, where that script puts them."""
@@ -216,6 +227,7 @@ def test_a_verl_users_afternoon_from_script_and_parquet_to_two_steps(tmp_path: P
     assert len(two_steps(tmp_path / "run.yaml", name="afternoon")) == 2
 
 
+@pytest.mark.prove
 def test_a_slurm_script_of_reasoning360_trains_two_steps(tmp_path: Path) -> None:
     write(tmp_path, "train.sh", GURU_SH)
     train, held_out = "data/train/math__combined_54.4k.parquet", "data/online_eval/math__math_500.parquet"
@@ -226,6 +238,7 @@ def test_a_slurm_script_of_reasoning360_trains_two_steps(tmp_path: Path) -> None
     assert len(two_steps(tmp_path / "run.yaml", shorter, name="guru")) == 2
 
 
+@pytest.mark.prove
 def test_a_reward_file_of_ones_own_trains_two_steps(tmp_path: Path) -> None:
     write(
         tmp_path,

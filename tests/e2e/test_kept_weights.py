@@ -17,6 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.support.odd_bases import BASES, make_base
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.e2e
+
 RUN = """
 name: odd
 model: {{path: {model}, dtype: float32}}
@@ -106,6 +108,7 @@ def sampled(run: Path) -> list[list[int]]:
     return [list(tokenizer(text).input_ids) for text in texts]
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", BASES)

@@ -20,6 +20,8 @@ from broker.protocol.run_state import DRAIN
 from tests.e2e.conftest import Roles
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.e2e
+
 SLOW = ROOT / "tests" / "support" / "slow_generator.py"
 
 
@@ -79,6 +81,7 @@ def start(
     return [learner, *started]
 
 
+@pytest.mark.prove
 def test_a_generator_twenty_times_slower_never_pushes_a_token_beyond_max_lag(
     roles: Roles, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from broker.private_redis import addresses
 from learner.reporting.metrics_file import read_metrics
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.e2e
+
 STEPS = 5
 RUNS = {
     "kl-in-the-loss": ["learner.objective={kl: {coef: 0.01, target: 0.05, horizon: 2000}}"],
@@ -43,6 +45,7 @@ def millrace(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.timeout(600)
 def test_a_run_trains_is_audited_and_is_trained_again_bit_for_bit(name: str, tmp_path: Path) -> None:

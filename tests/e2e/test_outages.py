@@ -14,6 +14,8 @@ from learner.journal.writer import Journal
 from tests.conftest import RedisServer
 from tests.e2e.conftest import Roles
 
+pytestmark = pytest.mark.e2e
+
 OUTAGE_S = 20.0
 QUICK = (  # groups cost no sampling: what breaks is the same
     "generators.engine={type: fake, seconds_per_group: 0.2}",
@@ -26,6 +28,7 @@ QUICK = (  # groups cost no sampling: what breaks is the same
 )
 
 
+@pytest.mark.prove
 def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "redis"
     folder.mkdir()
@@ -59,6 +62,7 @@ runpy.run_module("learner", run_name="__main__")
 """
 
 
+@pytest.mark.prove
 def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged(roles: Roles) -> None:
     limit = 1_200_000  # the weights fit, the journal's payloads soon do not
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY

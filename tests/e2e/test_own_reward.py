@@ -9,11 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.e2e
 
 OURS = ("config", "broker", "tasks", "learner", "generators", "tools")
 
 
+@pytest.mark.prove
 def test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     files = re.findall(r"^```\w+ ([\w.]+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.conftest import Roles
 
+pytestmark = pytest.mark.e2e
+
 # The learner without the privileges by which root passes over every permission.
 UNPRIVILEGED = """
 import ctypes, os, runpy, sys

@@ -15,6 +15,8 @@ from learner.journal.ledger import read_ledger, read_step
 from tests.e2e.conftest import Roles
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.e2e
+
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k_train.jsonl"
 SMALL = (
     "data.held_out=",
@@ -46,6 +48,7 @@ def gsm8k() -> str:
     )
 
 
+@pytest.mark.prove
 @needs_gsm8k
 def test_gsm8k_trains_three_steps_and_counts_what_is_too_long(roles: Roles) -> None:
     learner = roles.learner(
@@ -63,6 +66,7 @@ def test_gsm8k_trains_three_steps_and_counts_what_is_too_long(roles: Roles) -> N
     assert (found.is_clean, found.trained) == (True, 12)
 
 
+@pytest.mark.prove
 @needs_gsm8k
 def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Roles) -> None:
     learner = roles.learner(
@@ -84,6 +88,7 @@ def test_a_run_of_nothing_but_variance_free_groups_stops_and_says_why(roles: Rol
     assert found.dropped_by_reason["zero_variance"] >= 24
 
 
+@pytest.mark.prove
 def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: Roles, tmp_path: Path) -> None:
     lines, table = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
     info = [{"type": "math_verifiable", "answer": {"value": str(n)}} for n in range(1, 60)]

@@ -17,6 +17,8 @@ from tests.support.paths import RECIPES
 from tests.support.recipe_rows import ROWS_OF, asking
 from tests.support.verl_runs import two_steps
 
+pytestmark = pytest.mark.e2e
+
 ALONE = {  # what the recipes have beside `TINY`, for a machine of one rank without a GPU
     "guru_qwen2.5-32b_16x8gpu": ("learner.sequence_ranks=1",)
 }
@@ -37,6 +39,7 @@ def judged(call: Call) -> str:
     return f"Total Score: {next((one for text, one in points.items() if text in call.prompt), 7)}/10"
 
 
+@pytest.mark.prove(after=3)
 @pytest.mark.parametrize("recipe", sorted(ROWS_OF))
 def test_a_recipe_trains_two_steps_on_rows_of_its_shape(recipe: str, tmp_path: Path) -> None:
     shutil.copy(RECIPES / f"{recipe}.yaml", tmp_path)

@@ -23,6 +23,8 @@ from tests.conftest import ROOT
 from tests.e2e.conftest import Roles
 from tests.support.redis_servers import RedisServer
 
+pytestmark = [pytest.mark.e2e, pytest.mark.prove(after=2)]
+
 GROUPS = 8
 # A step takes at least as long as a group, and there is no last one: the run goes on until it is drained.
 SETTINGS = (
@@ -111,6 +113,7 @@ def replica_of(server: RedisServer, folder: Path, roles: Roles) -> RedisServer:
     return replica
 
 
+@pytest.mark.prove
 def test_a_redis_that_was_away_and_a_redis_that_was_emptied_cost_no_group(
     roles: Roles, server: RedisServer
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_redis_that_was_away_and_a_redis_that_was_emptied_cost_no_group(
     drain(roles, server, processes)
 
 
+@pytest.mark.prove
 def test_an_older_replica_and_another_redis_in_its_place_cost_no_group(
     roles: Roles, server: RedisServer, tmp_path: Path
 ) -> None:
@@ -160,6 +164,7 @@ def test_an_older_replica_and_another_redis_in_its_place_cost_no_group(
     drain(roles, server, processes)
 
 
+@pytest.mark.prove
 def test_a_full_redis_lets_out_what_is_there_says_what_it_needs_and_drops_nothing(
     roles: Roles, server: RedisServer
 ) -> None:

@@ -10,8 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.e2e.conftest import Roles
+
+pytestmark = pytest.mark.e2e
 
 SETTINGS = (
     "learner.steps=5000",
@@ -49,6 +53,7 @@ def is_paused(roles: Roles, learner: subprocess.Popen[bytes]) -> bool:
     return b"the operator, who paused the run" in (roles.redis.hget(key, "state") or b"")
 
 
+@pytest.mark.prove
 def test_a_run_is_paused_killed_changed_gone_on_with_and_drained(roles: Roles, redis_url: str) -> None:
     learner = roles.learner(*SETTINGS)
     others = [roles.generator(), roles.scorers()]

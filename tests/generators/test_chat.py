@@ -19,6 +19,8 @@ from scorers.text.extract import response_part
 from tests.support.byte_model import STOP, STOP_ID, VOCABULARY
 from tests.support.chat_families import Family, write_family
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def folder(tiny_model: Path, tmp_path: Path) -> Path:

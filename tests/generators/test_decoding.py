@@ -20,6 +20,8 @@ from generators.decoding import open_decoder
 from generators.engines.scripted import ScriptedEngine
 from tests.support.byte_model import make_prompt, make_run
 
+pytestmark = pytest.mark.model
+
 
 def silent(rollout: SampledGroup) -> SampledGroup:
     return replace(rollout, completions=tuple(replace(said, text="") for said in rollout.completions))

@@ -25,6 +25,8 @@ from tests.support.generator_floor import Floor, FloorEngine, make_run
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_in_loop, wait_until
 
+pytestmark = pytest.mark.process
+
 DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
 
 
@@ -74,6 +76,7 @@ def plants() -> Iterator[list[Plant]]:
             stop(process, 0)
 
 
+@pytest.mark.prove
 def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
     link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
 ) -> None:

@@ -22,6 +22,8 @@ from generators.weight_sync.receiver import NotHere, Received
 from tests.support.generator_floor import Floor, FloorEngine, make_run
 from tests.support.waiting import wait_in_loop
 
+pytestmark = pytest.mark.process
+
 
 class Stuck:
     """A `WeightReceiver` whose weights don't arrive."""

@@ -22,6 +22,8 @@ from learner.status import Status, read_status
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt, make_run, make_scored
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_finished_run_whose_folder_has_lost_its_status_is_done_for_every_rank_at_once(

@@ -33,6 +33,8 @@ from tests.support.loop import Hands, make_trainer
 from tests.support.published_weights import RecordingEngine
 from tests.support.toy_seams import ToyReceiver
 
+pytestmark = pytest.mark.model
+
 TOY = "tests.support.toy_seams"
 
 

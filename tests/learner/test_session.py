@@ -39,6 +39,8 @@ from tests.support.journals import groups
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 
 def train(session: Session, stop: threading.Event | None = None, policy: FilePolicy | None = None) -> int:
     loaded: Any = policy or FilePolicy()
@@ -137,6 +139,7 @@ class SignalAt(FilePolicy):
         return metrics
 
 
+@pytest.mark.prove
 def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them(
     run: Run, link: RedisLink, keys: Keys
 ) -> None:
@@ -323,6 +326,7 @@ def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leave
     Session(run, link).open()
 
 
+@pytest.mark.prove
 def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places(
     tmp_path: Path, redis_url: str, link: RedisLink, keys: Keys
 ) -> None:

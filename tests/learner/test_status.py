@@ -29,6 +29,8 @@ from tests.support.chain import make_run
 from tests.support.full_volume import mounted
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.prove(after=2)
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:

@@ -22,9 +22,11 @@ from tests.protocol.strands import Strand
 from tests.protocol.workers import Crew
 from tests.protocol.world import World
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # killed: nothing closed
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.prove(after=1),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]  # killed: nothing closed
 
 Begin = Callable[..., Crew]
 
@@ -124,6 +126,7 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
     crew.come_to_an_end()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("place", ["survey", "fsync", "announce", "retire", "step"])
 def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer(
     begin: Begin, place: str
@@ -291,6 +294,7 @@ def test_with_full_memory_nothing_new_comes_in(begin: Begin, script: str) -> Non
     assert life.is_running
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("script", ["announce", "retire", "claim", "rejoin", "hand_over"])
 def test_with_full_memory_what_is_there_can_leave(begin: Begin, script: str) -> None:
     crew = begin()
@@ -330,6 +334,7 @@ def test_redis_is_replaced_by_an_empty_one(begin: Begin) -> None:
     assert len(world.lives) == 1, "the learner that lived went on"
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
 @pytest.mark.parametrize("what", ["entry", "where"])
 @pytest.mark.parametrize("is_learner_alive", [True, False])

@@ -21,9 +21,11 @@ from tests.protocol.random_runs import run_batch
 from tests.protocol.workers import Crew, Worker
 from tests.protocol.world import World
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # killed: nothing closed
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.prove(after=3),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]  # killed: nothing closed
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from tests.protocol.lives import drive
 from tests.protocol.machine import machine_on
 from tests.protocol.random_runs import run_batch
 
+pytestmark = pytest.mark.process
+
 ACTIONS = int(os.environ.get("PROTOCOL_ACTIONS", "400"))
 SEED = int(os.environ.get("PROTOCOL_SEED", "6"))
 WITHOUT = os.environ.get("PROTOCOL_WITHOUT", "")

@@ -13,6 +13,7 @@ from config.scorer_kinds import MathConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.math.scorer import MathAnswer
 from scorers.swe.scorer import SwePatch
+from tests.support.judged_here import JudgedHere
 
 Complete = Callable[[str], Completion]
 Group = Callable[..., SampledGroup]
@@ -69,8 +70,14 @@ def group(complete: Complete) -> Group:
 
 
 @pytest.fixture(scope="session")
-def math_scorer() -> Iterator[MathAnswer]:
-    """Yield the math scorer with its defaults, one child for the session."""
+def math_scorer() -> MathAnswer:
+    """Return the math scorer with its defaults, which judges in this process."""
+    return JudgedHere(MathConfig())
+
+
+@pytest.fixture(scope="session")
+def math_worker() -> Iterator[MathAnswer]:
+    """Yield the math scorer as a worker has it, one killable child for the session."""
     scorer = MathAnswer(MathConfig())
     yield scorer
     scorer.close()

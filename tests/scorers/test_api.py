@@ -25,6 +25,8 @@ from tests.conftest import ROOT
 from tests.support.endpoint_server import scripted_endpoint
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 INFO = {"type": "math", "answer": {"value": "72"}}
 RIGHT = "so it is \\boxed{72}"
 
@@ -106,6 +108,7 @@ def test_a_text_that_is_none_is_a_type_error() -> None:
         score(None, INFO)  # type: ignore[arg-type]
 
 
+@pytest.mark.prove
 def test_its_worker_loads_what_is_heavy_and_ends_with_the_program_that_asked(tmp_path: Path) -> None:
     """Also from a folder whose own packages are called like ours."""
     (tmp_path / "config").mkdir()
@@ -166,6 +169,7 @@ def test_threads_and_forks_get_their_own_answers() -> None:
     assert (found[4], process.pid) == (0.0, before)
 
 
+@pytest.mark.prove
 def test_a_killed_worker_is_started_again_and_a_row_that_kills_each_is_unscorable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from scorers.math.scorer import MathAnswer
 from tests.support.paths import DATA
 
+pytestmark = pytest.mark.process
+
 # Answers of MATH-500 that do not equal themselves, each with the reason. At most two.
 MATH500_EXCEPTIONS: dict[str, str] = {}
 

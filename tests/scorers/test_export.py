@@ -11,6 +11,8 @@ import scorers.export
 from scorers.export import NoScore, compute_score, compute_score_batch
 from tests.support.endpoint_server import scripted_endpoint
 
+pytestmark = pytest.mark.process
+
 EXTRA = {"index": 0, "split": "train"}
 
 

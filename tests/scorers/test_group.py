@@ -24,6 +24,8 @@ from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
 
+pytestmark = pytest.mark.process
+
 Group = Callable[..., SampledGroup]
 CONFIG = ScorersConfig(
     retries=2,

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.growth import is_linear
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("linear", [True, False])
 def test_what_takes_the_square_of_a_text_is_told_from_what_takes_the_text(*, linear: bool) -> None:

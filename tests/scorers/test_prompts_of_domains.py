@@ -15,6 +15,8 @@ import pytest
 from scorers.api import all_tasks
 from scorers.child.row_worker import RowScorer
 
+pytestmark = pytest.mark.process
+
 TABLE = {"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}
 SWAPPED = {"header": ["Position", "Food"], "rows": [["1", "bread"], ["2", "apple"]]}
 Pairs = tuple[tuple[str, str], ...]

@@ -11,6 +11,8 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.sources import nodes_of
 
+pytestmark = [pytest.mark.process, pytest.mark.together("the source")]
+
 PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
 PARSERS = {"parse_expr", "sympify", "lambdify"}  # sympy's: they evaluate, as `sympy.S` does

@@ -16,6 +16,8 @@ from scorers.math.scorer import MathAnswer
 from scorers.sandbox.choice import build_sandbox
 from scorers.sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
 
+pytestmark = pytest.mark.process
+
 
 def test_the_math_self_test_gives_right_answers_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = KillableChild.ask

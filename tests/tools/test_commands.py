@@ -22,6 +22,8 @@ from tools.main import main
 from tools.runs.redis_cli import options_of
 from tools.up.role_commands import commands
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+
 CONFIG = """
 name: demo
 runs_dir: {runs_dir}

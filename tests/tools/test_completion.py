@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 
 def completed(line: str, tmp_path: Path) -> set[str]:
     """Returns the completions of a line, as bash would be given them."""

@@ -34,6 +34,8 @@ from tools.make_demo_model import (
     warm_start,
 )
 
+pytestmark = pytest.mark.model
+
 SHIPPED = ROOT / "config" / "recipes" / "demo_model"
 
 

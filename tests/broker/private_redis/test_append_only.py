@@ -20,6 +20,8 @@ from config.loading import build_run
 from tests.broker.conftest import Board
 from tests.support.redis_servers import SERVERS, RedisServer, append_only_file, carried, mend, newer
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 Start = Callable[[Path], RedisServer]
 
 

@@ -24,6 +24,8 @@ from config.run import Run
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 MakeRun = Callable[..., Run]
 
 

@@ -15,6 +15,8 @@ from config.generators import ScriptedEngineConfig
 from generators.engines.build import build_engine
 from tests.support.byte_model import make_prompt, make_run
 
+pytestmark = pytest.mark.model
+
 
 def sampled(config: ScriptedEngineConfig, prompt: Prompt, *, version: int = 3) -> tuple[Completion, ...]:
     async def group() -> tuple[Completion, ...]:

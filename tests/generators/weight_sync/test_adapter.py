@@ -16,6 +16,8 @@ from config.run import ModelConfig
 from generators.weight_sync.adapter import FOLDER, MergingReceiver, base_files, pairs_of
 from generators.weight_sync.receiver import Received
 
+pytestmark = pytest.mark.process
+
 LOW, HIGH = "base_model.model.layer.lora_A.weight", "base_model.model.layer.lora_B.weight"
 LORA = LoraConfig(rank=2, alpha=4, publish="adapter")
 

@@ -25,6 +25,8 @@ from tests.support.chain import make_run
 from tests.support.direct_weights import DirectGenerator, SendingLearner, content_of, fake
 from tests.support.waiting import wait_until, wait_until_gone
 
+pytestmark = pytest.mark.process
+
 BIG = 40_000_000  # more than the sockets between two couriers hold
 
 
@@ -71,6 +73,7 @@ def pid_of(owner: object) -> int:
     return int(courier.pid)
 
 
+@pytest.mark.prove(cases=("ipc",))
 @pytest.mark.parametrize("kind", ["gloo", "ipc"])
 def test_two_generators_are_sent_each_version_bit_for_bit(machines: Machines, kind: str) -> None:
     learner = machines.learner(kind=kind)
@@ -83,6 +86,7 @@ def test_two_generators_are_sent_each_version_bit_for_bit(machines: Machines, ki
     assert [generator.receiver.fallbacks for generator in generators] == [0, 0]
 
 
+@pytest.mark.prove
 def test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_round(machines: Machines) -> None:
     learner = machines.learner()
     (here,) = machines.generators("a")
@@ -101,6 +105,7 @@ def test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_roun
     assert [one.take(learner.announced) for one in (here, late)] == [(content_of(1, BIG), True)] * 2
 
 
+@pytest.mark.prove
 def test_members_of_a_learner_that_is_killed_in_a_bucket_read_the_file(machines: Machines) -> None:
     learner = machines.learner()
     (generator,) = machines.generators("a")
@@ -114,6 +119,7 @@ def test_members_of_a_learner_that_is_killed_in_a_bucket_read_the_file(machines:
     assert generator.take(learner.announced, within_s=20) == (content_of(0, BIG), False)
 
 
+@pytest.mark.prove
 def test_a_newer_version_makes_a_round_void_and_the_epoch_stays(machines: Machines) -> None:
     learner = machines.learner()
     (generator,) = machines.generators("a")
@@ -133,6 +139,7 @@ def test_a_newer_version_makes_a_round_void_and_the_epoch_stays(machines: Machin
     assert after.round.number == 2
 
 
+@pytest.mark.prove
 def test_a_collective_that_hangs_for_ever_holds_up_nobody(
     machines: Machines, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,6 +159,7 @@ def test_a_collective_that_hangs_for_ever_holds_up_nobody(
     assert not learner.sender._thread.is_alive()
 
 
+@pytest.mark.prove
 def test_a_generator_whose_courier_hangs_three_times_asks_no_more(
     machines: Machines, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,8 @@ from generators.weight_sync.follower import WeightFollower
 from generators.weight_sync.receiver import NotHere, Received
 from tests.support.published_weights import Publisher, RecordingEngine
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def publisher(link: RedisLink, keys: Keys, tmp_path: Path) -> Publisher:

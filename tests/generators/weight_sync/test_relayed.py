@@ -47,6 +47,8 @@ from tests.support.waiting import wait_until
 from tests.support.weight_files import content_of as safetensors_of
 from tests.support.weight_files import made_up
 
+pytestmark = pytest.mark.process
+
 
 def kinds(chunks: set[str]) -> set[str]:
     return {chunk.partition("-")[0] for chunk in chunks}

@@ -20,6 +20,8 @@ from generators.weight_sync.receiver import NotHere
 from learner.weight_sync import relay as relay_module
 from tests.support.relayed_weights import ROOM, Asking, LearnersMachine, content_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 ACTIONS = {
     "look": 10,
     "ask": 30,
@@ -156,6 +158,7 @@ def test_whatever_happens_nothing_wrong_is_given_and_in_the_end_all_have_the_new
     happen(learner, seed)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("seed", range(3, 60))
 def test_nor_with_many_more_seeds(learner: LearnersMachine, seed: int) -> None:
     happen(learner, seed)

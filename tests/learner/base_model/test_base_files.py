@@ -22,6 +22,8 @@ from learner.base_model.base_files import what_is_odd, write_base_files
 from learner.training.model_files import load_model, write_model
 from tests.support.tiny import write_tiny_model
 
+pytestmark = pytest.mark.model
+
 TEMPLATE = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}"
 CHAT = [{"role": "user", "content": "1+1"}]
 

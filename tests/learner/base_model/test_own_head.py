@@ -19,6 +19,8 @@ from learner.base_model.own_head import has_own_head, settled
 from learner.training.model_files import load_model, write_model
 from tests.support.tiny import tiny_run, write_own_head, write_tiny_model
 
+pytestmark = pytest.mark.model
+
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 IDS = torch.arange(3, 40)[None]
 

@@ -42,6 +42,8 @@ from tools.audit.command import audit
 from tools.main import main
 from tools.trace.journal_view import read_account
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+
 
 def right_by_row(prompt: Prompt) -> list[float | None]:
     """Even rows are solved by one sample of two, odd rows by none."""

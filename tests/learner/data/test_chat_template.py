@@ -18,6 +18,8 @@ from learner.training.model_files import write_model
 from tests.support.chain import make_run
 from tests.support.tiny import write_tiny_model
 
+pytestmark = pytest.mark.model
+
 OURS = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}<assistant>"
 ROWS = [
     {

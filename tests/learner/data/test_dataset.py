@@ -277,6 +277,7 @@ def test_a_task_that_the_run_lacks_is_said_with_what_to_add(tmp_path: Path) -> N
 QUESTION = {"question": "2 + 3?", "answer": "5"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("record", "hint"),
     [

@@ -20,6 +20,8 @@ from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_source
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 STILL_S = 0.35  # three looks of the feeder
 
 

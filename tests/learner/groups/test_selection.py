@@ -22,6 +22,8 @@ from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.step_selection import stop_at_the_first_wait, take
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 # -------------------------------------------------------------------------------------------------------------- rule 3
 
 # A group of floor f trains at a version <= f + L; before that, S groups train at each version. So of what a step at v

@@ -16,6 +16,8 @@ from tests.conftest import RedisServer
 from tests.support.chain import Chain, make_run
 from tests.support.step_selection import stop_at_the_first_wait, take
 
+pytestmark = pytest.mark.process
+
 FULL = 1  # bytes of maxmemory
 
 

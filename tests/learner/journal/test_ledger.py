@@ -17,6 +17,8 @@ from learner.journal.records import framed
 from tests.conftest import ROOT
 from tests.support.journals import Lives, flip, groups, lives, records
 
+pytestmark = pytest.mark.process
+
 __all__ = ["lives"]
 
 Harm = Callable[[Path], object]

@@ -16,6 +16,8 @@ from broker.trees import IDS, LOGPROBS
 from learner.journal.payloads import group_of, pack_columns, token_ids_of
 from tests.support.random_groups import plain, scored_groups
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 Columns = dict[str, Any]
 
 

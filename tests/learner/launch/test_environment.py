@@ -11,6 +11,8 @@ import pytest
 
 from learner.launch.environment import set_environment
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("given", "expected"),

@@ -19,6 +19,8 @@ from learner.resume.history import locked
 from learner.status import Status, read_status
 from tests.support.chain import make_run
 
+pytestmark = pytest.mark.process
+
 KILLED = Ended(why="rank 1 was killed by SIGKILL", by_signal=True, has_verdict=False)
 RAISED = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=False)
 BESIDE = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=True)

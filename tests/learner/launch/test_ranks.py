@@ -17,6 +17,8 @@ from tests.conftest import ROOT
 from tests.support.tiny import tiny_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 SAY = """
 import os, pathlib
 folder = pathlib.Path({folder!r})

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from learner.objective.advantages import group_advantages, has_variance
 
+pytestmark = pytest.mark.model
+
 
 @pytest.mark.parametrize(
     ("rewards", "scale", "expected"),

@@ -24,6 +24,8 @@ from learner.objective.kl_coefficient import next_coefficient, penalized
 from learner.objective.rejection import kept_tokens
 from tests.support.made_up_tokens import Answer, made_up, packed
 
+pytestmark = pytest.mark.model
+
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 STEP = 1e-6  # of the central differences
 

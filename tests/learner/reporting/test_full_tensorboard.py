@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.full_volume import mounted
 from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.process
 
 # argv: the folder, on a volume of its own.
 PROGRAM = """
@@ -41,6 +45,7 @@ print(said)
 """
 
 
+@pytest.mark.prove
 def test_a_full_disk_is_said_by_the_next_step_and_the_process_ends(tmp_path: Path) -> None:
     with mounted(tmp_path / "full", size_mb=1) as volume:
         done = subprocess.run(

@@ -20,6 +20,8 @@ from learner.reporting.build import build_loggers
 from learner.reporting.scalars import rounds, scalars, with_newest_round
 from tests.support.chain import make_run
 
+pytestmark = pytest.mark.process
+
 RECORD = {
     "step": 3,
     "at": 1e9,

@@ -14,6 +14,8 @@ from learner.training.batch import pack
 from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.made_up_step import made_up_step
 
+pytestmark = pytest.mark.process
+
 
 def evaluation_result(rate: float | None) -> dict[str, Any]:
     return {"pass_rate": rate, "prompts": 64, "samples": 256, "unscorable": 0, "missing": 0, "dead": 0}

@@ -13,6 +13,8 @@ from config.loading import to_yaml
 from config.run import Run
 from learner.resume.config_changes import check_changes
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 BASE: dict[str, Any] = {
     "name": "test",
     "runs_dir": "runs",

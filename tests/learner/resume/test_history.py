@@ -24,6 +24,8 @@ from learner.status import Status
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt, make_run, make_scored
 
+pytestmark = pytest.mark.process
+
 Redis = Callable[[RedisLink], object]
 
 

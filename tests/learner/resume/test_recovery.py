@@ -25,6 +25,8 @@ from tests.support.chain import Chain
 from tests.support.journals import groups
 from tests.support.loop import Hands, make_trainer
 
+pytestmark = pytest.mark.process
+
 
 def finish(trainer: TrainingLoop) -> str:
     """Train to the end, and close what is open."""

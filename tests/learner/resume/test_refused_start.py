@@ -26,6 +26,8 @@ from learner.training.checkpoint import MANIFEST, STATE, Checkpoints, Progress
 from tests.conftest import free_port
 from tests.support.chain import FilePolicy, OneToken, make_run
 
+pytestmark = pytest.mark.process
+
 DATA = {"train": {"type": "procedural", "size": 8}}
 
 

@@ -37,7 +37,12 @@ from tests.support.policy_workshop import SMALL, Workshop, assert_near, open_wor
 from tests.support.reference_attention import use_on_cpu
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.together("training"),
+    pytest.mark.prove(after=3),
+    pytest.mark.timeout(300),
+]
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 LENGTHS = (12, 1, 6, 23)
@@ -466,11 +471,13 @@ def test_a_policy_with_its_reference_trains_as_under_sdpa(
     assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
 
 
+@pytest.mark.prove
 def test_so_do_others_and_an_adapter(workshop: Workshop, more_with_sdpa: dict[str, list[Any]]) -> None:
     found = workshop.do("more", plan(workshop, MORE, "varlen", attention="varlen"), ranks=1)
     compare(workshop, found, more_with_sdpa, ("varlen", "sdpa"))
 
 
+@pytest.mark.prove
 def test_a_row_over_two_ranks_trains_so_too(
     workshop: Workshop, with_sdpa: dict[str, list[Any]], more_with_sdpa: dict[str, list[Any]]
 ) -> None:

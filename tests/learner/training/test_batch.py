@@ -13,6 +13,8 @@ from broker.messages import FinishReason, Span
 from learner.training.batch import MICRO_BATCH_COST, Batch, pack
 from tests.support.tiny import completion, group, random_groups
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 TOKEN_FIELDS = ("token_ids", "position_ids", "sampled_logprobs", "advantages", "loss_mask", "lags")
 
 

@@ -17,6 +17,8 @@ from learner.journal.ledger import Ledger
 from learner.training.checkpoint import MANIFEST, Checkpoints, Progress, load, what_is_wrong
 from tests.support.chain import make_run
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 
 class Parts:
     """A policy of two ranks: each writes its part, and rank 0 what comes back."""

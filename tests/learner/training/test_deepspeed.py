@@ -37,7 +37,7 @@ from tests.support.policy_workshop import (
 )
 from tests.support.tiny import random_groups, tiny_run, write_own_head
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 WITH_REFERENCE = {"kl": {"coef": 0.3}, "entropy_coef": 0.05, "aggregate": "prompt"}
 
@@ -251,6 +251,7 @@ def _sequence_losses(model: PreTrainedModel, run: Run, version: int) -> Iterator
         yield loss.item()
 
 
+@pytest.mark.prove(cases=("single-one-row", "split-one-row-of-two", "split-zero-3"))
 @pytest.mark.parametrize(
     ("processes", "name"),
     [
@@ -280,6 +281,7 @@ def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_an
     assert min(norms) > 0.5  # so clipping took part, and the norm is the one before it
 
 
+@pytest.mark.prove
 def test_bfloat16_follows_float32_as_far_as_it_can(
     workshop: Workshop, alone: dict[str, list[Any]], single: dict[str, list[Any]]
 ) -> None:
@@ -290,6 +292,7 @@ def test_bfloat16_follows_float32_as_far_as_it_can(
     assert [step["grad_norm"] for step in single["bfloat16"][:STEPS]] == pytest.approx(exact, rel=0.05)
 
 
+@pytest.mark.prove
 def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
     workshop: Workshop, alone: dict[str, list[Any]], single: dict[str, list[Any]]
 ) -> None:
@@ -298,6 +301,7 @@ def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
     assert distance(workshop.weights("zero-0", "later"), workshop.weights("repeated", "later")) == 0.0
 
 
+@pytest.mark.prove(cases=("single-bfloat16", "split-zero-3"))
 @pytest.mark.parametrize(
     ("processes", "name"),
     [
@@ -316,6 +320,7 @@ def test_gathered_weights_stay_as_they_were_while_the_next_step_is_taken(
     assert distance(workshop.weights(name, "later"), workshop.weights(name)) > 1e-4
 
 
+@pytest.mark.prove(cases=("single_again-bfloat16", "single_again-repeated", "split_again-zero-3"))
 @pytest.mark.parametrize(
     ("processes", "name"),
     [
@@ -338,6 +343,7 @@ def test_a_fresh_process_goes_on_from_a_checkpoint_bit_for_bit_whatever_its_own_
     assert results[2] | {"seconds": 0} == before[-2] | {"seconds": 0}
 
 
+@pytest.mark.prove(cases=("single_again-skips-0", "split_again-skips-2", "split_again-skips-3"))
 @pytest.mark.parametrize(
     ("processes", "name"),
     [
@@ -384,6 +390,7 @@ def test_an_objective_of_ones_own_names_its_own_metrics(alone: dict[str, list[An
     assert alone["toy"][0]["loss"] != alone["toy"][1]["loss"]
 
 
+@pytest.mark.prove
 def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
     workshop: Workshop, split_again: dict[str, list[Any]], alone: dict[str, list[Any]]
 ) -> None:
@@ -391,6 +398,7 @@ def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
     assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
 
 
+@pytest.mark.prove(cases=("split_again-zero-3",))
 @pytest.mark.parametrize(("processes", "name"), [("alone_again", "zero-1"), ("split_again", "zero-3")])
 def test_a_saved_folder_is_one_that_transformers_loads(
     request: pytest.FixtureRequest, workshop: Workshop, processes: str, name: str
@@ -437,6 +445,7 @@ def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(
     assert "nothing holds no whole checkpoint: state.json is missing" in missing
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("processes", "broken_rank"), [("broken", 1), ("split_again", 0)])
 def test_a_rank_that_fails_ends_all_and_is_named(
     request: pytest.FixtureRequest, workshop: Workshop, processes: str, broken_rank: int

@@ -28,7 +28,7 @@ from tests.support.policy_workshop import (
     zero,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 LORA = {"rank": 4, "alpha": 8}
 SIMPLE = {"type": "grpo"}
@@ -102,6 +102,7 @@ def compiled_again(workshop: Workshop, compiled: dict[str, list[Any]]) -> dict[s
     return workshop.do("compiled_again", plan, ranks=1)
 
 
+@pytest.mark.prove
 def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
     workshop: Workshop, first: dict[str, list[Any]]
 ) -> None:
@@ -115,6 +116,7 @@ def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
     assert "loss_scale" not in first["plain"][0]
 
 
+@pytest.mark.prove
 def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
     workshop: Workshop, extreme: dict[str, list[Any]]
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
     assert_near(workshop.weights("large-float16"), workshop.weights("large-float32"), 2e-3)
 
 
+@pytest.mark.prove
 def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(
     workshop: Workshop, extreme: dict[str, list[Any]], again: dict[str, list[Any]]
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone
     assert again["skips"][1] | {"seconds": 0} == skipped | {"seconds": 0}
 
 
+@pytest.mark.prove
 def test_float16_goes_on_from_a_checkpoint_bit_for_bit(
     workshop: Workshop, first: dict[str, list[Any]], again: dict[str, list[Any]]
 ) -> None:
@@ -164,6 +168,7 @@ def test_an_optimizer_on_the_host_and_a_fused_head_take_the_plain_step(
     assert ["fused=True" in line for line in said] == [False] * (len(said) - 1) + [True]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("name", "plain"), [("compiled", "plain"), ("compiled-adapter", "adapter")])
 def test_compiled_layers_train_like_plain_ones(
     workshop: Workshop, first: dict[str, list[Any]], compiled: dict[str, list[Any]], name: str, plain: str
@@ -176,6 +181,7 @@ def test_compiled_layers_train_like_plain_ones(
     assert "layers_compiled" in (workshop.folder / "compiled.0.log").read_text()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_layers_go_on_from_a_checkpoint_bit_for_bit(
     workshop: Workshop, compiled_again: dict[str, list[Any]], name: str

@@ -18,6 +18,8 @@ from learner.training.head.fused import choose_product, memory_of, torch_product
 from learner.training.logprobs import TokenLogprobs
 from tests.support.reference_product import reference_product
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 WIDTH, VOCABULARY, TOKENS = 64, 96, 23
 CPU = torch.device("cpu")
 

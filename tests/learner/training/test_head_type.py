@@ -16,6 +16,8 @@ from learner.training.logprobs import LogprobModel
 from learner.training.model_files import load_model
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 HeadType = Literal["float32", "model"]
 LENGTH = 200
 

@@ -17,6 +17,8 @@ from learner.training.logprobs import LogprobModel, what_changes_logits
 from learner.training.model_files import load_model
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.prove(after=1)]
+
 TEMPERATURE = 0.7
 LENGTHS = ((3, 9), (1, 5), (6, 17))  # (prompt, completion) of each sequence
 WHOLE = 2**26  # entries of logits at once: all of them here

@@ -29,7 +29,7 @@ from tests.support.policy_workshop import (
 )
 from tests.support.tiny import tiny_run, write_tiny_model
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(600)]
 
 STEPS = 20
 LORA: dict[str, Any] = {"lora": {"rank": 4, "alpha": 8}}
@@ -83,6 +83,7 @@ def split(workshop: Workshop) -> dict[str, list[Any]]:
     return workshop.do("split", plans, ranks=2)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("what", ["full", "lora"])
 def test_twenty_steps_with_a_reference_do_not_depend_on_the_stage(
@@ -95,6 +96,7 @@ def test_twenty_steps_with_a_reference_do_not_depend_on_the_stage(
         assert one["reference_kl"] == pytest.approx(other["reference_kl"], rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.prove
 def test_the_reference_is_the_model_without_its_adapter(
     workshop: Workshop, alone: dict[str, list[Any]]
 ) -> None:
@@ -103,6 +105,7 @@ def test_the_reference_is_the_model_without_its_adapter(
     assert distance(workshop.weights("lora"), workshop.weights("loaded")) == 0
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("alone")
 def test_adapters_train_and_nothing_else(workshop: Workshop) -> None:
     before, after = load_file(workshop.model / "model.safetensors"), workshop.weights("lora")
@@ -111,6 +114,7 @@ def test_adapters_train_and_nothing_else(workshop: Workshop) -> None:
     assert before.keys() == after.keys()  # names that every engine knows
 
 
+@pytest.mark.prove
 def test_the_merged_weights_do_what_the_adapter_does(workshop: Workshop, alone: dict[str, list[Any]]) -> None:
     from peft import PeftModel
 
@@ -154,6 +158,7 @@ def merging(workshop: Workshop, file: Path) -> tuple[MergingReceiver, Brings]:
     return MergingReceiver(brings, run.model, run.learner.lora), brings
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("alone", "split")
 @pytest.mark.parametrize(("name", "like"), [("published", "lora"), ("published-3", "lora-3")])
 def test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_published(
@@ -173,6 +178,7 @@ def test_a_generator_merges_an_adapter_to_the_bits_that_the_learner_would_have_p
     assert not received.files[0].parent.exists()
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("alone", "split")
 @pytest.mark.parametrize(("name", "stage", "ranks"), [("life", 0, 1), ("life-3", 3, 2)])
 def test_a_step_behind_a_checkpoint_is_trained_again_bit_for_bit(
@@ -183,6 +189,7 @@ def test_a_step_behind_a_checkpoint_is_trained_again_bit_for_bit(
     assert distance(workshop.weights(name, "again"), workshop.weights(name, "later")) == 0
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(("stage", "ranks"), [(1, 1), (3, 2)])
 def test_a_run_begins_with_an_adapter(workshop: Workshop, stage: int, ranks: int) -> None:

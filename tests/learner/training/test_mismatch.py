@@ -18,6 +18,8 @@ from learner.training.mismatch import Mismatch
 from learner.training.step_statistics import StepStatistics
 from tests.support.tiny import completion, group
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 
 class Alone:
     def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:

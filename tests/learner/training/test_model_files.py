@@ -25,6 +25,8 @@ from learner.training.model_files import (
 )
 from tests.support.tiny import write_tiny_model
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 
 @pytest.mark.parametrize(
     ("sizes", "limit", "parts"),

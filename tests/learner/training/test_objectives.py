@@ -22,7 +22,7 @@ from tests.support.policy_workshop import (
     zero,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 ALONE = 1  # tokens of a micro-batch: every sequence has one to itself
 GSPO = {
@@ -82,6 +82,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
     return workshop.do("together", lives(workshop, "together", 3, SMALL), ranks=2)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("other", ["packed", "together"])
 def test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning(
@@ -96,6 +97,7 @@ def test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning(
         assert numbers == pytest.approx({key: step[key] for key in numbers}, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.prove
 def test_what_each_objective_adds_is_measured(padded: dict[str, list[Any]]) -> None:
     first, second = padded["grpo"][:STEPS]
     assert first["reference_kl"] == pytest.approx(0, abs=1e-6)  # the reference is where the policy begins
@@ -127,6 +129,7 @@ def again(workshop: Workshop, padded: dict[str, list[Any]]) -> dict[str, list[An
     return workshop.do("again", plans, ranks=1)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_step_is_trained_again_bit_for_bit(
     workshop: Workshop, again: dict[str, list[Any]], name: str

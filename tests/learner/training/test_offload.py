@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.policy_workshop import SMOOTH, Workshop, assert_follows, open_workshop, smooth
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 OPTIMIZER = {"offload_optimizer": True}
 ALL = {"offload_optimizer": True, "offload_weights": True}
@@ -53,6 +53,7 @@ def life(workshop: Workshop, name: str, dtype: str, label: str, **more: Any) -> 
     return workshop.life(label, learner, dtype=dtype) | {"as_on_a_gpu": True} | more
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", MATRIX)
 def test_whatever_is_offloaded_at_whatever_stage_the_step_is_the_plain_one(
@@ -65,6 +66,7 @@ def test_whatever_is_offloaded_at_whatever_stage_the_step_is_the_plain_one(
     assert_follows(workshop, steps, plain, label, dtype=dtype)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", ["zero-3", "zero-3-all"])
 def test_the_fused_head_takes_the_plain_step_where_ranks_share_it(
     workshop: Workshop, plain: list[Any], name: str

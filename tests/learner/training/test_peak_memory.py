@@ -12,7 +12,7 @@ from learner.launch.ranks import launch
 from tests.support.measured_ranks import MEASURED, Measured, without_bucket, write_model
 from tests.support.policy_workshop import open_workshop
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield write_model(workshop.folder / "large")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("recorded", MEASURED, ids=str)
 def test_a_step_peaks_where_it_did_when_the_estimates_were_made(
     model: Path, recorded: Measured, tmp_path: Path

@@ -25,6 +25,8 @@ from learner.training.process_group import (
     encode,
 )
 
+pytestmark = [pytest.mark.model, pytest.mark.together("training")]
+
 EACH = [
     Step(learner=None),
     Step(learner='{"steps": 3}'),
@@ -59,6 +61,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.prove
 def test_a_learner_of_one_rank_listens_on_loopback_alone() -> None:
     """Gloo opens a port for each group, without a password, where the host's name leads or a variable says."""
     others = [name for name in psutil.net_if_addrs() if name != "lo"]

@@ -12,7 +12,7 @@ from config.learner import LearnerConfig
 from learner.training.sequence_parallel import SequenceMesh
 from tests.support.policy_workshop import LARGE, Workshop, assert_near, open_workshop, zero
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
 # The settings of each policy beside its partitioning, and the tokens of its rows: many, and one odd number of them.
 FIRST: dict[str, tuple[dict[str, Any], int]] = {"grpo": (zero(1), 97)}
@@ -73,10 +73,12 @@ def test_two_ranks_train_on_each_row_as_one_does(workshop: Workshop) -> None:
     compare(workshop, FIRST)
 
 
+@pytest.mark.prove
 def test_so_do_they_with_every_other_kind_of_pass(workshop: Workshop) -> None:
     compare(workshop, MORE)
 
 
+@pytest.mark.prove
 def test_a_mesh_lies_beside_data_parallel_ranks(workshop: Workshop) -> None:
     policies = {**GSPO, **FIRST}
     one = workshop.do("alone", plan(workshop, policies, "one"), ranks=1)

@@ -22,6 +22,8 @@ from tests.support.paths import ROOT
 from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until_gone
 
+pytestmark = pytest.mark.process
+
 
 def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case each
     """Does what the request names."""

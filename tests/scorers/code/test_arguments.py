@@ -17,6 +17,8 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.harness import arguments
 from tests.support.tried_again import score_of
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[CodeTests]:

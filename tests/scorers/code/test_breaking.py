@@ -16,6 +16,8 @@ from scorers.scorer import OVER_LIMIT
 from scorers.swe.scorer import SwePatch
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 EVEN = "from solution import is_even\n" + "".join(
     f"def test_{n}():\n    assert {'' if n % 2 == 0 else 'not '}is_even({n})\n" for n in (2, 3, 4, 5)
 )

@@ -24,6 +24,8 @@ from scorers.sandbox.harness.checks import same, shown
 from scorers.sandbox.harness.pipe import ProtocolError, json_value
 from tests.support.tried_again import score_of
 
+pytestmark = pytest.mark.process
+
 HUGE = 10**400
 
 # What a call gave, what the row expects.

@@ -36,6 +36,8 @@ from tests.scorers.code.corpus.right_code import RIGHT_CASES
 from tests.scorers.code.corpus.rows import Case
 from tests.scorers.code.corpus.wrong_code import FRACTIONS, WRONG_CASES
 
+pytestmark = pytest.mark.process
+
 EVERYTHING = os.environ.get("CORPUS") == "all"
 TIMEOUT_S = 3600 if EVERYTHING else 300
 WORKERS = min(3, len(os.sched_getaffinity(0))) if EVERYTHING else 3

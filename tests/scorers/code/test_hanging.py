@@ -18,6 +18,8 @@ from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
 from scorers.swe.scorer import SwePatch
 
+pytestmark = pytest.mark.process
+
 CASE_S, DEADLINE_S = 0.5, 16.0
 BUSY_S = 4.0  # a machine that runs every test is shared; a hang that is not bounded takes the whole deadline
 PARTLY_RIGHT = {"asserts, a sleep in every other case", "asserts, the checking process kept busy"}
@@ -43,6 +45,7 @@ def price(score: Score) -> float:
     return score.seconds
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", CODE)
 def test_a_hang_costs_twice_the_limit_of_a_case_and_a_second(hasty: CodeTests, name: str) -> None:
     shape = SHAPES[name]
@@ -55,6 +58,7 @@ def test_a_hang_costs_twice_the_limit_of_a_case_and_a_second(hasty: CodeTests, n
         assert OVER_LIMIT in score.components, score.reason
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", SWE)
 def test_a_package_that_hangs_costs_twice_the_limit_of_a_test_and_a_second(
     monkeypatch: pytest.MonkeyPatch, name: str

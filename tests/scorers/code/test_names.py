@@ -17,6 +17,8 @@ from tests.scorers.code.corpus.attacks_names import BORROWED, ZERO
 from tests.support.paths import DATA
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+
 MBPP = DATA / "mbpp.jsonl"
 
 
@@ -222,6 +224,7 @@ def test_rows_that_can_t_be_forged_so_are_read(answer: dict[str, Any]) -> None:
     harnessed(answer)
 
 
+@pytest.mark.prove
 @pytest.mark.skipif(not MBPP.exists(), reason="needs shared/data/mbpp.jsonl")
 def test_every_row_of_mbpp_is_read_and_asks_for_what_its_reference_defines() -> None:
     for line in MBPP.read_text(encoding="utf-8").splitlines():

@@ -6,6 +6,8 @@ import pytest
 
 from scorers.code.output import difference
 
+pytestmark = pytest.mark.process
+
 SAME = [
     ("8", "8"),
     ("8\n", "8"),

@@ -10,6 +10,8 @@ from broker.errors import BadMessage
 from scorers.code.rows import Harnessed, StdioCase, suite_of
 from scorers.sandbox.program import Language
 
+pytestmark = pytest.mark.process
+
 
 def suite(answer: Any, kind: str = "code", **options: Any) -> Any:
     return suite_of({"type": kind, "answer": answer}, **{"split": False, **options})

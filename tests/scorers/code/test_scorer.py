@@ -20,6 +20,8 @@ from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tests.support.paths import DATA
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
+
 MBPP = DATA / "mbpp.jsonl"
 
 

@@ -13,6 +13,8 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.support.tried_again import score_of
 
+pytestmark = pytest.mark.process
+
 ROW: dict[str, Any] = {
     "type": "code",
     "answer": {"language": "cpp", "test_cases": [{"input": "3 5\n", "output": "8\n"}]},

@@ -19,6 +19,8 @@ from scorers.sandbox.program import Language, Prepared, Program, SandboxUnavaila
 from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
+
 Answer = dict[str, Any]
 CONFIG = ScorersConfig.model_validate(
     {"tasks": {kind: {"scorer": {"type": kind}} for kind in ("code", "simulation", "math")}}

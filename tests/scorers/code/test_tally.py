@@ -12,6 +12,8 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CaseTally, CodeTests
 from scorers.scorer import OVER_LIMIT
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 HANG = "while True: pass"
 STDIO = {"test_cases": [{"input": "", "output": "1"}, {"input": "", "output": "1"}]}
 CALLS = {"tests": ["assert f(1) == 1", "assert f(2) == 2"]}

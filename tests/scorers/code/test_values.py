@@ -13,6 +13,8 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.support.tried_again import score_of
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[CodeTests]:

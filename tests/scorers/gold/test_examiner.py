@@ -9,6 +9,8 @@ import pytest
 from config.scorers import ScorersConfig
 from scorers.gold.examiner import Candidate, Examined, Verdict, examine
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 KINDS = ("math", "logic", "table", "choice", "search", "grade", "simulation", "code", "judge", "instructions")
 CONFIG = ScorersConfig.model_validate({"tasks": {kind: {"scorer": {"type": kind}} for kind in KINDS}})
 GRID = [[1, 0], [0, 1]]
@@ -62,6 +64,7 @@ def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
     assert (found.verdict, reason in found.reason) == (verdict, True), found
 
 
+@pytest.mark.prove
 def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     info = {"type": "code", "answer": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}}
     right, wrong, absent = verdicts(
@@ -76,6 +79,7 @@ def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     assert absent.verdict is Verdict.UNTESTED
 
 
+@pytest.mark.prove
 def test_the_half_of_a_program_that_is_asked_for_is_the_reference() -> None:
     program = "def f(n):\n    return {'count': n}"
     codeio = row("simulation", "codeio", '"output": {"count": 4}')

@@ -12,6 +12,8 @@ from config.scorers import ScorersConfig
 from scorers.gold import row_check
 from scorers.gold.row_check import BATCH, Found, RowCheck, found_in
 
+pytestmark = pytest.mark.process
+
 CONFIG = ScorersConfig.model_validate(
     {
         "tasks": {

@@ -31,6 +31,8 @@ from tests.scorers.gym.variants import wrong_answers
 
 HAS_LIBRARY: Final = find_spec("reasoning_gym") is not None and find_spec("pycosat") is not None
 pytestmark = [
+    pytest.mark.process,
+    pytest.mark.prove(after=1),
     pytest.mark.skipif(
         not HAS_LIBRARY, reason="reasoning-gym is not installed: pip install 'reasoning-gym==0.1.25'"
     ),

@@ -274,6 +274,7 @@ def test_the_language_of_a_giant_text_is_not_told() -> None:
     assert (score.value, "220000 characters; the language of at most 200000" in score.reason) == (0.0, True)
 
 
+@pytest.mark.process
 def test_hostile_texts_take_linear_time() -> None:
     """40,000 characters each; what is quadratic in them takes many seconds. The language is the library's time."""
     pieces = ("*", "[", "Section 1", "1. ", "a-", "P.", "Time ")

@@ -38,6 +38,8 @@ from tests.support.endpoint_server import (
 )
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 SAYS: Mapping[Variant, tuple[str, str]] = {  # what a judge is asked to say of a right and of a wrong answer
     "default": ('{{"verdict": "correct", "code": "{0}"}}', '{{"verdict": "incorrect", "code": "{0}"}}'),
     "stem": ("Final Decision: Yes", "Final Decision: No"),

@@ -130,6 +130,7 @@ def test_one_text_answers_one_reference() -> None:
             assert len({value.replace(",", "") for value in right}) <= 1, (task, text, right)
 
 
+@pytest.mark.process
 def test_no_text_is_slow() -> None:
     """In quadratic time each of these takes more than ten seconds."""
     for question in {question.task + (question.prompt or ""): question for question in QUESTIONS}.values():

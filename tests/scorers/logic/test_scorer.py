@@ -33,6 +33,8 @@ from tests.scorers.logic.corpus import (
     answered,
 )
 
+pytestmark = pytest.mark.process
+
 COMPATIBLE = LogicAnswer(LogicConfig(compatible=True), ScorersConfig())
 SCORER = LogicAnswer(LogicConfig(), ScorersConfig())
 ALL = LogicAnswer(LogicConfig(), ScorersConfig(credit="all"))

@@ -16,7 +16,10 @@ from scorers.math.scorer import MathAnswer
 from scorers.math.text import difference, is_integer, normalised
 from scorers.math.variants import MAX_CHARS, VARIANTS
 from tests.scorers.math.corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
+from tests.support.judged_here import misjudged
 from tests.support.tried_again import unless_starved
+
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
 SEPARATORS = (
     " or ",
@@ -66,16 +69,11 @@ def hasty() -> Iterator[MathAnswer]:
     scorer.close()
 
 
-@pytest.mark.parametrize(("answer", "reference"), HONEST)
-def test_a_right_answer_scores_1(math_scorer: MathAnswer, answer: str, reference: str) -> None:
-    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
-    assert score.value == 1.0, score.reason
-
-
-@pytest.mark.parametrize(("answer", "reference"), WRONG)
-def test_a_wrong_answer_scores_0(math_scorer: MathAnswer, answer: str, reference: str) -> None:
-    score = math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference)
-    assert score.value == 0.0, score.reason
+@pytest.mark.parametrize(("table", "value"), [(HONEST, 1.0), (WRONG, 0.0)], ids=["honest", "wrong"])
+def test_a_right_answer_scores_1_and_a_wrong_one_0(
+    math_scorer: MathAnswer, table: list[tuple[str, str]], value: float
+) -> None:
+    assert misjudged(math_scorer, [pair[::-1] for pair in table], value) == {}
 
 
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])

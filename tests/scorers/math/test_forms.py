@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,10 @@ from scorers.child.process import KillableChild, LimitExceeded
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.corpus import HONEST, WRONG
 from tests.scorers.math.forms import HANGS, HEAVY, NEAR, RIGHT, Form
+from tests.support.judged_here import Pair, misjudged
 from tests.support.tried_again import unless_starved
+
+pytestmark = pytest.mark.process
 
 TABLES = {"right": RIGHT, "near": NEAR}
 MEMORY_BYTES = 2 << 30
@@ -22,29 +25,8 @@ HANG_S = 5.0  # a comparison that takes longer hangs
 ANSWER_S = 60.0  # for one that doesn't, on a busy machine
 
 
-def cases(table: dict[str, tuple[Form, ...]], *, is_sample: bool) -> list[Any]:
-    """Return each form with an id that names its class and shows how it begins.
-
-    Args:
-        table: the forms of each class.
-        is_sample: one in three, or the others.
-    """
-    return [
-        pytest.param(form, id=f"{name} {n}: {form.answer[:30]} for {form.reference[:30]}")
-        for name, forms in table.items()
-        for n, form in enumerate(forms)
-        if (n % 3 == 0) is is_sample
-    ]
-
-
 def pairs(table: dict[str, tuple[Form, ...]]) -> list[tuple[str, str]]:
     return [(form.answer, form.reference) for form in chain(*table.values())]
-
-
-def assert_scores(math_scorer: MathAnswer, form: Form, *values: float | None) -> None:
-    answer = f"So it is $\\boxed{{{form.answer}}}$."
-    score = unless_starved(lambda: math_scorer.score_text(answer, form.reference))
-    assert score.value in values, score.reason
 
 
 def ask_math_verify(request: dict[str, Any]) -> dict[str, Any]:
@@ -68,34 +50,29 @@ def math_verify_child() -> Iterator[KillableChild]:
     child.close()
 
 
-@pytest.mark.parametrize("form", cases(RIGHT, is_sample=True))
-def test_a_right_form_scores_1(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 1.0)
+def of(forms: Iterable[Form]) -> list[Pair]:
+    return [(form.reference, form.answer) for form in forms]
 
 
-@pytest.mark.parametrize("form", cases(RIGHT, is_sample=False))
-def test_every_other_right_form_scores_1(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 1.0)
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_form_scores_1_and_a_near_miss_0(math_scorer: MathAnswer, name: str) -> None:
+    assert misjudged(math_scorer, of(RIGHT[name]), 1.0) == {}
+    assert misjudged(math_scorer, of(NEAR[name]), 0.0) == {}
 
 
-@pytest.mark.parametrize("form", cases(NEAR, is_sample=True))
-def test_a_near_miss_scores_0(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 0.0)
+def test_a_workers_killable_child_says_the_same_of_ten_forms(math_worker: MathAnswer) -> None:
+    some = [*RIGHT][:: len(RIGHT) // 5]
+    assert misjudged(math_worker, [of(RIGHT[name])[-1] for name in some], 1.0) == {}
+    assert misjudged(math_worker, [of(NEAR[name])[-1] for name in some], 0.0) == {}
 
 
-@pytest.mark.parametrize("form", cases(NEAR, is_sample=False))
-def test_every_other_near_miss_scores_0(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 0.0)
-
-
-@pytest.mark.parametrize("form", cases({"heavy": HEAVY}, is_sample=True))
-def test_a_wrong_answer_to_a_heavy_reference_is_never_paid(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 0.0, None)
-
-
-@pytest.mark.parametrize("form", cases({"heavy": HEAVY}, is_sample=False))
-def test_nor_to_any_other_heavy_reference(math_scorer: MathAnswer, form: Form) -> None:
-    assert_scores(math_scorer, form, 0.0, None)
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    "form", HEAVY, ids=[f"{form.answer[:30]} for {form.reference[:30]}" for form in HEAVY]
+)
+def test_a_wrong_answer_to_a_heavy_reference_is_never_paid(math_worker: MathAnswer, form: Form) -> None:
+    score = unless_starved(lambda: math_worker.score_text(f"\\boxed{{{form.answer}}}", form.reference))
+    assert score.value in (0.0, None), score.reason
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -120,6 +97,7 @@ def test_what_hangs_math_verify_is_in_the_tables_as_a_no() -> None:
     assert {pair: forms[pair].math_verify for pair in HANGS} == dict.fromkeys(HANGS, False)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", RIGHT)
 def test_math_verify_says_what_is_written_beside(

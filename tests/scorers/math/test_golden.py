@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 
 import pytest
@@ -10,16 +9,17 @@ import pytest
 from config.scorer_kinds import MathConfig
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.tables import PRIME_NOT_REPEATED, TABLES, Row
+from tests.support.judged_here import JudgedHere
+
+pytestmark = pytest.mark.process
 
 ROWS = [(row_type, row) for row_type, rows in TABLES.items() for row in rows]
 
 
 @pytest.fixture(scope="module")
-def compatible() -> Iterator[MathAnswer]:
-    """Yield the scorer in its compatible mode."""
-    scorer = MathAnswer(MathConfig(compatible=True))
-    yield scorer
-    scorer.close()
+def compatible() -> MathAnswer:
+    """Return the scorer in its compatible mode."""
+    return JudgedHere(MathConfig(compatible=True))
 
 
 @pytest.mark.parametrize(("row_type", "row"), ROWS)
@@ -50,5 +50,7 @@ def test_every_difference_has_its_reason() -> None:
         assert row.old == row.strict or row.remark, row
 
 
-def test_the_self_test_holds_in_the_compatible_mode(compatible: MathAnswer) -> None:
-    compatible.self_test()
+def test_the_self_test_holds_in_the_compatible_mode() -> None:
+    scorer = MathAnswer(MathConfig(compatible=True))
+    scorer.self_test()
+    scorer.close()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from scorers.math.scorer import MathAnswer
 from tests.scorers.math.kinds import KINDS
-from tests.support.tried_again import unless_starved
+from tests.support.judged_here import misjudged
 
 FEWEST = 10
 IN_THEIR_ORDER = (  # prime's rule keeps the order of a list, and takes no list for a list of names
@@ -20,19 +18,6 @@ IN_THEIR_ORDER = (  # prime's rule keeps the order of a list, and takes no list 
     "signs, marks and joints that math-verify drops",
     "what math-verify takes for a constant, and names and brackets of lists",
 )
-
-
-def misjudged(
-    scorer: MathAnswer, pairs: tuple[tuple[str, str], ...], value: float, row_type: str
-) -> dict[tuple[str, str], str]:
-    """Return the pairs that do not get the value, each with the reason."""
-    found = {}
-    for reference, answer in pairs:
-        text = f"So it is $\\boxed{{{answer}}}$."
-        score = unless_starved(partial(scorer.score_text, text, reference, row_type))
-        if score.value != value:
-            found[reference, answer] = f"{score.value}: {score.reason}"
-    return found
 
 
 @pytest.mark.parametrize("row_type", ["math", "prime_math"])

@@ -15,8 +15,9 @@ import pytest
 from benchmarks.proofs.metamorphic import templates
 from benchmarks.proofs.metamorphic.references import Reference
 from benchmarks.proofs.metamorphic.scoring import TEMPLATE, Pair, verdict
-from config.scorer_kinds import MathConfig
 from scorers.math.scorer import MathAnswer
+
+pytestmark = pytest.mark.process
 
 OF_A_KIND = 5
 
@@ -38,21 +39,14 @@ def _pairs(reference: Reference) -> Iterator[Pair]:
         yield Pair(wrong, TEMPLATE, row_type, 0.0)
 
 
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[MathAnswer]:
-    scorer = MathAnswer(MathConfig())
-    yield scorer
-    scorer.close()
-
-
 @pytest.mark.parametrize(("kind", "references"), _kinds().items(), ids=[*_kinds()])
 def test_a_kind_of_references_is_paid_by_what_equals_it_and_by_nothing_else(
-    scorer: MathAnswer, kind: str, references: list[Reference]
+    math_scorer: MathAnswer, kind: str, references: list[Reference]
 ) -> None:
     wrong = []
     for reference in references:
         for pair in _pairs(reference):
-            found = verdict(scorer, reference, pair)
+            found = verdict(math_scorer, reference, pair)
             # Of a reference that can't be read, a wrong answer is unscorable, and a right one has to be its spelling.
             if found.is_paid or (pair.expected and found.value != 1.0):
                 wrong.append(

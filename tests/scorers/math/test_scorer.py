@@ -19,6 +19,8 @@ from scorers.scorer import OVER_LIMIT
 from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[MathAnswer]:
@@ -192,11 +194,11 @@ def test_a_child_that_is_killed_at_work_is_retryable_and_never_a_zero() -> None:
         scorer.close()
 
 
-def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(math_scorer: MathAnswer) -> None:
+def test_the_same_text_gets_the_same_value_from_every_child_and_in_any_order(math_worker: MathAnswer) -> None:
     pairs = [(text, reference) for text, reference, _ in HONEST + WRONG]
-    forwards = [math_scorer.score_text(*pair).value for pair in pairs]
-    math_scorer.close()
-    assert [math_scorer.score_text(*pair).value for pair in reversed(pairs)] == forwards[::-1]
+    forwards = [math_worker.score_text(*pair).value for pair in pairs]
+    math_worker.close()
+    assert [math_worker.score_text(*pair).value for pair in reversed(pairs)] == forwards[::-1]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from itertools import chain
-from typing import Any
 
 import pytest
 
@@ -16,29 +15,17 @@ from scorers.math.scorer import MathAnswer
 from scorers.math.variants import MAX_CHARS, VARIANTS
 from scorers.text.extract import Unanswered
 from tests.scorers.math.spellings import MISSTATED, RIGHT, STATED, WRONG, Pairs
-from tests.support.tried_again import unless_starved
+from tests.support.judged_here import misjudged
+
+pytestmark = pytest.mark.process
 
 
-def cases(table: dict[str, Pairs]) -> list[Any]:
-    return [
-        pytest.param(answer, reference, id=f"{name} {n}: {answer[:30]} for {reference[:30]}")
-        for name, pairs in table.items()
-        for n, (answer, reference) in enumerate(pairs)
-    ]
-
-
-@pytest.mark.parametrize(("answer", "reference"), cases(RIGHT))
-def test_an_honest_spelling_scores_1(math_scorer: MathAnswer, answer: str, reference: str) -> None:
-    score = unless_starved(lambda: math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference))
-    assert score.value == 1.0, score.reason
-
-
-@pytest.mark.parametrize(("answer", "reference"), cases(WRONG))
-def test_a_wrong_answer_in_the_same_dress_scores_0(
-    math_scorer: MathAnswer, answer: str, reference: str
+@pytest.mark.parametrize("kind", RIGHT)
+def test_an_honest_spelling_scores_1_and_a_wrong_answer_in_its_dress_0(
+    math_scorer: MathAnswer, kind: str
 ) -> None:
-    score = unless_starved(lambda: math_scorer.score_text(f"So it is $\\boxed{{{answer}}}$.", reference))
-    assert score.value == 0.0, score.reason
+    assert misjudged(math_scorer, [pair[::-1] for pair in RIGHT[kind]], 1.0) == {}
+    assert misjudged(math_scorer, [pair[::-1] for pair in WRONG[kind]], 0.0) == {}
 
 
 def test_each_kind_has_ten_of_both() -> None:
@@ -48,28 +35,16 @@ def test_each_kind_has_ten_of_both() -> None:
     assert len(set(pairs)) == len(pairs)
 
 
-def texts(table: dict[str, Pairs]) -> list[Any]:
-    return [
-        pytest.param(row_type, text, reference, id=f"{row_type} {n}: {text[-30:]!r}")
-        for row_type, pairs in table.items()
-        for n, (text, reference) in enumerate(pairs)
-    ]
-
-
-@pytest.mark.parametrize(("row_type", "text", "reference"), texts(STATED))
-def test_an_answer_is_found_in_whatever_dress_its_line_has(
-    math_scorer: MathAnswer, row_type: str, text: str, reference: str
+@pytest.mark.parametrize("row_type", STATED)
+@pytest.mark.parametrize(("table", "value"), [(STATED, 1.0), (MISSTATED, 0.0)], ids=["stated", "misstated"])
+def test_an_answer_is_found_in_whatever_dress_its_line_has_and_no_other(
+    math_scorer: MathAnswer, row_type: str, table: dict[str, Pairs], value: float
 ) -> None:
-    score = unless_starved(lambda: math_scorer.score_text(text, reference, row_type))
-    assert score.value == 1.0, score.reason
-
-
-@pytest.mark.parametrize(("row_type", "text", "reference"), texts(MISSTATED))
-def test_another_answer_in_the_same_line_scores_0(
-    math_scorer: MathAnswer, row_type: str, text: str, reference: str
-) -> None:
-    score = unless_starved(lambda: math_scorer.score_text(text, reference, row_type))
-    assert score.value == 0.0, score.reason
+    scores = {
+        (text, reference): math_scorer.score_text(text, reference, row_type)
+        for text, reference in table.get(row_type, ())
+    }
+    assert {pair: score.reason for pair, score in scores.items() if score.value != value} == {}
 
 
 @pytest.mark.parametrize(

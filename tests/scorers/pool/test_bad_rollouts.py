@@ -19,6 +19,8 @@ from tests.support.groups import a_prompt, a_rollout
 from tests.support.station import ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 Harm = Callable[[codec.Fields], codec.Fields]
 
 

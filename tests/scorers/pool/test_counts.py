@@ -24,6 +24,8 @@ from tests.scorers.search import corpus as search_corpus
 from tests.scorers.simulation import corpus as simulation_corpus
 from tests.scorers.table import corpus as table_corpus
 
+pytestmark = pytest.mark.process
+
 LEAST: Final = (20, 20, 10)  # right, wrong, attacks
 CASES: Final = instructions_corpus.CASES
 # By the category of LiveBench that has the task.

@@ -24,6 +24,8 @@ from scorers.reward_server.redis_messages import admit, rollout_of
 from tests.support.station import RIGHT, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def station(link: RedisLink, keys: Keys) -> Station:

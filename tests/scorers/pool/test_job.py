@@ -21,6 +21,8 @@ from tests.support.endpoint_server import Saying, scripted_endpoint
 from tests.support.groups import a_rollout
 from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def station(link: RedisLink, keys: Keys) -> Station:

@@ -24,6 +24,8 @@ from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 DEADLY = {"type": "custom", "import_path": "tests.support.sleeper:Deadly"}
 # `python -m scorers` with a grace time that a test can wait for.
 IMPATIENT = """
@@ -41,6 +43,7 @@ def leases(station: Station) -> list[tuple[str, int]]:
     return [(item["consumer"].decode(), item["times_delivered"]) for item in found]
 
 
+@pytest.mark.prove
 def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
@@ -155,6 +158,7 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
     server.kill()
 
 
+@pytest.mark.prove
 def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
     own_redis: RedisServer, keys: Keys, tmp_path: Path
 ) -> None:

@@ -22,6 +22,8 @@ from scorers.pool.patience import LEAST, WINDOW, Patience
 from scorers.scorer import TakesLong
 from tests.support.station import ScriptedScorer, Station, make_run
 
+pytestmark = pytest.mark.process
+
 CODE = {"tasks": {"math": {"scorer": {"type": "code"}}}}  # the station's groups are of the task `math`
 
 
@@ -177,6 +179,7 @@ def seconds_of(answer: str, info: dict[str, Any]) -> float:
         scorer.close()
 
 
+@pytest.mark.prove(cases=("asserts", "calls", "pytest"))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
     info = {"type": "code", "answer": SHAPES[shape]}
@@ -212,6 +215,7 @@ def test_some_workers_of_a_pool_leave_what_is_slow_to_the_others(
     assert len(parts) == workers
 
 
+@pytest.mark.prove
 def test_a_real_pool_scores_what_it_puts_off(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     task = {"math": {"scorer": {"type": "code", "case_timeout_s": 0.5}}}
     station = station_of(link, keys, tasks=task, patience_s=0.3, workers=2)

@@ -19,6 +19,8 @@ from scorers.pool.rq_queues import FUNCTION
 from tests.support.station import ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def station(link: RedisLink, keys: Keys) -> Station:

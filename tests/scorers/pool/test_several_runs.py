@@ -12,6 +12,8 @@ from scorers.__main__ import main
 from scorers.pool.several_runs import run_pools
 from tests.support.waiting import wait_until, wait_until_gone
 
+pytestmark = pytest.mark.process
+
 POOL = """#!/bin/bash
 echo "$@" >> {folder}/words
 echo $$ >> {folder}/pids

@@ -26,6 +26,8 @@ from scorers.pool import first_worker, supervisor
 from tests.support.station import SLEEPER, Station, make_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 CHILD = """#!/bin/bash
 part=${@: -1}
 echo $$ >> %s/$part
@@ -146,6 +148,7 @@ def test_the_first_worker_has_a_start(
     assert not any(map(is_running, children.all()))
 
 
+@pytest.mark.prove
 def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_worker, "ALONE_S", math.inf)
     monkeypatch.setenv("REDIS_URL", station.link.url)
@@ -307,6 +310,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
     assert "child_ended part=worker code=-9" in scorers.log.read_text()
 
 
+@pytest.mark.prove
 def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from broker.connection import RedisLink
 from broker.keys import SCORED, Keys
 from tests.support.station import Station, make_run
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def station(tls_url: str, keys: Keys) -> Iterator[Station]:
@@ -21,6 +23,7 @@ def station(tls_url: str, keys: Keys) -> Iterator[Station]:
     link.close()
 
 
+@pytest.mark.prove
 def test_a_pool_dispatches_and_scores_by_tls(station: Station, tmp_path: Path) -> None:
     station.roll_out(0, 1)
     pool = station.start(tmp_path, "--workers", "1")

@@ -24,6 +24,8 @@ from tests.support.pool_workers import running, sleeping_for, workers
 from tests.support.station import HANGING, RIGHT, Scorers, Station, make_run
 from tests.support.waiting import wait_until
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 PACE = {"workers": 1, "groups_per_job": 1}
 MINE = """
 import sys
@@ -161,6 +163,7 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
     station.audit()
 
 
+@pytest.mark.prove
 def test_every_worker_gives_the_same_result_at_every_repeat(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
@@ -201,6 +204,7 @@ class Served:
     imported: list[str]  # of the heavy libraries
 
 
+@pytest.mark.prove(cases=("all queues",))
 @pytest.mark.parametrize(
     "case",
     [

@@ -48,6 +48,8 @@ from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 MATH = {"type": "math", "answer": {"value": "5"}}
 BODY = {"llm_output": "\\boxed{5}", "verification_info": MATH}
 KEYS = Keys("api")

@@ -31,6 +31,8 @@ from tests.conftest import ROOT, RedisServer, free_port
 from tests.support.old_client import OldClient, VerificationFailed
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 KEYS = Keys("api")
 PAGE = ROOT / "docs" / "reward_server.md"
 CONFIG = """

@@ -21,6 +21,8 @@ from broker.processes import spawn, stop
 from tests.conftest import ROOT, RedisServer, free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 KEYS = Keys("api")
 CONFIG = """
 broker: {lease_s: 2.0, max_attempts: 10}
@@ -106,6 +108,7 @@ def empty_redis(served: Served) -> None:
     served.client.flushall()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("trouble", [kill_a_worker, restart_redis, empty_redis])
 def test_every_request_gets_its_own_score_whatever_breaks_meanwhile(
     served: Served, trouble: Callable[[Served], None]

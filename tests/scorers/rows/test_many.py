@@ -58,6 +58,7 @@ def test_scores_come_in_order_and_are_those_of_score() -> None:
     assert score_many(iter(pairs[:1]))[0].value == 0.0
 
 
+@pytest.mark.prove
 def test_a_judges_calls_are_under_way_together_beside_other_rows(server: ScriptedEndpoint) -> None:
     server.script = lambda _: Saying("False", delay_s=DELAY_S)
     pairs: list[tuple[str, Any]] = [(f"about {number}", JUDGED) for number in range(24)]
@@ -67,6 +68,7 @@ def test_a_judges_calls_are_under_way_together_beside_other_rows(server: Scripte
     assert server.most_at_once == len(server.calls) == 16
 
 
+@pytest.mark.prove
 def test_a_judge_that_the_caller_names_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLM_JUDGE_BASE_URL", raising=False)
     with scripted_endpoint("True") as running:
@@ -118,6 +120,7 @@ def test_what_this_machine_can_not_score_is_no_value_error(monkeypatch: pytest.M
         score_many([("", MATH)])
 
 
+@pytest.mark.prove
 def test_processes_stay_for_the_next_call_and_for_every_thread_and_a_fork_has_its_own() -> None:
     score_many([("\\boxed{72}", MATH)], workers=1)
     before = many.pids()

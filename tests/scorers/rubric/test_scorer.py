@@ -40,6 +40,8 @@ from tests.support.endpoint_server import (
 )
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 RIGHT, FALSE = "6 times 12 is 60 + 12: \\boxed{72}", "6 times 12 is 60 + 2: \\boxed{62}"
 MODES = ("tinyv_only", "addon", "mixed", "gate")

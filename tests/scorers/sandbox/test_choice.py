@@ -16,6 +16,8 @@ from scorers.sandbox.program import Language, Program, SandboxMissing
 from scorers.sandbox.walls import bubblewrap, landlock
 from scorers.sandbox.walls.seccomp import Walls
 
+pytestmark = pytest.mark.process
+
 
 def test_auto_takes_the_best_that_holds(sandbox: LocalSandbox) -> None:
     chosen = build_sandbox(ScorersConfig())

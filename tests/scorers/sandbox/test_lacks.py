@@ -27,6 +27,8 @@ from tests.support.sandbox import fusion_fakes as fake
 from tests.support.sandbox.fusion_fakes import FakeServer
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 GONE = "sortedcontainers"  # of the machine of these tests
 
 

@@ -10,6 +10,8 @@ from packaging.requirements import Requirement
 from scorers.sandbox.packages import PACKAGES, absent, imports_of, versions_text
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 
 def test_the_extra_declares_what_programs_are_offered() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -43,6 +43,8 @@ from tests.support.endpoint_server import (
 from tests.support.redis_servers import free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 Build = Callable[..., Endpoint]
 PATIENCE_S = 10.0  # of the tests: however an endpoint behaves, its future ends
 

@@ -31,6 +31,8 @@ from tests.support.endpoint_server import SILENT, Saying, ScriptedEndpoint, in_t
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 URLS = ("http://judge:8000/v1",)
 
 

@@ -14,6 +14,8 @@ from scorers.registry import build_scorer
 from scorers.scorer import Counting, Prefetching, Scorer, SelfTestFailed
 from tests.support.endpoint_server import FAILING, Call, Saying, ScriptedEndpoint, in_turn, scripted_endpoint
 
+pytestmark = pytest.mark.process
+
 ROW = {"type": "stars", "answer": {"reader": "a customer"}}
 STARS = {"Thanks!": "*****", "Fine.": "***", "Go away.": "*", "Hm.": "none"}
 

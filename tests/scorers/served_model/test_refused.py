@@ -28,6 +28,8 @@ from tests.support.endpoint_server import (
 )
 from tests.support.toy_protocol import StarsAnswer
 
+pytestmark = pytest.mark.process
+
 ODD = " ".join(
     f"\u0d9a\u0dc3{number}" for number in range(1000)
 )  # long, and of letters that few servers know

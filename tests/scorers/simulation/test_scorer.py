@@ -40,6 +40,8 @@ from tests.scorers.simulation.corpus import (
 )
 from tests.support.growth import is_linear
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
+
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:

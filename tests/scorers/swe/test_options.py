@@ -27,6 +27,8 @@ from tests.scorers.swe.texts import (
     whole,
 )
 
+pytestmark = pytest.mark.process
+
 
 class TestOptions:
     """What is off by default."""

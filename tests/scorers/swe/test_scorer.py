@@ -37,6 +37,8 @@ from tests.scorers.swe.texts import (
 )
 from tests.support.tried_again import unless_starved
 
+pytestmark = pytest.mark.process
+
 NULL = [
     "",
     "\n",

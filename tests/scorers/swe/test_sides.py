@@ -9,6 +9,8 @@ from scorers.swe.package_tests import belongs_to_tests
 from scorers.swe.sides import Pins, sides_of
 from tests.scorers.swe.shops import SHOPS
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("name", SHOPS)
 def test_every_name_that_an_attack_changes_is_the_rows(name: str) -> None:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from scorers.swe import similarity
 from scorers.swe.similarity import FastMatcher, ratio, unified_diff
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 FEW_LETTERS = st.text("ab", max_size=60) | st.text("abcd \n", max_size=60) | st.text(max_size=30)
 # Long enough for difflib's autojunk, which begins at 200 lines: some of them fill more than a hundredth of the file.
 MANY_LINES = st.lists(

@@ -13,6 +13,8 @@ from scorers.swe.trial import Trial
 from tests.scorers.swe.shops import MENDED, NEW_FILES, PRICE, PRICE_PATH, SHOPS, TEST_PATH, Shop
 from tests.scorers.swe.texts import edits
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 
 @pytest.fixture(scope="module")
 def trial() -> Iterator[Trial]:

@@ -17,6 +17,8 @@ from scorers.swe.scorer import SwePatch
 from scorers.swe.trial import Trial
 from tests.scorers.swe.texts import Row, edit, edits, fenced, solution, whole
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 CALC = """from .errors import Empty
 
 
@@ -227,6 +229,7 @@ def test_an_attack_on_the_tests_gets_nothing(scorer: SwePatch, name: str) -> Non
     assert score.value == 0.0, score.reason
 
 
+@pytest.mark.prove
 def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_nothing() -> None:
     info, trial = read_row(ROW), Trial(ScorersConfig(credit="fraction"))
     assert info.tests is not None

@@ -31,6 +31,8 @@ from tests.scorers.swe.texts import (
     whole,
 )
 
+pytestmark = pytest.mark.process
+
 
 def expected_ratio(before: str, mine: str, reference: str) -> float:
     """Return what difflib says of the two changes."""

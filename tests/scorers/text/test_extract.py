@@ -23,6 +23,8 @@ from scorers.text.extract import (
     within,
 )
 
+pytestmark = pytest.mark.prove(after=3)
+
 
 @pytest.mark.parametrize(
     ("text", "box"),
@@ -174,6 +176,7 @@ def test_the_last_block_is_the_last_with_a_tag_and_else_the_last_without_any(
 
 
 # Each is repeated to two million characters.
+@pytest.mark.process
 @pytest.mark.parametrize(
     "piece", ["\\boxed{", "{", "<answer>", "</answer>", "</think>", "</s>", "`", "\n", " ", "~~~ ``` "]
 )

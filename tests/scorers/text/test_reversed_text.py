@@ -6,6 +6,8 @@ import pytest
 
 from scorers.text.reversed_text import score_reversed
 
+pytestmark = pytest.mark.prove(after=3)
+
 ROW = {"type": "reverse-text", "answer": {"value": "abcd"}}
 
 

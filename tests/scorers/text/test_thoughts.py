@@ -28,6 +28,8 @@ from scorers.text.extract import Unanswered, response_part
 from scorers.text.totals import total_of
 from tests.tasks.spoken import SPOKEN
 
+pytestmark = pytest.mark.prove(after=10)
+
 ENDS = ("", "<|return|>", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<seed:eos>\n", "</s>")
 INSTRUCTED = {
     "type": "ifeval",

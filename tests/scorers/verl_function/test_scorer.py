@@ -19,6 +19,8 @@ from scorers.verl_function.scorer import VerlFunction
 from tasks.route import route
 from tests.support.tried_again import unless_starved
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 FILE = """
 import asyncio, os, time
 

@@ -23,6 +23,8 @@ from tools.chaos.monkey import WEIGHTS, Monkey, Orders
 from tools.chaos.targets import ROLES, Observation, Targets, Victim
 from tools.up.redis_keeper import RedisKeeper, redis_of
 
+pytestmark = pytest.mark.process
+
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
 

@@ -22,6 +22,8 @@ from tools.chaos.monkey import Monkey, Orders
 from tools.up.redis_keeper import redis_of
 from tools.up.supervisor import Outcome
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:

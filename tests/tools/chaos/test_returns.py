@@ -11,6 +11,8 @@ import pytest
 from tools.chaos.returns import Returns
 from tools.chaos.targets import Observation
 
+pytestmark = pytest.mark.process
+
 
 def seen(
     *,

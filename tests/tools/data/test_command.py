@@ -18,6 +18,8 @@ from learner.data.row import RowError
 from tests.conftest import ROOT
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 MODEL = ROOT / "config/recipes/demo_model"
 
 
@@ -93,6 +95,7 @@ def test_each_row_is_counted_by_its_source_and_what_can_not_be_used_is_in_a_file
     assert records[2]["verification_info"]["answer"] == {"value": "\\frac{1}{2"}
 
 
+@pytest.mark.prove
 def test_the_table_is_for_people(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +112,7 @@ def test_the_table_is_for_people(
     assert "train.jsonl row 5: " in records[1]["reason"]
 
 
+@pytest.mark.prove
 def test_data_of_which_every_row_can_be_used_are_said_to_be_so(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +127,7 @@ def test_a_source_that_can_not_be_read_is_named(config: Path, capsys: pytest.Cap
     assert "/none/rows.jsonl (split train) can't be read" in capsys.readouterr().err
 
 
+@pytest.mark.prove
 def test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it(config: Path) -> None:
     words = ["--config", str(config), "data.bad_rows=quarantine"]
     tested, plain = (load_run([*words, f"data.gold_test={flag}"]) for flag in ("true", "false"))

@@ -31,6 +31,8 @@ from tests.support.waiting import wait_until
 from tools.collect.launch import collected
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 MODEL = str(ROOT / "config" / "recipes" / "demo_model")
 FILES = ["kept.parquet", "manifest.json", "pass_rates.png", "rows.parquet"]
 ANSWERS = ["\\boxed{0}", "\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]  # of a group, in turn
@@ -135,6 +137,7 @@ def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
     assert "are no longer those that were sampled" in capsys.readouterr().err
 
 
+@pytest.mark.prove
 def test_each_of_several_sources_has_a_file_with_every_row_once(tmp_path: Path, link: RedisLink) -> None:
     write_run(tmp_path, rows=6)
     of_file = {"type": "dataset", "path": str(tmp_path / "rows.jsonl")}
@@ -156,6 +159,7 @@ def test_each_of_several_sources_has_a_file_with_every_row_once(tmp_path: Path, 
     assert [(row["level"], row["demo_model_scored"]) for row in last] == [(number, 4) for number in range(6)]
 
 
+@pytest.mark.prove
 def test_rows_of_another_set_are_not_taken_for_those_that_are_wanted(tmp_path: Path, link: RedisLink) -> None:
     config = write_run(tmp_path, rows=2)
     collect_by_hand(config, "d", link)
@@ -169,6 +173,7 @@ def test_rows_of_another_set_are_not_taken_for_those_that_are_wanted(tmp_path: P
         collected(load_run([*words, "sampling.max_tokens=25"]), words, "train")
 
 
+@pytest.mark.prove
 def test_stored_samples_are_scored_again_by_another_scorer(
     tmp_path: Path, link: RedisLink, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +252,7 @@ def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> N
     time.sleep(1.0)  # for the processes that it takes along
 
 
+@pytest.mark.prove(cases=("hf", "scripted"))
 @pytest.mark.parametrize(
     "engine",
     [

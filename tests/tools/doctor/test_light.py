@@ -14,6 +14,8 @@ from tests.support.paths import ROOT
 from tests.tools.conftest import MakeRun
 from tools.doctor.light import Machine, check_light
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 CPU = Machine(has_gpu=False, has=lambda _name: "1")
 GPU = Machine(has_gpu=True, has=lambda _name: "1")
 BARE = Machine(has_gpu=True, has=lambda _name: "")

@@ -203,6 +203,7 @@ def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) 
     assert_found(found, NOTE, "a head with other values", "take lm_head.weight out")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("words", "level", "seen"),
     [

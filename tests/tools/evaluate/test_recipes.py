@@ -148,6 +148,7 @@ def test_every_task_has_their_samples_and_lengths(run: Run) -> None:
     assert {each.every for each in sets.values()} == {None}, "during training `evaluation.every` says it"
 
 
+@pytest.mark.prove
 def test_every_tasks_rows_are_found_and_reach_their_scorer(run: Run) -> None:
     tokenizer: Any = OneTokenACharacter()
     rows = open_rows(run, "held_out", tokenizer)

@@ -19,6 +19,8 @@ from tests.support.journaled import JournaledRun
 from tests.support.tiny import write_tiny_model
 from tools.main import main
 
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> JournaledRun:

@@ -27,6 +27,8 @@ from tests.tools.conftest import MakeRun
 from tools.journal.rows import Steps
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 
 def said(text: str, *spans: tuple[int, int]) -> Completion:
     """Return what the fake engine says: bytes, and a NUL behind; (version, number of tokens) each span."""

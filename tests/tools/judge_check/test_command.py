@@ -23,6 +23,8 @@ from tools.judge_check.agreement import Agreement, Share
 from tools.judge_check.labelled_rows import Labelled, read_labelled
 from tools.main import main
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 HARD = {
     "source": "hard",

@@ -26,6 +26,8 @@ from tools.main import main
 from tools.metrics.command import RunCollector
 from tools.metrics.table import METRICS
 
+pytestmark = pytest.mark.process
+
 PAGE = ROOT / "docs" / "metrics.md"
 NAME = re.compile(
     r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"

@@ -20,6 +20,8 @@ from tools.prepare.spool import Spool
 from tools.prepare.stages import Request
 from tools.prepare.stages import prepare as carry_out
 
+pytestmark = pytest.mark.process
+
 
 def question(number: int) -> dict[str, Any]:
     answer = f"{number} + {number} = <<{number}+{number}={2 * number}>>{2 * number}\n#### {2 * number:,}"
@@ -349,5 +351,6 @@ def test_the_template_is_a_preparation_that_is_found_by_its_module(
     assert "importing no_such_module failed" in capsys.readouterr().err
 
 
+@pytest.mark.prove
 def test_the_templates_own_test_passes(template: Path) -> None:
     assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(template)]) == 0

@@ -20,6 +20,8 @@ from tasks.route import route
 from tests.support.chain import make_run
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 CONFIG = all_tasks()
 PUZZLES = ("zebra_puzzle_dataset", "ordering_puzzle_dataset", "graph_logical_dataset")
 DOMAINS = {"math", "codegen", "stem", "logical_reasoning", "coding-inference", "table"}

@@ -17,6 +17,8 @@ from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS, as_table
 from tools.prepare.output import sized
 
+pytestmark = pytest.mark.process
+
 PAGE = ROOT / "docs" / "preparing_data.md"
 
 

@@ -26,6 +26,8 @@ from tools.prepare.preparation import Made, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import Prepared, Request, prepare
 
+pytestmark = pytest.mark.process
+
 SETS = sorted(name for name, one in PREPARATIONS.items() if not isinstance(one.source, Made))
 FILES = ("arcagi1", "arcagi2", "hitab", "multihier", "polaris_tinyv", "grade")  # that no hub has as they are
 JUDGED = {"webinstruct": "stem_llm_judge", "polaris_tinyv": "rubric"}  # by a served model, of which task
@@ -208,6 +210,7 @@ def test_what_a_served_model_judges_reaches_its_task_with_the_question(
     assert info["answer"]["question"] == PUBLISHED[name].records[0].get("question", "What is half of 84?")
 
 
+@pytest.mark.prove
 def test_a_row_whose_reference_fails_lies_in_a_file_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,8 @@ import pytest
 from tools.prepare.puzzles import graph, ordering, zebra
 from tools.prepare.puzzles.clues import KINDS, Clue, solutions
 
+pytestmark = pytest.mark.process
+
 ORDINALS = (
     *[
         "first",
@@ -114,6 +116,7 @@ def test_the_words_of_a_zebra_puzzle_fit_its_table_and_no_other(size: zebra.Size
         assert fitting == [table], found["clues"]
 
 
+@pytest.mark.prove
 def test_there_are_reasoning360s_61_sizes_and_a_puzzle_of_each() -> None:
     assert len(zebra.SIZES) == 61
     assert {size.kinds for size in zebra.SIZES} == {*range(2, 11)}

@@ -18,6 +18,8 @@ from tools.prepare.preparation import Hub, Preparation
 from tools.prepare.spool import Spool
 from tools.prepare.stages import Prepared, Request, prepare
 
+pytestmark = pytest.mark.process
+
 RECORDS = [{"problem": f"How much is {n} + 1?", "answer": str(n + 1)} for n in range(5)]
 
 
@@ -114,6 +116,7 @@ def test_the_real_math_500_is_prepared_in_its_publishers_columns(tmp_path: Path)
     assert pq.read_table(out).num_rows == 500
 
 
+@pytest.mark.prove
 def test_the_real_mbpp_has_the_tasks_of_each_split_and_their_solutions_pass(tmp_path: Path) -> None:
     for split, count, shown in (("train", 374, 1), ("test", 500, 3)):
         out = tmp_path / f"{split}.parquet"

@@ -18,6 +18,8 @@ from tools.arguments import parse_steps
 from tools.main import main
 from tools.replay.command import Replay
 
+pytestmark = pytest.mark.process
+
 # One step fills a payload file of its own: retention removes whole files.
 SETTINGS: dict[str, Any] = {"tokens_per_micro_batch": 48, "checkpoint": {"keep": 9}}
 

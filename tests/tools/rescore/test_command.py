@@ -26,6 +26,8 @@ from tools.journal.rows import ranges
 from tools.main import main
 from tools.rescore.derived import as_rules_rows, recorded_rule
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 ANSWERS = ("<answer>B</answer>", "<answer>b</answer>", "no answer", "<answer>A</answer>")
 LETTER = {"type": "custom", "import_path": "my_scorer:Letter"}
 STEPS = 3
@@ -120,6 +122,7 @@ def test_the_same_text_and_the_same_scorer_say_the_same(capsys: pytest.CaptureFi
     assert lines[1]["new"]["reason"] == "answered 'b', expected 'B'"
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("runs")
 def test_another_scorer_is_compared_with_the_runs_own(capsys: pytest.CaptureFixture[str]) -> None:
     option = "scorers.tasks.letter.scorer.options={ignore_case: true}"

@@ -11,6 +11,8 @@ from broker.messages import Score, ScoreStatus
 from tests.support.chain import make_prompt, make_scored
 from tools.rescore.comparison import Comparison, Rescored, score_json
 
+pytestmark = pytest.mark.process
+
 Value = float | None
 
 

@@ -34,6 +34,8 @@ from tests.conftest import ROOT
 from tests.support.chain import FilePolicy, OneToken
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 QUICK_S = 0.01
 LOOK_S = 1.2
 TURNS_S = 4.0  # a look at a run that does one thing after the other: several turns, or it sees half of one
@@ -178,6 +180,7 @@ def settled(
     return verdict
 
 
+@pytest.mark.prove
 def test_top_names_the_right_bottleneck_in_each_of_four_made_situations(
     runs: tuple[Paced, Paced], capsys: pytest.CaptureFixture[str]
 ) -> None:

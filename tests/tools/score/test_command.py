@@ -23,6 +23,8 @@ from tools.main import main
 from tools.score import command as score_module
 from tools.score.command import Line, read_lines
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 INFO = {"type": "math", "answer": {"value": "72"}}
 KEYS = ["line", "status", "value", "reason", "components", "seconds", "scorer", "version", "task"]
 WAITER = """
@@ -165,6 +167,7 @@ def test_a_custom_tasks_row_without_its_config_is_told_of_it(
         ]
 
 
+@pytest.mark.prove
 def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks_again(
     waiter: Sequence[str],
 ) -> None:
@@ -181,6 +184,7 @@ def test_a_program_at_the_other_end_of_two_pipes_gets_each_result_before_it_asks
         assert process.wait(20) == 0
 
 
+@pytest.mark.prove
 def test_results_are_in_order_whatever_each_takes(
     waiter: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -227,6 +231,7 @@ def test_ctrl_c_prints_what_is_done(waiter: Sequence[str]) -> None:
     assert said.startswith(b"interrupted; 3 lines in ")
 
 
+@pytest.mark.prove
 def test_a_reader_that_has_seen_enough_is_no_error(waiter: Sequence[str]) -> None:
     with millrace(
         waits(*[0] * 3000), "--workers", "1", *waiter, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -268,6 +273,7 @@ def test_bad_usage_is_answered_with_2_and_the_reason(
     assert Path(rows).read_bytes()
 
 
+@pytest.mark.prove
 def test_a_terminal_shows_a_bar_and_then_the_summary(waiter: Sequence[str]) -> None:
     ours, theirs = pty.openpty()
     done = millrace(waits(*[0] * 20), "--workers", "1", "--out", "scores.jsonl", *waiter, stderr=theirs)
@@ -306,6 +312,7 @@ def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch:
     assert found[0]["reason"] == "line 1: longer than 1 MiB"
 
 
+@pytest.mark.prove(cases=("rows1-0", "rows2-0"))
 @pytest.mark.parametrize(
     ("rows", "code"),
     [

@@ -36,6 +36,8 @@ from tests.support.waiting import wait_until
 from tools.main import main
 from tools.rescore.command import Rescorer
 
+pytestmark = pytest.mark.process
+
 MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 PATIENCE_S = 120.0  # of a busy machine
 
@@ -82,6 +84,7 @@ def config_of(server: ScriptedEndpoint, **options: Any) -> ScorersConfig:
     )
 
 
+@pytest.mark.prove
 def test_the_judges_calls_are_under_way_side_by_side_beside_other_lines(
     tmp_path: Path, server: ScriptedEndpoint, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -163,6 +166,7 @@ def test_only_lines_for_a_served_model_are_taken(server: ScriptedEndpoint) -> No
     lines.close(is_interrupted=False)
 
 
+@pytest.mark.prove
 def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: ScriptedEndpoint) -> None:
     completion = a_rollout().completions[0]
     texts = [*(f"YES {number}" for number in range(6)), "YES 0"]

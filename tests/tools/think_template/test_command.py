@@ -23,6 +23,8 @@ from tools.arguments import UsageError
 from tools.think_template.chat import INSTRUCTION, CannotThink
 from tools.think_template.ends import read_json
 
+pytestmark = pytest.mark.model
+
 CHAT = [{"role": "user", "content": "1+1?"}]
 PROMPTS = {
     "qwen": f"<|im_start|>system\n{INSTRUCTION}<|im_end|>\n<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n",

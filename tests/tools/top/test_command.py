@@ -27,6 +27,8 @@ from tools.run_view.follower import RunFollower
 from tools.top import screen
 from tools.top.report import report
 
+pytestmark = pytest.mark.prove(after=1)
+
 PAGE = ROOT / "docs" / "top.md"
 
 

@@ -29,6 +29,8 @@ from tests.support.chain import Chain, make_prompt, make_scored
 from tests.support.journals import flip
 from tools.main import main
 
+pytestmark = pytest.mark.process
+
 ISSUED = 1_700_000_000.0
 GENERATOR, WORKER = "far-11-ab12", "far-22-cd34"
 OUTAGE_S = 0.2

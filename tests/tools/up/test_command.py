@@ -25,6 +25,8 @@ from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 from tools.runs.folder import read_run
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 # argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
 PROGRAM = """
 import sys

@@ -16,6 +16,8 @@ from tools.run_view.finding import BottleneckFinding
 from tools.run_view.follower import RunView, completion_rates
 from tools.up.console import LiveConsole, PlainConsole, StepRate, is_shown, panel, progress_line, sparkline
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 BEATS = (
     Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
     Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),

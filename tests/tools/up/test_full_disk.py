@@ -16,6 +16,8 @@ from tests.support.full_volume import Volume, mounted
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 # argv: runs_dir, a learner's script, a generator's.
 PROGRAM = """
 import sys
@@ -100,6 +102,7 @@ def test_a_disk_that_is_full_at_the_start_is_the_reason_and_no_earlier_one(
     assert "begun" not in output.replace("has begun", ""), "no role was started"
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("earlier", [True, False])
 def test_a_disk_that_fills_is_said_in_the_terminal_at_once_and_ends_the_run(
     volume: Volume, runs_dir: Path, *, earlier: bool

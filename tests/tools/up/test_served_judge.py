@@ -23,6 +23,8 @@ from tools.up.role_commands import Command, commands
 from tools.up.served_judge import free_port, served_judge
 from tools.up.supervisor import Outcome
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 RUBRIC = {"rubric": {"scorer": {"type": "rubric"}}}
 SERVE = {"serve": {"model": "Org/Judge"}}
 

@@ -20,6 +20,8 @@ from tests.support.watched import WORKER, Watched, command, living
 from tools.up.role_commands import Command
 from tools.up.supervisor import Outcome
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 
 @pytest.mark.parametrize(
     ("script", "outcome"),

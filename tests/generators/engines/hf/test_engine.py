@@ -29,6 +29,8 @@ from tests.support.byte_model import (
     save_weights,
 )
 
+pytestmark = pytest.mark.model
+
 Group = tuple[Completion, ...]
 
 

@@ -12,6 +12,8 @@ from broker.messages import Prompt
 from generators.engines.hf.sampling import nucleus, sample_groups
 from tests.support.byte_model import STOP_ID, make_prompt, random_model
 
+pytestmark = pytest.mark.model
+
 SHARES = [0.1, 0.4, 0.3, 0.15, 0.05]  # by token id; by likelihood: 1, 2, 3, 0, 4
 
 

@@ -14,6 +14,8 @@ from tests.support.descendants import descendants
 from tests.support.paths import ROOT
 from tests.support.waiting import is_running, wait_until_gone
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 GENERATOR = """
 import asyncio, sys
 from pathlib import Path
@@ -30,6 +32,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) -> None:
     generator = subprocess.Popen(

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 pytestmark = [
+    pytest.mark.model,
+    pytest.mark.together("vllm"),
+    pytest.mark.prove(after=2),
     pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),  # vLLM leaves its own open
     pytest.mark.filterwarnings(
         "ignore:max_tokens is deprecated:DeprecationWarning"
@@ -221,6 +224,7 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
         assert_agrees(models, prompt, old_group)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("finish_s", "crossing"), [(60.0, False), (0.2, True)])
 def test_completions_under_way_may_end_before_new_weights_come(
@@ -276,6 +280,7 @@ def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> No
     assert all(completion.text.startswith("<think>") for completion in thinking)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other(served: Served) -> None:
     models = {}
@@ -575,6 +580,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         api._judging.popitem()[1].close()
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
 def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, tiny_model: Path) -> None:
@@ -602,6 +608,7 @@ def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, t
     served.loop.run(body())
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
 def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(
@@ -625,6 +632,7 @@ def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(
     served.loop.run(body())
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
 def test_thoughts_that_vllm_tells_from_the_reply_are_none(

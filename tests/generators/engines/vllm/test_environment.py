@@ -13,6 +13,8 @@ import pytest
 from config.generators import VllmEngineConfig
 from generators.engines.vllm.environment import set_environment
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 
 @pytest.fixture(autouse=True)
 def _own_prefix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from generators.engines.vllm import features
 from generators.engines.vllm.features import MADE_FOR, check_features
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 
 class OlderEngine:
     """An AsyncLLM of before pauses could keep their requests' cache."""

@@ -31,7 +31,11 @@ CONFIG = VllmEngineConfig(
 )
 MAX_TOKENS = 200
 
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")  # vLLM leaves its own open
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.together("vllm"),
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),
+]  # vLLM leaves its own open
 
 
 def logprobs_behind_older_keys(
@@ -55,6 +59,7 @@ def logprobs_behind_older_keys(
     return logprobs.gather(-1, ids[0, start:, None])[:, 0].numpy()
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_block(
     loop: asyncio.Runner, tiny_model: Path, tmp_path: Path

@@ -10,6 +10,8 @@ import pytest
 from generators.engines.vllm import liveness
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 
 class EngineGone(Exception):
     pass

@@ -23,6 +23,8 @@ from tests.support.byte_model import make_run
 from tests.support.paths import RECIPES
 from tools.up.supervisor import REASON_CHARS
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 RECIPE = load_run(["--config", str(RECIPES / "gsm8k_qwen2.5-0.5b_1gpu.yaml")])  # a card for both
 SHARED = VllmEngineConfig.model_validate(RECIPE.generators.engine.model_dump())
 UNFIXED = VllmEngineConfig(gpu_memory_utilization=0.35)

@@ -7,6 +7,8 @@ import pytest
 from generators.engines.vllm.engine import as_request
 from tests.support.byte_model import make_prompt
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 
 @pytest.mark.parametrize(
     ("temperature", "top_p", "asked"),

@@ -17,6 +17,8 @@ from generators.engines.vllm.settings import longest_sequence, room
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 # What the engine's section says on a GPU, and what vLLM has to make of it.
 CASES: Mapping[str, tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]] = {
     "H100": (
@@ -66,6 +68,7 @@ def resolved(tiny_model: Path) -> dict[str, dict[str, Any]]:
     return dict(zip(CASES, map(json.loads, lines), strict=True))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("gpu", [*CASES])
 def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[str, dict[str, Any]]) -> None:
     expected = CASES[gpu][2]

@@ -30,7 +30,11 @@ LAYER = "model.layers.1.mlp.down_proj"
 LONG = make_prompt("1", n=64, max_tokens=MAX_TOKENS)
 FRESH = make_prompt("1+2=" * 10)
 
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")  # vLLM leaves its own open
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.together("vllm"),
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),
+]  # vLLM leaves its own open
 
 
 class Lives:
@@ -71,6 +75,7 @@ class Lives:
             await engine.load_weights([file], version)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
     loop: asyncio.Runner, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
+
 EMBEDDING, NORM = torch.full((4, 2), 1.0), torch.full((2,), 2.0)
 FILE = {"embed.weight": EMBEDDING, "norm.weight": NORM}
 

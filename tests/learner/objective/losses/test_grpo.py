@@ -13,6 +13,8 @@ from learner.objective.importance_ratio import k3_divergence
 from learner.objective.losses.grpo import Grpo
 from learner.objective.objective import Loss, TokenBatch
 
+pytestmark = pytest.mark.model
+
 
 def grpo_loss(
     logprobs_T: Tensor,

@@ -15,6 +15,8 @@ from tests.support.sandbox.honest_answers import HONEST
 from tests.support.sandbox.tricks import ALWAYS, ATTACKS
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
+
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[CodeTests]:

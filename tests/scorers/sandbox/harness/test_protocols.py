@@ -18,6 +18,8 @@ from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox.numpy_inside import lack_of_numpy
 from tests.support.tried_again import score_of
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+
 ACTED_ON = (
     *("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__"),
     *("__array_priority__", "__array_wrap__", "__array_finalize__", "__array_namespace__"),

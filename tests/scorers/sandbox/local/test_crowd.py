@@ -20,6 +20,8 @@ from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Language, Limits, Outcome, Program, SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 # Supervisors that do not take a user of their own for each run, as where the scorer is no root.
 UNMAPPED = 1 << 40
 SHARED = f"""import sys

@@ -21,6 +21,8 @@ from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox import fusion_fakes as fake
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 LINKER = (
     b"/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n"
 )

@@ -16,6 +16,8 @@ from scorers.sandbox.local.toolchain import Interpreter
 from scorers.sandbox.program import Language, Program, SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 PURE = {"mpmath": "mpmath", "sortedcontainers": "sortedcontainers"}
 PYTHON = f"{OURS}.9"
 SOURCE = b"""

@@ -18,6 +18,8 @@ from scorers.sandbox.program import Ending
 from tests.scorers.sandbox.conftest import LIMITS, Run, programs_left
 from tests.support.paths import ROOT
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 SECRET = "the-planted-secret"
 GRACE_S = 2.0
 

@@ -11,6 +11,8 @@ import pytest
 
 from scorers.sandbox.local.folders import BLOCK_BYTES, TOO_MANY_BYTES, folder_bytes, remove_folder
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 ENOUGH = 1 << 40
 RENAME_EXCHANGE = 2
 LIBC = ctypes.CDLL(None)

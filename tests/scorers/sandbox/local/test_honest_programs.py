@@ -8,6 +8,8 @@ from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxMissing
 from tests.scorers.sandbox.conftest import LIMITS, Run
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 ROOMY = Limits(wall_s=10.0)
 
 PROGRAMS = {

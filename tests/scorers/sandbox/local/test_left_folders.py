@@ -18,6 +18,8 @@ from tests.scorers.sandbox.conftest import processes_below
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 SCORER = """
 import sys, time
 from scorers.sandbox.local.supervisors import FORGOTTEN_S, PREFIX, Supervisors

@@ -7,7 +7,11 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from scorers.sandbox.local import processes
+
+pytestmark = pytest.mark.process
 
 ALLOWED = 1 << 40
 

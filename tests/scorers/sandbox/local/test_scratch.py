@@ -9,6 +9,8 @@ from scorers.sandbox.program import Ending
 from scorers.sandbox.walls.seccomp import Walls
 from tests.scorers.sandbox.conftest import LIMITS, Run
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+
 MIB = LIMITS.scratch_bytes >> 20
 BEGIN = f"""
 import array, ctypes, mmap, os, socket, sys, time

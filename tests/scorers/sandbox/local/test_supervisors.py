@@ -22,6 +22,8 @@ from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until, wait_until_gone
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
+
 LONG = Limits(wall_s=30.0)
 FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
 NEXT = "print(42)"

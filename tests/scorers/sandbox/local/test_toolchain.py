@@ -5,9 +5,12 @@ from __future__ import annotations
 from importlib.util import cache_from_source
 from pathlib import Path
 
+import pytest
 from _pytest import config
 
 from scorers.sandbox.local.toolchain import copy_packages
+
+pytestmark = pytest.mark.process
 
 
 def test_packages_come_with_their_bytecode(tmp_path: Path) -> None:

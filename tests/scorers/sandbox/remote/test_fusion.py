@@ -32,6 +32,8 @@ from scorers.sandbox.remote.outcome import WHOLE_OUTPUT_BYTES
 from tests.support.sandbox import fusion_fakes as fake
 from tests.support.sandbox.fusion_fakes import FakeServer, Reply, Request, fake_servers
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 ECHO = b"print(input())"
 SHORT = Limits(wall_s=0.4)
 

@@ -13,6 +13,8 @@ from scorers.sandbox.program import SandboxMissing, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.remote.probed_servers import ProbedServers, SandboxServer, ServerTrouble, normalised
 
+pytestmark = pytest.mark.process
+
 URLS = ("http://one:8080", "http://two:8080", "http://three:8080")
 
 

@@ -20,6 +20,8 @@ from scorers.sandbox.remote.probed_servers import ServerTrouble
 from tests.support.sandbox import fusion_fakes as fake
 from tests.support.sandbox.fusion_fakes import FakeServer, Reply, Request
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:

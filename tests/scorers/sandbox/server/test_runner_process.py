@@ -18,6 +18,8 @@ from scorers.sandbox.server.runner_queue import WAITING_PER_RUNNER, _Runner
 from scorers.sandbox.server.service import Served, Service
 from scorers.sandbox.wire import RunReply, RunRequest
 
+pytestmark = pytest.mark.process
+
 REPLY = RunReply(status="Success").model_dump_json().encode()
 
 

@@ -25,6 +25,8 @@ from tests.support.paths import ROOT
 from tests.support.sandbox.service_process import READY_S, Service, descendants
 from tests.support.waiting import wait_until
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
@@ -312,6 +314,7 @@ def test_a_client_that_goes_away_takes_its_program_with_it(service: Service) -> 
     wait_until(lambda: descendants(service.process.pid) == [])
 
 
+@pytest.mark.prove
 def test_a_killed_process_is_no_result_and_the_next_call_works(service: Service) -> None:
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(service.run_code, "import time; time.sleep(20)", run_timeout=30)

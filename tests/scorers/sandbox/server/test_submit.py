@@ -17,6 +17,8 @@ from scorers.sandbox.server.runner_queue import RunnerLost
 from scorers.sandbox.server.submit import SubmitRequest, evaluate
 from scorers.sandbox.wire import RunReply, RunRequest
 
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
+
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:

@@ -25,6 +25,8 @@ from scorers.sandbox.walls.seccomp import (
 )
 from scorers.sandbox.walls.syscalls import HIGHEST, NUMBERS
 
+pytestmark = pytest.mark.process
+
 EPERM, ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.ENOSYS
 EOPNOTSUPP = ERRNO | errno.EOPNOTSUPP
 MINE = 4711
