@@ -52,7 +52,7 @@ def beyond_limits(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
     if isinstance(engine, ScriptedEngineConfig):
         return
     limits = HF if isinstance(engine, HfEngineConfig) else VLLM
-    for key, temperature in _temperatures(run).items():
+    for key, temperature in _of_each_sampling(run, "temperature", "temperature").items():
         if temperature and temperature < limits.least_temperature:
             greedy = "" if key == "sampling.temperature" else ", or 0: greedy"
             yield f"{key}={temperature:g}: {limits.why_least}. At least {limits.least_temperature:g}{greedy}"
@@ -62,30 +62,23 @@ def beyond_limits(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
         yield from _beyond_vllm(run, engine, most=_most_completions(environment))
 
 
-def _temperatures(run: Run) -> dict[str, float]:
-    """Return the temperatures that something is sampled at, by their keys."""
-    found = {"sampling.temperature": run.sampling.temperature}
-    if run.data.held_out_sources:
-        found["evaluation.temperature"] = run.evaluation.temperature
-    for place, each in enumerate(run.data.held_out_sets):
-        if each.temperature is not None:
-            found[f"data.held_out.{place}.temperature"] = each.temperature
-    return found
+def _of_each_sampling(run: Run, train: str, held_out: str) -> dict[str, float]:
+    """Return a value of everything that is sampled, by its key.
 
-
-def _completions(run: Run) -> dict[str, int]:
-    """Return how many completions of one prompt are asked for, by their keys."""
-    found = {"sampling.group_size": run.sampling.group_size}
+    Args:
+        train, held_out: what it is called in `sampling`, and in `evaluation` and its sets.
+    """
+    found = {f"sampling.{train}": getattr(run.sampling, train)}
     if run.data.held_out_sources:
-        found["evaluation.samples"] = run.evaluation.samples
+        found[f"evaluation.{held_out}"] = getattr(run.evaluation, held_out)
     for place, each in enumerate(run.data.held_out_sets):
-        if each.samples is not None:
-            found[f"data.held_out.{place}.samples"] = each.samples
+        if (own := getattr(each, held_out)) is not None:
+            found[f"data.held_out.{place}.{held_out}"] = own
     return found
 
 
 def _beyond_vllm(run: Run, engine: VllmEngineConfig, *, most: int) -> Iterator[str]:
-    for key, count in _completions(run).items():
+    for key, count in _of_each_sampling(run, "group_size", "samples").items():
         if count > most:
             yield (
                 f"{key}={count}: vLLM 0.32 takes at most {most} completions of a prompt, which the variable "

@@ -39,6 +39,18 @@ from scorers.math.text import (
     without_base,
 )
 from scorers.math.units import counted_things, with_last_letters
+from scorers.math.values import (
+    DIGITS,
+    agree,
+    are_same_numbers,
+    is_number,
+    near,
+    over_reals,
+    same_series,
+    stands,
+    value_of,
+    with_terms,
+)
 from scorers.math.words import same_words
 
 LIBRARIES: Final = " ".join(
@@ -49,10 +61,7 @@ LIBRARIES: Final = " ".join(
 _BOXED: Final = (LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False),)
 # In a text without a box: LaTeX, or else the last number. math_verify's own way to a bare number ends in parse_expr.
 _FREE: Final = (LatexExtractionConfig(boxed_match_priority=0),)
-_EXACT: Final = 1e-12  # relative difference of two values that are both exact, or of an integer and anything
-_ROUNDED: Final = 1e-4  # of a decimal and what it rounds; math_verify has compared six places already
 _PRIME: Final = 1e-4  # the relative tolerance of prime's graders, in the compatible mode
-_DIGITS: Final = 30  # of two values before they are compared
 _BOUND_CHARS: Final = 200  # of a bound of an interval
 
 _T = TypeVar("_T")
@@ -143,26 +152,9 @@ def _expressions(text: str, *, is_boxed: bool) -> list[Any]:
     """Return what math_verify makes of it: a sympy expression where it is mathematics, and the normalised text."""
     text = _INDEXED_E.sub(r"\\grave{e}", text)
     if is_boxed:
-        return _over_reals(parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None))
-    found = _over_reals(parse(text, extraction_config=_FREE, parsing_timeout=None))
+        return over_reals(parse(f"\\boxed{{{text}}}", extraction_config=_BOXED, parsing_timeout=None))
+    found = over_reals(parse(text, extraction_config=_FREE, parsing_timeout=None))
     return found or _expressions(last_number(text), is_boxed=True)
-
-
-def _over_reals(found: list[Any]) -> list[Any]:
-    """Return expressions whose names are all of one kind: beside an `i` math_verify makes some of them complex.
-
-    Which ones goes by the spaces: `e^{2i t}` and `e^{2 i t}` would differ.
-    """
-    return [_named_alike(one) if isinstance(one, sympy.Basic) else one for one in found]
-
-
-def _named_alike(expression: Any) -> Any:
-    names = {
-        symbol: sympy.Symbol(symbol.name, real=True)
-        for symbol in getattr(expression, "free_symbols", ())
-        if symbol.is_real is False
-    }
-    return expression.xreplace(names) if names else expression
 
 
 @lru_cache(maxsize=8)
@@ -177,34 +169,19 @@ def _real_number(text: str) -> Any:
     if not text or len(text) > _BOUND_CHARS or not is_value(text) or counted_things(text):
         return None
     found = _expressions(with_last_letters(text, text)[0], is_boxed=True)
-    if not found or isinstance(found[0], str) or not _is_number(found[0]) or not found[0].is_extended_real:
+    if not found or isinstance(found[0], str) or not is_number(found[0]) or not found[0].is_extended_real:
         return None
-    value = _value(found[0]).replace(lambda part: part.is_Float, lambda part: sympy.Rational(str(part)))
+    value = value_of(found[0]).replace(lambda part: part.is_Float, lambda part: sympy.Rational(str(part)))
     return value if value.is_infinite else sympy.expand(sympy.radsimp(value.doit()))
 
 
 def _equal(reference: str, target: list[Any]) -> bool:
     gold = _gold(reference)
-    if (is_same := _held(lambda: _same_series(gold, target), None)) is not None:
+    if (is_same := _held(lambda: same_series(gold, target), None)) is not None:
         return is_same
     if verify(gold=gold, target=target, timeout_seconds=None):
-        return _holds(lambda: _stands(gold[0], target[0], is_percentage=has_percent(reference)))
-    return _holds(lambda: _are_same_numbers(gold, target))
-
-
-def _same_series(gold: list[Any], target: list[Any]) -> bool | None:
-    """Return whether two series of one index and range have the same terms; None of all else.
-
-    sympy tries to sum both up before it says that they differ, for many seconds.
-    """
-    if not gold or not target:
-        return None
-    wanted, given = gold[0], target[0]
-    if not isinstance(wanted, sympy.Sum) or not isinstance(given, sympy.Sum) or wanted.limits != given.limits:
-        return None
-    if not any(bound.has(sympy.oo) for limit in wanted.limits for bound in limit[1:]):
-        return None
-    return bool(sympy.simplify(wanted.function - given.function) == 0)
+        return _holds(lambda: stands(gold[0], target[0], is_percentage=has_percent(reference)))
+    return _holds(lambda: are_same_numbers(gold, target))
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -221,64 +198,6 @@ def _held(check: Callable[[], _T], otherwise: _T) -> _T:
         return otherwise
 
 
-def _stands(wanted: Any, given: Any, *, is_percentage: bool) -> bool:
-    """Return whether math_verify's "equal" holds between two values: nothing lost by rounding, no mere text.
-
-    A percentage, too, stands for a number of percents or for the share that it is, to the digit: 50 or 0.5 for 50%.
-    """
-    if isinstance(wanted, str) or isinstance(given, str):
-        return False  # the same spelling has been seen before
-    if wanted == given or not _is_number(wanted) or not _is_number(given):
-        return True
-    wanted, given = _value(wanted), _value(given)
-    wanted, factors = (wanted * 100, (100, 1)) if is_percentage else (wanted, (1,))
-    return any(_is_same_value(given * factor, wanted) for factor in factors)
-
-
-def _is_same_value(given: Any, wanted: Any) -> bool:
-    """Return whether two numbers are equal: exact ones are, an integer is to the digit, a decimal as far as it goes."""
-    if _is_exact(wanted) and _is_exact(given):
-        return _near(given, wanted, _EXACT) and _is_zero(given - wanted)
-    return _near(given, wanted, _EXACT if _is_whole(wanted) else _ROUNDED)
-
-
-def _are_same_numbers(gold: list[Any], target: list[Any]) -> bool:
-    """Compare two exact numbers that math_verify holds for unequal: `(1 + i)^2` is 2i, and the real root counts."""
-    if not gold or not target or isinstance(gold[0], str) or isinstance(target[0], str):
-        return False
-    if getattr(gold[0], "is_Rational", False) and getattr(target[0], "is_Rational", False):
-        return bool(gold[0] == target[0])
-    if not (_may_be_number(gold[0]) and _may_be_number(target[0])):
-        return False
-    wanted, given = (_with_real_roots(_value(_with_imaginary_unit(one[0]))) for one in (gold, target))
-    if wanted == gold[0] and given == target[0]:
-        return False  # math_verify has compared them as they are
-    if not _is_number(wanted) or not _is_number(given):
-        return False
-    return (
-        _is_exact(wanted)
-        and _is_exact(given)
-        and wanted.is_finite is not False
-        and _is_same_value(given, wanted)
-    )
-
-
-def _may_be_number(expression: Any) -> bool:
-    """Return whether an expression has no variable but `i`: most have, and need no closer look."""
-    symbols: set[Any] = getattr(expression, "free_symbols", set())
-    return all(str(symbol) == "i" for symbol in symbols)
-
-
-# Points at which two expressions are compared, small ones and large ones, of both signs.
-_SIZES: Final = tuple(map(sympy.Rational, ("3/10", "7/10", "17/10", "31/10", "73/10", "23", "61", "140")))
-_POINTS: Final = tuple(
-    tuple(signs[index % 2] * _SIZES[(place + 3 * index) % len(_SIZES)] for index in range(8))
-    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1))
-    for place in range(len(_SIZES))
-)
-_FEWEST_POINTS: Final = 3
-
-
 def _same_where_real(reference: str, answer: str) -> bool:
     r"""Compare two expressions with roots or logarithms where both are real: `\ln xy` is `\ln x + \ln y` there.
 
@@ -287,104 +206,7 @@ def _same_where_real(reference: str, answer: str) -> bool:
     if not _ROOTED.search(reference + answer):
         return False
     wanted, given = _single(reference), _single(answer)
-    return wanted is not None and given is not None and _holds(lambda: _agree(wanted, given))
-
-
-def _agree(wanted: Any, given: Any) -> bool:
-    symbols = sorted(wanted.free_symbols | given.free_symbols, key=str)
-    if not symbols or len(symbols) > len(_POINTS[0]) or wanted.free_symbols != given.free_symbols:
-        return False
-    if wanted.has(sympy.Abs) != given.has(sympy.Abs) or wanted.has(sympy.Max) or given.has(sympy.Max):
-        return False  # which says more than where both have a value
-    compared = 0
-    for point in _POINTS:
-        values = dict(zip(symbols, point, strict=False))
-        if not all(_is_defined(one, values) for one in (wanted, given)):
-            continue
-        ours, theirs = (_with_real_roots(one.subs(values)).evalf(_DIGITS) for one in (wanted, given))
-        if not (ours.is_real and theirs.is_real and ours.is_finite and theirs.is_finite):
-            continue
-        if not _near(theirs, ours, _EXACT):
-            return False
-        compared += 1
-    return compared >= _FEWEST_POINTS
-
-
-def _is_defined(expression: Any, values: dict[Any, Any]) -> bool:
-    """Return whether all even roots in an expression are of no negative number, and all logarithms of positive ones."""
-    for part in sympy.preorder_traversal(expression):
-        is_root = part.is_Pow and part.exp.is_Rational and part.exp.q % 2 == 0
-        if is_root and part.base.subs(values).evalf(_DIGITS).is_negative:
-            return False
-        if isinstance(part, sympy.log) and not part.args[0].subs(values).evalf(_DIGITS).is_positive:
-            return False
-    return True
-
-
-def _is_exact(number: Any) -> bool:
-    return not number.has(sympy.Float)
-
-
-def _with_imaginary_unit(expression: Any) -> Any:
-    """Return an expression whose only symbol is `i` as a number: math_verify takes `i` for a variable."""
-    symbols: set[Any] = getattr(expression, "free_symbols", set())
-    return (
-        expression.xreplace(dict.fromkeys(symbols, sympy.I))
-        if {str(one) for one in symbols} == {"i"}
-        else expression
-    )
-
-
-def _with_real_roots(number: Any) -> Any:
-    """Return a number whose odd roots of negative numbers are the real ones."""
-
-    def is_odd_root(part: Any) -> bool:
-        return bool(
-            part.is_Pow
-            and part.exp.is_Rational
-            and part.exp.q % 2
-            and part.exp.q > 1
-            and part.base.is_negative
-        )
-
-    return number.replace(is_odd_root, lambda part: (-1) ** part.exp.p * (-part.base) ** part.exp)
-
-
-def _is_zero(difference: Any) -> bool:
-    """Return whether an exact number, known to be small, is 0: `1 + 10^{-60}` is not 1. What can't be told is."""
-    if difference.is_infinite or difference is sympy.nan:
-        return True  # of two infinities, which `_near` has compared
-    if difference == 0:
-        return True
-    return sympy.sqrtdenest(difference.doit()).equals(0) is not False
-
-
-def _is_number(expression: Any) -> bool:
-    return (
-        isinstance(expression, sympy.Expr)
-        and not isinstance(expression, sympy.MatrixExpr)
-        and bool(expression.is_number)
-    )
-
-
-def _value(number: Any) -> Any:
-    """Return the number with its percentages (`50*(1/100)`) computed, which sympy leaves as they are."""
-    return number.replace(sympy.UnevaluatedExpr, lambda value: value)
-
-
-def _is_whole(number: Any) -> bool:
-    return bool(number.is_Integer or (number.is_Float and (number - number.round()).is_zero))
-
-
-def _near(given: Any, wanted: Any, tolerance: float) -> bool:
-    """Return whether two numbers, complex ones too, differ by at most a share of the second; infinities by nothing."""
-    if given == wanted:
-        return True
-    return bool(
-        not given.is_infinite
-        and not wanted.is_infinite
-        and abs((given - wanted).evalf(_DIGITS)) <= tolerance * abs(wanted.evalf(_DIGITS))
-    )
+    return wanted is not None and given is not None and _holds(lambda: agree(wanted, given))
 
 
 @lru_cache(maxsize=256)
@@ -419,7 +241,7 @@ def _single(text: str) -> Any:
 def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
     """Return the sign of the factor between the differences of two pairs of sides; 0 where there is none."""
     texts = with_distinct_names(" ; ".join(wanted), " ; ".join(given))
-    sides = [_with_terms(_single(side)) for text in texts for side in text.split(" ; ")]
+    sides = [with_terms(_single(side)) for text in texts for side in text.split(" ; ")]
     if len(sides) != 4 or None in sides or any(map(differentiates_other, texts)):
         return 0
 
@@ -428,27 +250,11 @@ def _proportional(wanted: tuple[str, ...], given: tuple[str, ...]) -> int:
         if not ours.free_symbols or sympy.simplify(ours) == 0:
             return 0  # what always holds, or never
         ratio = sympy.simplify(theirs / ours)
-        if not _is_number(ratio) or not ratio.is_real or ratio.is_zero is not False:
+        if not is_number(ratio) or not ratio.is_real or ratio.is_zero is not False:
             return 0
         return 1 if ratio.is_positive else -1
 
     return _held(sign, 0)
-
-
-def _with_terms(expression: Any) -> Any:
-    """Return an expression whose terms `a_k` depend on a sum's index: sympy takes them for constants."""
-    if expression is None:
-        return None
-
-    def with_terms(part: Any) -> Any:
-        terms = {}
-        for symbol in part.function.free_symbols - set(part.variables):
-            below = symbol.name.partition("_")[2]
-            if named := [index for index in part.variables if index.name in below]:
-                terms[symbol] = sympy.Function(symbol.name)(*named)
-        return part.func(part.function.xreplace(terms), *part.limits)
-
-    return expression.replace(lambda part: isinstance(part, sympy.Sum | sympy.Product), with_terms)
 
 
 _HALF: Final = sympy.Rational(1, 2)
@@ -463,11 +269,11 @@ def _is_rounded(value: str, decimal: str) -> bool:
         return False
 
     def is_near() -> bool:
-        number = _value(exact)
-        if not _is_number(number) or not number.is_finite:
+        number = value_of(exact)
+        if not is_number(number) or not number.is_finite:
             return False
         step = sympy.Rational(1, 10 ** len(found[1])) if found[1] else _HALF
-        return bool(abs((number - sympy.Rational(found[0])).evalf(_DIGITS)) <= step)
+        return bool(abs((number - sympy.Rational(found[0])).evalf(DIGITS)) <= step)
 
     return _holds(is_near)
 
@@ -516,10 +322,10 @@ def _prime_part_compatibly(reference: str, answer: str) -> bool:
 
 
 def _is_about(given: Any, wanted: Any) -> bool:
-    if not _is_number(wanted) or not _is_number(given):
+    if not is_number(wanted) or not is_number(given):
         return False
     return any(
-        _near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
+        near(given.subs(sympy.pi, pi), wanted.subs(sympy.pi, pi) * factor, _PRIME)
         for pi in (sympy.pi, sympy.Float("3.14"))
         for factor in (1, sympy.Rational(1, 100), 100)
     )

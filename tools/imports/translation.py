@@ -18,12 +18,13 @@ from tools.imports.known_keys import BELOW_SECTIONS, is_known
 from tools.imports.options import accounts_of_call, option_problems
 from tools.imports.rule import ANY, UNSET, Account, Outcome, Rule, Verdict
 from tools.imports.served import accounts_of_served, serve_section
-from tools.imports.tables import actor, correction, data, rewards, rollout, today, trainer
+from tools.imports.tables import actor, algorithm, correction, data, rewards, rollout, today, trainer
 from tools.imports.theirs import Said, Theirs, WrongValue
 
 RULES: Final[tuple[Rule, ...]] = (
     *data.RULES,
     *actor.RULES,
+    *algorithm.RULES,
     *correction.RULES,
     *rollout.RULES,
     *rewards.RULES,

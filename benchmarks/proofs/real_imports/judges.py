@@ -32,39 +32,10 @@ date() { command date -d "@$SOURCE_DATE_EPOCH" "$@"; }
 hostname() { printf 'host\n'; }
 """
 _TOOLS: Final = (
-    *(
-        "[",
-        "awk",
-        "basename",
-        "bash",
-        "bc",
-        "cat",
-        "cut",
-        "date",
-        "dirname",
-        "echo",
-        "expr",
-        "false",
-        "find",
-        "grep",
-    ),
-    *(
-        "head",
-        "ls",
-        "mawk",
-        "printf",
-        "readlink",
-        "realpath",
-        "sed",
-        "seq",
-        "sort",
-        "tail",
-        "tr",
-        "true",
-        "uniq",
-        "wc",
-    ),
-)
+    "[", "awk", "basename", "bash", "bc", "cat", "cut", "date", "dirname", "echo", "expr", "false", "find",
+    "grep", "head", "ls", "mawk", "printf", "readlink", "realpath", "sed", "seq", "sort", "tail", "tr", "true",
+    "uniq", "wc",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

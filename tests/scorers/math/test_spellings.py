@@ -42,7 +42,7 @@ def test_an_answer_is_found_in_whatever_dress_its_line_has_and_no_other(
 ) -> None:
     scores = {
         (text, reference): math_scorer.score_text(text, reference, row_type)
-        for text, reference in table.get(row_type, ())
+        for text, reference in table[row_type]
     }
     assert {pair: score.reason for pair, score in scores.items() if score.value != value} == {}
 

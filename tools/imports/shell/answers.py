@@ -18,52 +18,11 @@ from tools.imports.shell.behind_walls import ANSWERS, Command, Ran, shell_for
 from tools.imports.theirs import UNKNOWN
 
 # What a script starts without wanting an answer.
-_SILENT: Final = frozenset(
-    (
-        *(
-            "apt",
-            "apt-get",
-            "chmod",
-            "chown",
-            "clear",
-            "conda",
-            "cp",
-            "env",
-            "gzip",
-            "hf",
-            "huggingface-cli",
-            "kill",
-        ),
-        *(
-            "killall",
-            "ln",
-            "mamba",
-            "mkdir",
-            "module",
-            "mv",
-            "nohup",
-            "pip",
-            "pip3",
-            "pkill",
-            "redis-server",
-            "reset",
-        ),
-        *(
-            "rm",
-            "rmdir",
-            "rsync",
-            "setsid",
-            "sglang",
-            "sync",
-            "tar",
-            "tmux",
-            "touch",
-            "unzip",
-            "vllm",
-            "wandb",
-        ),
-    )
-)
+_SILENT: Final = frozenset((
+    "apt", "apt-get", "chmod", "chown", "clear", "conda", "cp", "env", "gzip", "hf", "huggingface-cli", "kill",
+    "killall", "ln", "mamba", "mkdir", "module", "mv", "nohup", "pip", "pip3", "pkill", "redis-server", "reset",
+    "rm", "rmdir", "rsync", "setsid", "sglang", "sync", "tar", "tmux", "touch", "unzip", "vllm", "wandb",
+))  # fmt: skip
 _FIRST_STAND_IN: Final = 7901  # the value of the first variable that is set nowhere
 _USED: Final = re.compile(r"\$(?:\{#?)?([A-Za-z_]\w*)(:?[-=+])?(?=([^}\s]?))")
 _BASHS_OWN: Final = re.compile(

@@ -19,56 +19,11 @@ from tools.imports.shell.writes import without_writes
 
 MOST_FILES, MOST_BYTES, MOST_OF_A_FILE = 300, 4 << 20, 256 << 10
 TEXT_TOOLS: Final = (
-    *(
-        "[",
-        "awk",
-        "basename",
-        "bash",
-        "bc",
-        "cat",
-        "comm",
-        "cut",
-        "date",
-        "dirname",
-        "echo",
-        "egrep",
-        "expand",
-        "expr",
-        "false",
-    ),
-    *(
-        "fgrep",
-        "find",
-        "fmt",
-        "fold",
-        "gawk",
-        "grep",
-        "head",
-        "jq",
-        "join",
-        "ls",
-        "mawk",
-        "nl",
-        "od",
-        "paste",
-    ),
-    *(
-        "printf",
-        "readlink",
-        "realpath",
-        "rev",
-        "sed",
-        "seq",
-        "sort",
-        "split",
-        "stat",
-        "tac",
-        "tail",
-        "test",
-        "tr",
-    ),
-    *("true", "unexpand", "uniq", "wc"),
-)
+    "[", "awk", "basename", "bash", "bc", "cat", "comm", "cut", "date", "dirname", "echo", "egrep", "expand",
+    "expr", "false", "fgrep", "find", "fmt", "fold", "gawk", "grep", "head", "jq", "join", "ls", "mawk", "nl",
+    "od", "paste", "printf", "readlink", "realpath", "rev", "sed", "seq", "sort", "split", "stat", "tac", "tail",
+    "test", "tr", "true", "unexpand", "uniq", "wc",
+)  # fmt: skip
 MOST_NAMED: Final = 50  # places that a script names
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w./=:-])(?:~|\$\{?HOME\}?)?/[\w./+-]+|(?<==)(?:~|\$\{?HOME\}?)?/[\w./+-]+"

@@ -1,4 +1,4 @@
-"""Rules of verl's sections `actor_rollout_ref.model`, `.actor` and `.ref`, of `critic` and `algorithm`."""
+"""Rules of verl's sections `actor_rollout_ref.model`, `.actor` and `.ref`."""
 
 from __future__ import annotations
 
@@ -29,32 +29,13 @@ MODEL, ACTOR, REF = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor
 ESTIMATOR, MODE = "algorithm.adv_estimator", f"{ACTOR}.policy_loss.loss_mode"
 N, BATCH, MINI = "actor_rollout_ref.rollout.n", "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size"
 KL_LOSS, KL_REWARD = f"{ACTOR}.use_kl_loss", "algorithm.use_kl_in_reward"
-NO_CRITIC: Final = "no objective here has a value model (docs/decisions/0018)"
 DYNAMIC, TOKENS = f"{ACTOR}.use_dynamic_bsz", f"{ACTOR}.ppo_max_token_len_per_gpu"
 ROWS: Final = (f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ACTOR}.ppo_micro_batch_size")
 BY_TOKENS: Final = "micro-batches are cut by tokens: learner.tokens_per_micro_batch"
 DEEPSPEED: Final = "the learner is DeepSpeed's: learner.zero"
 
-FILTER: Final = "algorithm.filter_groups"
 CORRECTION: Final = "algorithm.rollout_correction"
-_BY_SCORE: Final = frozenset({"acc", "score"})  # of filter_groups.metric: without penalties
-_OVERLONG: Final = ("reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg")
-_NEAR_0: Final = 1e-4  # less than one right answer of any group
 
-_WHITENED: Final = (
-    "divided by the deviation of the step's rewards; verl divides by that of its tokens' advantages, and takes off "
-    "their mean"
-)
-# verl's advantage estimator -> ours, and what changes.
-_ADVANTAGES: Final[dict[str, tuple[dict[str, str], str]]] = {
-    "grpo": ({"baseline": "mean"}, ""),
-    "gae": (
-        {"baseline": "mean"},
-        f"{NO_CRITIC}: GAE with a critic becomes GRPO, whose baseline is the group's mean",
-    ),
-    "rloo": ({"baseline": "leave_one_out", "scale": "none"}, ""),
-    "reinforce_plus_plus_baseline": ({"baseline": "mean", "scale": "batch_std"}, _WHITENED),
-}
 _AGGREGATES: Final[dict[str, dict[str, Any]]] = {
     "token-mean": {"aggregate": "token"},
     "seq-mean-token-mean": {"aggregate": "sequence"},
@@ -79,18 +60,6 @@ def batch(theirs: Theirs) -> int:
         required = theirs.whole(REQUIRED) if theirs.get(REQUIRED) is not None else 1
         return max(1, theirs.whole(MINI) * required)
     return theirs.whole(BATCH)
-
-
-def _estimator(value: Any, theirs: Theirs) -> Outcome:
-    if value not in _ADVANTAGES:
-        return refused(f"{value!r} is none of {', '.join(_ADVANTAGES)}, which are here")
-    ours, words = _ADVANTAGES[value]
-    scale = "std" if theirs.flag("algorithm.norm_adv_by_std_in_grpo") else "none"
-    return Outcome(
-        verdict=settings().verdict,
-        settings={f"learner.advantage.{key}": one for key, one in {"scale": scale, **ours}.items()},
-        words=words,
-    )
 
 
 def _loss_mode(value: Any, theirs: Theirs) -> Outcome:
@@ -166,7 +135,8 @@ def _objective(ours: dict[str, Any], theirs: Theirs) -> Outcome:
     )
 
 
-def _group(value: Any, theirs: Theirs) -> Outcome:
+def group(value: Any, theirs: Theirs) -> Outcome:
+    """Return the groups of a step and the answers of each, for the key of a group's answers."""
     size, groups = group_size(theirs), groups_per_step(theirs)
     steps, left = divmod(batch(theirs), max(1, theirs.whole(MINI)))
     words = ""
@@ -191,28 +161,13 @@ def _kl_loss(value: Any, theirs: Theirs) -> Outcome:
         return nothing_here("no term in the loss")
     if not theirs.number(f"{ACTOR}.kl_loss_coef") and theirs.flag(KL_REWARD):
         return nothing_here("its coefficient is 0, and the reward's term stands")
-    return _kl(theirs, theirs.number(f"{ACTOR}.kl_loss_coef"), theirs.text(f"{ACTOR}.kl_loss_type"), "loss")
-
-
-def _kl_reward(value: Any, theirs: Theirs) -> Outcome:
-    if not flag(value):
-        return nothing_here("no term in the reward")
-    if theirs.flag(KL_LOSS) and theirs.number(f"{ACTOR}.kl_loss_coef"):
-        return nothing_here(f"left out: {KL_LOSS} is on, and the term has one place here")
-    kind = theirs.text("algorithm.kl_ctrl.type")
-    outcome = _kl(
-        theirs, theirs.number("algorithm.kl_ctrl.kl_coef"), theirs.text("algorithm.kl_penalty"), "reward"
+    return kl_term(
+        theirs, theirs.number(f"{ACTOR}.kl_loss_coef"), theirs.text(f"{ACTOR}.kl_loss_type"), "loss"
     )
-    if kind == "adaptive" and outcome.settings.get("learner.objective.kl.coef"):
-        adaptive = {
-            "learner.objective.kl.target": theirs.number("algorithm.kl_ctrl.target_kl"),
-            "learner.objective.kl.horizon": theirs.whole("algorithm.kl_ctrl.horizon"),
-        }
-        return Outcome(verdict=outcome.verdict, settings={**outcome.settings, **adaptive})
-    return outcome
 
 
-def _kl(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
+def kl_term(theirs: Theirs, coef: float, estimator: str, place: str) -> Outcome:
+    """Return a KL term in the loss or in the reward, of a coefficient and an estimator of verl's."""
     is_straight = estimator.endswith("+")
     estimator = estimator.removesuffix("+")
     if estimator not in {*VERL_ESTIMATORS, *VERL_ESTIMATORS.values(), "abs"}:
@@ -350,34 +305,11 @@ def _betas(value: Any, _theirs: Theirs) -> Outcome:
     return settings(learner__optimizer__betas=[number(one) for one in value])
 
 
-def _filter_groups(value: Any, theirs: Theirs) -> Outcome:
-    if not flag(value):
-        return settings(learner__filters__zero_variance="keep")
-    if theirs.get(f"{FILTER}.metric") in _BY_SCORE and any(
-        theirs.flag(f"{section}.enable") for section in _OVERLONG
-    ):
-        return settings(
-            "by scores without penalties: those that are all right or all wrong are replaced",
-            learner__filters__zero_variance="replace",
-            learner__filters__pass_rate=[_NEAR_0, 1 - _NEAR_0],
-        )
-    return settings(learner__filters__zero_variance="replace")
-
-
 def _override(value: Any, _theirs: Theirs) -> Outcome:
     """Refuse what makes another model of the one in its folder."""
     if value in (None, {}, "", False) or str(value).lower() in ("false", "0", "0.0"):
         return nothing_here("off, or empty")
     return refused(f"the model's config is its folder's: write it into config.json there, as {value!r}")
-
-
-def _most_batches(value: Any, theirs: Theirs) -> Outcome:
-    if not theirs.flag("algorithm.filter_groups.enable") or value is None or whole(value) <= 0:
-        return nothing_here("nothing is filtered, or without a bound")
-    return settings(
-        f"{whole(value)} batches of {groups_per_step(theirs)} groups",
-        learner__filters__max_replaced=whole(value) * groups_per_step(theirs),
-    )
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -646,87 +578,4 @@ RULES: Final[tuple[Rule, ...]] = (
     nothing(f"{REF}.fsdp_config.*", DEEPSPEED),
     nothing(f"{REF}.megatron.*", DEEPSPEED),
     nothing(f"{REF}.*", "the reference is passed as the policy is"),
-    nothing("critic.*", NO_CRITIC),
-    mapped(
-        ESTIMATOR,
-        "learner.advantage",
-        "grpo and gae: the group's mean; rloo: leave_one_out; reinforce_plus_plus_baseline: batch_std",
-        _estimator,
-        default="gae",
-    ),
-    part_of(
-        "algorithm.norm_adv_by_std_in_grpo",
-        ESTIMATOR,
-        "learner.advantage.scale",
-        "std, or none",
-        default=True,
-    ),
-    mapped(KL_REWARD, "learner.objective.kl", "place: reward", _kl_reward, default=False),
-    part_of(
-        "algorithm.kl_penalty",
-        KL_REWARD,
-        "learner.objective.kl.estimator",
-        "where use_kl_in_reward is on",
-        default="kl",
-        is_switch=True,
-    ),
-    part_of(
-        "algorithm.kl_ctrl.type",
-        KL_REWARD,
-        "learner.objective.kl.target",
-        "adaptive has one",
-        default="fixed",
-        is_switch=True,
-    ),
-    part_of(
-        "algorithm.kl_ctrl.kl_coef",
-        KL_REWARD,
-        "learner.objective.kl.coef",
-        "where use_kl_in_reward is on",
-        default=0.001,
-        is_switch=True,
-    ),
-    part_of(
-        "algorithm.kl_ctrl.horizon",
-        KL_REWARD,
-        "learner.objective.kl.horizon",
-        "for adaptive",
-        default=10000,
-        is_switch=True,
-    ),
-    part_of(
-        "algorithm.kl_ctrl.target_kl",
-        KL_REWARD,
-        "learner.objective.kl.target",
-        "for adaptive",
-        default=0.1,
-        is_switch=True,
-    ),
-    nothing("algorithm.gamma", "a reward belongs to a whole answer, and no objective here discounts"),
-    nothing("algorithm.lam", NO_CRITIC),
-    mapped(
-        "algorithm.filter_groups.enable",
-        "learner.filters.zero_variance",
-        "true: replace; false: keep",
-        _filter_groups,
-        default=False,
-    ),
-    part_of(
-        f"{FILTER}.metric",
-        f"{FILTER}.enable",
-        "learner.filters.pass_rate",
-        "acc with the overlong buffer: by scores without penalties; else by rewards",
-        is_switch=True,
-    ),
-    mapped(
-        "algorithm.filter_groups.max_num_gen_batches",
-        "learner.filters.max_replaced",
-        "batches x groups of a step",
-        _most_batches,
-    ),
-    nothing("algorithm.filter_groups.*", "stray keys of Reasoning360's file, which verl does not read there"),
-    only("algorithm.use_pf_ppo", "off", False, else_="prompts are not weighed by their rewards here"),
-    nothing("algorithm.pf_ppo.*", "of use_pf_ppo, which is not here"),
-    of_verl("algorithm._target_"),
-    of_verl("algorithm.kl_ctrl._target_"),
 )

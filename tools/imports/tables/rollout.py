@@ -20,7 +20,7 @@ from tools.imports.rule import (
     taken,
     whole,
 )
-from tools.imports.tables.actor import BY_TOKENS, N, _group
+from tools.imports.tables.actor import BY_TOKENS, N, group
 from tools.imports.tables.data import VAL, is_greedy
 from tools.imports.theirs import Theirs
 
@@ -114,7 +114,7 @@ RULES: Final[tuple[Rule, ...]] = (
         True,
         else_="greedy groups have no variance to learn from",
     ),
-    mapped(N, "sampling.group_size", "with train_batch_size and ppo_mini_batch_size", _group, default=1),
+    mapped(N, "sampling.group_size", "with train_batch_size and ppo_mini_batch_size", group, default=1),
     mapped(
         WIDTH,
         "generators.engine.tensor_parallel",
