@@ -157,12 +157,25 @@ def test_nothing_is_pickled() -> None:
     assert found == {}
 
 
+READ_NO_TEXT = ("scorers/math/real_sets.py", "scorers/math/values.py")  # by sympy, which they compute with
+
+
 @pytest.mark.parametrize(
     ("libraries", "homes"),
     [
         ({"math_verify", "latex2sympy2_extended"}, ["scorers/math/equality.py"]),
-        ({"sympy"}, ["scorers/math/equality.py", "scorers/math/real_sets.py"]),  # which reads no text by it
+        ({"sympy"}, ["scorers/math/equality.py", *READ_NO_TEXT]),
     ],
 )
 def test_math_verify_has_one_home(libraries: set[str], homes: list[str]) -> None:
     assert [path for path, nodes in modules() if imported(nodes) & libraries] == homes
+
+
+def test_what_only_computes_with_sympy_has_it_read_nothing() -> None:
+    readers = {"sympify", "parse_expr", "parsing", "S", "symbols", "lambdify", "from_string"}
+    found = {
+        path: {node.attr for node in nodes if isinstance(node, ast.Attribute)} & readers
+        for path, nodes in modules()
+        if path in READ_NO_TEXT
+    }
+    assert found == dict.fromkeys(READ_NO_TEXT, set())
