@@ -178,4 +178,4 @@ def test_what_only_computes_with_sympy_has_it_read_nothing() -> None:
         for path, nodes in modules()
         if path in READ_NO_TEXT
     }
-    assert found == dict.fromkeys(READ_NO_TEXT, set())
+    assert found == {path: set() for path in READ_NO_TEXT}
