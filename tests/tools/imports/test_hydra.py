@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,26 @@ def test_an_environment_that_can_not_be_made_says_why(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(NoHydra, match="no environment for Hydra"):
         hydra.environment()
+
+
+def test_imports_at_the_same_time_make_one_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def create(folder: Path, **_: object) -> None:
+        made.append(folder.name)
+        (folder / "bin").mkdir(parents=True)  # fails where another one is at it
+        time.sleep(0.2)
+        (folder / "bin" / "python").touch()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("venv.create", create)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
+    with ThreadPoolExecutor() as pool:
+        found = {ask.result() for ask in [pool.submit(hydra.environment) for _ in range(3)]}
+    assert found == {str(tmp_path / "millrace" / f"hydra-{hydra.VERSION}" / "bin" / "python")}
+    assert len(made) == 1
 
 
 def test_a_python_without_hydra_is_named(verl: Path) -> None:

@@ -8,17 +8,19 @@ Hydra's own error, no environment.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import re
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from config.explanations import ConfigError
 from config.loading import cache_folder
@@ -126,35 +128,44 @@ def _primary(verl: Verl, module: str, config_path: str | None, config_name: str 
 
 
 def environment() -> str:
-    """Return the Python of the environment with Hydra; make it once. Raises NoHydra."""
+    """Return the Python of the environment with Hydra; make it once, whoever asks at a time. Raises NoHydra."""
     folder = cache_folder() / f"hydra-{VERSION}"
     python = folder / "bin" / "python"
-    if (folder / MADE).is_file() and python.exists():
-        return str(python)
-    log.info("making an environment with hydra-core==%s in %s", VERSION, folder)
     try:
-        shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        venv.create(folder, with_pip=True, symlinks=True)
-        subprocess.run(
-            [
-                str(python),
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                f"hydra-core=={VERSION}",
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_S,
-        )
-        (folder / MADE).write_text(sys.version, encoding="utf-8")
+        with folder.with_name(f"{folder.name}.lock").open("a") as lock:
+            _wait_for(lock)
+            if not ((folder / MADE).is_file() and python.exists()):
+                _make(folder, python)
     except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or "").strip().splitlines()[-1:] or [str(error)]
-        raise NoHydra(f"hydra-core {VERSION} could not be installed in {folder}: {said[0]}") from None
+        said = error.stderr or error.stdout or str(error)
+        last = (said.decode(errors="replace") if isinstance(said, bytes) else said).strip().splitlines()[-1]
+        raise NoHydra(f"hydra-core {VERSION} could not be installed in {folder}: {last}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoHydra(f"no environment for Hydra in {folder}: {error}") from None
     return str(python)
+
+
+def _wait_for(lock: IO[str]) -> None:
+    """Wait for another import that makes the environment. Raises OSError behind the deadline."""
+    deadline = time.monotonic() + INSTALL_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError(f"another import has been making it for {INSTALL_S:.0f} s") from None
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _make(folder: Path, python: Path) -> None:
+    log.info("making an environment with hydra-core==%s in %s", VERSION, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True, symlinks=True)
+    pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    subprocess.run(
+        [*pip, f"hydra-core=={VERSION}"], check=True, capture_output=True, text=True, timeout=INSTALL_S
+    )
+    (folder / MADE).write_text(sys.version, encoding="utf-8")
