@@ -24,6 +24,7 @@ APART: Final = (
 )
 SYNC_STEP, STALENESS = "async_training.trigger_parameter_sync_step", "async_training.staleness_threshold"
 REQUIRED: Final = "async_training.require_batches"
+_UPDATES: Final = 4  # of every such base of verl's
 UNTOLD: Final = (
     "how many there are is not known before the script runs: set learner.ranks, learner.gpus, generators.count and "
     "generators.gpus"
@@ -45,6 +46,13 @@ class Split:
 def is_async(theirs: Theirs) -> bool:
     """Return whether the trainer is verl's fully asynchronous one, whose batch is made of mini-batches."""
     return theirs.main == "fully_async_main" or any(key.startswith("async_training.") for key in theirs.said)
+
+
+def updates(theirs: Theirs) -> int:
+    """Return the optimizer steps of a version of the weights there: what an asynchronous run counts."""
+    if not is_async(theirs):
+        return 1
+    return theirs.whole(SYNC_STEP) if theirs.get(SYNC_STEP) is not None else _UPDATES
 
 
 def split(theirs: Theirs) -> Split:

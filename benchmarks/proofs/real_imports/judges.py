@@ -150,7 +150,9 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """Return the 28 values that decide on a run, of a composition, as verl's trainer reads them."""
     get = composed.get
     mode = get(f"{ACTOR}.policy_loss.loss_mode", "vanilla")
-    tests = get("trainer.test_freq") or -1
+    # asynchronous trainers count versions of the weights
+    updates = int(get("async_training.trigger_parameter_sync_step") or 1)
+    tests = int(get("rollout.test_freq") or get("trainer.test_freq") or -1) * updates
     batch, n = _step(composed)
     low, high = (
         get(
@@ -197,7 +199,7 @@ def values_of(composed: Mapping[str, Any], folder: str) -> dict[str, Any]:
         else "keep",
         "learner.epochs": None if get("trainer.total_training_steps") else get("trainer.total_epochs"),
         "learner.steps": get("trainer.total_training_steps") or _budget(composed, batch),
-        "learner.checkpoint.every": max(0, int(get("trainer.save_freq") or 0)),
+        "learner.checkpoint.every": max(0, int(get("trainer.save_freq") or 0) * updates),
         "evaluation.every": tests if tests > 0 else None,
     }
 

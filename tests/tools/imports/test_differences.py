@@ -317,6 +317,25 @@ def test_an_import_says_which_version_it_took(
                 "learner.steps": 100,
             },
         ),
+        (  # which counts versions of the weights, of four steps each; up to verl 0.7 in a key of its own
+            [
+                "async_training.trigger_parameter_sync_step=4",
+                "async_training.use_rollout_log_probs=True",
+                "rollout.total_epochs=2",
+                "rollout.test_freq=5",
+                "trainer.save_freq=10",
+            ],
+            {"evaluation.every": 20, "learner.checkpoint.every": 40},
+        ),
+        (
+            ["async_training.trigger_parameter_sync_step=3", "trainer.test_freq=5", "trainer.save_freq=-1"],
+            {"evaluation.every": 15, "learner.checkpoint.every": 0},
+        ),
+        (
+            ["async_training.partial_rollout=True", "trainer.test_freq=2"],
+            {"evaluation.every": 8},
+        ),  # its base's 4
+        (["reward_model.enable=False", "reward_model.model.type=discriminative"], {"learner.max_lag": 1}),
         (["trainer.v1.trainer_mode=colocate_async"], {"learner.max_lag": 1}),
         (
             ["trainer.v1.trainer_mode=separate_async", "trainer.v1.separate_async.parameter_sync_step=3"],

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.places import is_there
-from tools.imports.hardware import is_async
+from tools.imports.hardware import is_async, updates
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -26,6 +26,7 @@ from tools.imports.rule import (
 from tools.imports.theirs import Theirs, texts
 
 TRAIN, HELD_OUT, EVERY = "data.train_files", "data.val_files", "trainer.test_freq"
+OLD_EVERY: Final = "rollout.test_freq"
 COLUMN: Final = "reward_api.verification_info_column"
 ROLLOUT_MODE: Final = "actor_rollout_ref.rollout.mode"
 VAL: Final = "actor_rollout_ref.rollout.val_kwargs"
@@ -49,8 +50,13 @@ def source(theirs: Theirs, path: str, which: str, split: str) -> dict[str, Any]:
 
 
 def every(theirs: Theirs) -> int:
-    """Return the steps between two evaluations; 0 and below, null and false: none."""
-    return 0 if theirs.get(EVERY) in (None, False, "False", "false") else theirs.whole(EVERY)
+    """Return the steps between two evaluations; 0 and below, null and false: none.
+
+    An asynchronous run counts versions of the weights, of several steps each.
+    """
+    key = OLD_EVERY if theirs.get(OLD_EVERY) is not None else EVERY
+    found = 0 if theirs.get(key) in (None, False, "False", "false") else theirs.whole(key)
+    return found * updates(theirs)
 
 
 def is_greedy(theirs: Theirs) -> bool:

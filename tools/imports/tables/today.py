@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any, Final
 
-from tools.imports.hardware import APART, REQUIRED, STALENESS, SYNC_STEP, is_async
+from tools.imports.hardware import APART, REQUIRED, STALENESS, SYNC_STEP, is_async, updates
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -23,6 +23,7 @@ from tools.imports.rule import (
     whole,
 )
 from tools.imports.tables.actor import ACTOR, DEEPSPEED, MINI, REF, N
+from tools.imports.tables.data import EVERY, OLD_EVERY
 from tools.imports.theirs import Theirs
 
 MODE: Final = "trainer.v1.trainer_mode"
@@ -51,7 +52,7 @@ def _lag(_value: Any, theirs: Theirs) -> Outcome:
     """Map staleness: samples of so many updates, and a share more, are under way between two synchronizations."""
     if not is_async(theirs):
         return nothing_here("of verl's fully asynchronous trainer")
-    every = theirs.whole(SYNC_STEP) if theirs.get(SYNC_STEP) is not None else 1
+    every = updates(theirs)
     share = theirs.number(STALENESS) if theirs.get(STALENESS) is not None else 0.0
     lag = max(1, math.ceil(every * (1 + share)))
     return settings(
@@ -113,6 +114,8 @@ RULES: Final[tuple[Rule, ...]] = (
         for key in keys
     ),
     nothing("rollout.n", "actor_rollout_ref.rollout.n says it"),
+    nothing("rollout.total_epochs", f"how often the data may come again: {STEPS} says how much is sampled"),
+    part_of(OLD_EVERY, EVERY, "evaluation.every", "of asynchronous runs up to 0.7"),
     mapped(STEPS, "learner.steps", "prompts divided by those of a step", _steps),
     mapped(STALENESS, "learner.max_lag", "with trigger_parameter_sync_step", _lag),
     part_of(SYNC_STEP, STALENESS, "learner.max_lag", "updates between two synchronizations"),

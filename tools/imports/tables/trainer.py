@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from tools.imports.hardware import GPUS, split
+from tools.imports.hardware import GPUS, split, updates
 from tools.imports.rule import (
     Outcome,
     Rule,
@@ -65,21 +65,30 @@ def _save(value: Any, theirs: Theirs) -> Outcome:
     contents = (
         theirs.get(f"{ACTOR}.checkpoint.save_contents") or theirs.get(f"{ACTOR}.checkpoint.contents") or []
     )
-    ours: dict[str, Any] = {"learner.checkpoint.every": max(0, whole(value))}
+    ours: dict[str, Any] = {"learner.checkpoint.every": max(0, whole(value) * updates(theirs))}
     if "hf_model" in texts(contents):
         ours["learner.checkpoint.export"] = True
     return Outcome(
-        verdict=settings().verdict, settings=ours, words="" if whole(value) > 0 else "only the last one"
+        verdict=settings().verdict,
+        settings=ours,
+        words=_of_versions(theirs)[2:] if whole(value) > 0 else "only the last one",
     )
 
 
-def _test(value: Any, theirs: Theirs) -> Outcome:
+def _of_versions(theirs: Theirs) -> str:
+    count = updates(theirs)
+    return f"; counted there in versions of the weights, of {count} steps each" if count > 1 else ""
+
+
+def _test(_value: Any, theirs: Theirs) -> Outcome:
     if every(theirs) <= 0:
         return nothing_here("no evaluation")
     if theirs.get(HELD_OUT) in (None, "", []):
         return refused(f"there is no {HELD_OUT} to evaluate")
     return settings(
-        "of all rows that are held out", evaluation__every=whole(value), evaluation__prompts=MOST_PROMPTS
+        f"of all rows that are held out{_of_versions(theirs)}",
+        evaluation__every=every(theirs),
+        evaluation__prompts=MOST_PROMPTS,
     )
 
 
