@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.rows import (
-    ADD,
-    ASSERTS,
-    CALLED,
-    CALLS,
-    EVERY,
-    FUNCTIONAL,
-    PYTEST,
-    SOLUTION,
-    STDIO,
-    Case,
-    asserts,
-    attacks,
-    case,
-    fenced,
-    row,
-)
+from tests.scorers.code.corpus.rows import ADD, CALLED, Case, asserts, attacks, case, fenced, row
 
 LIAR = """
     class Liar:
@@ -74,31 +58,25 @@ OPERATORS = asserts(
     "assert root(1) != 2 and root(1) == 1",
     "assert root(25) % 5 == 0 and root(25) == 5",
 )
+THIEF = """
+    class Thief:
+        def __eq__(self, other):
+            global stolen
+            stolen = other
+            return self.__class__ is Thief
+        def __hash__(self): return 1
+"""
+EQUAL = "returns an object that equals everything [solution functional pytest]"
 LIE_CASES = [
     *(
         found
         for name, lie in LIES.items()
-        for found in attacks(f"returns {name}", LIAR, (CALLS, ASSERTS), after=AFTER.format(lie, lie))
+        for found in attacks({f"returns {name} [calls asserts]": LIAR}, after=AFTER.format(lie, lie))
     ),
-    *(
-        found
-        for shape in (SOLUTION, FUNCTIONAL, PYTEST)
-        for found in attacks(
-            "returns an object that equals everything", LIAR, (shape,), after=AFTER.format("Liar()", "Liar()")
-        )
-    ),
-    *attacks("prints an object that equals everything", LIAR, (STDIO,), after="print(Liar())"),
+    *attacks({EQUAL: LIAR}, after=AFTER.format("Liar()", "Liar()")),
+    *attacks({"prints an object that equals everything [stdio]": LIAR}, after="print(Liar())"),
     *attacks(
-        "equality steals what it is compared with",
-        """
-        class Thief:
-            def __eq__(self, other):
-                global stolen
-                stolen = other
-                return self.__class__ is Thief
-            def __hash__(self): return 1
-        """,
-        (CALLS, ASSERTS, FUNCTIONAL),
+        {"equality steals what it is compared with [calls asserts functional]": THIEF},
         after=AFTER.format("Thief()", "Thief()"),
     ),
 ]
@@ -123,40 +101,32 @@ ENDS = {
     "pytest.exit": "import pytest; pytest.exit('no', returncode=0)",
     "unittest.SkipTest": "import unittest; raise unittest.SkipTest('no')",
 }
+OTHER_ENDS = {
+    "atexit": "import atexit, os\natexit.register(os._exit, 0)",
+    "atexit prints the answers [stdio asserts]": "import atexit\natexit.register(print, 'passed')",
+    "sys.excepthook": "import os, sys\nsys.excepthook = lambda *_: os._exit(0)",
+    "threading.excepthook and a thread that exits later [calls asserts pytest]": """
+        import os, threading, time
+        threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()
+        """,
+}
 END_CASES = [
     *(
         found
-        for name, end in list(ENDS.items())[:10]
-        for found in attacks(f"{name} when loaded", end.replace("@", ""), EVERY)
-    ),
-    *(
-        found
-        for name, end in list(ENDS.items())[10:]
-        for found in attacks(f"{name} when loaded", end.replace("@", ""), (ASSERTS, PYTEST))
+        for number, (name, end) in enumerate(ENDS.items())
+        for found in attacks(
+            {f"{name} when loaded{'' if number < 10 else ' [asserts pytest]'}": end.replace("@", "")}
+        )
     ),
     *(
         found
         for name, end in ENDS.items()
         for found in attacks(
-            f"{name} when called",
-            "",
-            (CALLS, PYTEST),
+            {f"{name} when called [calls pytest]": ""},
             after=f"def add(a, b):\n    {end.replace('@', '    ')}",
         )
     ),
-    *attacks("atexit", "import atexit, os\natexit.register(os._exit, 0)", EVERY),
-    *attacks(
-        "atexit prints the answers", "import atexit\natexit.register(print, 'passed')", (STDIO, ASSERTS)
-    ),
-    *attacks("sys.excepthook", "import os, sys\nsys.excepthook = lambda *_: os._exit(0)", EVERY),
-    *attacks(
-        "threading.excepthook and a thread that exits later",
-        """
-        import os, threading, time
-        threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()
-        """,
-        (CALLS, ASSERTS, PYTEST),
-    ),
+    *attacks(OTHER_ENDS),
 ]
 
 FRAMES = """
@@ -261,9 +231,10 @@ PATCHES = {
         """,
     "asserts are off: __debug__": "import builtins\ntry: builtins.__dict__['__debug__'] = False\nexcept BaseException: pass",
 }
+RAISES = "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"
 PATCH_CASES = [
-    *attacks("frames and garbage collector", FRAMES, EVERY),
-    *(found for name, patch in PATCHES.items() for found in attacks(f"patches {name}", patch, EVERY)),
+    *attacks({"frames and garbage collector": FRAMES}),
+    *attacks({f"patches {name}": patch for name, patch in PATCHES.items()}),
     case(
         "patches math.isclose",
         asserts("import math\nassert math.isclose(area(2), 12.566370614359172, rel_tol=0.001)"),
@@ -272,9 +243,7 @@ PATCH_CASES = [
     ),
     case(
         "patches pytest.raises",
-        {
-            "pytest": "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"
-        },
+        {"pytest": RAISES},
         "import contextlib, pytest\npytest.raises = lambda *_, **__: contextlib.nullcontext()\n\ndef f(n):\n    return n",
         0.0,
     ),
