@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from broker.messages import Score
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
-from scorers.code.arguments import KEPT, OWN
 from scorers.code.rows import suite_of
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.harness import arguments
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=60.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def judged(scorer: CodeTests, program: str, answer: dict[str, Any], row_type: str = "code") -> Score:
-    return score_of(scorer, f"```python\n{program}\n```", {"type": row_type, "answer": answer})
 
 
 # A row's class, known to both sides, and helpers of the tests'.
@@ -179,11 +162,8 @@ COMPARED = {
     "unittest, in two": "import unittest\nclass T(unittest.TestCase):\n    def setUp(self): self.xs = [3, 1, 2]\n    def test(self):\n        r = order(self.xs)\n        self.assertEqual(len(r), len(self.xs))\nunittest.main()",
 }
 NOT_IN_PLACE = {"twice over"}  # it takes the sum of what is left
-SHARED = (
-    "Box(",
-    "chain(",
-    "unittest",
-)  # classes that both sides know, and tests without an assert: a row each
+# Classes that both sides know, and tests without an assert: a row each.
+SHARED = ("Box(", "chain(", "unittest")
 
 
 class Apart(ast.NodeTransformer):
@@ -191,12 +171,11 @@ class Apart(ast.NodeTransformer):
 
     def __init__(self, tree: ast.Module, number: int) -> None:
         self._number = number
+        nodes = list(ast.walk(tree))
         self._bound = {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        self._bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        self._bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
         self._bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
     def visit(self, node: ast.AST) -> Any:
@@ -367,63 +346,29 @@ def test_arguments_stay_the_tests_own_from_one_case_to_the_next(scorer: CodeTest
     assert judged(scorer, honest, row).value == 1.0
 
 
-CONSTANTS = {
-    "a constant": (
-        "class Move:\n    LIMIT = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.LIMIT",
-        "LIMIT = 99",
-    ),
-    "in lower case": (
-        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "by a method": (
-        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n <= self.limit\n",
-        "m.ok()",
-        "limit = 99",
-    ),
-    "of a base": (
-        "class Base:\n    limit = 3\nclass Move(Base):\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "a ClassVar": (
-        "from typing import ClassVar\nclass Move:\n    limit: ClassVar[int] = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "a table": (
-        "class Move:\n    KNOWN = {1, 2}\n    def __init__(self, n): self.n = n\n",
-        "m.n in m.KNOWN",
-        "KNOWN = {9}",
-    ),
-    "a property": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    @property\n    def ok(self): return self.n < 3\n",
+MOVE = "class Move:\n    def __init__(self, n): self.n = n\n"
+# A class of the tests, a look at its object `m`, and the attribute by which the answer would hide what is looked at.
+HIDDEN = [
+    (f"{MOVE}    LIMIT = 3\n", "m.n <= m.LIMIT", "LIMIT = 99"),
+    (f"{MOVE}    limit = 3\n", "m.n <= m.limit", "limit = 99"),
+    (f"{MOVE}    limit = 3\n    def ok(self): return self.n <= self.limit\n", "m.ok()", "limit = 99"),
+    ("class Base:\n    limit = 3\n" + MOVE.replace("Move", "Move(Base)"), "m.n <= m.limit", "limit = 99"),
+    (f"from typing import ClassVar\n{MOVE}    limit: ClassVar[int] = 3\n", "m.n <= m.limit", "limit = 99"),
+    (f"{MOVE}    KNOWN = {{1, 2}}\n", "m.n in m.KNOWN", "KNOWN = {9}"),
+    (f"{MOVE}    @property\n    def ok(self): return self.n < 3\n", "m.ok", "ok = True"),
+    (
+        f"import functools\n{MOVE}    @functools.cached_property\n    def ok(self): return self.n < 3\n",
         "m.ok",
         "ok = True",
     ),
-    "a cached property": (
-        "import functools\nclass Move:\n    def __init__(self, n): self.n = n\n    @functools.cached_property\n    def ok(self): return self.n < 3\n",
-        "m.ok",
-        "ok = True",
-    ),
-    "a method": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n < 3\n",
-        "m.ok()",
-        "ok = lambda: True",
-    ),
-    "a static method": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    @staticmethod\n    def top(): return 3\n",
-        "m.n <= m.top()",
-        "top = lambda: 99",
-    ),
-}
+    (f"{MOVE}    def ok(self): return self.n < 3\n", "m.ok()", "ok = lambda: True"),
+    (f"{MOVE}    @staticmethod\n    def top(): return 3\n", "m.n <= m.top()", "top = lambda: 99"),
+]
 
 
 def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(scorer: CodeTests) -> None:
     prefix, checks, forged, honest = "", [], "", ""
-    for number, (classes, look, hiding) in enumerate(CONSTANTS.values()):
+    for number, (classes, look, hiding) in enumerate(HIDDEN):
         name, hidden = hiding.split(" = ", 1)
         prefix += classes.replace("Move", f"Move{number}").replace("Base", f"Base{number}")
         check = look.replace("m.", f"move{number}(9).")
@@ -475,10 +420,6 @@ def rewritten(tests: str) -> str:
 )
 def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are(tests: str) -> None:
     assert rewritten(tests) == tests
-
-
-def test_both_sides_call_what_is_written_by_the_same_names() -> None:
-    assert (OWN, KEPT) == (arguments.OWN, arguments.KEPT)
 
 
 def test_one_name_may_be_the_answers_in_one_test_and_data_in_another(scorer: CodeTests) -> None:

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,15 +13,12 @@ from typing import Any
 import pytest
 
 from broker.errors import BadMessage
-from broker.messages import Score
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
 from scorers.code.long_integers import MAX_DIGITS, long_integers
 from scorers.code.rows import StdioCase, suite_of
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.harness.checks import same, shown
 from scorers.sandbox.harness.pipe import ProtocolError, json_value
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
 
@@ -30,64 +26,52 @@ HUGE = 10**400
 
 # What a call gave, what the row expects.
 SAME: list[tuple[Any, Any]] = [
-    (0, False),
-    (False, 0),
-    (1, True),
-    (True, 1),
-    (2.0, 2),
-    (2, 2.0),
-    (True, 1.0),
-    (1.0, True),
-    (0.0, False),
-    (-0.0, 0),
-    ([1, 0], [True, False]),
-    ([True, False], [1, 0]),
+    *(
+        (0, False),
+        (False, 0),
+        (1, True),
+        (True, 1),
+        (2.0, 2),
+        (2, 2.0),
+        (True, 1.0),
+        (1.0, True),
+        (0.0, False),
+    ),
+    *((-0.0, 0), ([1, 0], [True, False]), ([True, False], [1, 0]), (2 + 0j, 2), (Decimal(2), 2)),
+    *((Fraction(1, 2), 0.5), (0.1 + 0.2, 0.3), (10**20, 1e20), (HUGE, HUGE), (None, None), ([None], [None])),
+    *(("1", "1"), ([], []), ({1: 2.0}, {"1": 2}), ({True: 1}, {"true": True})),
     ((1, [2.0, (3, 0)]), [True, [2, [3.0, False]]]),
     ({"a": 1, "b": [0]}, {"a": True, "b": [False]}),
-    ({1: 2.0}, {"1": 2}),
-    ({True: 1}, {"true": True}),
-    (2 + 0j, 2),
-    (Decimal(2), 2),
-    (Fraction(1, 2), 0.5),
-    (0.1 + 0.2, 0.3),
-    (10**20, 1e20),
-    (HUGE, HUGE),
-    (None, None),
-    ([None], [None]),
-    ("1", "1"),
-    ([], []),
 ]
 OTHER: list[tuple[Any, Any]] = [
-    (0, None),
-    (None, 0),
-    (False, None),
-    (None, False),
-    ("1", 1),
-    (1, "1"),
-    ("", False),
-    ([], False),
-    ([], 0),
-    ([], None),
-    ("True", True),
-    ("true", True),
-    (2, True),
-    (2, 1),
-    (2.0000001, 2),
-    (10**20 + 1, 10**20),
-    ([1], [2]),
-    ([1, 0], [True]),
-    ([True, 2], [1, 1]),
-    ({1, 2}, [1, 2]),
-    (deque([1]), [1]),
-    (range(2), [0, 1]),
-    (b"a", "a"),
-    ({"a": 1}, {"a": 2}),
-    ({"1": 1, 1: 1}, {"1": 1}),
-    (float("nan"), 1.0),
-    (float("inf"), 1e308),
-    (HUGE, 5.0),
-    (5.0, HUGE),
-    (object(), 1),
+    *(
+        (0, None),
+        (None, 0),
+        (False, None),
+        (None, False),
+        ("1", 1),
+        (1, "1"),
+        ("", False),
+        ([], False),
+        ([], 0),
+    ),
+    *(([], None), ("True", True), ("true", True), (2, True), (2, 1), (2.0000001, 2), (10**20 + 1, 10**20)),
+    *(
+        ([1], [2]),
+        ([1, 0], [True]),
+        ([True, 2], [1, 1]),
+        ({1, 2}, [1, 2]),
+        (deque([1]), [1]),
+        (range(2), [0, 1]),
+    ),
+    *(
+        (b"a", "a"),
+        ({"a": 1}, {"a": 2}),
+        ({"1": 1, 1: 1}, {"1": 1}),
+        (float("nan"), 1.0),
+        (float("inf"), 1e308),
+    ),
+    *((HUGE, 5.0), (5.0, HUGE), (object(), 1)),
 ]
 
 
@@ -114,17 +98,6 @@ def test_only_a_row_has_integers_of_many_digits_in_decimals() -> None:
     assert json_value(text, is_row=True) == int(text)
     with pytest.raises(ProtocolError, match="too long"):
         json_value(text)
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=5.0, deadline_s=20.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def judged(scorer: CodeTests, program: str, answer: dict[str, Any]) -> Score:
-    return score_of(scorer, f"```python\n{program}\n```", {"type": "code_verifiable", "answer": answer})
 
 
 LONG = "7" * 6000
@@ -162,12 +135,12 @@ def constant(): return {LONG}
     ids=["asserts", "check", "calls told", "calls", "text", "pytest"],
 )
 def test_integers_of_many_digits_travel_in_each_shape(scorer: CodeTests, answer: dict[str, Any]) -> None:
-    score = judged(scorer, PROGRAM, answer)
+    score = judged(scorer, PROGRAM, answer, "code_verifiable")
     assert score.value == 1.0, score.reason
     wrong = (
         PROGRAM.replace("n + 1", "n + 2").replace("10 ** n", "10 ** n + 1").replace("str(n)", "str(n)[1:]")
     )
-    assert judged(scorer, wrong, answer).value != 1.0
+    assert judged(scorer, wrong, answer, "code_verifiable").value != 1.0
 
 
 def test_integers_of_many_digits_are_read_and_printed(scorer: CodeTests) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tasks.route import route
 
@@ -31,13 +28,6 @@ def merge(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
 WRONG = RIGHT.replace("first <= found", "first < found")
 
 
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(), ScorersConfig())
-    yield built
-    built.close()
-
-
 def score(scorer: CodeTests, program: str, truth: dict[str, Any]) -> float | None:
     """Score a program by a row of verl, whose ground truth is JSON's text."""
     row = {"data_source": "taco", "prompt": [], "reward_model": {"ground_truth": json.dumps(truth)}}
@@ -46,21 +36,10 @@ def score(scorer: CodeTests, program: str, truth: dict[str, Any]) -> float | Non
     return scorer.score(f"```python\n{program}\n```", info).value
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
-        {"fn_name": "merge", "inputs": [""], "outputs": [None]},
-        {"fn_name": "merge", "inputs": [""] * 3, "outputs": [None] * 3},
-        {"fn_name": "merge"},
-        {},
-    ],
-)
-def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests, beside: dict[str, Any]) -> None:
-    truth = {"assert_case": ASSERTS, **beside}
-    assert score(scorer, RIGHT, truth) == 1.0
-    assert score(scorer, WRONG, truth) == 0.0
-    assert score(scorer, "def merge(spans): return []", truth) == 0.0
-    assert score(scorer, "import sys\nsys.exit(0)", truth) == 0.0
+def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests) -> None:
+    truth = {"assert_case": ASSERTS, "fn_name": "merge", "inputs": [""], "outputs": [None]}
+    programs = (RIGHT, WRONG, "def merge(spans): return []", "import sys\nsys.exit(0)")
+    assert [score(scorer, program, truth) for program in programs] == [1.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

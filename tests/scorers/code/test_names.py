@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from broker.errors import BadMessage
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
 from scorers.code.rows import Harnessed, suite_of
 from scorers.code.scorer import CodeTests
 from tests.scorers.code.corpus.attacks_names import BORROWED, ZERO
 from tests.support.paths import DATA
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 
@@ -26,17 +23,6 @@ def harnessed(answer: dict[str, Any]) -> Harnessed:
     tests = suite_of({"type": "code", "answer": answer}, split=False).tests
     assert isinstance(tests, Harnessed)
     return tests
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=10.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def value(scorer: CodeTests, program: str, answer: dict[str, Any]) -> float | None:
-    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer}).value
 
 
 RIGHT = {
@@ -61,8 +47,8 @@ def test_a_name_of_the_standard_library_is_the_library_s(scorer: CodeTests, name
         "a star": {"pytest": f"from solution import *\n\ndef test_it():\n    assert {check}\n"},
     }
     row = rows[shape]
-    assert value(scorer, f"{ZERO}{forged}\ndef root(n): return 0", row) == 0.0
-    assert value(scorer, RIGHT[name], row) == 1.0
+    assert judged(scorer, f"{ZERO}{forged}\ndef root(n): return 0", row).value == 0.0
+    assert judged(scorer, RIGHT[name], row).value == 1.0
 
 
 @pytest.mark.parametrize("check", [check for check, _ in BORROWED.values()])
@@ -86,69 +72,51 @@ def test_a_function_that_is_tested_alone_is_the_answer_s(tests: list[str], names
     assert harnessed({"tests": tests}).names == names
 
 
-FORGEABLE: dict[str, tuple[dict[str, Any], str]] = {
-    "a helper beside the expected value": ({"tests": ["assert f(2) == helper(3)"]}, "helper"),
-    "a helper that compares": ({"tests": ["assert same(f(2), 3)", "assert f(1) == 1"]}, "same"),
-    "a helper around the argument": (
-        {"tests": ["assert f(encode('a')) == 'a'", "assert f('b') == 'a'"]},
-        "encode",
-    ),
-    "a helper around the result": (
-        {"tests": ["assert f(2) == 2", "assert abs(poly(f(3)) - 1) < 1e-6"]},
-        "poly",
-    ),
-    "a helper in a variable": (
-        {"tests": ["assert f(1) == 1", "wanted = helper(3)\nassert f(2) == wanted"]},
-        "helper",
-    ),
-    "a helper in a loop": (
-        {"functional": "for x, y in zip([1], helper()):\n    assert f(x) == y\nassert f(2) == 3"},
-        "helper",
-    ),
-    "a helper in check": (
-        {
-            "functional": "def check(candidate):\n    assert candidate(1) == 1\n    for s in ['a']:\n"
-            "        coded = encode_cyclic(s)\n        assert candidate(coded) == s\n\ncheck(decode_cyclic)"
-        },
-        "encode_cyclic",
-    ),
-    "a helper of the prefix's": (
-        {"functional": "assert same(f(), 1)", "prefix": "def same(a, b): return helper(a) == b"},
-        "helper",
-    ),
-    "a constant": ({"tests": ["assert f(2) == 2", "assert f(3) == LIMIT"]}, "LIMIT"),
-    "an enumeration": ({"tests": ["assert f(2) == 2", "assert f(3) == Color.RED"]}, "Color"),
-    "an attribute of another class": ({"tests": ["assert f(2) == 2", "assert f(3) == Point(3).x"]}, "Point"),
-    "a built-in name among others": ({"tests": ["assert abs(sum(1, 2) - 3) == 0"]}, "abs' and 'sum"),
-    "an if that raises": (
-        {"functional": "assert f(1) == 1\nif f(2) != helper(3):\n    raise ValueError"},
-        "helper",
-    ),
-    "unittest": (
-        {
-            "functional": "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n"
-            "        self.assertEqual(f(1), 1)\n        self.assertEqual(f(2), helper(3))\nunittest.main()"
-        },
-        "helper",
-    ),
-    "a pytest file": (
-        {
-            "pytest": "from solution import f, helper\ndef test_f():\n    assert f(1) == 1\n    assert f(2) == helper(3)"
-        },
-        "helper",
-    ),
-    "a pytest file with the module's name": (
-        {
-            "pytest": "import solution as s\ndef test_f():\n    assert s.f(1) == 1\n    assert s.f(2) == s.helper(3)"
-        },
-        "helper",
-    ),
-}
+FORGEABLE: list[tuple[list[str], str]] = [
+    (["assert f(2) == helper(3)"], "helper"),
+    (["assert same(f(2), 3)", "assert f(1) == 1"], "same"),
+    (["assert f(encode('a')) == 'a'", "assert f('b') == 'a'"], "encode"),
+    (["assert f(2) == 2", "assert abs(poly(f(3)) - 1) < 1e-6"], "poly"),
+    (["assert f(1) == 1", "wanted = helper(3)\nassert f(2) == wanted"], "helper"),
+    (["assert f(2) == 2", "assert f(3) == LIMIT"], "LIMIT"),
+    (["assert f(2) == 2", "assert f(3) == Color.RED"], "Color"),
+    (["assert f(2) == 2", "assert f(3) == Point(3).x"], "Point"),
+    (["assert abs(sum(1, 2) - 3) == 0"], "abs' and 'sum"),
+]
+DECODES = """
+def check(candidate):
+    assert candidate(1) == 1
+    for s in ['a']:
+        coded = encode_cyclic(s)
+        assert candidate(coded) == s
+check(decode_cyclic)
+"""
+UNITTEST = """
+import unittest
+class T(unittest.TestCase):
+    def test(self):
+        self.assertEqual(f(1), 1)
+        self.assertEqual(f(2), helper(3))
+unittest.main()
+"""
+OF_PYTEST = "\ndef test_f():\n    assert {0}f(1) == 1\n    assert {0}f(2) == {0}helper(3)"
+FORGEABLE_TEXTS = [
+    ({"functional": "for x, y in zip([1], helper()):\n    assert f(x) == y\nassert f(2) == 3"}, "helper"),
+    ({"functional": DECODES}, "encode_cyclic"),
+    ({"functional": "assert same(f(), 1)", "prefix": "def same(a, b): return helper(a) == b"}, "helper"),
+    ({"functional": "assert f(1) == 1\nif f(2) != helper(3):\n    raise ValueError"}, "helper"),
+    ({"functional": UNITTEST}, "helper"),
+    ({"pytest": "from solution import f, helper" + OF_PYTEST.format("")}, "helper"),
+    ({"pytest": "import solution as s" + OF_PYTEST.format("s.")}, "helper"),
+]
 
 
-@pytest.mark.parametrize("what", FORGEABLE)
-def test_a_check_that_depends_on_two_names_of_the_answer_is_refused_by_name(what: str) -> None:
-    answer, name = FORGEABLE[what]
+@pytest.mark.parametrize(
+    ("answer", "name"), [*(({"tests": tests}, name) for tests, name in FORGEABLE), *FORGEABLE_TEXTS]
+)
+def test_a_check_that_depends_on_two_names_of_the_answer_is_refused_by_name(
+    answer: dict[str, Any], name: str
+) -> None:
     with pytest.raises(
         BadMessage, match=f"a check that depends on .*'{name}'.*, which the answer"
     ) as refused:
@@ -172,31 +140,26 @@ def test_a_row_that_compares_objects_of_the_answer_s_classes_is_refused(tests: l
         harnessed({"tests": tests})
 
 
+STUBBED = "class Solution:\n    def add(self, a: int) -> int:\n        ..."
+
+
 @pytest.mark.parametrize(
-    ("answer", "where"),
+    ("tests", "stub"),
     [
-        ({"functional": "check = 1\nassert add(1, 2) == 3", "prefix": "def add(a, b):\n    pass"}, "prefix"),
-        (
-            {"functional": "def check(c):\n    assert c(1)\ncheck(add)", "prefix": "def add(a):\n    'Add.'"},
-            "prefix",
-        ),
-        (
-            {
-                "functional": "def check(c):\n    assert abs(c(1)) == 2\ncheck(Solution().add)",
-                "prefix": "class Solution:\n    def add(self, a: int) -> int:\n        ...",
-            },
-            "prefix",
-        ),
-        (
-            {"functional": "assert add(1)", "prefix": "def add(a):\n    raise NotImplementedError('yours')"},
-            "prefix",
-        ),
-        ({"tests": ["assert add(1) == f(2)"], "setup": "def add(a):\n    pass"}, "setup"),
+        ("check = 1\nassert add(1, 2) == 3", "def add(a, b):\n    pass"),
+        ("def check(c):\n    assert c(1)\ncheck(add)", "def add(a):\n    'Add.'"),
+        ("def check(c):\n    assert abs(c(1)) == 2\ncheck(Solution().add)", STUBBED),
+        ("assert add(1)", "def add(a):\n    raise NotImplementedError('yours')"),
     ],
 )
-def test_a_stub_of_the_function_that_is_tested_is_refused(answer: dict[str, Any], where: str) -> None:
-    with pytest.raises(BadMessage, match=f"whose '{where}' stubs '(add|Solution)'"):
-        harnessed(answer)
+def test_a_stub_of_the_function_that_is_tested_is_refused(tests: str, stub: str) -> None:
+    with pytest.raises(BadMessage, match=r"whose 'prefix' stubs '(add|Solution)'"):
+        harnessed({"functional": tests, "prefix": stub})
+
+
+def test_a_stub_in_the_setup_is_refused() -> None:
+    with pytest.raises(BadMessage, match="whose 'setup' stubs 'add'"):
+        harnessed({"tests": ["assert add(1) == f(2)"], "setup": "def add(a):\n    pass"})
 
 
 @pytest.mark.parametrize(

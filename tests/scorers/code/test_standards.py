@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
 
-ROW: dict[str, Any] = {
-    "type": "code",
-    "answer": {"language": "cpp", "test_cases": [{"input": "3 5\n", "output": "8\n"}]},
-}
+ROW = {"language": "cpp", "test_cases": [{"input": "3 5\n", "output": "8\n"}]}
 OF_2020 = """
 #include <algorithm>
 #include <bit>
@@ -83,6 +79,6 @@ def scorer() -> Iterator[CodeTests]:
     ids=["2020", "2017", "none"],
 )
 def test_a_program_of_either_standard_is_judged(scorer: CodeTests, program: str, value: float) -> None:
-    score = score_of(scorer, f"```cpp\n{program}```", ROW)
+    score = judged(scorer, program, ROW, tag="cpp")
     assert score.value == value, score.reason
     assert ("does not compile" in score.reason) is (value == 0.0)

@@ -11,6 +11,7 @@ from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CaseTally, CodeTests
 from scorers.scorer import OVER_LIMIT
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
@@ -41,14 +42,12 @@ def test_the_first_failure_is_the_reason(
 
 
 def test_the_first_failure_says_whether_it_was_a_limit() -> None:
-    tally = CaseTally(3, is_all=False)
-    tally.add(None)
-    tally.add("wrong")
-    tally.fail_rest("the deadline is over", is_limit=True)
-    assert not tally.is_over_limit
-    other = CaseTally(3, is_all=False)
-    other.fail_rest("the deadline is over", is_limit=True)
-    assert other.is_over_limit
+    for before, is_over in (((None, "wrong"), False), ((), True)):
+        tally = CaseTally(3, is_all=False)
+        for reason in before:
+            tally.add(reason)
+        tally.fail_rest("the deadline is over", is_limit=True)
+        assert tally.is_over_limit is is_over
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +72,6 @@ def hasty() -> Iterator[CodeTests]:
 def test_zeros_of_a_limit_are_marked(
     hasty: CodeTests, program: str, answer: dict[str, Any], kind: str, is_over: bool
 ) -> None:
-    score = hasty.score(f"```python\n{program}\n```", {"type": kind, "answer": answer})
+    score = judged(hasty, program, answer, kind)
     assert score.value == (0.5 if kind == "code_verifiable" else 0.0), score.reason
     assert (OVER_LIMIT in score.components) == is_over, score.reason

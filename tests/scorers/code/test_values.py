@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from broker.messages import Score
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=60.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def judged(scorer: CodeTests, program: str, tests: list[str], setup: str = "") -> Score:
-    row = {"type": "code_verifiable", "answer": {"tests": tests, "setup": setup}}
-    return score_of(scorer, f"```python\n{program}\n```", row)
 
 
 def assert_each(scorer: CodeTests, program: str, tests: list[str], value: float) -> None:
     named = [
         re.sub(r"(?<!')\b([abirsgtuknx])\b(?!')", rf"\1_{number}", test) for number, test in enumerate(tests)
     ]
-    if judged(scorer, program, named).value == value:
+    if judged(scorer, program, {"tests": named}, "code_verifiable").value == value:
         return
-    wrong = [(test, score) for test in tests if (score := judged(scorer, program, [test])).value != value]
+    wrong = [
+        (test, score)
+        for test in tests
+        if (score := judged(scorer, program, {"tests": [test]}, "code_verifiable")).value != value
+    ]
     assert not wrong, "\n".join(f"{test}: {score.value} {score.reason}" for test, score in wrong)
     raise AssertionError("each passes alone")
 
@@ -172,5 +160,4 @@ def test_honest_objects_stay_what_they_are(scorer: CodeTests) -> None:
 
 def test_an_object_of_a_pytest_file_is_the_same_at_each_look(scorer: CodeTests) -> None:
     tests = "from solution import empty\ndef test_it():\n    r = empty([3, 1, 2])\n    assert len(r) == 3\n    for a, b in zip(r, [1, 2, 3]):\n        assert a == b\n"
-    row = {"type": "code", "answer": {"pytest": tests}}
-    assert score_of(scorer, f"```python\n{LIES}\n```", row).value == 0.0
+    assert judged(scorer, LIES, {"pytest": tests}).value == 0.0

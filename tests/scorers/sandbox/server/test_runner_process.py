@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from scorers.sandbox.program import Ending, Language, Outcome, Prepared, Program, SandboxUnavailable
+from scorers.sandbox.program import Ending, Language, Outcome, SandboxUnavailable
 from scorers.sandbox.server import runner_queue
 from scorers.sandbox.server.runner_process import run_request
 from scorers.sandbox.server.runner_queue import WAITING_PER_RUNNER, _Runner
 from scorers.sandbox.server.service import Served, Service
 from scorers.sandbox.wire import RunReply, RunRequest
+from tests.support.sandbox.unable import Unable
 
 pytestmark = pytest.mark.process
 
@@ -63,31 +64,12 @@ def test_the_service_takes_no_more_than_it_can_hold(monkeypatch: pytest.MonkeyPa
     ] * 5
 
 
-class Full:
-    """A sandbox that can't write programs down."""
-
-    name, version, languages = "full", "0", frozenset(Language)
-    max_wall_s, max_output_bytes = 10.0, 1000
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
-        raise self.error
-
-    def self_test(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize(
     "error",
     [SandboxUnavailable("no room"), OSError(28, "no room"), ValueError("no room for a file of that name")],
 )
 def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(error: Exception) -> None:
-    reply = run_request(Full(error), RunRequest(code="", language="python"))
+    reply = run_request(Unable(error), RunRequest(code="", language="python"))
     assert (reply.status, reply.run_result, reply.compile_result) == ("SandboxError", None, None)
     assert "no room" in (reply.message or "")
 
