@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,14 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mine() -> Iterator[Supervisors]:
-    found = Supervisors()
-    yield found
-    found.close()
+    with closing(Supervisors()) as found:
+        yield found
+
+
+def age(path: Path, seconds: float) -> None:
+    """Let nobody have touched it for so long."""
+    then = time.time() - seconds
+    os.utime(path, (then, then), follow_symlinks=False)
 
 
 def scorer(temporary: Path) -> tuple[subprocess.Popen[str], Path, int]:
@@ -76,11 +82,9 @@ def test_the_folder_of_a_scorer_that_lives_stays(temporary: Path, mine: Supervis
     process, base, supervisor = scorer(temporary)
     try:
         mine.base()
-        old = time.time() - 2 * FORGOTTEN_S
-        os.utime(base, (old, old))
-        another = Supervisors()
-        another.base()
-        another.close()
+        age(base, 2 * FORGOTTEN_S)
+        with closing(Supervisors()) as another:
+            another.base()
         assert (base / "program-x" / "main.py").is_file()
     finally:
         kill(process, supervisor)
@@ -93,8 +97,7 @@ def test_a_folder_without_a_lock_is_removed_when_nobody_has_touched_it_for_a_day
     for folder in (young, old):
         (folder / "run-x").mkdir(parents=True)
         (folder / "run-x").chmod(0)
-    then = time.time() - FORGOTTEN_S - 60
-    os.utime(old, (then, then))
+    age(old, FORGOTTEN_S + 60)
     mine.base()
     assert young.is_dir()
     assert not old.exists()
@@ -110,15 +113,12 @@ def test_a_link_a_file_and_another_user_s_folder_stay(
     link.symlink_to(kept)
     file.touch()
     others.mkdir()
-    then = time.time() - 2 * FORGOTTEN_S
     for path in (link, file, others):
-        os.utime(path, (then, then), follow_symlinks=False)
+        age(path, 2 * FORGOTTEN_S)
     monkeypatch.setattr("scorers.sandbox.local.supervisors.os.getuid", lambda: others.stat().st_uid + 1)
     mine.base()
     assert (kept / "file").is_file()
-    assert link.is_symlink()
-    assert file.is_file()
-    assert others.is_dir()
+    assert (link.is_symlink(), file.is_file(), others.is_dir()) == (True, True, True)
 
 
 def test_a_closed_sandbox_leaves_nothing(temporary: Path, mine: Supervisors) -> None:

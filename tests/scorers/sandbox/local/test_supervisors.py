@@ -31,18 +31,19 @@ NEXT = "print(42)"
 
 def descendants(pid: int) -> list[int]:
     """From the top: every process below this one."""
-    found = [int(child) for child in children(pid)]
-    for child in list(found):
-        found += descendants(child)
-    return found
-
-
-def children(pid: int) -> list[str]:
-    return [
-        other
+    found = [
+        int(other)
         for other in processes.all_pids()
         if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()
     ]
+    return found + [below for child in found for below in descendants(child)]
+
+
+def supervisor_of(sandbox: LocalSandbox, run: Run) -> int:
+    """Return the one that is there once a program has run."""
+    assert run(NEXT).stdout == b"42\n"
+    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    return supervisor
 
 
 def is_at_work(supervisor: int) -> bool:
@@ -54,8 +55,7 @@ def is_at_work(supervisor: int) -> bool:
 def test_a_run_that_is_killed_from_outside_is_unavailable(
     which: str, sandbox: LocalSandbox, run: Run
 ) -> None:
-    run(NEXT)
-    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    supervisor = supervisor_of(sandbox, run)
     seen: list[BaseException] = []
 
     def target() -> None:
@@ -76,8 +76,7 @@ def test_a_run_that_is_killed_from_outside_is_unavailable(
 
 
 def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run) -> None:
-    run(NEXT)
-    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    supervisor = supervisor_of(sandbox, run)
     base = sandbox._supervisors.base()
     assert str(base) in commands()
     below: list[int] = []
@@ -105,7 +104,8 @@ def commands() -> str:
     )
 
 
-NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("what", ["tempfile.mkdtemp", "socket.socketpair", "subprocess.Popen"])
@@ -121,10 +121,6 @@ def test_a_machine_without_room_is_unavailable_and_leaves_nothing_behind(
         assert list(tmp_path.iterdir()) == []
         assert crowded._supervisors.base().exists()  # with room again
         assert len(crowded._supervisors._idle) == 1
-
-
-def refuse(*_: object, **__: object) -> None:
-    raise NO_ROOM
 
 
 @pytest.mark.parametrize("what", ["tempfile.mkdtemp", "pathlib.Path.write_bytes"])
@@ -201,8 +197,7 @@ def test_a_run_that_its_scorer_gives_up_is_ended(sandbox: LocalSandbox, run: Run
     def give_up(*_: object) -> None:
         raise GivenUp
 
-    run(NEXT)
-    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    supervisor = supervisor_of(sandbox, run)
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
@@ -251,8 +246,7 @@ def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
 
 
 def test_a_closed_sandbox_leaves_nothing_and_can_be_used_again(sandbox: LocalSandbox, run: Run) -> None:
-    run(NEXT)
-    (supervisor,) = (one._process.pid for one in sandbox._supervisors._idle)
+    supervisor = supervisor_of(sandbox, run)
     base = sandbox._supervisors.base()
     sandbox.close()
     assert not base.exists()
