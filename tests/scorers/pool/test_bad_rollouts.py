@@ -47,42 +47,30 @@ def logprobs(*values: float) -> bytes:
     return np.array(values, "<f4").tobytes()
 
 
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        (
-            first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)),
-            "1 of 3 log-probabilities are not finite",
-        ),
-        (
-            first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)),
-            "1 of 3 log-probabilities are not finite",
-        ),
-        (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
-        (first_completion(logprobs=None), "KeyError: 'logprobs'"),
-        (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
-        (first_completion(token_ids=b"", logprobs=b"", spans=[]), "0 tokens with 0 log-probabilities"),
-        (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
-        (lambda fields: fields | {"v": "0"}, "schema version 0, this program reads 1 and 2"),
-        (
-            lambda fields: (
-                fields | {"payload": codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]}
-            ),
-            "the header says group '0', the payload '18'",
-        ),
-    ],
-    ids=[
-        "a NaN",
-        "an infinity",
-        "no log-probabilities",
-        "none at all",
-        "too few",
-        "an empty completion",
-        "spans beyond the end",
-        "an older schema",
-        "another group's payload",
-    ],
-)
+def with_field(name: str, value: Any) -> Harm:
+    return lambda fields: fields | {name: value}
+
+
+ANOTHERS = codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]
+INFINITE = "1 of 3 log-probabilities are not finite"
+HARMS = {
+    "a NaN": (first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)), INFINITE),
+    "an infinity": (first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)), INFINITE),
+    "no log-probabilities": (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
+    "none at all": (first_completion(logprobs=None), "KeyError: 'logprobs'"),
+    "too few": (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
+    "an empty completion": (
+        first_completion(token_ids=b"", logprobs=b"", spans=[]),
+        "0 tokens with 0 log-probabilities",
+    ),
+    "spans beyond the end": (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
+    "an older schema": (with_field("v", "0"), "schema version 0, this program reads 1 and 2"),
+    "another group's": (with_field("payload", ANOTHERS), "the header says group '0', the payload '18'"),
+    "no msgpack": (with_field("payload", b"result"), "payload: "),
+}
+
+
+@pytest.mark.parametrize(("harm", "reason"), HARMS.values(), ids=HARMS)
 def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
     station: Station, harm: Harm, reason: str
 ) -> None:

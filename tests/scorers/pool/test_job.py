@@ -12,14 +12,14 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, UnknownTask
 from broker.keys import ROLLOUTS, Keys
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus, Split
+from broker.messages import SampledGroup, ScoredGroup, ScoreStatus, Split
 from broker.protocol.streams import Entry
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.served_model.concurrency_limits import Shared
 from tests.support.endpoint_server import Saying, scripted_endpoint
 from tests.support.groups import a_rollout
-from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run
+from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run, scored
 
 pytestmark = pytest.mark.process
 
@@ -27,6 +27,14 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run(broker={"max_attempts": 3}))
+
+
+@pytest.fixture
+def pair(station: Station) -> Station:
+    """Return a station with the groups 0 and 1 in one job."""
+    station.roll_out(0, 1)
+    station.deliver()
+    return station
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
@@ -85,20 +93,17 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
 
 
 def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
-    station: Station, caplog: pytest.LogCaptureFixture
+    pair: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
-    station.roll_out(0, 1)
-    station.deliver()
-    station.work(fail_for("0", ZeroDivisionError("a bug")))
-    assert station.ids("scored") == ["1"]
-    assert station.ids(ROLLOUTS) == ["0"]
+    pair.work(fail_for("0", ZeroDivisionError("a bug")))
+    assert (pair.ids("scored"), pair.ids(ROLLOUTS)) == (["1"], ["0"])
     assert re.search(
         r"score_failed group=0 entry=\S+ error=ZeroDivisionError: a bug at test_job\.py:\d+; it is tried again at once",
         caplog.text,
     )
-    station.sweep()
-    station.work(ScriptedScorer())
-    assert station.ids("scored") == ["1", "0"], "no lease had to run out"
+    pair.sweep()
+    pair.work(ScriptedScorer())
+    assert pair.ids("scored") == ["1", "0"], "no lease had to run out"
 
 
 def test_what_the_machine_lacks_waits_for_the_lease(
@@ -167,30 +172,23 @@ def test_deliveries_are_no_attempts(station: Station) -> None:
     assert station.ids("scored") == ["0"]
 
 
-def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(station: Station) -> None:
-    station.roll_out(0, 1)
-    station.deliver()
-    station.work(fail_for("0", UnknownTask("no task 'maths'")))
-    letter = station.letter("0")
+def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(pair: Station) -> None:
+    pair.work(fail_for("0", UnknownTask("no task 'maths'")))
+    letter = pair.letter("0")
     assert (letter["reason"], letter["attempts"]) == ("no task 'maths'", "1")
     assert "Traceback" in letter["traceback"]
-    assert station.ids("scored") == ["1"]
+    assert pair.ids("scored") == ["1"]
 
 
 def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     """Return the group with no score for its first `broken` completions, each for a reason of its own."""
-    values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
-    scores = tuple(
-        Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=f"reason {i}",
-            scorer="scripted",
-            version="1",
-        )
-        for i, value in enumerate(values)
+    group = scored(rollout, "w")
+    unscored = tuple(
+        replace(score, status=ScoreStatus.UNSCORABLE, value=None, reason=f"reason {number}")
+        for number, score in enumerate(group.scores[:broken])
     )
-    return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.0)
+    scores = (*unscored, *group.scores[broken:])
+    return replace(group, scores=scores, rewards=tuple(score.value for score in scores))
 
 
 @pytest.mark.parametrize(
@@ -220,30 +218,18 @@ def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
 def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
     station: Station, monkeypatch: pytest.MonkeyPatch, split: Split
 ) -> None:
+    def score(rollout: SampledGroup, *_: object, **__: object) -> ScoredGroup:
+        return partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1)
+
     station.roll_out(0, 1, split=split)
     station.deliver()
     scorer = ScriptedScorer()
-    monkeypatch.setattr(
-        scorer,
-        "score",
-        lambda rollout, *_, **__: partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1),
-    )
+    monkeypatch.setattr(scorer, "score", score)
     station.work(scorer)
     assert station.ids("scored") == ["1"]
     letter = station.letter("0")
     assert letter["reason"].startswith("too few scored: 0 of 2, ")
     assert (letter["attempts"], letter["stage"]) == ("1", ROLLOUTS)
-    station.audit()
-
-
-def test_an_undecodable_group_goes_to_the_dead_under_its_own_id(station: Station) -> None:
-    station.issue(0)
-    station.move(station.entry("0"), ROLLOUTS)  # its payload is not msgpack
-    station.roll_out(1)
-    station.deliver()
-    station.work(ScriptedScorer())
-    assert station.letter("0")["reason"].startswith("payload: ")
-    assert station.ids("scored") == ["1"]
     station.audit()
 
 
