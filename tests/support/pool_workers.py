@@ -23,6 +23,17 @@ def workers(station: Station, folder: Path, count: int = 1) -> Iterator[list[Sco
             stop(scorers.process, 0)
 
 
+def busy_and_idle(station: Station, both: list[Scorers]) -> tuple[Scorers, Scorers]:
+    """Return first the one of two workers that is at a job."""
+    (busy,) = (
+        worker
+        for worker in both
+        for name in station.rq_queues.living_workers()
+        if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
+    )
+    return busy, both[1 - both.index(busy)]
+
+
 def sleeping_for(seconds: float) -> dict[str, object]:
     """Return the same without sympy, which takes a worker's processor for seconds before it is ready."""
     return {"tasks": {"math": {"scorer": SLEEPER | {"queue": "math", "options": {"hanging_s": seconds}}}}}

@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.processes import spawn, stop
-from tests.support.pool_workers import running, sleeping_for, workers
+from tests.support.pool_workers import busy_and_idle, running, sleeping_for, workers
 from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
@@ -53,14 +53,8 @@ def test_a_worker_that_stood_still_for_longer_than_its_lease_counts_no_more(
         station.roll_out(0, text=HANGING)
         with running(dispatcher):
             both[0].until(lambda: station.begun() == {"0": 1} and station.jobs_at_work() != set())
-            (stopped,) = (
-                worker
-                for worker in both
-                for name in station.rq_queues.living_workers()
-                if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
-            )
+            stopped, other = busy_and_idle(station, both)
             stopped.process.send_signal(signal.SIGSTOP)
-            (other,) = (worker for worker in both if worker is not stopped)
             other.until(lambda: station.ids("scored") == ["0"])
             stopped.process.send_signal(signal.SIGCONT)
             other.until(lambda: "scored group=0" in stopped.log.read_text())
@@ -102,9 +96,8 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
     assert len(station.queued()) == 1
     log = tmp_path / "worker.log"
     with log.open("wb") as stream:
-        process = spawn(
-            [sys.executable, "-c", IMPATIENT], stderr=stream, env={**os.environ, "REDIS_URL": link.url}
-        )
+        environment = {**os.environ, "REDIS_URL": link.url}
+        process = spawn([sys.executable, "-c", IMPATIENT], stderr=stream, env=environment)
     worker = Scorers(process, log)
     try:
         worker.until(lambda: station.begun() == {"0": 1, "1": 0})
@@ -121,14 +114,8 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
-    station = Station(
-        link,
-        keys,
-        make_run(
-            broker={"lease_s": 0.5, "max_attempts": 2},
-            scorers={"workers": 1, "tasks": {"math": {"scorer": DEADLY}}},
-        ),
-    )
+    section = {"workers": 1, "tasks": {"math": {"scorer": DEADLY}}}
+    station = Station(link, keys, make_run(broker={"lease_s": 0.5, "max_attempts": 2}, scorers=section))
     station.roll_out(0, text=HANGING)
     payload = station.entry("0").raw[b"payload"]
     scorers = station.start(tmp_path)
@@ -139,9 +126,8 @@ def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
     finally:
         stop(scorers.process, 0)
     letter = codec.decode_dead(station.entry("0").raw)
-    assert letter.reason.startswith(
-        "2 scorers began this group and none finished it (broker.max_attempts=2): "
-    )
+    said = "2 scorers began this group and none finished it (broker.max_attempts=2): "
+    assert letter.reason.startswith(said)
     assert letter.reason.count(" (was killed by SIGSEGV)") == 2
     assert (letter.attempts, letter.stage, letter.original) == (2, ROLLOUTS, payload)
     assert "Fatal Python error: Segmentation fault" in letter.traceback
@@ -163,14 +149,8 @@ def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
     own_redis: RedisServer, keys: Keys, tmp_path: Path
 ) -> None:
     link = RedisLink(own_redis.url, outage_s=30)
-    station = Station(
-        link,
-        keys,
-        make_run(
-            broker={"lease_s": 0.6},
-            scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER | {"options": {"hanging_s": 0.5}}}}},
-        ),
-    )
+    section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER | {"options": {"hanging_s": 0.5}}}}}
+    station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=section))
     station.roll_out(0, text=HANGING)
     station.deliver()
     scorers = station.start(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,9 @@ def test_patience_doubles_where_more_than_a_tenth_of_the_answers_are_put_off() -
         patience.scored(8)
         patience.put_off()
     assert patience.seconds > 1.0, "one of nine"
+    without = Patience(None)
+    assert not any(without.put_off() for _ in range(2 * LEAST))
+    assert without.seconds is None
 
 
 def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> None:
@@ -151,12 +155,6 @@ def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> No
     assert rq.in_order([code, slow], slow_wait_s=0.0) == [code, slow], "nothing waits"
 
 
-def test_without_patience_nothing_grows() -> None:
-    patience = Patience(None)
-    assert not any(patience.put_off() for _ in range(2 * LEAST))
-    assert patience.seconds is None
-
-
 LOOPS = "def f(x):\n    while True: pass"
 LATE = "import time\ndef f(x):\n    time.sleep({seconds})\n    return x"
 SHAPES = {
@@ -169,14 +167,11 @@ SHAPES = {
 
 def seconds_of(answer: str, info: dict[str, Any]) -> float:
     """Return what a right answer takes here, once what it needs is prepared."""
-    scorer = CodeTests(CodeConfig(), ScorersConfig())
-    try:
+    with closing(CodeTests(CodeConfig(), ScorersConfig())) as scorer:
         assert scorer.score(answer, info).value == 1.0
         started = time.monotonic()
         assert scorer.score(answer, info).value == 1.0
         return time.monotonic() - started
-    finally:
-        scorer.close()
 
 
 @pytest.mark.prove(cases=("asserts", "calls", "pytest"))
@@ -184,25 +179,24 @@ def seconds_of(answer: str, info: dict[str, Any]) -> float:
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
     info = {"type": "code", "answer": SHAPES[shape]}
     call = "\nif __name__ == '__main__':\n    print(f(int(input())))"
-    right = f"```python\ndef f(x): return x{call}\n```"
+    right, wrong, loops = (
+        f"```python\n{program}{call}\n```" for program in ("def f(x): return x", "def f(x): return 0", LOOPS)
+    )
     patience_s = max(0.2, 2 * seconds_of(right, info))  # pytest alone takes more than 0.2 s on a slow machine
-    late = LATE.format(seconds=2 * patience_s)
-    scorer = CodeTests(CodeConfig(case_timeout_s=4 * patience_s, deadline_s=40 * patience_s), ScorersConfig())
-    try:
+    late = f"```python\n{LATE.format(seconds=2 * patience_s)}{call}\n```"
+    config = CodeConfig(case_timeout_s=4 * patience_s, deadline_s=40 * patience_s)
+    with closing(CodeTests(config, ScorersConfig())) as scorer:
         scorer.patience_s = patience_s
         with pytest.raises(TakesLong, match=re.escape(f"{patience_s:g} s")):
-            scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+            scorer.score(loops, info)
         with pytest.raises(TakesLong):
-            scorer.score(f"```python\n{late}{call}\n```", info)
-        assert scorer.score(right, info).value == 1.0
-        assert scorer.score(f"```python\ndef f(x): return 0{call}\n```", info).value == 0.0
+            scorer.score(late, info)
+        assert (scorer.score(right, info).value, scorer.score(wrong, info).value) == (1.0, 0.0)
         scorer.patience_s = None
-        assert scorer.score(f"```python\n{late}{call}\n```", info).value == 1.0, "within its limit"
+        assert scorer.score(late, info).value == 1.0, "within its limit"
         scorer.patience_s = 4 * patience_s
-        score = scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+        score = scorer.score(loops, info)
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
-    finally:
-        scorer.close()
 
 
 @pytest.mark.parametrize(("workers", "quick"), [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)])

@@ -51,12 +51,8 @@ def test_an_id_is_new_at_each_enqueue_and_the_last_one_carries_the_entry(station
 def test_rq_stores_json_and_no_pickle(station: Station) -> None:
     job_id = station.rq_queues.enqueue("math", ["1-0", "2-0"], "17")
     stored: Any = station.link.client.hgetall(f"rq:job:{job_id}")
-    assert json.loads(zlib.decompress(stored.pop(b"data"))) == [
-        "scorers.pool.job.score_entries",
-        None,
-        [["1-0", "2-0"]],
-        {},
-    ]
+    call: list[Any] = ["scorers.pool.job.score_entries", None, [["1-0", "2-0"]], {}]
+    assert json.loads(zlib.decompress(stored.pop(b"data"))) == call
     for value in stored.values():
         assert value.isascii(), "text that a person reads, and not a pickle, which begins with the byte 0x80"
 
@@ -65,14 +61,8 @@ def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
     station.roll_out(0, 1)
     station.deliver()
     station.work(ScriptedScorer())
-    left = [
-        key
-        for key in station.link.client.scan_iter(match="rq:*")
-        if key.startswith(
-            (b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:")
-        )
-    ]
-    assert left == []
+    kinds = (b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:")
+    assert [key for key in station.link.client.scan_iter(match="rq:*") if key.startswith(kinds)] == []
     assert station.rq_queues.carriers() == {}
 
 
@@ -129,12 +119,9 @@ def test_a_job_that_fails_is_forgotten_by_and_by(station: Station) -> None:
 
 def test_only_this_runs_scorers_whose_heart_beats_are_living(station: Station) -> None:
     hearts = [
-        Heartbeat(station.link, keys, role, name)
-        for keys, role, name in (
-            (station.keys, "scorer", "host-1-ab"),
-            (station.keys, "generator", "g"),
-            (Keys("test2"), "scorer", "other"),
-        )
+        Heartbeat(station.link, station.keys, "scorer", "host-1-ab"),
+        Heartbeat(station.link, station.keys, "generator", "g"),
+        Heartbeat(station.link, Keys("test2"), "scorer", "other"),
     ]
     try:
         wait_until(lambda: station.rq_queues.living_workers() == ["host-1-ab"])

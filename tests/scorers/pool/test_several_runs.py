@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,18 +35,26 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_pools(tmp_path, monkeypatch)
+def stopped_after(condition: Callable[[], bool], *words: str) -> int:
+    """Run both pools until the condition is true; return the exit code."""
     stop = threading.Event()
 
     def wait_and_stop() -> None:
         try:
-            wait_until(lambda: len(lines(tmp_path / "pids")) == 2)
+            wait_until(condition)
         finally:
             stop.set()
 
-    threading.Thread(target=wait_and_stop).start()
-    assert run_pools(["first", "api"], ["--queues", "math"], stop) == 0
+    thread = threading.Thread(target=wait_and_stop)
+    thread.start()
+    code = run_pools(["first", "api"], list(words), stop)
+    thread.join()
+    return code
+
+
+def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_pools(tmp_path, monkeypatch)
+    assert stopped_after(lambda: len(lines(tmp_path / "pids")) == 2, "--queues", "math") == 0
     assert sorted(lines(tmp_path / "words")) == [
         "-m scorers --run api --queues math",
         "-m scorers --run first --queues math",
@@ -71,20 +80,14 @@ def test_a_run_that_has_ended_leaves_the_others_their_pools(
 ) -> None:
     with_pools(tmp_path, monkeypatch, "exit 0")
     caplog.set_level("INFO")
-    stop = threading.Event()
+    early: list[str] = []
 
-    def wait_and_stop() -> None:
-        try:
-            wait_until(lambda: "pool_ended run=first code=0" in caplog.text)
-            assert not lines(tmp_path / "terms")
-        finally:
-            stop.set()
+    def is_one_left() -> bool:
+        early[:] = lines(tmp_path / "terms")
+        return "pool_ended run=first code=0" in caplog.text
 
-    thread = threading.Thread(target=wait_and_stop)
-    thread.start()
-    assert run_pools(["first", "api"], [], stop) == 0
-    thread.join()
-    assert lines(tmp_path / "terms") == ["TERM"]
+    assert stopped_after(is_one_left) == 0
+    assert (early, lines(tmp_path / "terms")) == ([], ["TERM"])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +20,7 @@ from broker.processes import stop
 from scorers.group import GroupScorer
 from scorers.pool import worker as worker_module
 from scorers.sandbox.program import SandboxUnavailable
-from tests.support.pool_workers import running, sleeping_for, workers
+from tests.support.pool_workers import busy_and_idle, running, sleeping_for, workers
 from tests.support.station import HANGING, RIGHT, Scorers, Station, make_run
 from tests.support.waiting import wait_until
 
@@ -46,18 +46,14 @@ def hanging_for(seconds: float) -> dict[str, object]:
     return {"tasks": {"math": {"scorer": {"type": "math", "deadline_s": seconds}}}}
 
 
+MISSING = {"tasks": {"math": {"scorer": {"type": "custom", "queue": "math", "import_path": "no.such:Mine"}}}}
+
+
 @pytest.mark.parametrize(
     ("tasks", "reason"),
     [
         (hanging_for(1e-6), "the math scorer's self-test failed"),  # no answer is that quick
-        (
-            {
-                "tasks": {
-                    "math": {"scorer": {"type": "custom", "queue": "math", "import_path": "no.such:Mine"}}
-                }
-            },
-            "import_path no.such:Mine: No module named 'no'",
-        ),
+        (MISSING, "import_path no.such:Mine: No module named 'no'"),
     ],
 )
 def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
@@ -100,12 +96,8 @@ def test_a_worker_whose_sandbox_is_away_waits_for_it_and_says_so(
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"waiting worker=w pause_s={pause} for=http://sandbox:8080 refuses" for pause in ("0.25", "0.50")
     ]
-    wait_until(
-        lambda: (
-            [process.state for process in snapshot(link.client, keys.name).processes]
-            == ["waiting for http://sandbox:8080 refuses"]
-        )
-    )
+    says = "waiting for http://sandbox:8080 refuses"
+    wait_until(lambda: [process.state for process in snapshot(link.client, keys.name).processes] == [says])
     told.set()
     assert not worker_module._prove(cast("GroupScorer", scorer), "w", heart, told), "told to end before"
     heart.stop()
@@ -140,24 +132,13 @@ def test_kill_9_costs_the_groups_not_yet_handed_over_one_try_at_most(
         dispatcher.deliver_all()
         assert station.queued() in ([entries], []), "one job"
         both[0].until(lambda: station.ids("scored") == ["0", "1"] and station.begun() == {"2": 1, "3": 0})
-        (victim,) = (
-            worker
-            for worker in both
-            for name in station.rq_queues.living_workers()
-            if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
-        )
+        victim, survivor = busy_and_idle(station, both)
         victim.process.kill()
-        (survivor,) = (worker for worker in both if worker is not victim)
         with running(dispatcher):
             survivor.until(lambda: station.begun().get("2") == 2)
             survivor.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2", "3"])
-    done_by = {group_id: codec.decode_scored(station.entry(group_id).raw).worker for group_id in "0123"}
-    assert [f"-{victim.process.pid}-" in done_by[group_id] for group_id in "0123"] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    done_by = [codec.decode_scored(station.entry(group_id).raw).worker for group_id in "0123"]
+    assert [f"-{victim.process.pid}-" in worker for worker in done_by] == [True, True, False, False]
     assert station.ids(ROLLOUTS) == station.ids("dead") == []
     assert survivor.log.read_text().count("scored group=") == 2
     station.audit()
@@ -168,23 +149,14 @@ def test_every_worker_gives_the_same_result_at_every_repeat(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
     station = Station(link, keys, make_run(scorers=hanging_for(1.0)))
-    texts = [
-        RIGHT,
-        HANGING,
-        "\\boxed{\\sqrt{16} + 0.5}",
-        "no box",
-        "\\boxed{2 \\cdot 2.0}",
-        "\\boxed{3.99999999}",
-    ]
+    other = ("\\boxed{\\sqrt{16} + 0.5}", "no box", "\\boxed{2 \\cdot 2.0}", "\\boxed{3.99999999}")
     with workers(station, tmp_path, 2) as both:
         both[0].until(lambda: station.rq_queues.serving()["math"] == 2)
-        entries = station.roll_out(*range(4), texts=texts)
+        entries = station.roll_out(*range(4), texts=[RIGHT, HANGING, *other])
         with station.dispatcher() as dispatcher:
             assert dispatcher.rollouts.read_new(64, block_s=0)
-            for entry in entries:
-                dispatcher.rq_queues.enqueue(
-                    "math", [entry], "0"
-                )  # while one is at the first, the other takes one
+            for entry in entries:  # while one is at the first, the other takes one
+                dispatcher.rq_queues.enqueue("math", [entry], "0")
         both[0].until(lambda: len(station.ids("scored")) == 4)
     groups = [codec.decode_scored(station.entry(str(number)).raw) for number in range(4)]
     assert len({group.worker for group in groups}) == 2
@@ -193,29 +165,19 @@ def test_every_worker_gives_the_same_result_at_every_repeat(
     assert {group.rewards for group in groups} == {(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)}
 
 
-@dataclass(frozen=True)
-class Served:
-    """A worker's options and what comes of them."""
-
-    options: tuple[str, ...]
-    scored: list[str]  # groups, in order
-    left: list[str]
-    queues: set[str]  # as its heartbeat says
-    imported: list[str]  # of the heavy libraries
+# A worker's options; the groups that it scores, in order, those that are left, its queues as its heartbeat says, and
+# the heavy libraries that it has imported.
+Served = tuple[tuple[str, ...], list[str], list[str], set[str], list[str]]
+TWO_QUEUES: Served = ("--queues", "judge,light"), ["3", "1", "2"], ["0"], {"judge", "light"}, []
+ALL: Served = (), ["1", "2", "0", "3"], [], {"judge", "light", "math"}, ["math_verify", "sympy"]
 
 
 @pytest.mark.prove(cases=("all queues",))
-@pytest.mark.parametrize(
-    "case",
-    [
-        Served(("--queues", "judge,light"), ["3", "1", "2"], ["0"], {"judge", "light"}, []),
-        Served((), ["1", "2", "0", "3"], [], {"judge", "light", "math"}, ["math_verify", "sympy"]),
-    ],
-    ids=["two queues", "all queues"],
-)
+@pytest.mark.parametrize("case", [TWO_QUEUES, ALL], ids=["two queues", "all queues"])
 def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
     link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Served
 ) -> None:
+    options, scored, left, queues, imported = case
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     custom = {"type": "custom", "import_path": "mine:Mine"}
@@ -225,13 +187,13 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
     station.roll_out(1, 2, task="quick")
     station.roll_out(3, task="slow")
     station.deliver()
-    worker = station.start(tmp_path, "--part", "worker", *case.options)
+    worker = station.start(tmp_path, "--part", "worker", *options)
     try:
-        worker.until(lambda: station.ids("scored") == case.scored)
-        assert station.ids(ROLLOUTS) == case.left, "nobody serves them"
-        worker.until(lambda: set(station.rq_queues.serving()) == case.queues)
+        worker.until(lambda: station.ids("scored") == scored)
+        assert station.ids(ROLLOUTS) == left, "nobody serves them"
+        worker.until(lambda: set(station.rq_queues.serving()) == queues)
         reason = codec.decode_scored(station.entry("3").raw).scores[0].reason
-        assert reason == f"imported {case.imported}"
+        assert reason == f"imported {imported}"
     finally:
         stop(worker.process, 0)
 
