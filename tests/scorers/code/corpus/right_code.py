@@ -145,6 +145,7 @@ ADDS = {
         """,
     "200 MB of memory": "big = bytearray(200 << 20)\nprint(sum(map(int, input().split())))",
 }
+# fmt: off
 APART = {
     "input until EOFError": (
         LINES,
@@ -156,35 +157,21 @@ APART = {
             except EOFError:
                 break
         print(total)
-        """,
-    ),
-    "for line in sys.stdin": (
-        LINES,
-        "import sys\nprint(sum(int(line) for line in sys.stdin if line.strip()))",
-    ),
+        """),
+    "for line in sys.stdin": (LINES, "import sys\nprint(sum(int(line) for line in sys.stdin if line.strip()))"),
     "CRLF in the input": (
-        stdio(("3 5\r\nab\r\n", "8 ab\n")),
-        "a, b = map(int, input().split())\nprint(a + b, input().strip())",
-    ),
+        stdio(("3 5\r\nab\r\n", "8 ab\n")), "a, b = map(int, input().split())\nprint(a + b, input().strip())"),
     "CRLF in the output": (stdio(("3 5\n", "8\n9\n")), "import sys\nsys.stdout.write('8\\r\\n9\\r\\n')"),
     "output buffered by hand": (
         stdio(("3\n", "0\n1\n2\n")),
-        "import sys\nout = [str(i) for i in range(int(input()))]\nsys.stdout.write('\\n'.join(out))",
-    ),
+        "import sys\nout = [str(i) for i in range(int(input()))]\nsys.stdout.write('\\n'.join(out))"),
     "unicode": (stdio(("héllo\n", "OLLÉH ✓ 字 😀\n")), "print(input()[::-1].upper(), '✓ 字 😀')"),
     "big integers": (stdio(("10\n", f"{7**1000}\n")), "print(7 ** (int(input()) * 100))"),
-    "floats within tolerance": (
-        stdio(("2\n", "1.4142135623730951\n")),
-        "print('%.9f' % (float(input()) ** 0.5))",
-    ),
+    "floats within tolerance": (stdio(("2\n", "1.4142135623730951\n")), "print('%.9f' % (float(input()) ** 0.5))"),
     "a megabyte of output": (
-        stdio(("150000\n", "".join(f"{i}\n" for i in range(150000)))),
-        "for i in range(int(input())):\n    print(i)",
-    ),
+        stdio(("150000\n", "".join(f"{i}\n" for i in range(150000)))), "for i in range(int(input())):\n    print(i)"),
     "a megabyte of input": (
-        stdio((" ".join(map(str, range(150000))), str(sum(range(150000))))),
-        "print(sum(map(int, input().split())))",
-    ),
+        stdio((" ".join(map(str, range(150000))), str(sum(range(150000))))), "print(sum(map(int, input().split())))"),
     "deep recursion": (
         TREE,
         """
@@ -195,8 +182,7 @@ APART = {
             return 0 if n == 0 else 1 + depth(n - 1)
 
         print(depth(int(input())))
-        """,
-    ),
+        """),
     "recursion in a thread with a large stack": (
         TREE,
         """
@@ -213,12 +199,9 @@ APART = {
         thread = threading.Thread(target=main)
         thread.start()
         thread.join()
-        """,
-    ),
+        """),
     "C++": (
-        CPP,
-        "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }",
-    ),
+        CPP, "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }"),
     "C++ of the contests": (
         {"language": "c++"} | SUM,
         """
@@ -230,23 +213,21 @@ APART = {
             while (cin >> x) xs.push_back(x);
             printf("%lld\\n", accumulate(xs.begin(), xs.end(), 0LL));
         }
-        """,
-    ),
+        """),
     "JavaScript by lines": (
         JAVASCRIPT,
         """
         const lines = require("fs").readFileSync(0, "utf8").split("\\n");
         console.log(lines[0].split(" ").map(Number).reduce((a, b) => a + b));
-        """,
-    ),
+        """),
     "JavaScript by readline": (
         {"language": "js"} | SUM,
         """
         const rl = require("readline").createInterface({ input: process.stdin });
         rl.on("line", line => { const [a, b] = line.split(" ").map(Number); console.log(a + b); });
-        """,
-    ),
+        """),
 }
+# fmt: on
 TEXTS = {
     "thinking before it": "<think>\n```python\nprint(0)\n```\n</think>\n" + fenced(RIGHT["stdio"]),
     "a draft before it": fenced("print(0)") + "No:\n" + fenced(RIGHT["stdio"]),

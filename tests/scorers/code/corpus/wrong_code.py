@@ -52,11 +52,9 @@ CALLED = {
     "recursion without an end": "def add(a, b):\n    return add(a, b)",
     "loops for ever when loaded": "while True:\n    pass\n\ndef add(a, b):\n    return a + b",
 }
+# fmt: off
 APART = {
-    "lines in another order": (
-        stdio(("3\n", "1\n2\n3\n")),
-        "for i in range(int(input()), 0, -1):\n    print(i)",
-    ),
+    "lines in another order": (stdio(("3\n", "1\n2\n3\n")), "for i in range(int(input()), 0, -1):\n    print(i)"),
     "one line for several": (stdio(("3\n", "1\n2\n3\n")), "print(*range(1, int(input()) + 1))"),
     "a line is missing": (stdio(("3\n", "1\n2\n3\n")), "for i in range(1, int(input())):\n    print(i)"),
     "words run together": (stdio(("ab c\n", "ab c\n")), "print(input().replace(' ', ''))"),
@@ -65,57 +63,37 @@ APART = {
     "another case of letters": (stdio(("", "abC\n")), "print('abc')"),
     "NO for YES": (stdio(("1\n", "YES\n"), ("2\n", "NO\n")), "print('NO')"),
     "NaN for a number": (stdio(("", "1.5\n")), "print(float('nan'))"),
-    "another order": (
-        calls("order", ([[3, 1, 2]], [1, 2, 3])),
-        "def order(xs):\n    return sorted(xs)[::-1]",
-    ),
-    "mutates instead of returning": (
-        calls("order", ([[3, 1, 2]], [1, 2, 3])),
-        "def order(xs):\n    xs.sort()",
-    ),
+    "another order": (calls("order", ([[3, 1, 2]], [1, 2, 3])), "def order(xs):\n    return sorted(xs)[::-1]"),
+    "mutates instead of returning": (calls("order", ([[3, 1, 2]], [1, 2, 3])), "def order(xs):\n    xs.sort()"),
     "the wrong exception": (
         asserts("try:\n    root(-1)\n    assert False, 'no exception'\nexcept ValueError:\n    pass"),
-        "def root(n):\n    raise KeyError(n)",
-    ),
+        "def root(n):\n    raise KeyError(n)"),
     "no exception": (
         asserts("try:\n    root(-1)\n    assert False, 'no exception'\nexcept ValueError:\n    pass"),
-        "def root(n):\n    return 0",
-    ),
+        "def root(n):\n    return 0"),
     "returns instead of mutating": ({"functional": CHECK_ORDER}, "def order(xs):\n    return sorted(xs)"),
     "an element too many": (calls("f", ([2], [0, 1])), "def f(n):\n    return list(range(n + 1))"),
     "remembers the last call": (
-        asserts("assert f(1) == [1]", "assert f(2) == [2]"),
-        "def f(n, xs=[]):\n    xs.append(n)\n    return xs",
-    ),
+        asserts("assert f(1) == [1]", "assert f(2) == [2]"), "def f(n, xs=[]):\n    xs.append(n)\n    return xs"),
     "an integer for a float's neighbour": (calls("half", ([3], 1.5)), "def half(n):\n    return n // 2"),
     "None for False": (
         asserts("assert is_odd(2) is False", "assert is_odd(3) is True"),
-        "def is_odd(n):\n    if n % 2:\n        return True",
-    ),
-    "a list for a tuple in an assert": (
-        asserts("assert pair(1, 2) == (1, 2)"),
-        "def pair(a, b):\n    return [a, b]",
-    ),
+        "def is_odd(n):\n    if n % 2:\n        return True"),
+    "a list for a tuple in an assert": (asserts("assert pair(1, 2) == (1, 2)"), "def pair(a, b):\n    return [a, b]"),
     "one test of several fails": (
-        {
-            "pytest": "from solution import add\n\ndef test_a():\n    assert add(0, 0) == 0\n\n"
-            "def test_b():\n    assert add(1, 2) == 3\n"
-        },
-        "def add(a, b):\n    return 0",
-    ),
+        {"pytest": "from solution import add\n\ndef test_a():\n    assert add(0, 0) == 0\n\ndef test_b():\n    assert add(1, 2) == 3\n"},
+        "def add(a, b):\n    return 0"),
     "the answer is not what the tests import": (
-        {"pytest": "from solution import add\n\ndef test_a():\n    assert add(1, 2) == 3\n"},
-        "x = 3",
-    ),
+        {"pytest": "from solution import add\n\ndef test_a():\n    assert add(1, 2) == 3\n"}, "x = 3"),
     "JavaScript that subtracts": (
         JAVASCRIPT,
         """
         const [a, b] = require("fs").readFileSync(0, "utf8").split(" ").map(Number);
         console.log(a - b);
-        """,
-    ),
+        """),
     "JavaScript that throws": (JAVASCRIPT, "throw new Error('no');"),
 }
+# fmt: on
 IN_CPP = {
     "C++ that subtracts": "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a - b; }",
     "C++ that does not compile": "#include <iostream>\nint main() { std::cout << nothing; }",
@@ -134,34 +112,20 @@ TEXTS = {
     ),
     "prose in the fence": fenced("Read both numbers and print their sum."),
 }
+# fmt: off
 SHARES = {
-    "a share: right for the first case only": (
-        SUM,
-        "a, b = map(int, input().split())\nprint(abs(a) + abs(b))",
-        0.5,
-    ),
+    "a share: right for the first case only": (SUM, "a, b = map(int, input().split())\nprint(abs(a) + abs(b))", 0.5),
     "a share: II-Thought's table": (
         stdio(("3\n5\n", "8\n"), ("-10\n4\n", "-6\n"), ("1\n1\n", "3\n")),
-        "print(sum(map(int, open(0).read().split())))",
-        2 / 3,
-    ),
+        "print(sum(map(int, open(0).read().split())))", 2 / 3),
     "a share: one assert of three": (
-        asserts("assert f(1) == 1", "assert f(2) == 4", "assert f(3) == 9"),
-        "def f(n):\n    return 1",
-        1 / 3,
-    ),
+        asserts("assert f(1) == 1", "assert f(2) == 4", "assert f(3) == 9"), "def f(n):\n    return 1", 1 / 3),
     "a share: one call of two": (calls("f", ([1], 1), ([2], 4)), "def f(n):\n    return n", 0.5),
-    "a share: crashes in one call of two": (
-        calls("f", ([1], 1), ([0], 0)),
-        "def f(n):\n    return n // n",
-        0.5,
-    ),
+    "a share: crashes in one call of two": (calls("f", ([1], 1), ([0], 0)), "def f(n):\n    return n // n", 0.5),
     "a share: ends itself in one call of three": (
-        calls("f", ([1], 1), ([0], 0), ([3], 3)),
-        "import os\n\ndef f(n):\n    return n if n else os._exit(0)",
-        2 / 3,
-    ),
+        calls("f", ([1], 1), ([0], 0), ([3], 3)), "import os\n\ndef f(n):\n    return n if n else os._exit(0)", 2 / 3),
 }
+# fmt: on
 
 FRACTIONS = [
     case(name, answer, source, value, row_type="code_verifiable")
