@@ -89,9 +89,8 @@ def test_while_all_are_away_one_call_waits_and_the_next_ones_do_not() -> None:
     waits = []
     for _ in range(5):
         started = time.monotonic()
-        with pytest.raises(
-            SandboxUnavailable, match=f"no sandbox server is left: {URLS[0]}: no space"
-        ) as caught:
+        said = f"no sandbox server is left: {URLS[0]}: no space"
+        with pytest.raises(SandboxUnavailable, match=said) as caught:
             lent(servers)
         waits.append(time.monotonic() - started)
         assert all(url in str(caught.value) for url in URLS)

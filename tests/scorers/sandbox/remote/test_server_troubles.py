@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -38,47 +39,60 @@ CASES = [{"input": f"{number}\n", "output": f"{number}\n"} for number in range(4
 ROW = {"type": "code", "answer": {"test_cases": CASES}}
 
 
-def full(body: Reply) -> Callable[[Request], Reply | bytes]:
-    """Tell every other call to come back."""
-    turns = itertools.cycle([True, False])
-    later = b"HTTP/1.1 503 Full\r\nRetry-After: 0.3\r\nContent-Length: 0\r\n\r\n"
-    return lambda request: later if next(turns) else {**fake.quick(request), **body}
+ECHO = "```python\nprint(input())\n```"
+
+
+@contextmanager
+def busy(
+    server: FakeServer, *, rest: str = "0.3", calls: Iterable[bool] = (), **body: Any
+) -> Iterator[FusionSandbox]:
+    """A sandbox at one server, which tells every other call, or those of `calls`, to come back."""
+    turns = iter(calls) if calls else itertools.cycle([True, False])
+    later = f"HTTP/1.1 503 Full\r\nRetry-After: {rest}\r\nContent-Length: 0\r\n\r\n".encode()
+
+    def behave(request: Request) -> Reply | bytes:
+        return later if next(turns, False) else {**fake.quick(request), **body}
+
+    with closing(FusionSandbox([server.url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        server.behave = behave
+        yield sandbox
+
+
+def hasty(
+    sandbox: FusionSandbox, deadline_s: float, case_timeout_s: float, credit: str | None = None
+) -> CodeTests:
+    config = CodeConfig(deadline_s=deadline_s, case_timeout_s=case_timeout_s)
+    return CodeTests(config, ScorersConfig.model_validate({"credit": credit}), sandbox)
 
 
 def test_time_in_a_servers_queue_is_not_the_programs(servers: list[FakeServer]) -> None:
-    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
-        sandbox.self_test()
-        servers[0].behave = full({})
-        scorer = CodeTests(CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(), sandbox)
-        score = scorer.score("```python\nprint(input())\n```", ROW)
-        assert score.value == 1.0, score.reason
-        assert score.seconds > 0.5
+    with busy(servers[0]) as sandbox:
+        score = hasty(sandbox, 0.5, 0.4).score(ECHO, ROW)
+    assert score.value == 1.0, score.reason
+    assert score.seconds > 0.5
 
 
 def test_a_program_that_hangs_is_wrong_within_its_deadline_of_a_busy_server_too(
     servers: list[FakeServer],
 ) -> None:
-    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
-        sandbox.self_test()
-        servers[0].behave = full(fake.run(status="TimeLimitExceeded", return_code=None, seconds=0.4))
-        scorer = CodeTests(
-            CodeConfig(deadline_s=0.5, case_timeout_s=0.4), ScorersConfig(credit="fraction"), sandbox
-        )
-        score = scorer.score("```python\nprint(input())\n```", ROW)
-        assert score.value == 0.0
-        assert len(servers[0].runs) <= 4  # half of them in vain
+    with busy(servers[0], **fake.run(status="TimeLimitExceeded", return_code=None, seconds=0.4)) as sandbox:
+        assert hasty(sandbox, 0.5, 0.4, "fraction").score(ECHO, ROW).value == 0.0
+    assert len(servers[0].runs) <= 4  # half of them in vain
 
 
 def test_a_sandbox_that_loses_too_much_time_is_no_zero(
     servers: list[FakeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time_budget, "WAIT_S", 0.0)
-    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
-        sandbox.self_test()
-        servers[0].behave = full({})
-        scorer = CodeTests(CodeConfig(deadline_s=0.2, case_timeout_s=0.2), ScorersConfig(), sandbox)
-        with pytest.raises(SandboxUnavailable, match="the sandbox is slow"):
-            scorer.score("```python\nprint(input())\n```", ROW)
+    with busy(servers[0]) as sandbox, pytest.raises(SandboxUnavailable, match="the sandbox is slow"):
+        hasty(sandbox, 0.2, 0.2).score(ECHO, ROW)
+
+
+@pytest.mark.parametrize("rest", ["nan", "inf", "soon"])
+def test_a_rest_of_no_length_that_makes_sense_is_a_short_one(servers: list[FakeServer], rest: str) -> None:
+    with busy(servers[0], rest=rest, calls=[True]) as sandbox:
+        assert ran(sandbox, b"7\n") == b"7\n"
 
 
 def test_a_program_too_large_for_every_server_is_unscorable_alone(
@@ -91,7 +105,7 @@ def test_a_program_too_large_for_every_server_is_unscorable_alone(
     score = scorer.score(f"```python\n#{'x' * 1000}\n```", ROW)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert "HTTP 413" in score.reason
-    assert scorer.score("```python\nprint(input())\n```", ROW).value == 1.0
+    assert scorer.score(ECHO, ROW).value == 1.0
 
 
 def test_a_fork_has_connections_of_its_own(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
@@ -130,13 +144,3 @@ def test_a_probe_that_was_about_to_send_when_the_sandbox_was_closed_ends_in_trou
     (server, *_) = fusion._servers.all
     fusion._servers._run_probe(server)
     assert server.trouble == "the sandbox was closed"
-
-
-@pytest.mark.parametrize("header", ["nan", "inf", "soon"])
-def test_a_rest_of_no_length_that_makes_sense_is_a_short_one(servers: list[FakeServer], header: str) -> None:
-    later = f"HTTP/1.1 503 Full\r\nRetry-After: {header}\r\nContent-Length: 0\r\n\r\n".encode()
-    turns = itertools.chain([later], itertools.repeat(None))
-    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
-        sandbox.self_test()
-        servers[0].behave = lambda request: next(turns) or fake.quick(request)
-        assert ran(sandbox, b"7\n") == b"7\n"

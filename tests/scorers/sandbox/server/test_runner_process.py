@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,9 +37,8 @@ async def no_more_than_fit() -> list[httpx.Response]:
     """As many calls as one process and its queue take, and one more, all at once: the answers."""
     Gated.gate = asyncio.Event()
     service = Service(Served(name="unsafe", version="", languages=frozenset({Language.PYTHON})), workers=1)
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(service.app), base_url="http://sandbox"
-    ) as client:
+    transport = httpx.ASGITransport(service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://sandbox") as client:
 
         async def call() -> httpx.Response:
             return await client.post("/run_code", json={"code": "", "language": "python"})
@@ -59,9 +57,7 @@ def test_the_service_takes_no_more_than_it_can_hold(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runner_queue, "_Runner", Gated)
     refused, *taken = asyncio.run(asyncio.wait_for(no_more_than_fit(), 10))
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert [(answer.status_code, json.loads(answer.content)["status"]) for answer in taken] == [
-        (200, "Success")
-    ] * 5
+    assert [(answer.status_code, answer.json()["status"]) for answer in taken] == [(200, "Success")] * 5
 
 
 @pytest.mark.parametrize(
@@ -76,15 +72,8 @@ def test_what_the_machinery_can_not_do_costs_one_request_and_not_the_process(err
 
 @pytest.mark.parametrize(("is_crowded", "status"), [(False, "Success"), (True, "SandboxError")])
 def test_a_run_that_others_left_without_processes_is_none(is_crowded: bool, status: str) -> None:
-    outcome = Outcome(
-        ending=Ending.EXITED,
-        exit_code=0,
-        stdout=b"",
-        stderr=b"",
-        seconds=0.1,
-        detail="exit code 0",
-        is_crowded=is_crowded,
-    )
+    ended: dict[str, Any] = {"ending": Ending.EXITED, "exit_code": 0, "detail": "exit code 0"}
+    outcome = Outcome(stdout=b"", stderr=b"", seconds=0.1, is_crowded=is_crowded, **ended)
     prepared = SimpleNamespace(failure=None, run=lambda *_: outcome)
     sandbox = cast("Any", SimpleNamespace(prepare=lambda _: nullcontext(prepared)))
     assert run_request(sandbox, RunRequest(code="", language="python")).status == status

@@ -35,12 +35,8 @@ def submission(completion: str, cases: list[tuple[str, str]], **config: object) 
     """As II-Thought's verifier makes it."""
     test = [{"input": {"stdin": stdin}, "output": {"stdout": stdout}} for stdin, stdout in cases]
     data = {"id": 7, "content": "", "test": test}
-    return {
-        "dataset": "code",
-        "id": 7,
-        "completion": completion,
-        "config": {"language": "python", "dataset_type": "CommonOJDataset", "provided_data": data, **config},
-    }
+    config = {"language": "python", "dataset_type": "CommonOJDataset", "provided_data": data, **config}
+    return {"dataset": "code", "id": 7, "completion": completion, "config": config}
 
 
 ADD = "Here it is:\n```python\nprint(sum(map(int, open(0).read().split())))\n```\n"
