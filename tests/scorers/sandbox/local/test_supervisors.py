@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from scorers.sandbox.local import processes, supervisors
 from scorers.sandbox.local.sandbox import LocalSandbox
 from scorers.sandbox.program import Ending, Language, Limits, Program, SandboxUnavailable
 from scorers.sandbox.walls.seccomp import Walls
-from tests.scorers.sandbox.conftest import Run, processes_below, programs_left
+from tests.scorers.sandbox.conftest import Run, pids_below, processes_below, programs_left
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until, wait_until_gone
 
@@ -27,16 +29,6 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 LONG = Limits(wall_s=30.0)
 FAMILY = "import os, time\nos.fork()\nos.fork()\ntime.sleep(60)"
 NEXT = "print(42)"
-
-
-def descendants(pid: int) -> list[int]:
-    """From the top: every process below this one."""
-    found = [
-        int(other)
-        for other in processes.all_pids()
-        if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()
-    ]
-    return found + [below for child in found for below in descendants(child)]
 
 
 def supervisor_of(sandbox: LocalSandbox, run: Run) -> int:
@@ -51,26 +43,30 @@ def is_at_work(supervisor: int) -> bool:
     return any(name.endswith("main.py\0") and "bwrap" not in name for name in processes_below(supervisor))
 
 
-@pytest.mark.parametrize("which", ["the first process", "the program"])
+def killed_at_work(run: Run, supervisor: int, kill: Callable[[list[int]], object]) -> tuple[str, list[int]]:
+    """Return what a long run raises when its processes are handed to `kill`, and which these were."""
+    below: list[int] = []
+
+    def killing() -> None:
+        wait_until(lambda: is_at_work(supervisor))
+        below.extend(pids_below(supervisor))
+        kill(below)
+
+    killer = threading.Thread(target=killing, daemon=True)
+    killer.start()
+    with pytest.raises(SandboxUnavailable) as raised:
+        run("import time; time.sleep(60)", limits=LONG)
+    killer.join()
+    return str(raised.value), below
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["the first process", "the program"])
 def test_a_run_that_is_killed_from_outside_is_unavailable(
-    which: str, sandbox: LocalSandbox, run: Run
+    which: int, sandbox: LocalSandbox, run: Run
 ) -> None:
     supervisor = supervisor_of(sandbox, run)
-    seen: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            run("import time; time.sleep(60)", limits=LONG)
-        except SandboxUnavailable as error:
-            seen.append(error)
-
-    thread = threading.Thread(target=target)
-    thread.start()
-    wait_until(lambda: is_at_work(supervisor))
-    below = descendants(supervisor)
-    os.kill(below[0] if which == "the first process" else below[-1], signal.SIGKILL)
-    thread.join(timeout=10)
-    assert "killed from outside" in str(seen[0])
+    said, _ = killed_at_work(run, supervisor, lambda below: os.kill(below[which], signal.SIGKILL))
+    assert "killed from outside" in said
     assert programs_left(sandbox) == []
     assert run(NEXT).stdout == b"42\n"
 
@@ -79,29 +75,16 @@ def test_a_supervisor_that_is_killed_is_replaced(sandbox: LocalSandbox, run: Run
     supervisor = supervisor_of(sandbox, run)
     base = sandbox._supervisors.base()
     assert str(base) in commands()
-    below: list[int] = []
-
-    def kill() -> None:
-        wait_until(lambda: is_at_work(supervisor))
-        below.extend(descendants(supervisor))
-        os.kill(supervisor, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    with pytest.raises(SandboxUnavailable, match="supervisor"):
-        run("import time; time.sleep(60)", limits=LONG)
-    killer.join()
+    said, below = killed_at_work(run, supervisor, lambda _: os.kill(supervisor, signal.SIGKILL))
+    assert "supervisor" in said
     wait_until_gone(*below)
     wait_until(lambda: str(base) not in commands())
     assert run(NEXT).stdout == b"42\n"
 
 
 def commands() -> str:
-    return "\n".join(
-        processes.read(pid, "cmdline").decode(errors="replace")
-        for pid in processes.all_pids()
-        if processes.stat_fields(pid)[:1] != [b"Z"]
-    )
+    living = [pid for pid in processes.all_pids() if processes.stat_fields(pid)[:1] != [b"Z"]]
+    return "\n".join(processes.read(pid, "cmdline").decode(errors="replace") for pid in living)
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -183,8 +166,8 @@ def test_nothing_outlives_a_scorer_that_is_killed(number: signal.Signals, sandbo
     ) as worker:
         assert worker.stdout is not None
         pid, base = worker.stdout.readline().split()
-        wait_until(lambda: len(descendants(int(pid))) >= 4)
-        family = descendants(int(pid))
+        wait_until(lambda: len(pids_below(int(pid))) >= 4)
+        family = pids_below(int(pid))
         worker.send_signal(number)
     wait_until(lambda: not any(Path(f"/proc/{one}").exists() for one in [int(pid), *family]), within_s=5.0)
     wait_until(lambda: not Path(base).exists(), within_s=5.0)
@@ -227,21 +210,13 @@ def test_a_fork_of_the_scorer_has_supervisors_of_its_own(sandbox: LocalSandbox, 
 
 
 def test_two_runs_at_a_time_do_not_meet(sandbox: LocalSandbox) -> None:
-    program = Program(
-        language=Language.PYTHON,
-        source=b"import os, time; print(input(), os.listdir('.')); open('x', 'w').close(); time.sleep(.2)",
-    )
-    printed: list[bytes] = []
-    with sandbox.prepare(program) as prepared:
-        threads = [
-            threading.Thread(target=lambda i=i: printed.append(prepared.run(str(i).encode(), LONG).stdout))
-            for i in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(printed) == [b"0 []\n", b"1 []\n", b"2 []\n"]
+    source = b"import os, time; print(input(), os.listdir('.')); open('x', 'w').close(); time.sleep(.2)"
+    with (
+        sandbox.prepare(Program(language=Language.PYTHON, source=source)) as prepared,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        printed = list(pool.map(lambda given: prepared.run(given, LONG).stdout, [b"0", b"1", b"2"]))
+    assert printed == [b"0 []\n", b"1 []\n", b"2 []\n"]
     sandbox.close()  # one supervisor again, for the tests that ask which it is
 
 
