@@ -16,6 +16,7 @@ from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.protocol.streams import hand_over
 from tests.support.groups import a_prompt, a_rollout
+from tests.support.pool_workers import delivered, sweep_later
 from tests.support.station import ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
@@ -78,8 +79,7 @@ def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
     entry = station.entry("0")
     good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
     assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
-    station.roll_out(1)
-    station.deliver()
+    delivered(station, 1)
     station.work(scorer := ScriptedScorer())
     assert (scorer.seen, station.ids("scored"), station.ids("dead")) == (["1"], ["1"], ["0"])
     letter = station.letter("0")
@@ -88,10 +88,18 @@ def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
     station.audit()
 
 
-@pytest.mark.parametrize("group_id", ["0", "7"], ids=["an id of ours", "an id that we do not know"])
-def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(station: Station, group_id: str) -> None:
+FOREIGN: dict[str, dict[str, Any]] = {
+    "an id of ours": codec.encode_rollout(a_rollout(a_prompt("0", floor=0))),
+    "an id that we do not know": codec.encode_rollout(a_rollout(a_prompt("7", floor=0))),
+    "no rollout": {"group": "é/17", "payload": b"\xff"},
+}
+
+
+@pytest.mark.parametrize("theirs", FOREIGN.values(), ids=FOREIGN)
+def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(
+    station: Station, theirs: dict[str, Any]
+) -> None:
     station.roll_out(0)
-    theirs = codec.encode_rollout(a_rollout(a_prompt(group_id, floor=0)))
     station.client.xadd(station.keys(ROLLOUTS), theirs)
     station.deliver()
     station.work(ScriptedScorer())
@@ -108,8 +116,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
     station: Station, monkeypatch: pytest.MonkeyPatch, hours: int, again: bool
 ) -> None:
     """A job is believed for an hour: after a jump forwards the one at work seems older. Each is scored once."""
-    first, second = station.roll_out(0, 1)
-    station.deliver()
+    first, second = delivered(station, 0, 1)
     right = time.time
     queued: list[list[str]] = []
 
@@ -117,8 +124,7 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
         if not queued:
             monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
             wait_until(lambda: station.rq_queues.living_workers() == ["w"])
-            station.age(first, second)
-            station.sweep()
+            sweep_later(station, first, second)
             queued.append(station.queued_entries())
 
     station.work(ScriptedScorer(jump))
@@ -131,11 +137,9 @@ def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
 def test_a_lost_job_is_replaced_whatever_the_clock_says(
     station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     right = time.time
     monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
     station.client.delete(station.rq_queues.queues["math"].key)
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     assert station.queued_entries() == [entry]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from scorers.pool import dispatcher as dispatching
 from scorers.pool.dispatcher import Dispatcher, job_size
 from scorers.reward_server.api_run import api_run
 from scorers.reward_server.redis_messages import admit, rollout_of
+from tests.support.pool_workers import delivered, running, sweep_later
 from tests.support.station import RIGHT, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
@@ -94,6 +95,12 @@ def test_a_queues_list_is_kept_short_and_the_rest_is_held_until_it_is_wanted(sta
     assert station.queued() == [ids[5:10], ids[10:15], ids[15:]], "told to end, it holds nothing back"
 
 
+def jobs_of(station: Station) -> dict[str, list[list[str]]]:
+    """Return the entries of each job, by queue."""
+    queues = station.rq_queues.queues.items()
+    return {name: [station.entries_of(job) for job in queue.get_job_ids()] for name, queue in queues}
+
+
 def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: RedisLink, keys: Keys) -> None:
     custom = {"type": "custom", "import_path": "a.b:C"}
     sections = {"math": {}, "program": {"scorer": {"type": "code"}}, "short": {"scorer": custom}}
@@ -101,32 +108,20 @@ def test_jobs_never_mix_queues_and_each_task_goes_to_its_own(link: RedisLink, ke
     tasks = ["math", "program", "math", "short", "unheard-of", "program"]
     ids = [station.roll_out(number, task=task)[0] for number, task in enumerate(tasks)]
     station.deliver()
-    queued = {
-        name: [station.entries_of(job) for job in queue.get_job_ids()]
-        for name, queue in station.rq_queues.queues.items()
-    }
+    queued = jobs_of(station)
     wanted = {"light": [[ids[3], ids[4]]], "math": [[ids[0], ids[2]]], "code": [[ids[1], ids[5]]]}
     assert queued == wanted | {"judge": [], "slow": []}
 
 
 def test_two_dispatchers_at_once_deliver_each_entry_once(station: Station) -> None:
-    stop = threading.Event()
-    with ExitStack() as stack:
-        both = [stack.enter_context(station.dispatcher()) for _ in range(2)]
-        threads = [threading.Thread(target=dispatcher.run, args=(stop,)) for dispatcher in both]
-        for thread in threads:
-            thread.start()
+    with station.dispatcher() as one, station.dispatcher() as other, running(one), running(other):
         ids = [entry for first in range(0, 40, 4) for entry in station.roll_out(*range(first, first + 4))]
-        wait_until(
-            lambda: (
-                len(station.rq_queues.carriers())
-                + sum(len(line) for dispatcher in both for line in dispatcher.held.values())
-                == 40
-            )
-        )
-        stop.set()
-        for thread in threads:
-            thread.join()
+
+        def taken() -> int:
+            held = sum(map(len, (*one.held.values(), *other.held.values())))
+            return held + len(station.rq_queues.carriers())
+
+        wait_until(lambda: taken() == 40)
     assert sorted(station.queued_entries()) == sorted(ids)
 
 
@@ -148,14 +143,12 @@ def take_it_and_die(station: Station, entry_id: str) -> None:
 def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
     station: Station, lose: Callable[[Station, str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     lost = station.rq_queues.carriers()[entry]
     lose(station, entry)
     station.sweep()
     assert station.queued() == [], "the lease has not run out"
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     assert station.queued() == [[entry]]
     assert station.rq_queues.carriers()[entry] != lost
     assert "delivering_again group=0" in caplog.text
@@ -165,11 +158,9 @@ def test_an_entry_whose_job_is_lost_is_delivered_again_after_the_lease(
 
 
 def test_a_job_in_the_queues_list_is_not_delivered_again_however_long_it_waits(station: Station) -> None:
-    entries = station.roll_out(0, 1)
-    station.deliver()
+    entries = delivered(station, 0, 1)
     queued = station.queued()
-    station.age(*entries)
-    station.sweep()
+    sweep_later(station, *entries)
     assert station.queued() == queued
     pending: Any = station.link.client.xpending_range(station.keys(ROLLOUTS), GROUP, "-", "+", 10)
     assert [item["time_since_delivered"] < 60_000 for item in pending] == [True, True], "leased anew"
@@ -187,8 +178,7 @@ def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
     station: Station, monkeypatch: pytest.MonkeyPatch, its_heart_beats: bool, hard_age_s: float, again: bool
 ) -> None:
     monkeypatch.setattr(dispatching, "HARD_AGE_S", hard_age_s)
-    _, second = station.roll_out(0, 1)
-    station.deliver()
+    _, second = delivered(station, 0, 1)
     queued: list[list[str]] = []
     alive = station.keys.alive("scorer", "w")
 
@@ -197,8 +187,7 @@ def test_a_job_that_a_worker_is_at_is_believed_while_its_heart_beats(
             wait_until(lambda: station.link.client.exists(alive) == 1)
             if not its_heart_beats:
                 station.link.client.delete(alive)
-            station.age(second)
-            station.sweep()
+            sweep_later(station, second)
             queued.append(station.queued_entries())
 
     station.work(ScriptedScorer(sweep_meanwhile))
@@ -211,8 +200,7 @@ def test_many_lost_jobs_come_back_in_one_sweep(station: Station) -> None:
     for _ in range(2):
         station.deliver()
     lose_all_of_rq(station, "")
-    station.age(*entries)
-    station.sweep()
+    sweep_later(station, *entries)
     assert station.queued_entries() == entries
 
 
@@ -300,21 +288,8 @@ def test_requests_of_the_reward_server_wait_for_a_judge_together_and_for_work_al
             admit(link, station.keys, rollout_of(f"{task}-{number}", task, RIGHT, {"type": task}))
     with holding(station) as dispatcher:
         dispatcher.deliver()
-    sizes = {
-        queue: [len(station.entries_of(job)) for job in station.rq_queues.queues[queue].get_job_ids()]
-        for queue in station.rq_queues.queues
-    }
+    sizes = {name: [len(entries) for entries in jobs] for name, jobs in jobs_of(station).items()}
     assert sizes == {"light": [], "math": [1, 1], "code": [], "judge": [10], "slow": []}
-
-
-def test_a_foreign_entry_ends_with_the_dead_and_does_not_stop_the_dispatcher(station: Station) -> None:
-    station.link.client.xadd(station.keys(ROLLOUTS), {"group": "é/17", "rubbish": b"\xff"})
-    station.roll_out(0)
-    station.deliver()
-    station.work(ScriptedScorer())
-    assert station.ids("scored") == ["0"]
-    assert station.ids(ROLLOUTS) == []
-    assert station.ids("dead") == ["?"]
 
 
 @pytest.mark.parametrize("serves", ["", "light,code", "math", "code,math"])
@@ -342,15 +317,9 @@ def test_groups_that_nobody_can_take_are_said_aloud(
 
 def test_the_loop_sweeps_by_itself_and_ends_when_it_is_told(link: RedisLink, keys: Keys) -> None:
     station = Station(link, keys, make_run(broker={"lease_s": 0.5}))
-    stop = threading.Event()
     (entry,) = station.roll_out(0)
-    with station.dispatcher() as dispatcher:
-        thread = threading.Thread(target=dispatcher.run, args=(stop,))
-        thread.start()
+    with station.dispatcher() as dispatcher, running(dispatcher):
         wait_until(lambda: station.queued() == [[entry]])
         lost = station.rq_queues.carriers()[entry]
         lose_the_job(station, entry)
         wait_until(lambda: station.rq_queues.carriers()[entry] != lost)
-        stop.set()
-        thread.join(5)
-        assert not thread.is_alive()

@@ -19,6 +19,7 @@ from scorers.pool import job
 from scorers.served_model.concurrency_limits import Shared
 from tests.support.endpoint_server import Saying, scripted_endpoint
 from tests.support.groups import a_rollout
+from tests.support.pool_workers import delivered, sweep_later
 from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run, scored
 
 pytestmark = pytest.mark.process
@@ -32,8 +33,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
 @pytest.fixture
 def pair(station: Station) -> Station:
     """Return a station with the groups 0 and 1 in one job."""
-    station.roll_out(0, 1)
-    station.deliver()
+    delivered(station, 0, 1)
     return station
 
 
@@ -48,8 +48,7 @@ def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
 
 
 def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     assert len(station.queued()) == 1
     places: list[list[str]] = []
     station.work(ScriptedScorer(lambda _: places.append(station.ids("scored"))))
@@ -59,8 +58,7 @@ def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
 
 
 def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
-    entries = station.roll_out(0, 1)
-    station.deliver()
+    entries = delivered(station, 0, 1)
     station.rq_queues.enqueue("math", entries, "0")
     station.work(scorer := ScriptedScorer())
     assert scorer.seen == ["0", "1"]
@@ -69,19 +67,16 @@ def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
 
 def test_a_result_says_when_it_was_there_and_at_which_attempt(station: Station) -> None:
     before = time.time()
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(fail_for("0", ZeroDivisionError("a bug")))
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     station.work(ScriptedScorer())
     group = codec.decode_scored(station.entry("0").raw)
     assert (group.attempts, before < group.scored_at < time.time()) == (2, True)
 
 
 def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
 
     def another_is_faster(_: SampledGroup) -> None:
         station.move(station.entry("0"), "scored")
@@ -109,15 +104,13 @@ def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
 def test_what_the_machine_lacks_waits_for_the_lease(
     station: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(fail_for("0", OSError("no space left on device")))
     assert "no space left on device" in caplog.text
     assert "when its lease runs out" in caplog.text
     station.sweep()
     assert station.queued() == []
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0"]
 
@@ -125,8 +118,7 @@ def test_what_the_machine_lacks_waits_for_the_lease(
 def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
     station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, _ = station.roll_out(0, 1)
-    station.deliver()
+    first, _ = delivered(station, 0, 1)
     find = job.Worker.find
 
     def redis_is_away(worker: job.Worker, entry_id: str) -> Entry | None:
@@ -141,13 +133,11 @@ def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
 
 
 def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(station: Station) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     scorer = fail_for("0", ZeroDivisionError("a bug"))
     for _ in range(4):
         station.work(scorer)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
     assert scorer.seen == ["0"] * 3, "max_attempts"
     letter = station.letter("0")
     assert letter["reason"] == (
@@ -162,12 +152,10 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
 
 
 def test_deliveries_are_no_attempts(station: Station) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     for _ in range(5):
         station.link.client.delete(station.rq_queues.queues["math"].key)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0"]
 
@@ -221,8 +209,7 @@ def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
     def score(rollout: SampledGroup, *_: object, **__: object) -> ScoredGroup:
         return partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1)
 
-    station.roll_out(0, 1, split=split)
-    station.deliver()
+    delivered(station, 0, 1, split=split)
     scorer = ScriptedScorer()
     monkeypatch.setattr(scorer, "score", score)
     station.work(scorer)
@@ -258,8 +245,7 @@ def queued_as(link: RedisLink, keys: Keys, queue: str) -> Station:
     station = Station(
         link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}})
     )
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     return station
 
 

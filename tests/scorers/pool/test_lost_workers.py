@@ -19,7 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.processes import spawn, stop
-from tests.support.pool_workers import busy_and_idle, running, sleeping_for, workers
+from tests.support.pool_workers import busy_and_idle, delivered, running, sleeping_for, sweep_later, workers
 from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, SLEEPER, Scorers, ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
@@ -69,8 +69,7 @@ def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job
     link: RedisLink, keys: Keys
 ) -> None:
     station = Station(link, keys, make_run())
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     told = threading.Event()
 
     def tell(_: SampledGroup) -> None:
@@ -91,8 +90,7 @@ def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(300.0)))
     station.roll_out(0, text=HANGING)
-    station.roll_out(1)
-    station.deliver()
+    delivered(station, 1)
     assert len(station.queued()) == 1
     log = tmp_path / "worker.log"
     with log.open("wb") as stream:
@@ -151,8 +149,7 @@ def test_a_worker_that_redis_ends_in_the_middle_of_a_job_is_started_again(
     link = RedisLink(own_redis.url, outage_s=30)
     section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER | {"options": {"hanging_s": 0.5}}}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=section))
-    station.roll_out(0, text=HANGING)
-    station.deliver()
+    delivered(station, 0, text=HANGING)
     scorers = station.start(tmp_path)
     try:
         scorers.until(lambda: station.begun() == {"0": 1})
@@ -177,8 +174,7 @@ def test_what_a_dispatcher_had_leased_when_it_was_killed_is_delivered_by_another
         killed.hold(killed.rollouts.read_new(64, block_s=0))  # and no job was made
     station.sweep()
     assert station.queued() == [], "its lease has not run out"
-    station.age(*entries)
-    station.sweep()
+    sweep_later(station, *entries)
     assert station.queued_entries() == entries
     station.work(scorer := ScriptedScorer())
     assert (scorer.seen, station.ids("scored")) == (["0", "1"], ["0", "1"])

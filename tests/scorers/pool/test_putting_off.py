@@ -21,6 +21,7 @@ from scorers.code.scorer import CodeTests
 from scorers.pool import supervisor
 from scorers.pool.patience import LEAST, WINDOW, Patience
 from scorers.scorer import TakesLong
+from tests.support.pool_workers import delivered, sweep_later
 from tests.support.station import ScriptedScorer, Station, make_run
 
 pytestmark = pytest.mark.process
@@ -52,8 +53,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 
 def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     station.work(scorer := HangsAt("0"))
     assert scorer.seen == ["0", "1", "2", "0"]
     assert [how["patience_s"] for how in scorer.how] == [0.5, 0.5, 0.5, None]
@@ -63,8 +63,7 @@ def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Stat
 
 
 def test_to_be_put_off_is_no_attempt(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(HangsAt("0"))
     assert codec.decode_scored(station.entry("0").raw).attempts == 1
     assert station.hash("tries") == {}
@@ -73,16 +72,14 @@ def test_to_be_put_off_is_no_attempt(station: Station) -> None:
 def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is_lost(
     station: Station,
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     assert (station.begun(), station.hash("tries")) == ({"0": 0}, {}), "what was begun does not count"
     slow = station.rq_queues.queues[SLOW]
     for is_lost in (False, True):
         if is_lost:
             station.link.client.delete(slow.key)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
         assert len(station.queued()) == 1
         assert len(slow) == (0 if is_lost else 1), "a new job begins where every group does"
     station.work(scorer := HangsAt("0"))
@@ -92,8 +89,7 @@ def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is
 
 
 def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     station.move(station.entry("0"), "scored")
     station.work(scorer := HangsAt("0"))
@@ -115,8 +111,7 @@ def test_only_groups_of_programs_may_be_put_off(
     link: RedisLink, keys: Keys, section: dict[str, Any], patience_s: float | None
 ) -> None:
     station = station_of(link, keys, **section)
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(scorer := ScriptedScorer())
     assert [how["patience_s"] for how in scorer.how] == [patience_s]
 
@@ -140,11 +135,9 @@ def test_patience_doubles_where_more_than_a_tenth_of_the_answers_are_put_off() -
 
 
 def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     station.work(HangsAt("0"), but=SLOW)
-    station.roll_out(3)
-    station.deliver()
+    delivered(station, 3)
     rq = station.rq_queues
     code, slow = rq.queues["code"], rq.queues[SLOW]
     assert rq.in_order([code, slow], slow_wait_s=60.0) == [code, slow]

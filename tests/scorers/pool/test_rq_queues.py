@@ -16,6 +16,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.monitoring.heartbeat import Heartbeat
 from scorers.pool.rq_queues import FUNCTION
+from tests.support.pool_workers import delivered
 from tests.support.station import ScriptedScorer, Station, make_run
 from tests.support.waiting import wait_until
 
@@ -58,8 +59,7 @@ def test_rq_stores_json_and_no_pickle(station: Station) -> None:
 
 
 def test_a_job_that_is_done_leaves_nothing_in_redis(station: Station) -> None:
-    station.roll_out(0, 1)
-    station.deliver()
+    delivered(station, 0, 1)
     station.work(ScriptedScorer())
     kinds = (b"rq:job:", b"rq:results:", b"rq:execution", b"rq:wip:", b"rq:queue:", b"rq:finished:")
     assert [key for key in station.link.client.scan_iter(match="rq:*") if key.startswith(kinds)] == []
@@ -92,16 +92,14 @@ def test_a_job_that_is_no_json_is_refused_and_the_next_one_is_done(
 ) -> None:
     job = station.rq_queues.queues["math"].enqueue(FUNCTION, ["1-0"])
     station.link.client.hset(f"rq:job:{job.id}", "data", b"\x80\x04N.")
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(scorer := ScriptedScorer())
     assert f"job_refused job={job.id} functions=?" in caplog.text
     assert scorer.seen == ["0"]
 
 
 def test_a_signal_that_came_before_rqs_own_handlers_is_heeded(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     stop = threading.Event()
     stop.set()
     station.work(scorer := ScriptedScorer(), stop=stop)

@@ -20,7 +20,7 @@ from broker.processes import stop
 from scorers.group import GroupScorer
 from scorers.pool import worker as worker_module
 from scorers.sandbox.program import SandboxUnavailable
-from tests.support.pool_workers import busy_and_idle, running, sleeping_for, workers
+from tests.support.pool_workers import busy_and_idle, delivered, running, sleeping_for, workers
 from tests.support.station import HANGING, RIGHT, Scorers, Station, make_run
 from tests.support.waiting import wait_until
 
@@ -60,8 +60,7 @@ def test_a_worker_that_can_not_score_takes_no_job_and_says_why(
     link: RedisLink, keys: Keys, tmp_path: Path, tasks: dict[str, object], reason: str
 ) -> None:
     station = Station(link, keys, make_run(scorers=PACE | tasks))
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     with workers(station, tmp_path) as (worker,):
         assert worker.process.wait(60) == 2, "another start would change nothing"
     said = worker.log.read_text()
@@ -108,8 +107,7 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
 ) -> None:
     station = Station(link, keys, make_run(scorers=PACE | sleeping_for(1.0)))
     station.roll_out(0, text=HANGING)
-    station.roll_out(1)
-    station.deliver()
+    delivered(station, 1)
     first, second = station.queued()
     with workers(station, tmp_path) as (worker,):
         worker.until(lambda: station.rq_queues.carriers()[first[0]] in station.jobs_at_work())
@@ -185,8 +183,7 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
     station = Station(link, keys, make_run(scorers=PACE | {"tasks": tasks}))
     station.roll_out(0, task="math")
     station.roll_out(1, 2, task="quick")
-    station.roll_out(3, task="slow")
-    station.deliver()
+    delivered(station, 3, task="slow")
     worker = station.start(tmp_path, "--part", "worker", *options)
     try:
         worker.until(lambda: station.ids("scored") == scored)
