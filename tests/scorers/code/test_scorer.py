@@ -1,8 +1,11 @@
-"""Programs against their tests: every shape of row, limits, credit, and a sandbox that fails."""
+"""Programs against their tests: shapes of rows, verl's of KodCode, standards of C++, limits, credit, a sandbox that fails."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from scorers.code.answer import program_of
 from scorers.code.scorer import RULES, CodeTests
 from scorers.sandbox.program import Language
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
+from tasks.route import route
 from tests.support.paths import DATA
 from tests.support.sandbox.unable import Unable
 from tests.support.tried_again import judged
@@ -317,6 +321,7 @@ def test_a_row_is_checked_without_a_sandbox() -> None:
     scorer.close()
 
 
+@pytest.mark.prove(after=99)
 @pytest.mark.parametrize(
     ("text", "language", "program"),
     [
@@ -346,3 +351,142 @@ def test_the_block_of_another_language_is_no_program() -> None:
 def test_a_response_that_is_too_long_to_search_has_no_program() -> None:
     with pytest.raises(Unanswered, match="1000000 is the limit"):
         program_of("```python\na\n```" + "\n```" * (MAX_RESPONSE_CHARS // 4), Language.PYTHON)
+
+
+ASSERTS = [
+    "assert merge([(0, 1), (3, 5), (4, 7)]) == [(0, 1), (3, 7)]",
+    "assert merge([(1, 2), (2, 3)]) == [(1, 3)]",
+    "assert merge([]) == []",
+]
+RIGHT = """
+def merge(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    found = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+"""
+WRONG = RIGHT.replace("first <= found", "first < found")
+
+
+def of_verl(scorer: CodeTests, program: str, truth: dict[str, Any]) -> float | None:
+    """Score a program by a row of verl, whose ground truth is JSON's text."""
+    row = {"data_source": "taco", "prompt": [], "reward_model": {"ground_truth": json.dumps(truth)}}
+    _, info = route(row)
+    scorer.check_row(info)
+    return scorer.score(f"```python\n{program}\n```", info).value
+
+
+def test_verls_rows_of_kodcode_are_scored_by_their_asserts(scorer: CodeTests) -> None:
+    truth = {"assert_case": ASSERTS, "fn_name": "merge", "inputs": [""], "outputs": [None]}
+    programs = (RIGHT, WRONG, "def merge(spans): return []", "import sys\nsys.exit(0)")
+    assert [of_verl(scorer, program, truth) for program in programs] == [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.prove(after=5)
+@pytest.mark.parametrize(
+    ("truth", "right", "wrong"),
+    [
+        (
+            {"functional": "assert Solution().f([1, 2]) == 3\nassert Solution().f([]) == 0"},
+            "class Solution:\n    def f(self, xs: List[int]) -> int: return sum(xs)",
+            "class Solution:\n    def f(self, xs: List[int]) -> int: return len(xs)",
+        ),
+        (
+            {"functional": "def check(g):\n    assert g('aab') == {'a': 2, 'b': 1}\n    assert g('') == {}\ncheck(f)"},
+            "def f(s): return dict(Counter(s))",
+            "def f(s): return dict(Counter(s + 'a'))",
+        ),
+        (
+            {"functional": "assert gcd(4, 6) == 2\nassert gcd(5, 7) == 1"},
+            "def gcd(a, b):\n    while b: a, b = b, a % b\n    return a",
+            "x = 1",
+        ),
+        (
+            {"inputs": [[4, 6], [5, 7]], "outputs": [2, 1], "fn_name": "gcd"},
+            "from math import gcd",
+            "x = 1",
+        ),
+        (
+            {"functional": "assert area(1) == pytest.approx(3.14159, abs=1e-4)\nassert area(0) == 0"},
+            "from math import pi\ndef area(r): return pi * r ** 2",
+            "def area(r): return 3 * r",
+        ),
+    ],
+)  # fmt: skip
+def test_an_answer_without_imports_is_right_and_one_without_work_is_not(
+    scorer: CodeTests, truth: dict[str, Any], right: str, wrong: str
+) -> None:
+    assert of_verl(scorer, right, truth) == 1.0
+    assert of_verl(scorer, wrong, truth) == 0.0
+
+
+TWO_NUMBERS = {"language": "cpp", "test_cases": [{"input": "3 5\n", "output": "8\n"}]}
+OF_2020 = """
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <concepts>
+#include <iostream>
+#include <map>
+#include <numbers>
+#include <numeric>
+#include <ranges>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+template <std::integral T> T twice(T x) { return x + x; }
+template <class T> concept Number = requires(T a) { { a + a } -> std::convertible_to<T>; };
+auto plus(Number auto a, Number auto b) { return a + b; }
+struct Point { int x = 0, y = 0; auto operator<=>(const Point&) const = default; };
+consteval int four() { return 4; }
+int main() {
+    using enum std::ios_base::seekdir;
+    int a, b;
+    std::cin >> a >> b;
+    std::vector<int> xs{4, 1, 3};
+    std::ranges::sort(xs);
+    for (int skipped = 0; int x : xs | std::views::filter([](int x) { return x > 1; })) skipped += x;
+    std::erase_if(xs, [](int x) { return x > 3; });
+    std::map<int, int> seen{{1, 2}};
+    Point p{.x = 1, .y = 2};
+    bool ok = seen.contains(1) && std::set<int>{1}.contains(1) && std::popcount(7u) == 3 && std::ssize(xs) == 2
+        && p < Point{.x = 2, .y = 0} && std::midpoint(2, 4) == 3 && std::numbers::pi > 3 && twice(2) == four()
+        && std::string("abc").starts_with("ab") && std::span<int>(xs).size() == 2
+        && []<class T>(T x) { return x; }(true);
+    if (ok) [[likely]] std::cout << plus(a, b) << std::endl;
+}
+"""
+# Names that the standard of 2020 took: words of the language, and functions that `using namespace std` brings.
+OF_2017 = """
+#include <iostream>
+using namespace std;
+int requires(int concept) { return concept; }
+int char8(int co_await) { return co_await; }
+int main() {
+    int co_yield; cin >> co_yield;
+    int co_return; cin >> co_return; cout << requires(co_yield) + char8(co_return) << endl;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[CodeTests]:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ here")
+    with closing(CodeTests(CodeConfig(case_timeout_s=20.0), ScorersConfig())) as built:
+        yield built
+
+
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [(OF_2020, 1.0), (OF_2017, 1.0), (OF_2017.replace("co_yield;", "co_yield"), 0.0)],
+    ids=["2020", "2017", "none"],
+)
+def test_a_program_of_either_standard_is_judged(patient: CodeTests, program: str, value: float) -> None:
+    score = judged(patient, program, TWO_NUMBERS, tag="cpp")
+    assert score.value == value, score.reason
+    assert ("does not compile" in score.reason) is (value == 0.0)

@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from broker import codec
 from broker.connection import RedisLink
-from broker.keys import Keys
+from broker.keys import SCORED, Keys
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
 from broker.restarts import RestartPolicy, Restarts
@@ -330,3 +331,33 @@ def _pid_of(station: Station, role: str) -> int:
     """Return that of the only living process of `role`."""
     wait_until(lambda: len(_pids(station, role)) == 1)
     return _pids(station, role)[0]
+
+
+@pytest.fixture
+def tls_station(tls_url: str, keys: Keys) -> Iterator[Station]:
+    link = RedisLink(tls_url, outage_s=10)
+    yield Station(link, keys, make_run())
+    link.close()
+
+
+@pytest.mark.prove
+def test_a_pool_dispatches_and_scores_by_tls(tls_station: Station, tmp_path: Path) -> None:
+    tls_station.roll_out(0, 1)
+    pool = tls_station.start(tmp_path, "--workers", "1")
+    try:
+        pool.until(lambda: int(tls_station.client.xlen(tls_station.keys(SCORED))) == 2)
+    finally:
+        pool.process.terminate()
+        assert pool.process.wait(30) == 0
+
+
+def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(
+    tls_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_URL", tls_url.partition("?")[0].replace("//", "//:planted-secret@"))
+    words = [sys.executable, "-m", "scorers", "--run", "test"]
+    ended = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2  # it would fail each time
+    assert "signed by an authority that this machine does not know" in ended.stderr
+    assert "ssl_ca_certs=/path/ca.pem" in ended.stderr
+    assert not any(word in ended.stderr for word in ("Traceback", "planted"))
