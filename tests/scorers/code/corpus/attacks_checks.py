@@ -105,10 +105,7 @@ OTHER_ENDS = {
     "atexit": "import atexit, os\natexit.register(os._exit, 0)",
     "atexit prints the answers [stdio asserts]": "import atexit\natexit.register(print, 'passed')",
     "sys.excepthook": "import os, sys\nsys.excepthook = lambda *_: os._exit(0)",
-    "threading.excepthook and a thread that exits later [calls asserts pytest]": """
-        import os, threading, time
-        threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()
-        """,
+    "threading.excepthook and a thread that exits later [calls asserts pytest]": "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()",
 }
 END_CASES = [
     *(
@@ -159,13 +156,7 @@ PATCHES = {
         """,
     "print": "import builtins\nbuiltins.print = lambda *_, **__: None",
     "range and zip, so that no case is left": "import builtins\nbuiltins.zip = builtins.enumerate = builtins.range = lambda *_: []",
-    "json, math, copy and operator": """
-        import json, math, copy, operator
-        json.dumps = lambda *_, **__: '8'
-        json.loads = lambda *_, **__: 8
-        math.isclose = operator.eq = lambda *_, **__: True
-        copy.deepcopy = lambda _: 8
-        """,
+    "json, math, copy and operator": "import json, math, copy, operator\njson.dumps = lambda *_, **__: '8'\njson.loads = lambda *_, **__: 8\nmath.isclose = operator.eq = lambda *_, **__: True\ncopy.deepcopy = lambda _: 8",
     "unittest and pytest": """
         import unittest
         for name in dir(unittest.TestCase):
@@ -212,16 +203,8 @@ PATCHES = {
             def exec_module(self, module): module.__getattr__ = lambda name: (lambda *_, **__: True)
         sys.meta_path.insert(0, Finder())
         """,
-    "standard output": """
-        import sys, io
-        sys.stdout = sys.__stdout__ = sys.stderr = io.StringIO("8")
-        """,
-    "the class of add's result, by ctypes": """
-        import ctypes
-        try:
-            for number in (-14, 0, -1): ctypes.memmove(id(number) + 24, id(8) + 24, 4)
-        except BaseException: pass
-        """,
+    "standard output": 'import sys, io\nsys.stdout = sys.__stdout__ = sys.stderr = io.StringIO("8")',
+    "the class of add's result, by ctypes": "import ctypes\ntry:\n    for number in (-14, 0, -1): ctypes.memmove(id(number) + 24, id(8) + 24, 4)\nexcept BaseException: pass",
     "asserts are off: -O": """
         import os, sys
         if sys.flags.optimize == 0 and not os.environ.get("AGAIN"):

@@ -6,53 +6,13 @@ from tests.scorers.code.corpus.rows import Case, exhausts, exhausts_when_called
 
 FORKS = {
     "a fork bomb [stdio calls]": "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-    "a bomb of processes that sleep [stdio pytest]": """
-        import os, time
-        try:
-            while True:
-                if os.fork() == 0: time.sleep(3600)
-        except OSError: pass
-        """,
-    "a bomb of threads [stdio asserts]": """
-        import threading, time
-        try:
-            while True: threading.Thread(target=time.sleep, args=(3600,)).start()
-        except RuntimeError: pass
-        """,
-    "a detached child that holds standard output": """
-        import os, sys, time
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                time.sleep(3600)
-            os._exit(0)
-        """,
-    "a detached child that closes everything [stdio calls]": """
-        import os, time
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                os.closerange(0, 256)
-                time.sleep(3600)
-            os._exit(0)
-        """,
-    "children that fork each other [stdio calls]": """
-        import os, time
-        if os.fork() == 0:
-            os.setsid()
-            until = time.monotonic() + 30
-            while time.monotonic() < until:
-                if os.fork(): os._exit(0)
-        """,
+    "a bomb of processes that sleep [stdio pytest]": "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(3600)\nexcept OSError: pass",
+    "a bomb of threads [stdio asserts]": "import threading, time\ntry:\n    while True: threading.Thread(target=time.sleep, args=(3600,)).start()\nexcept RuntimeError: pass",
+    "a detached child that holds standard output": "import os, sys, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(3600)\n    os._exit(0)",
+    "a detached child that closes everything [stdio calls]": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.closerange(0, 256)\n        time.sleep(3600)\n    os._exit(0)",
+    "children that fork each other [stdio calls]": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    until = time.monotonic() + 30\n    while time.monotonic() < until:\n        if os.fork(): os._exit(0)",
     "nohup in a shell [stdio asserts]": "import os\nos.system('nohup setsid sleep 3600 >/dev/null 2>&1 &')",
-    "a child that prints later [stdio]": """
-        import os, time
-        if os.fork() == 0:
-            time.sleep(0.1)
-            os.write(1, b'8')
-            os._exit(0)
-        os._exit(0)
-        """,
+    "a child that prints later [stdio]": "import os, time\nif os.fork() == 0:\n    time.sleep(0.1)\n    os.write(1, b'8')\n    os._exit(0)\nos._exit(0)",
 }
 
 STUBBORN = {
@@ -78,23 +38,9 @@ STUBBORN = {
 MEMORY = {
     "a memory bomb [stdio calls pytest]": "hoard = []\nwhile True: hoard.append(bytearray(16 << 20))",
     "a memory bomb at once [stdio asserts]": "hoard = bytearray(64 << 30)",
-    "memory of many processes [stdio calls]": """
-        import os, time
-        for _ in range(16):
-            if os.fork() == 0:
-                hoard = bytearray(b'x') * (200 << 20)
-                time.sleep(3600)
-        time.sleep(3600)
-        """,
+    "memory of many processes [stdio calls]": "import os, time\nfor _ in range(16):\n    if os.fork() == 0:\n        hoard = bytearray(b'x') * (200 << 20)\n        time.sleep(3600)\ntime.sleep(3600)",
     "a mapping that is never touched [stdio]": "import mmap\nhoard = [mmap.mmap(-1, 1 << 34) for _ in range(64)]",
-    "a recursion that overruns the stack [stdio calls asserts]": """
-        import sys
-        sys.setrecursionlimit(10 ** 9)
-        class R:
-            def __repr__(self): return repr(self)
-        def down(n): return [down(n + 1)]
-        down(0)
-        """,
+    "a recursion that overruns the stack [stdio calls asserts]": "import sys\nsys.setrecursionlimit(10 ** 9)\nclass R:\n    def __repr__(self): return repr(self)\ndef down(n): return [down(n + 1)]\ndown(0)",
     "a segmentation fault": "import ctypes\nctypes.string_at(0)",
 }
 VALUES = {
@@ -113,32 +59,11 @@ FLOODS = {
     "endless output on standard error [stdio asserts]": "import sys\nwhile True: print('x' * 65536, file=sys.stderr)",
     "5 MB of output": "print('8' * (5 << 20))",
     "output a byte at a time [stdio]": "import os\nwhile True: os.write(1, b'x')",
-    "fills the disk with one file [stdio calls]": """
-        try:
-            with open("big", "wb") as file:
-                while True: file.write(b"x" * (1 << 20))
-        except OSError: pass
-        """,
-    "fills the disk with many files [stdio pytest]": """
-        try:
-            for number in range(10 ** 5):
-                with open(f"big-{number}", "wb") as file: file.write(b"x" * (8 << 20))
-        except OSError: pass
-        """,
-    "fills the disk with empty files [stdio]": """
-        import os
-        try:
-            for number in range(10 ** 7): os.close(os.open(f"file-{number}", os.O_CREAT))
-        except OSError: pass
-        """,
+    "fills the disk with one file [stdio calls]": 'try:\n    with open("big", "wb") as file:\n        while True: file.write(b"x" * (1 << 20))\nexcept OSError: pass',
+    "fills the disk with many files [stdio pytest]": 'try:\n    for number in range(10 ** 5):\n        with open(f"big-{number}", "wb") as file: file.write(b"x" * (8 << 20))\nexcept OSError: pass',
+    "fills the disk with empty files [stdio]": 'import os\ntry:\n    for number in range(10 ** 7): os.close(os.open(f"file-{number}", os.O_CREAT))\nexcept OSError: pass',
     "a sparse file of a terabyte [stdio]": "try: open('big', 'wb').truncate(1 << 40)\nexcept OSError: pass",
-    "folders too deep to remove by their path [stdio calls]": """
-        import os
-        try:
-            for _ in range(3000):
-                os.mkdir("d" * 200); os.chdir("d" * 200)
-        except OSError: pass
-        """,
+    "folders too deep to remove by their path [stdio calls]": 'import os\ntry:\n    for _ in range(3000):\n        os.mkdir("d" * 200); os.chdir("d" * 200)\nexcept OSError: pass',
     "a folder that nobody may enter [stdio]": "import os\nos.mkdir('locked'); open('locked/file', 'w').close(); os.chmod('locked', 0); os.chmod('.', 0)",
     "names that are no text [stdio]": "import os\nos.mkdir(b'\\xff\\n'); os.symlink('/', b'\\xff\\n/root'); os.mkfifo('pipe')",
     "a symbolic link to what should be removed [stdio calls]": "import os\nos.symlink('@FOLDER@', 'folder'); os.rename('folder', 'scratch'); os.symlink('..', 'up')",

@@ -28,50 +28,16 @@ ADDS = {
     "os.read": "import os\nprint(sum(map(int, os.read(0, 1000).split())))",
     "/dev/stdin": "print(sum(map(int, open('/dev/stdin').read().split())))",
     "fileinput": "import fileinput\nprint(sum(int(w) for line in fileinput.input() for w in line.split()))",
-    "input is rebound to readline": """
-        import sys
-        input = sys.stdin.readline
-        print(sum(map(int, input().split())))
-        """,
-    "input in bytes, output in bytes": """
-        import io, os, sys
-        input = io.BytesIO(os.read(0, os.fstat(0).st_size or 65536)).readline
-        os.write(1, str(sum(map(int, input().split()))).encode() + b"\\n")
-        """,
-    "mmap where standard input is a file": """
-        import mmap, sys
-        try:
-            data = mmap.mmap(0, 0, access=mmap.ACCESS_READ)[:]
-        except (OSError, ValueError):
-            data = sys.stdin.buffer.read()
-        print(sum(map(int, data.split())))
-        """,
+    "input is rebound to readline": "import sys\ninput = sys.stdin.readline\nprint(sum(map(int, input().split())))",
+    "input in bytes, output in bytes": 'import io, os, sys\ninput = io.BytesIO(os.read(0, os.fstat(0).st_size or 65536)).readline\nos.write(1, str(sum(map(int, input().split()))).encode() + b"\\n")',
+    "mmap where standard input is a file": "import mmap, sys\ntry:\n    data = mmap.mmap(0, 0, access=mmap.ACCESS_READ)[:]\nexcept (OSError, ValueError):\n    data = sys.stdin.buffer.read()\nprint(sum(map(int, data.split())))",
     "no newline at the end": "import sys\nsys.stdout.write(str(sum(map(int, input().split()))))",
     "spaces and empty lines at the ends": "print(sum(map(int, input().split())), ' ')\nprint()",
-    "main guard": """
-        def main():
-            print(sum(map(int, input().split())))
-
-        if __name__ == "__main__":
-            main()
-        """,
-    "sys.exit(main())": """
-        import sys
-
-        def main():
-            print(sum(map(int, input().split())))
-            return 0
-
-        sys.exit(main())
-        """,
+    "main guard": 'def main():\n    print(sum(map(int, input().split())))\n\nif __name__ == "__main__":\n    main()',
+    "sys.exit(main())": "import sys\n\ndef main():\n    print(sum(map(int, input().split())))\n    return 0\n\nsys.exit(main())",
     "exit() after the answer": "print(sum(map(int, input().split())))\nexit()",
     "os._exit after a flush": "import os\nprint(sum(map(int, input().split())), flush=True)\nos._exit(0)",
-    "warnings on standard error": """
-        import sys, warnings
-        warnings.warn("old")
-        print("debug", file=sys.stderr)
-        print(sum(map(int, input().split())))
-        """,
+    "warnings on standard error": 'import sys, warnings\nwarnings.warn("old")\nprint("debug", file=sys.stderr)\nprint(sum(map(int, input().split())))',
     "threads": """
         import threading
         total, lock = 0, threading.Lock()
@@ -93,16 +59,7 @@ ADDS = {
         else:
             print(subprocess.run([sys.executable, __file__, *input().split()], capture_output=True, text=True).stdout)
         """,
-    "multiprocessing": """
-        import multiprocessing
-
-        def double(n):
-            return 2 * n
-
-        if __name__ == "__main__":
-            with multiprocessing.Pool(2) as pool:
-                print(sum(pool.map(double, map(int, input().split()))) // 2)
-        """,
+    "multiprocessing": 'import multiprocessing\n\ndef double(n):\n    return 2 * n\n\nif __name__ == "__main__":\n    with multiprocessing.Pool(2) as pool:\n        print(sum(pool.map(double, map(int, input().split()))) // 2)',
     "concurrent.futures": """
         from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
         with ThreadPoolExecutor() as pool:
@@ -110,18 +67,7 @@ ADDS = {
         with ProcessPoolExecutor(2) as pool:
             print(sum(pool.map(abs, numbers)) if min(numbers) >= 0 else sum(numbers))
         """,
-    "asyncio": """
-        import asyncio
-
-        async def number(word):
-            await asyncio.sleep(0)
-            return int(word)
-
-        async def main():
-            print(sum(await asyncio.gather(*map(number, input().split()))))
-
-        asyncio.run(main())
-        """,
+    "asyncio": "import asyncio\n\nasync def number(word):\n    await asyncio.sleep(0)\n    return int(word)\n\nasync def main():\n    print(sum(await asyncio.gather(*map(number, input().split()))))\n\nasyncio.run(main())",
     "a file in the scratch": """
         import tempfile
         with open("numbers.txt", "w") as file:
@@ -137,12 +83,7 @@ ADDS = {
         random.seed(time.time())
         print(functools.reduce(lambda a, b: a + b, map(int, input().split())))
         """,
-    "its own signal handler and an alarm": """
-        import signal
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.alarm(5)
-        print(sum(map(int, input().split())))
-        """,
+    "its own signal handler and an alarm": "import signal\nsignal.signal(signal.SIGALRM, lambda *_: None)\nsignal.alarm(5)\nprint(sum(map(int, input().split())))",
     "200 MB of memory": "big = bytearray(200 << 20)\nprint(sum(map(int, input().split())))",
 }
 # fmt: off
