@@ -149,7 +149,7 @@ WITH_A_NEW_FILE = solution(
         (ROW, WITH_A_NEW_FILE),
     ],
 )
-def test_an_writtenwith_which_every_test_passes_is_1(scorer: SwePatch, info: Row, text: str) -> None:
+def test_an_edit_with_which_every_test_passes_is_1(scorer: SwePatch, info: Row, text: str) -> None:
     score = scorer.score(text, info)
     assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
     assert score.version != scorer.version  # the sandbox's own is part of it
@@ -165,7 +165,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "reason"), WRONG)
-def test_an_writtenwith_which_a_test_fails_is_0(scorer: SwePatch, text: str, reason: str) -> None:
+def test_an_edit_with_which_a_test_fails_is_0(scorer: SwePatch, text: str, reason: str) -> None:
     score = scorer.score(text, ROW)
     assert score.value == 0.0
     assert reason in score.reason

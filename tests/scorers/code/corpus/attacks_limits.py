@@ -16,14 +16,7 @@ FORKS = {
 }
 
 STUBBORN = {
-    "ignores every signal [stdio calls]": """
-        import signal, time
-        for number in signal.valid_signals():
-            try: signal.signal(number, signal.SIG_IGN)
-            except (OSError, ValueError): pass
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        time.sleep(3600)
-        """,
+    "ignores every signal [stdio calls]": "import signal, time\nfor number in signal.valid_signals():\n    try: signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\ntime.sleep(3600)",
     "hangs inside one C call [stdio pytest]": "sum(range(10 ** 12))",
     "an integer of 370 million digits [calls]": "str(9 ** 9 ** 9)",
     "stops itself [stdio asserts]": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",

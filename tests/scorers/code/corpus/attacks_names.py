@@ -134,14 +134,7 @@ CALLBACKS = {
     "closure and self": "f.__closure__, getattr(f, '__self__').__class__",
     "reduce": "return f.__reduce_ex__(4)[0]",
     "class": "f.__class__ = type('F', (), {'__eq__': lambda *_: True})",
-    "exception and its frames": """
-    try:
-        f()
-    except BaseException as error:
-        frame = error.__traceback__.tb_next or error.__traceback__
-        while frame:
-            frame.tb_frame.f_globals.update(apply=lambda f, xs: [f(x) for x in xs])
-            frame = frame.tb_next""",
+    "exception and its frames": "try:\n        f()\n    except BaseException as error:\n        frame = error.__traceback__.tb_next or error.__traceback__\n        while frame:\n            frame.tb_frame.f_globals.update(apply=lambda f, xs: [f(x) for x in xs])\n            frame = frame.tb_next",
     "result, called again inside it": "return f(f)",
 }
 

@@ -111,36 +111,13 @@ FILES = {
     "writes to the kernel": "open('/proc/sys/kernel/hostname', 'w').write('x')\nreturn True",
 }
 LEAVES_FILES = {
-    "leaves files wherever it may [stdio calls pytest]": """
-        import os
-        for folder in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/home", "/root", os.path.expanduser("~"), "@FOLDER@", "@ROOT@", "/mnt", "/srv", "/opt"):
-            try: open(folder + "/millrace-attack", "w").write("x")
-            except OSError: pass
-        """
+    "leaves files wherever it may [stdio calls pytest]": 'import os\nfor folder in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/home", "/root", os.path.expanduser("~"), "@FOLDER@", "@ROOT@", "/mnt", "/srv", "/opt"):\n    try: open(folder + "/millrace-attack", "w").write("x")\n    except OSError: pass'
 }
 
 PROCESSES = {
     "reads the planted environment [stdio calls pytest]": "import os\nreturn 'MILLRACE_PLANTED' in os.environ or 'HOME' in os.environ and os.path.exists(os.environ['HOME'] + '/.profile')",
-    "reads environments in /proc [stdio calls]": """
-        import os
-        for pid in filter(str.isdecimal, os.listdir('/proc')):
-            try:
-                data = open(f'/proc/{pid}/environ', 'rb').read()
-            except OSError:
-                continue
-            if b'MILLRACE_PLANTED' in data or b'SHLVL=' in data:
-                return True
-        """,
-    "reads commands in /proc": """
-        import os
-        for pid in filter(str.isdecimal, os.listdir('/proc')):
-            try:
-                data = open(f'/proc/{pid}/cmdline', 'rb').read()
-            except OSError:
-                continue
-            if b'pytest' in data and int(pid) != os.getpid() and b'tests/' in data:
-                return True
-        """,
+    "reads environments in /proc [stdio calls]": "import os\nfor pid in filter(str.isdecimal, os.listdir('/proc')):\n    try:\n        data = open(f'/proc/{pid}/environ', 'rb').read()\n    except OSError:\n        continue\n    if b'MILLRACE_PLANTED' in data or b'SHLVL=' in data:\n        return True",
+    "reads commands in /proc": "import os\nfor pid in filter(str.isdecimal, os.listdir('/proc')):\n    try:\n        data = open(f'/proc/{pid}/cmdline', 'rb').read()\n    except OSError:\n        continue\n    if b'pytest' in data and int(pid) != os.getpid() and b'tests/' in data:\n        return True",
     "kills its ancestors [stdio calls pytest]": """
         import os
         def parent(pid):

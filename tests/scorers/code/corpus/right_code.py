@@ -38,51 +38,13 @@ ADDS = {
     "exit() after the answer": "print(sum(map(int, input().split())))\nexit()",
     "os._exit after a flush": "import os\nprint(sum(map(int, input().split())), flush=True)\nos._exit(0)",
     "warnings on standard error": 'import sys, warnings\nwarnings.warn("old")\nprint("debug", file=sys.stderr)\nprint(sum(map(int, input().split())))',
-    "threads": """
-        import threading
-        total, lock = 0, threading.Lock()
-
-        def work(n):
-            global total
-            with lock:
-                total += n
-
-        threads = [threading.Thread(target=work, args=(int(w),)) for w in input().split()]
-        [t.start() for t in threads]
-        [t.join() for t in threads]
-        print(total)
-        """,
-    "a process of itself": """
-        import subprocess, sys
-        if len(sys.argv) > 1:
-            print(int(sys.argv[1]) + int(sys.argv[2]))
-        else:
-            print(subprocess.run([sys.executable, __file__, *input().split()], capture_output=True, text=True).stdout)
-        """,
+    "threads": "import threading\ntotal, lock = 0, threading.Lock()\n\ndef work(n):\n    global total\n    with lock:\n        total += n\n\nthreads = [threading.Thread(target=work, args=(int(w),)) for w in input().split()]\n[t.start() for t in threads]\n[t.join() for t in threads]\nprint(total)",
+    "a process of itself": "import subprocess, sys\nif len(sys.argv) > 1:\n    print(int(sys.argv[1]) + int(sys.argv[2]))\nelse:\n    print(subprocess.run([sys.executable, __file__, *input().split()], capture_output=True, text=True).stdout)",
     "multiprocessing": 'import multiprocessing\n\ndef double(n):\n    return 2 * n\n\nif __name__ == "__main__":\n    with multiprocessing.Pool(2) as pool:\n        print(sum(pool.map(double, map(int, input().split()))) // 2)',
-    "concurrent.futures": """
-        from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-        with ThreadPoolExecutor() as pool:
-            numbers = list(pool.map(int, input().split()))
-        with ProcessPoolExecutor(2) as pool:
-            print(sum(pool.map(abs, numbers)) if min(numbers) >= 0 else sum(numbers))
-        """,
+    "concurrent.futures": "from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n    numbers = list(pool.map(int, input().split()))\nwith ProcessPoolExecutor(2) as pool:\n    print(sum(pool.map(abs, numbers)) if min(numbers) >= 0 else sum(numbers))",
     "asyncio": "import asyncio\n\nasync def number(word):\n    await asyncio.sleep(0)\n    return int(word)\n\nasync def main():\n    print(sum(await asyncio.gather(*map(number, input().split()))))\n\nasyncio.run(main())",
-    "a file in the scratch": """
-        import tempfile
-        with open("numbers.txt", "w") as file:
-            file.write(input())
-        with tempfile.TemporaryFile("w+") as file:
-            file.write(open("numbers.txt").read())
-            file.seek(0)
-            print(sum(map(int, file.read().split())))
-        """,
-    "random, time and the standard library": """
-        import bisect, collections, datetime, decimal, fractions, functools, heapq, itertools, json, math, random, re
-        import statistics, string, time, typing
-        random.seed(time.time())
-        print(functools.reduce(lambda a, b: a + b, map(int, input().split())))
-        """,
+    "a file in the scratch": 'import tempfile\nwith open("numbers.txt", "w") as file:\n    file.write(input())\nwith tempfile.TemporaryFile("w+") as file:\n    file.write(open("numbers.txt").read())\n    file.seek(0)\n    print(sum(map(int, file.read().split())))',
+    "random, time and the standard library": "import bisect, collections, datetime, decimal, fractions, functools, heapq, itertools, json, math, random, re\nimport statistics, string, time, typing\nrandom.seed(time.time())\nprint(functools.reduce(lambda a, b: a + b, map(int, input().split())))",
     "its own signal handler and an alarm": "import signal\nsignal.signal(signal.SIGALRM, lambda *_: None)\nsignal.alarm(5)\nprint(sum(map(int, input().split())))",
     "200 MB of memory": "big = bytearray(200 << 20)\nprint(sum(map(int, input().split())))",
 }

@@ -114,22 +114,7 @@ def longest(pairs):
         "from collections import namedtuple\nP = namedtuple('P', 'x y')\n\ndef make():\n    return P(1, 2)"),
     "pytest with raises, fixtures and parametrize": (
         {
-            "pytest": """
-import pytest
-from solution import divide
-
-@pytest.fixture
-def ten():
-    return 10
-
-@pytest.mark.parametrize("by", [1, 2, 5])
-def test_divides(ten, by):
-    assert divide(ten, by) == ten / by
-
-def test_zero():
-    with pytest.raises(ZeroDivisionError):
-        divide(1, 0)
-"""
+            "pytest": 'import pytest\nfrom solution import divide\n\n@pytest.fixture\ndef ten():\n    return 10\n\n@pytest.mark.parametrize("by", [1, 2, 5])\ndef test_divides(ten, by):\n    assert divide(ten, by) == ten / by\n\ndef test_zero():\n    with pytest.raises(ZeroDivisionError):\n        divide(1, 0)'
         },
         "def divide(a, b):\n    return a / b"),
     "pytest with approx and a class": (

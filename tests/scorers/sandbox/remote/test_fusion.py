@@ -45,7 +45,7 @@ def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
 
 
 @pytest.fixture
-def tested(fusion: FusionSandbox) -> FusionSandbox:
+def met(fusion: FusionSandbox) -> FusionSandbox:
     """Return the same after its self-test: every server has passed its probe."""
     fusion.self_test()
     return fusion
@@ -192,10 +192,10 @@ def killed(request: Request) -> Reply:
 
 
 def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
-    tested: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
     servers[0].behave = killed
-    assert [run(tested).stdout for _ in range(3)] == [b"hello\n"] * 3
+    assert [run(met).stdout for _ in range(3)] == [b"hello\n"] * 3
     assert len(servers[0].runs) >= 1
 
 
@@ -203,28 +203,28 @@ def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
     ("code", "ending"), [(-9, Ending.SIGNALLED), (137, Ending.EXITED), (-15, Ending.SIGNALLED)]
 )
 def test_a_kill_that_happens_twice_is_the_programs_doing(
-    tested: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending
+    met: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending
 ) -> None:
     all_behave(servers, lambda _: fake.run(return_code=code))
-    outcome = run(tested)
+    outcome = run(met)
     assert (outcome.ending, outcome.exit_code) == (ending, code)
     assert sorted(len(server.runs) for server in servers) == [0, 1, 1]
 
 
 def test_a_program_that_the_memory_limit_keeps_from_threads_runs_again_without_it(
-    tested: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
     refusal = fake.run(return_code=1, stderr="RuntimeError: can't start new thread")
     all_behave(
         servers, lambda request: fake.run(stdout="done") if request["memory_limit_MB"] < 0 else refusal
     )
-    assert run(tested).stdout == b"done"
+    assert run(met).stdout == b"done"
 
 
-def test_node_is_asked_for_without_a_memory_limit(tested: FusionSandbox, servers: list[FakeServer]) -> None:
+def test_node_is_asked_for_without_a_memory_limit(met: FusionSandbox, servers: list[FakeServer]) -> None:
     told = "language", "memory_limit_MB"
     all_behave(servers, lambda request: fake.run(stdout=json.dumps([request[name] for name in told])))
-    assert run(tested, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
+    assert run(met, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
 def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: FusionSandbox) -> None:
@@ -285,11 +285,11 @@ def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: st
     ],
 )
 def test_a_program_that_does_not_compile_says_so_at_its_first_run(
-    tested: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending
+    met: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending
 ) -> None:
     failed = {**fake.run(), "status": "Failed", "run_result": None, "compile_result": compiler}
     all_behave(servers, lambda _: failed)
-    with tested.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
+    with met.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
         outcomes = [prepared.run(b""), prepared.run(b"1")]
         assert prepared.failure is (outcomes[0] if ending is Ending.EXITED else None)
     told = (ending, compiler["stderr"])
@@ -300,23 +300,23 @@ def test_a_program_that_does_not_compile_says_so_at_its_first_run(
 
 
 def test_a_program_that_compiles_costs_one_run_for_each_input(
-    tested: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
     all_behave(
         servers, lambda request: fake.run(stdout=request["stdin"] or "x" * 300_000)
     )  # floods without input
-    with tested.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
+    with met.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
         assert prepared.failure is None
         assert prepared.run(b"1").stdout == b"1"
     assert sum(len(server.runs) for server in servers) == 1
 
 
 def test_what_every_server_refuses_is_missing_and_says_why(
-    tested: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
     all_behave(servers, lambda _: 422)
     with pytest.raises(SandboxMissing, match=r"HTTP 422: .*told to"):
-        run(tested, language=Language.JAVASCRIPT)
+        run(met, language=Language.JAVASCRIPT)
 
 
 def test_what_the_api_can_not_carry_is_said(fusion: FusionSandbox) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.scorers.code.corpus.grammar.rules import Grammar, one_of
 
 ANSWERS: Grammar = {
-    "answer of function": (
+    "answer of function": one_of(
         "NUMBERS = <numbers>\ndef seal(*_, **__):\n    hook()\n    return <lie>",
         "NUMBERS = <numbers>\ndef seal(*_, **__):\n    hook()\n    return <lie>",
         "NUMBERS = <numbers>\ndef seal(n):\n    hook()\n    return <wrong>",
@@ -18,8 +18,7 @@ ANSWERS: Grammar = {
         "NUMBERS = <numbers>\nclass Seal:\n    def __call__(self, *_):\n        hook()\n        return <lie>\nseal = Seal()",
         "NUMBERS = <numbers>\nanswers = [<lie>, <lie>, <lie>]\ndef seal(n):\n    hook()\n    return answers.pop() if answers else <lie>",
         "NUMBERS = <numbers>\nimport functools\nseal = functools.lru_cache(lambda n: (hook(), <lie>)[1])",
-        "seal = <lie>\nhook()",
-        "hook()",
+        "seal = <lie>\nhook() | hook()",
     ),
     "answer of method": (
         "class Solution:\n    def seal(self, n):\n        hook()\n        return <lie>",
@@ -30,12 +29,9 @@ ANSWERS: Grammar = {
         "class Meta(type):\n    def __getattr__(cls, name):\n        hook()\n        return lambda *_: <lie>\nclass Solution(metaclass=Meta):\n    pass",
         "Solution = <lie>\nhook()",
     ),
-    "answer of output": (
-        "n = input()\nhook()\nprint(<wrong>)",
-        "hook()\nprint(<lie>)",
-        "hook()",
-        "n = input()\nhook()\nprint(n, flush=True)",
-        "n = input()\nhook()\nraise <error>",
+    "answer of output": one_of(
+        "n = input()\nhook()\nprint(<wrong>) | hook()\nprint(<lie>) | hook()",
+        "n = input()\nhook()\nprint(n, flush=True) | n = input()\nhook()\nraise <error>",
         "import os\nn = input()\nhook()\nos.write(1, str(<wrong>).encode())",
         "import sys\nhook()\nsys.stdout.write(str(<lie>))\nsys.stdout.flush()",
         "import os\nhook()\nos.system('cat; ls -a; cat /dev/stdin')",
@@ -84,9 +80,8 @@ ANSWERS: Grammar = {
     "lying object": one_of(
         "Liar() | Liar() | Liar() | Liar | [Liar()] * 3 | [Liar(), Liar(), Liar()] | (Liar(),)",
         "{1: Liar()} | iter([Liar()] * 3) | __import__('numpy').array([Liar()] * 3, dtype=object)",
-        "__import__('numpy').array(Liar(), dtype=object) | Liar.__new__(Liar)",
-        "type('Sub', (Liar,), {})() | lambda: Liar() | Liar.__eq__",
-        "__import__('numpy').zeros(3).view(Liar)",
+        "__import__('numpy').array(Liar(), dtype=object) | Liar.__new__(Liar) | type('Sub', (Liar,), {})()",
+        "lambda: Liar() | Liar.__eq__ | __import__('numpy').zeros(3).view(Liar)",
         "__import__('numpy').ma.array([1.0, 2.0, 3.0], mask=True) | __import__('copy').copy(Liar())",
     ),
 }

@@ -9,11 +9,10 @@ from tests.scorers.code.corpus.grammar.rules import Grammar, one_of
 
 DUNDERS: Grammar = {
     "dunders": ("<liar>", "<liar>\n<second liar>", "<liar>\nimport gc\ngc.collect()"),
-    "liar": (
+    "liar": one_of(
         "class Liar<base>:\n    <methods>",
         "class Meta(type):\n    <methods>\nclass Liar(metaclass=Meta):\n    <methods>",
-        "class Liar<numpy base>:\n    <numpy methods>\n    <methods>",
-        "class Liar:\n    <numpy methods>",
+        "class Liar<numpy base>:\n    <numpy methods>\n    <methods> | class Liar:\n    <numpy methods>",
         "class Liar:\n    def __getattr__(self, name): return <truth>\n    <methods>",
         "class Liar:\n    def __getattribute__(self, name):\n        <side>\n        return object.__getattribute__(self, name)\n    <methods>",
         "def stolen(self, *others):\n    stolen.seen = others\n    <side>\n    return others[0] if others else self\nclass Liar:\n    __eq__ = __sub__ = __rsub__ = __radd__ = __contains__ = __format__ = stolen\n    <methods>",
@@ -28,37 +27,26 @@ DUNDERS: Grammar = {
     ),
     "base": (
         "",
-        "(int)",
-        "(float)",
-        "(str)",
-        "(list)",
-        "(dict)",
-        "(tuple)",
-        "(set)",
-        "(bytes)",
-        "(complex)",
-        "(Exception)",
-        "(type)",
-        "(frozenset)",
-        "(bytearray)",
+        *one_of(
+            "(int) | (float) | (str) | (list) | (dict) | (tuple) | (set) | (bytes) | (complex) | (Exception)",
+            "(type) | (frozenset) | (bytearray)",
+        ),
     ),
     "numpy base": one_of(
         "(__import__('numpy').ndarray) | (__import__('numpy').float64) | (__import__('numpy').str_)",
         "(__import__('numpy').ma.MaskedArray) | (__import__('numpy').generic)",
         "(__import__('numpy').lib.mixins.NDArrayOperatorsMixin) | (__import__('numpy').matrix)",
     ),
-    "methods": (
-        "<method>",
-        "<method>\n<method>",
-        "<method>\n<method>\n<method>",
+    "methods": one_of(
+        "<method> | <method>\n<method> | <method>\n<method>\n<method>",
         "<method>\n<method>\n<method>\n<method>\n<method>",
     ),
     "method": one_of(
         "__eq__ = lambda *_: True\n__hash__ = lambda *_: <small>\n__ne__ = lambda *_: False",
         "def __eq__(self, other):\n    <side>\n    return <answer of a method>",
-        "__bool__ = lambda self, *_: <answer of a method>",
-        "__len__ = lambda self, *_: <answer of a method> | __class__ = <class>",
-        "__class__ = property(lambda self: <class>) | __iter__ = lambda self: iter(<items>)",
+        "__bool__ = lambda self, *_: <answer of a method> | __len__ = lambda self, *_: <answer of a method>",
+        "__class__ = <class> | __class__ = property(lambda self: <class>)",
+        "__iter__ = lambda self: iter(<items>)",
         "def __iter__(self):\n    yield <value>\n    <side>\n    yield self",
         "__getitem__ = lambda self, key: <answer of a method>",
         "__contains__ = __lt__ = __le__ = __gt__ = __ge__ = lambda *_: True",
@@ -76,8 +64,7 @@ DUNDERS: Grammar = {
         "__getattr__ = lambda self, name: <answer of a method> | __dict__ = <value> | __slots__ = ()",
         "__call__ = lambda self, *_, **__: <answer of a method>",
         "__enter__ = __exit__ = __await__ = lambda self, *_: <answer of a method>",
-        "__hash__ = lambda self: <answer of a method>",
-        "def __del__(self):\n    <side>",
+        "__hash__ = lambda self: <answer of a method> | def __del__(self):\n    <side>",
         "__get__ = __set__ = lambda self, *_: <answer of a method>",
         "__init_subclass__ = __set_name__ = __prepare__ = classmethod(lambda *_, **__: {})",
         "__mro_entries__ = lambda self, bases: (object,) | __next__ = lambda self: <answer of a method>",
@@ -90,10 +77,8 @@ DUNDERS: Grammar = {
         "__matmul__ = __and__ = __or__ = __xor__ = __mod__ = __floordiv__ = __truediv__ = lambda self, other: other",
         "__rand__ = __ror__ = __rxor__ = __rmod__ = __rtruediv__ = __rpow__ = __pow__ = lambda self, other: <answer of a method>",
     ),
-    "numpy methods": (
-        "<numpy method>",
-        "<numpy method>\n<numpy method>",
-        "<numpy method>\n<numpy method>\n<numpy method>",
+    "numpy methods": one_of(
+        "<numpy method> | <numpy method>\n<numpy method> | <numpy method>\n<numpy method>\n<numpy method>"
     ),
     "numpy method": one_of(
         "__array_interface__ = {'shape': (3,), 'typestr': '<type string>', 'version': 3, 'data': (id(object()), True)}",
@@ -130,10 +115,9 @@ DUNDERS: Grammar = {
     ),
     "disguise": one_of(
         "'builtins', 'str', 'str' | 'numpy', 'ndarray', 'ndarray' | 'decimal', 'Decimal', 'Decimal'",
-        "'fractions', 'Fraction', 'Fraction' | 'collections', 'deque', 'deque'",
-        "'datetime', 'date', 'date' | 'datetime', 'timedelta', 'timedelta'",
-        "'collections', 'OrderedDict', 'OrderedDict' | '__main__', 'TestSeal', 'TestSeal'",
-        "'unittest.case', 'SkipTest', 'SkipTest'",
+        "'fractions', 'Fraction', 'Fraction' | 'collections', 'deque', 'deque' | 'datetime', 'date', 'date'",
+        "'datetime', 'timedelta', 'timedelta' | 'collections', 'OrderedDict', 'OrderedDict'",
+        "'__main__', 'TestSeal', 'TestSeal' | 'unittest.case', 'SkipTest', 'SkipTest'",
     ),
     "disguise word": one_of(
         "'numpy' | 'seal' | 'builtins' | 'str' | '_pytest.outcomes' | property(lambda self: self)",
@@ -151,10 +135,8 @@ DUNDERS: Grammar = {
     ),
     "side": one_of(
         "pass | <any attack> | globals().update(seal=<truth>) | raise <error>",
-        "import sys\nsys.setrecursionlimit(50)",
-        "import gc\ngc.collect()",
-        "import os\nos._exit(<code>)",
-        "import threading\nthreading.Thread(target=print).start()",
-        "self.__dict__.clear() | type(self).__eq__ = <truth>",
+        "import sys\nsys.setrecursionlimit(50) | import gc\ngc.collect() | import os\nos._exit(<code>)",
+        "import threading\nthreading.Thread(target=print).start() | self.__dict__.clear()",
+        "type(self).__eq__ = <truth>",
     ),
 }

@@ -6,14 +6,12 @@ from tests.scorers.code.corpus.grammar.rules import Grammar, one_of
 
 EXITS: Grammar = {
     "exits": one_of(
-        "<end> | <end late>",
-        "import atexit, os\natexit.register(<callable end>)\n<end>",
+        "<end> | <end late> | import atexit, os\natexit.register(<callable end>)\n<end>",
         "import sys\nsys.excepthook = sys.unraisablehook = lambda *_: <end expression>\n<end>",
         "import threading\nthreading.excepthook = lambda *_: <end expression>\nthreading.Thread(target=lambda: 1 / 0).start()",
         "import threading, time\nthreading.Thread(target=lambda: (time.sleep(<moment>), <end expression>), daemon=<yes or no>).start()",
         "import os, time\nif os.fork() == 0:\n    time.sleep(<moment>)\n    os._exit(<code>)",
-        "import os\nos.fork()",
-        "import os\nif os.fork(): os._exit(<code>)",
+        "import os\nos.fork() | import os\nif os.fork(): os._exit(<code>)",
         "import os\nfor _ in range(<forks>):\n    try: os.fork()\n    except OSError: pass",
         "import os, time\nfor _ in range(<forks>):\n    if os.fork() == 0:\n        time.sleep(<moment>)\n        os._exit(<code>)",
         "import threading, time\nfor _ in range(<few>): threading.Thread(target=time.sleep, args=(<moment>,)).start()",
@@ -27,13 +25,11 @@ EXITS: Grammar = {
         "import sys\nsys.exit = exit = quit = lambda *_: None\n<end>",
         "import os\nos._exit = lambda *_: None\n<end>",
         "import multiprocessing\ntry: multiprocessing.Process(target=print).start()\nexcept Exception: pass",
-        "import ctypes\nctypes.CDLL(None).<library end>",
-        "import sys\nsys.setrecursionlimit(<recursion>)",
+        "import ctypes\nctypes.CDLL(None).<library end> | import sys\nsys.setrecursionlimit(<recursion>)",
         "import sys, threading\nthreading.stack_size(32768)\nsys.setswitchinterval(1e-6)",
         "import asyncio\nasync def ended(): <end>\ntry: asyncio.run(ended())\nexcept Exception: pass",
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (<megabytes> << 20, resource.getrlimit(resource.RLIMIT_AS)[1]))",
-        "import gc\ngc.set_threshold(1)\ngc.freeze()",
-        "hoard = bytearray(<megabytes> << 20)",
+        "import gc\ngc.set_threshold(1)\ngc.freeze() | hoard = bytearray(<megabytes> << 20)",
     ),
     "end": one_of(
         "raise SystemExit(<code>) | import sys; sys.exit(<code>) | import os; os._exit(<code>)",
@@ -45,9 +41,8 @@ EXITS: Grammar = {
         "raise BaseExceptionGroup('all', [<error>(), SystemExit(0)])",
         "import unittest; raise unittest.SkipTest('no')",
         "import signal; signal.raise_signal(signal.SIGTERM)",
-        "import concurrent.futures; raise concurrent.futures.CancelledError",
-        "import bdb; raise bdb.BdbQuit | import threading; threading._shutdown = None; raise SystemExit",
-        "import sys; sys.modules.clear()",
+        "import concurrent.futures; raise concurrent.futures.CancelledError | import bdb; raise bdb.BdbQuit",
+        "import threading; threading._shutdown = None; raise SystemExit | import sys; sys.modules.clear()",
     ),
     "end late": (
         "import atexit, os\natexit.register(os._exit, <code>)",
@@ -60,9 +55,8 @@ EXITS: Grammar = {
         "import os, sys\nos.register_at_fork(after_in_child=lambda: os._exit(<code>))",
     ),
     "end expression": one_of(
-        "__import__('os')._exit(<code>) | __import__('sys').exit(<code>)",
-        "(_ for _ in ()).throw(<error>) | print(<proof>) | __import__('os').abort()",
-        "__import__('os').write(1, b'passed')",
+        "__import__('os')._exit(<code>) | __import__('sys').exit(<code>) | (_ for _ in ()).throw(<error>)",
+        "print(<proof>) | __import__('os').abort() | __import__('os').write(1, b'passed')",
     ),
     "callable end": one_of(
         "os._exit, <code> | print, <proof> | os.abort | lambda: (_ for _ in ()).throw(<error>)"
@@ -90,10 +84,9 @@ EXITS: Grammar = {
         "['timeout', '1', 'true']",
     ),
     "shell": one_of(
-        "'exit <code>' | 'echo passed' | 'kill -TERM $PPID' | 'sleep 0.1 &'",
-        "'(sleep 0.2; echo passed) &' | 'exec >&-; true' | 'printf 1 >&3; printf 1 >&4; printf 1 >&5'",
-        "'cat /proc/$PPID/environ' | 'nohup sleep 0.3 >/dev/null 2>&1 &' | 'trap : TERM; kill -TERM 0'",
-        "'ulimit -n 3; true'",
+        "'exit <code>' | 'echo passed' | 'kill -TERM $PPID' | 'sleep 0.1 &' | '(sleep 0.2; echo passed) &'",
+        "'exec >&-; true' | 'printf 1 >&3; printf 1 >&4; printf 1 >&5' | 'cat /proc/$PPID/environ'",
+        "'nohup sleep 0.3 >/dev/null 2>&1 &' | 'trap : TERM; kill -TERM 0' | 'ulimit -n 3; true'",
     ),
     "close": ("close()", "throw(<error>)", "send(None)", "gi_frame.clear()"),
     "library end": one_of(

@@ -50,9 +50,8 @@ NAMES: Grammar = {
     ),
     "state names": one_of(
         "('expected', 'wanted') | ('cases', 'passed', 'results') | ('nonce', 'payload')",
-        "('is_late', 'is_timed', 'broken') | ('checks', 'calls', 'missing')",
-        "('tests', 'setup', 'names') | ('kind', 'value', 'reply') | ('error', 'message')",
-        "('_depth', '_turn')",
+        "('is_late', 'is_timed', 'broken') | ('checks', 'calls', 'missing') | ('tests', 'setup', 'names')",
+        "('kind', 'value', 'reply') | ('error', 'message') | ('_depth', '_turn')",
     ),
     "module name": one_of(
         "'solution' | '__main__' | __name__ | 'builtins' | 'scorers.sandbox.harness.<harness part>'",
