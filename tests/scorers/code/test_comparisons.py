@@ -1,4 +1,4 @@
-"""What a call's result is compared with, and integers and lines as long as rows and answers write them."""
+"""What a result or an output is compared with, and integers and lines as long as rows and answers write them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from broker.errors import BadMessage
 from scorers.code.long_integers import MAX_DIGITS, long_integers
+from scorers.code.output import difference
 from scorers.code.rows import StdioCase, suite_of
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.harness.checks import same, shown
@@ -191,3 +192,77 @@ def test_lines_of_a_case_end_with_a_line_feed(given: Any, stdin: str) -> None:
 def test_a_program_that_reads_bytes_sees_no_carriage_return(scorer: CodeTests, program: str) -> None:
     answer = {"test_cases": [{"input": "ab\r\nc\r\n", "output": "3 1\r\n"}]}
     assert judged(scorer, program, answer).value == 1.0
+
+
+# What was printed, and what was expected.
+SAME_TEXT = [
+    *(("8", "8"), ("8\n", "8"), ("8", "8\n\n"), ("1 2 \n3\t\n", "1 2\n3"), ("a\r\nb\r\n", "a\nb"), ("", "")),
+    *(
+        ("\n\n", ""),
+        ("0.3333333", "0.33333333"),
+        ("1e-7", "0.0"),
+        ("2.0", "2.00"),
+        ("2", "2.0"),
+        ("-.5", "-0.5"),
+    ),
+    *(("1000000.5", "1000000.0"), ("x 1.0000001 y", "x 1.0 y"), ("1e999", "1e999")),
+]
+OTHER_TEXT = [
+    *(
+        ("9", "8"),
+        ("", "8"),
+        ("8\n8", "8"),
+        ("8", "8\n8"),
+        ("yes", "YES"),
+        ("1  2", "1 2"),
+        (" 8", "8"),
+        ("2.0", "2"),
+    ),
+    *(
+        ("8.0000001", "8"),
+        ("0.333", "0.33333333"),
+        ("nan", "0.0"),
+        ("inf", "1.0"),
+        ("1_0.0", "10.0"),
+        ("8\0", "8"),
+    ),
+    *(("1\n\n2", "1\n2"), ("0x8", "8"), ("99999999999999999999", "99999999999999999998"), ("٣.0", "3.0")),
+    # What overflows a float is text: by numbers anything is within an infinite tolerance.
+    *(("5", "1e999"), ("-7.25", "12e345"), ("2e999", "1e999"), ("1e999", "5.0")),
+]
+SAME_IN_II_THOUGHT = [("yes", "YES"), (" 8", "8"), ("8.00001", "8"), ("100001", "100000"), ("1E999", "1e999")]
+OTHER_IN_II_THOUGHT = [("8.001", "8"), ("8\n9", "8"), ("1  2", "1 2"), ("5", "1e999"), ("2e999", "1e999")]
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "is_same", "compatible"),
+    [
+        *((*pair, True, False) for pair in SAME_TEXT),
+        *((*pair, False, False) for pair in OTHER_TEXT),
+        *((*pair, True, True) for pair in SAME_IN_II_THOUGHT),
+        *((*pair, False, True) for pair in OTHER_IN_II_THOUGHT),
+    ],
+)
+def test_what_is_the_same(printed: str, expected: str, is_same: bool, compatible: bool) -> None:
+    assert (difference(printed, expected, compatible=compatible) is None) is is_same
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "said"),
+    [
+        ("7", "8", "expected '8', got '7'"),
+        ("1\n7", "1\n8", "line 2: expected '8', got '7'"),
+        ("1", "1\n8", "line 2: expected '8', got no such line"),
+        ("1\n7", "1", "line 2: expected no such line, got '7'"),
+    ],
+)
+def test_the_reason_names_the_first_difference(printed: str, expected: str, said: str) -> None:
+    assert difference(printed, expected) == said
+
+
+def test_long_outputs_make_short_reasons() -> None:
+    reason = difference("a" * 5_000_000, "b" * 5_000_000)
+    assert reason is not None
+    assert len(reason) < 200
+    # No float of a million digits is made.
+    assert difference("1" * 1_000_000, "1" * 1_000_000 + ".0") is not None

@@ -1,10 +1,11 @@
-"""What a machine lacks makes no zero: an answer that imports it and is not right has no score."""
+"""What a machine lacks makes no zero; the one set of packages for programs, and what a text asks of it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from importlib import metadata
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig, SweConfig
@@ -20,10 +22,11 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.lacks import PROGRAM, Lacks, _lacking
 from scorers.sandbox.local import environment, toolchain
-from scorers.sandbox.packages import PACKAGES
+from scorers.sandbox.packages import PACKAGES, absent, imports_of, versions_text
 from scorers.sandbox.program import Language
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.swe.scorer import SwePatch
+from tests.support.paths import ROOT
 from tests.support.sandbox import fusion_fakes as fake
 from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
 from tests.support.tried_again import judged
@@ -307,3 +310,61 @@ def test_the_probe_tells_the_versions_of_the_packages(servers: list[FakeServer])
     with closing(FusionSandbox([servers[0].url])) as fusion:
         fusion.self_test()
         assert fusion.version.split()[1:] == [f"{name}=none" for name in PACKAGES]
+
+
+def test_the_extra_declares_what_programs_are_offered() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = project["optional-dependencies"]["sandbox"]
+    assert {Requirement(line).name for line in extra} == PACKAGES.keys()
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize("lock", ["cpu", "gpu", "learner", "scorers"])
+def test_every_lock_has_them(lock: str) -> None:
+    lines = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8").splitlines()
+    assert {line.partition("==")[0] for line in lines} >= PACKAGES.keys()
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import numpy", {("numpy", "")}),
+        ("import numpy as np, os", {("numpy", "")}),
+        ("from numpy import array, linalg", {("numpy", "array"), ("numpy", "linalg")}),
+        ("from numpy import *", {("numpy", "")}),
+        ("import scipy.sparse.csgraph as g", {("scipy.sparse.csgraph", "")}),
+        ("def f():\n    import sympy\n    return 1", {("sympy", "")}),
+        ("class A:\n    from networkx import Graph", {("networkx", "Graph")}),
+        ("if False:\n    import pandas", {("pandas", "")}),
+        ("try:\n    import mpmath\nexcept ImportError:\n    mpmath = None", {("mpmath", "")}),
+        ("import importlib\nm = importlib.import_module('sortedcontainers')", {("sortedcontainers", "")}),
+        ("m = __import__('more_itertools')", {("more_itertools", "")}),
+        ("exec('import numpy as np')", {("numpy", "")}),
+        ("f = lambda: __import__(f'{\"numpy\"}')", {("numpy", "")}),
+        ("import sqlite3, bz2", {("sqlite3", ""), ("bz2", "")}),
+        ("import sys, tkinter, winreg, requests, antigravity", set()),
+        ("from . import numpy\nfrom .numpy import x", set()),
+        ("import numpy\nx = '\\d' is 1", {("numpy", "")}),  # of which the parser warns
+        ("# import numpy\nx = 1", set()),
+        ("import numpy as", set()),
+        ("x = " + "(" * 500, set()),
+    ],
+)
+def test_what_a_program_imports_is_read_from_its_text(text: str, imported: set[tuple[str, str]]) -> None:
+    assert imports_of(text) == imported
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        (f"python=3.11.2 {versions_text(dict.fromkeys(PACKAGES, '1.2'))}", ()),
+        (f"python=3.11.2 {versions_text({})}", tuple(PACKAGES)),
+        ("python=3.11.2,3.12.1 numpy=1.26.4,none scipy=1.2", ("numpy",)),
+        ("python=3.11.2", ()),  # nothing is known
+        ("0", ()),
+    ],
+)
+def test_a_version_says_what_is_absent(version: str, names: tuple[str, ...]) -> None:
+    assert absent(version) == names

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -227,3 +227,42 @@ def test_a_closed_sandbox_leaves_nothing_and_can_be_used_again(sandbox: LocalSan
     assert not base.exists()
     assert not Path(f"/proc/{supervisor}").exists()
     assert run(NEXT).stdout == b"42\n"
+
+
+ALLOWED = 1 << 40
+
+
+@contextmanager
+def forked(do: Callable[[], None]) -> Iterator[int]:
+    """Start a child that does it and waits to be killed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            do()
+            signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_a_process_that_is_slow_to_lead_its_session_is_counted() -> None:
+    told, tell = os.pipe()
+    reply, answer = os.pipe()
+
+    def lead() -> None:
+        os.read(told, 1)
+        os.setsid()
+        os.write(answer, b"x")
+
+    with forked(lead) as pid:
+        tree = processes.Tree(pid)
+        assert tree.memory_bytes(ALLOWED) > 0  # it may still be in the session of its parent
+        os.write(tell, b"x")
+        os.read(reply, 1)
+        assert tree.memory_bytes(ALLOWED) > 0
+    for descriptor in (told, tell, reply, answer):
+        os.close(descriptor)
