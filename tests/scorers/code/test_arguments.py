@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from collections.abc import Collection
 
 import pytest
 
@@ -167,61 +167,34 @@ NOT_IN_PLACE = {"twice over"}  # it takes the sum of what is left
 SHARED = ("Box(", "chain(", "unittest")
 
 
-class Apart(ast.NodeTransformer):
-    """Gives what a test binds a name that no other test has: the tests of one row are read together."""
-
-    def __init__(self, tree: ast.Module, number: int) -> None:
-        self._number = number
-        nodes = list(ast.walk(tree))
-        self._bound = {
-            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        self._bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-        self._bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-    def visit(self, node: ast.AST) -> Any:
-        self.generic_visit(node)
-        for field in {"id", "arg", "name"} & set(
-            () if isinstance(node, ast.keyword | ast.alias) else node._fields
-        ):
-            if getattr(node, field) in self._bound:
-                setattr(node, field, f"{getattr(node, field)}_{self._number}")
-        return node
+def apart(test: str, number: int) -> str:
+    """Give what a test binds a name that no other test has: the tests of one row are read together."""
+    nodes = list(ast.walk(ast.parse(test)))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name[:2] != "__"}
+    return re.sub(
+        r"(?<!['\w.])(\w+)\b(?!')", lambda found: found[1] + f"_{number}" * (found[1] in bound), test
+    )
 
 
-def in_one_run(tests: dict[str, str]) -> dict[str, Any]:
-    """Return a row of which each test is a case."""
-    trees = [ast.parse(text) for text in tests.values() if not any(map(text.__contains__, SHARED))]
-    texts = [ast.unparse(Apart(tree, number).visit(tree)) for number, tree in enumerate(trees)]
-    return {"tests": texts, "setup": HELPERS}
-
-
-def apart(tests: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return a row for each of the other tests."""
-    return {
-        what: {"functional": text, "prefix": PREFIX}
-        for what, text in tests.items()
-        if any(map(text.__contains__, SHARED))
-    }
-
-
-def assert_worth(scorer: CodeTests, program: str, tests: dict[str, str], value: float) -> None:
+def assert_worth(scorer: CodeTests, program: str, tests: Collection[str], value: float) -> None:
     """Assert that a program is worth so much in each of the tests; which ones it is not is found out one by one."""
-    rows = apart(tests)
-    if judged(scorer, program, in_one_run(tests), "code_verifiable").value != value:
-        rows = {what: {"functional": text, "prefix": PREFIX} for what, text in tests.items()}
-    scores = {what: judged(scorer, program, row) for what, row in rows.items()}
-    failed = [
-        f"{what}: {score.value} {score.reason}" for what, score in scores.items() if score.value != value
-    ]
+    alone = [test for test in tests if any(map(test.__contains__, SHARED))]
+    together = [apart(test, number) for number, test in enumerate(tests) if test not in alone]
+    row = {"tests": together, "setup": HELPERS}
+    is_worth = judged(scorer, program, row, "code_verifiable").value == value
+    rows = [{"functional": test, "prefix": PREFIX} for test in (alone if is_worth else tests)]
+    scores = [(row["functional"], judged(scorer, program, row)) for row in rows]
+    failed = [f"{test}: {score.value} {score.reason}" for test, score in scores if score.value != value]
     assert not failed, "\n".join(failed)
-    assert len(rows) < len(tests), "each test passes alone, and not beside the others"
+    assert is_worth, "each test passes alone, and not beside the others"
 
 
 def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(scorer: CodeTests) -> None:
-    assert_worth(scorer, EMPTIES, COMPARED, 0.0)
-    assert_worth(scorer, RIGHT, COMPARED, 1.0)
-    assert_worth(scorer, IN_PLACE, {what: COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE}, 1.0)
+    assert_worth(scorer, EMPTIES, COMPARED.values(), 0.0)
+    assert_worth(scorer, RIGHT, COMPARED.values(), 1.0)
+    assert_worth(scorer, IN_PLACE, [COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE], 1.0)
 
 
 PLACES = """
@@ -278,7 +251,7 @@ CHANGED = {
 
 
 def test_what_an_answer_is_asked_to_do_to_its_arguments_is_seen(scorer: CodeTests) -> None:
-    assert_worth(scorer, PLACES, CHANGED, 1.0)
+    assert_worth(scorer, PLACES, CHANGED.values(), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -447,21 +420,6 @@ def test_tests_keep_their_statements() -> None:
         assert kinds(rewritten(tests)) == kinds(tests)
 
 
-def assert_each(scorer: CodeTests, program: str, tests: list[str], value: float) -> None:
-    named = [
-        re.sub(r"(?<!')\b([abirsgtuknx])\b(?!')", rf"\1_{number}", test) for number, test in enumerate(tests)
-    ]
-    if judged(scorer, program, {"tests": named}, "code_verifiable").value == value:
-        return
-    wrong = [
-        (test, score)
-        for test in tests
-        if (score := judged(scorer, program, {"tests": [test]}, "code_verifiable")).value != value
-    ]
-    assert not wrong, "\n".join(f"{test}: {score.value} {score.reason}" for test, score in wrong)
-    raise AssertionError("each passes alone")
-
-
 # An object that has three items for `len`, none for a loop, others at the second look, and yes for each question.
 LIES = """
 class Again:
@@ -529,7 +487,7 @@ FORGED = [
 
 
 def test_no_object_says_what_a_check_wants_to_hear(scorer: CodeTests) -> None:
-    assert_each(scorer, LIES, FORGED, 0.0)
+    assert_worth(scorer, LIES, FORGED, 0.0)
 
 
 HONEST = """
@@ -590,7 +548,7 @@ KEPT = [
 
 
 def test_honest_objects_stay_what_they_are(scorer: CodeTests) -> None:
-    assert_each(scorer, HONEST, KEPT, 1.0)
+    assert_worth(scorer, HONEST, KEPT, 1.0)
 
 
 def test_an_object_of_a_pytest_file_is_the_same_at_each_look(scorer: CodeTests) -> None:
