@@ -59,19 +59,10 @@ def answer(program: bytes, number: int, arch: int, args: tuple[int, ...] = ()) -
 NAMESPACE, THREAD, PRIO_USER, TRUNCATE = 0x10000000 | signal.SIGCHLD, 0x3D0F00, 2, 0o1000
 ANSWERED: dict[tuple[str, int], list[tuple[str, tuple[int, ...]]]] = {
     ("all", ALLOW): [
-        *(
-            ("clone", (signal.SIGCHLD,)),
-            ("clone", (THREAD,)),
-            ("prlimit64", (0, 3, 1)),
-            ("prlimit64", (0, 0, 0)),
-        ),
-        *(
-            ("kill", (MINE, signal.SIGTERM)),
-            ("kill", (0, signal.SIGTERM)),
-            ("prctl", (15,)),
-            ("fcntl", (3, 3)),
-        ),
-        *(("setpriority", (0, 0, 19)), ("socketpair", (1, 1 | 0o2000000)), ("exit_group", (1,))),
+        *(("clone", (signal.SIGCHLD,)), ("clone", (THREAD,)), ("prlimit64", (0, 3, 1))),
+        *(("prlimit64", (0, 0, 0)), ("kill", (MINE, signal.SIGTERM)), ("kill", (0, signal.SIGTERM))),
+        *(("prctl", (15,)), ("fcntl", (3, 3)), ("setpriority", (0, 0, 19))),
+        *(("socketpair", (1, 1 | 0o2000000)), ("exit_group", (1,))),
     ],
     ("all", EPERM): [
         *(("ptrace", ()), ("setsid", ()), ("clone", (signal.SIGKILL,)), ("clone", (NAMESPACE,))),
@@ -82,12 +73,8 @@ ANSWERED: dict[tuple[str, int], list[tuple[str, tuple[int, ...]]]] = {
     ],
     ("all", ENOSYS): [("clone3", ())],
     ("landlock", ALLOW): [
-        *(
-            ("kill", (1, signal.SIGTERM)),
-            ("prctl", (4, 1)),
-            ("openat", (0, 0, 0o1001)),
-            ("exit_group", (137,)),
-        )
+        *(("kill", (1, signal.SIGTERM)), ("prctl", (4, 1)), ("openat", (0, 0, 0o1001))),
+        ("exit_group", (137,)),
     ],
     ("landlock", EPERM): [
         *(("prctl", (4, 0)), ("sendmsg", ()), ("sendmmsg", ()), ("socket", (1, 1)), ("connect", (3,))),
