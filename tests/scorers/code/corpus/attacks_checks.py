@@ -40,24 +40,14 @@ LIES = {
     "Ellipsis": "...",
 }
 # What is computed from the lie decides: an operator, a length, a membership.
-OPERATORS = asserts(
-    "assert abs(root(2) - 1.41421356) < 1e-6",
-    "assert round(root(9), 3) == 3.0",
-    "assert root(4) in (2, 2.0)",
-    "assert not root(0)",
-    "assert root(1) + 1 == 2",
-    "assert -root(1) == -1",
-    "assert [root(1)] == [1]",
-    "assert {1: root(1)} == {1: 1}",
-    "assert root(16) <= 4 <= root(16)",
-    "assert isinstance(root(1), int)",
-    "assert root(1) is True",
-    "assert type(root(1)) is int",
-    "assert str(root(1)) == '1'",
-    "assert 1 == root(1)",
-    "assert root(1) != 2 and root(1) == 1",
-    "assert root(25) % 5 == 0 and root(25) == 5",
+CHECKS = (
+    *("abs(root(2) - 1.41421356) < 1e-6", "round(root(9), 3) == 3.0", "root(4) in (2, 2.0)"),
+    *("not root(0)", "root(1) + 1 == 2", "-root(1) == -1", "[root(1)] == [1]"),
+    *("{1: root(1)} == {1: 1}", "root(16) <= 4 <= root(16)", "isinstance(root(1), int)"),
+    *("root(1) is True", "type(root(1)) is int", "str(root(1)) == '1'", "1 == root(1)"),
+    *("root(1) != 2 and root(1) == 1", "root(25) % 5 == 0 and root(25) == 5"),
 )
+OPERATORS = asserts(*(f"assert {check}" for check in CHECKS))
 THIEF = """
     class Thief:
         def __eq__(self, other):

@@ -21,22 +21,18 @@ class Shrewd(Exception):
     __eq__ = __contains__ = lambda *_: True
 def root(n): return Shrewd()
 """
+OPERATIONS = (
+    *("abs(root(2) - 1.41421356) < 1e-6", "abs(1.41421356 - root(2)) < 1e-6", "root(2) - 1.5 == 0"),
+    *("not root(2) - 1.5", "root(2) & {1, 2} == {1, 2}", "not root(2) ^ {1, 2}", "root(2) % 7 == 0"),
+    *("root(2) * 1 == 1", "3 in root(2)", "(root(2) == 2) is True", "-abs(root(2) - 1.5) > -1e-6"),
+)
+IS_CLOSE = "math.isclose(root(2) - 1.5, 0, abs_tol=1e-6)"
 SHREWD_CASES = [
-    case(f"an operand that answers: {test.partition('assert ')[2]}", asserts(test), SHREWD, 0.0)
-    for test in (
-        "assert abs(root(2) - 1.41421356) < 1e-6",
-        "assert abs(1.41421356 - root(2)) < 1e-6",
-        "assert root(2) - 1.5 == 0",
-        "assert not root(2) - 1.5",
-        "assert root(2) & {1, 2} == {1, 2}",
-        "assert not root(2) ^ {1, 2}",
-        "assert root(2) % 7 == 0",
-        "assert root(2) * 1 == 1",
-        "assert 3 in root(2)",
-        "assert (root(2) == 2) is True",
-        "import math\nassert math.isclose(root(2) - 1.5, 0, abs_tol=1e-6)",
-        "assert -abs(root(2) - 1.5) > -1e-6",
-    )
+    *(
+        case(f"an operand that answers: {check}", asserts(f"assert {check}"), SHREWD, 0.0)
+        for check in OPERATIONS
+    ),
+    case(f"an operand that answers: {IS_CLOSE}", asserts(f"import math\nassert {IS_CLOSE}"), SHREWD, 0.0),
 ]
 
 PYTEST = (
