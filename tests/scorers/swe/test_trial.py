@@ -173,25 +173,10 @@ def test_an_edit_with_which_a_test_fails_is_0(scorer: SwePatch, text: str, reaso
 
 IN_THE_MODULE = {  # beside one of the two fixes, when the module is loaded
     "ends with success": "import os; os._exit(0)",
-    "writes over the tests": """
-import os
-os.makedirs("tests", exist_ok=True)
-for name in ("test_stats", "cases"):
-    open(f"tests/{name}.py", "w").write("CASES = []")""",
-    "replaces the cases in memory": """
-import sys
-sys.modules["tests.cases"] = type(sys)("tests.cases")
-sys.modules["tests.cases"].CASES = []""",
-    "patches pytest, unittest and built-ins": """
-import builtins, math, pytest, unittest
-unittest.TestCase.assertEqual = lambda *given: None
-pytest.approx = math.isclose = builtins.isinstance = lambda *given, **named: True
-builtins.AssertionError = KeyError""",
-    "leaves a child behind": """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    time.sleep(3600)""",
+    "writes over the tests": 'import os\nos.makedirs("tests", exist_ok=True)\nfor name in ("test_stats", "cases"):\n    open(f"tests/{name}.py", "w").write("CASES = []")',
+    "replaces the cases in memory": 'import sys\nsys.modules["tests.cases"] = type(sys)("tests.cases")\nsys.modules["tests.cases"].CASES = []',
+    "patches pytest, unittest and built-ins": "import builtins, math, pytest, unittest\nunittest.TestCase.assertEqual = lambda *given: None\npytest.approx = math.isclose = builtins.isinstance = lambda *given, **named: True\nbuiltins.AssertionError = KeyError",
+    "leaves a child behind": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3600)",
 }
 EQUAL = """    class Any(float):
         def __eq__(self, other): return True

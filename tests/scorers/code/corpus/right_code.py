@@ -48,19 +48,12 @@ ADDS = {
     "its own signal handler and an alarm": "import signal\nsignal.signal(signal.SIGALRM, lambda *_: None)\nsignal.alarm(5)\nprint(sum(map(int, input().split())))",
     "200 MB of memory": "big = bytearray(200 << 20)\nprint(sum(map(int, input().split())))",
 }
+
 # fmt: off
 APART = {
     "input until EOFError": (
         LINES,
-        """
-        total = 0
-        while True:
-            try:
-                total += int(input())
-            except EOFError:
-                break
-        print(total)
-        """),
+        "total = 0\nwhile True:\n    try:\n        total += int(input())\n    except EOFError:\n        break\nprint(total)"),
     "for line in sys.stdin": (LINES, "import sys\nprint(sum(int(line) for line in sys.stdin if line.strip()))"),
     "CRLF in the input": (
         stdio(("3 5\r\nab\r\n", "8 ab\n")), "a, b = map(int, input().split())\nprint(a + b, input().strip())"),
@@ -77,60 +70,24 @@ APART = {
         stdio((" ".join(map(str, range(150000))), str(sum(range(150000))))), "print(sum(map(int, input().split())))"),
     "deep recursion": (
         TREE,
-        """
-        import sys
-        sys.setrecursionlimit(10 ** 6)
-
-        def depth(n):
-            return 0 if n == 0 else 1 + depth(n - 1)
-
-        print(depth(int(input())))
-        """),
+        "import sys\nsys.setrecursionlimit(10 ** 6)\n\ndef depth(n):\n    return 0 if n == 0 else 1 + depth(n - 1)\n\nprint(depth(int(input())))"),
     "recursion in a thread with a large stack": (
         TREE,
-        """
-        import sys, threading
-        sys.setrecursionlimit(10 ** 7)
-        threading.stack_size(128 * 1024 * 1024)
-
-        def depth(n):
-            return 0 if n == 0 else 1 + depth(n - 1)
-
-        def main():
-            print(depth(int(input())))
-
-        thread = threading.Thread(target=main)
-        thread.start()
-        thread.join()
-        """),
+        "import sys, threading\nsys.setrecursionlimit(10 ** 7)\nthreading.stack_size(128 * 1024 * 1024)\n\ndef depth(n):\n    return 0 if n == 0 else 1 + depth(n - 1)\n\ndef main():\n    print(depth(int(input())))\n\nthread = threading.Thread(target=main)\nthread.start()\nthread.join()"),
     "C++": (
         CPP, "#include <iostream>\nint main() { long a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }"),
     "C++ of the contests": (
         {"language": "c++"} | SUM,
-        """
-        #include <bits/stdc++.h>
-        using namespace std;
-        int main() {
-            ios::sync_with_stdio(false); cin.tie(nullptr);
-            vector<long long> xs; long long x;
-            while (cin >> x) xs.push_back(x);
-            printf("%lld\\n", accumulate(xs.begin(), xs.end(), 0LL));
-        }
-        """),
+        '#include <bits/stdc++.h>\nusing namespace std;\nint main() {\n    ios::sync_with_stdio(false); cin.tie(nullptr);\n    vector<long long> xs; long long x;\n    while (cin >> x) xs.push_back(x);\n    printf("%lld\\n", accumulate(xs.begin(), xs.end(), 0LL));\n}'),
     "JavaScript by lines": (
         JAVASCRIPT,
-        """
-        const lines = require("fs").readFileSync(0, "utf8").split("\\n");
-        console.log(lines[0].split(" ").map(Number).reduce((a, b) => a + b));
-        """),
+        'const lines = require("fs").readFileSync(0, "utf8").split("\\n");\nconsole.log(lines[0].split(" ").map(Number).reduce((a, b) => a + b));'),
     "JavaScript by readline": (
         {"language": "js"} | SUM,
-        """
-        const rl = require("readline").createInterface({ input: process.stdin });
-        rl.on("line", line => { const [a, b] = line.split(" ").map(Number); console.log(a + b); });
-        """),
+        'const rl = require("readline").createInterface({ input: process.stdin });\nrl.on("line", line => { const [a, b] = line.split(" ").map(Number); console.log(a + b); });'),
 }
 # fmt: on
+
 TEXTS = {
     "thinking before it": "<think>\n```python\nprint(0)\n```\n</think>\n" + fenced(RIGHT["stdio"]),
     "a draft before it": fenced("print(0)") + "No:\n" + fenced(RIGHT["stdio"]),

@@ -10,6 +10,7 @@ ADDS = {
     "prints beside its result": "def add(a, b):\n    print('debug', a, b)\n    return a + b",
     "a main guard beside the function": "def add(a, b):\n    return a + b\n\nif __name__ == '__main__':\n    print(add(*map(int, input().split())))",
 }
+
 # fmt: off
 APART = {
     "LiveCodeBench's lines of JSON": (
@@ -17,15 +18,7 @@ APART = {
         "def find(s, xs):\n    return bool(s) and bool(xs)"),
     "LiveCodeBench's class Solution": (
         told_calls("twoSum", ([[2, 7, 11, 15], 9], [0, 1])),
-        """
-        class Solution:
-            def twoSum(self, nums: List[int], target: int) -> List[int]:
-                seen = {}
-                for i, n in enumerate(nums):
-                    if target - n in seen:
-                        return [seen[target - n], i]
-                    seen[n] = i
-        """),
+        "class Solution:\n    def twoSum(self, nums: List[int], target: int) -> List[int]:\n        seen = {}\n        for i, n in enumerate(nums):\n            if target - n in seen:\n                return [seen[target - n], i]\n            seen[n] = i"),
     "a tuple where JSON has a list": (calls("pair", ([1, 2], [2, 1])), "def pair(a, b):\n    return b, a"),
     "a float within tolerance": (
         calls("third", ([1], 0.3333333333333333)), "def third(n):\n    return n * (1 / 3) + 1e-12"),
@@ -34,24 +27,10 @@ APART = {
         "def echo(x):\n    return x"),
     "helpers, imports and a decorator": (
         calls("fib", ([90], 2880067194370816120)),
-        """
-        from functools import lru_cache
-
-        @lru_cache(maxsize=None)
-        def fib(n):
-            return n if n < 2 else fib(n - 1) + fib(n - 2)
-        """),
+        "from functools import lru_cache\n\n@lru_cache(maxsize=None)\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)"),
     "an instance that remembers": (
         calls("add", ([1, 2], 3), ([1, 2], 3)),
-        """
-        class Solution:
-            def __init__(self):
-                self.calls = 0
-
-            def add(self, a, b):
-                self.calls += 1
-                return a + b + self.calls - 1
-        """),
+        "class Solution:\n    def __init__(self):\n        self.calls = 0\n\n    def add(self, a, b):\n        self.calls += 1\n        return a + b + self.calls - 1"),
     "unicode and big integers as values": (
         calls("f", (["字😀", 10**30], "字😀" + str(10**30))), "def f(s, n):\n    return s + str(n)"),
     "a bound method in check": (
@@ -92,30 +71,12 @@ def longest(pairs):
     "an object with state and operators": (
         asserts("s = Stack(); s.push(1); s.push(2); assert s.pop() == 2 and len(s) == 1",
         "assert repr(Stack()) == 'Stack([])'"),
-        """
-        class Stack:
-            def __init__(self):
-                self.items = []
-
-            def push(self, item):
-                self.items.append(item)
-
-            def pop(self):
-                return self.items.pop()
-
-            def __len__(self):
-                return len(self.items)
-
-            def __repr__(self):
-                return f"Stack({self.items})"
-        """),
+        'class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):\n        self.items.append(item)\n\n    def pop(self):\n        return self.items.pop()\n\n    def __len__(self):\n        return len(self.items)\n\n    def __repr__(self):\n        return f"Stack({self.items})"'),
     "a named tuple": (
         asserts("assert make() == (1, 2)", "assert make()[0] == 1"),
         "from collections import namedtuple\nP = namedtuple('P', 'x y')\n\ndef make():\n    return P(1, 2)"),
     "pytest with raises, fixtures and parametrize": (
-        {
-            "pytest": 'import pytest\nfrom solution import divide\n\n@pytest.fixture\ndef ten():\n    return 10\n\n@pytest.mark.parametrize("by", [1, 2, 5])\ndef test_divides(ten, by):\n    assert divide(ten, by) == ten / by\n\ndef test_zero():\n    with pytest.raises(ZeroDivisionError):\n        divide(1, 0)'
-        },
+        {"pytest": 'import pytest\nfrom solution import divide\n\n@pytest.fixture\ndef ten():\n    return 10\n\n@pytest.mark.parametrize("by", [1, 2, 5])\ndef test_divides(ten, by):\n    assert divide(ten, by) == ten / by\n\ndef test_zero():\n    with pytest.raises(ZeroDivisionError):\n        divide(1, 0)'},
         "def divide(a, b):\n    return a / b"),
     "pytest with approx and a class": (
         {"pytest": "import pytest\nimport solution\n\nclass TestThird:\n    def test_it(self):\n        assert solution.third(1) == pytest.approx(1 / 3)\n"},
@@ -125,5 +86,6 @@ def longest(pairs):
         "module": "answer"}, "def add(a, b):\n    return a + b"),
 }
 # fmt: on
+
 
 CALLED_CASES: list[Case] = [*cases(calls("add", ([1, 2], 3)), 1.0, ADDS), *cases_apart(1.0, APART)]

@@ -87,10 +87,7 @@ APART = {
         {"pytest": "from solution import add\n\ndef test_a():\n    assert add(1, 2) == 3\n"}, "x = 3"),
     "JavaScript that subtracts": (
         JAVASCRIPT,
-        """
-        const [a, b] = require("fs").readFileSync(0, "utf8").split(" ").map(Number);
-        console.log(a - b);
-        """),
+        'const [a, b] = require("fs").readFileSync(0, "utf8").split(" ").map(Number);\nconsole.log(a - b);'),
     "JavaScript that throws": (JAVASCRIPT, "throw new Error('no');"),
 }
 # fmt: on
