@@ -169,10 +169,11 @@ SHARED = ("Box(", "chain(", "unittest")
 
 def apart(test: str, number: int) -> str:
     """Give what a test binds a name that no other test has: the tests of one row are read together."""
-    nodes = list(ast.walk(ast.parse(test)))
+    tree = ast.parse(test)
+    nodes = list(ast.walk(tree))
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name[:2] != "__"}
+    bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     return re.sub(
         r"(?<!['\w.])(\w+)\b(?!')", lambda found: found[1] + f"_{number}" * (found[1] in bound), test
     )
