@@ -76,7 +76,8 @@ def costing(station: Station, seconds_a_group: float) -> Station:
 @contextmanager
 def holding(station: Station) -> Iterator[Dispatcher]:
     """A dispatcher that has read what is there."""
-    with holding(station) as dispatcher:
+    with station.dispatcher() as dispatcher:
+        dispatcher.hold(dispatcher.rollouts.read_new(64, block_s=0))
         yield dispatcher
 
 
