@@ -199,6 +199,7 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
     assert not any(map(is_running, children.all()))
 
 
+@pytest.mark.prove(after=99)
 @pytest.mark.parametrize(
     ("code", "lived_s", "before", "after"),
     [
