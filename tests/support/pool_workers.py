@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from broker.processes import stop
 from scorers.pool.dispatcher import Dispatcher
@@ -21,6 +22,30 @@ def workers(station: Station, folder: Path, count: int = 1) -> Iterator[list[Sco
     finally:
         for scorers in started:
             stop(scorers.process, 0)
+
+
+def delivered(station: Station, *ids: int, **how: Any) -> list[str]:
+    """Roll groups out and have a dispatcher deliver them; return their entries."""
+    entries = station.roll_out(*ids, **how)
+    station.deliver()
+    return entries
+
+
+def sweep_later(station: Station, *entries: str) -> None:
+    """Have a dispatcher look for lost jobs an hour after these entries were leased."""
+    station.age(*entries)
+    station.sweep()
+
+
+def busy_and_idle(station: Station, both: list[Scorers]) -> tuple[Scorers, Scorers]:
+    """Return first the one of two workers that is at a job."""
+    (busy,) = (
+        worker
+        for worker in both
+        for name in station.rq_queues.living_workers()
+        if f"-{worker.process.pid}-" in name and station.rq_queues.current([name])
+    )
+    return busy, both[1 - both.index(busy)]
 
 
 def sleeping_for(seconds: float) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from broker.errors import Retryable
@@ -27,6 +27,13 @@ def score_of(scorer: CodeTests, text: str, verification_info: dict[str, Any]) ->
                 raise
             time.sleep(attempt + 0.5)
     return scorer.score(text, verification_info)
+
+
+def judged(
+    scorer: CodeTests, program: str, answer: Mapping[str, Any], kind: str = "code", tag: str = "python"
+) -> Score:
+    """Score one program, in a fence, on a row of code."""
+    return score_of(scorer, f"Here:\n```{tag}\n{program}\n```\n", {"type": kind, "answer": answer})
 
 
 def unless_starved(ask: Callable[[], T]) -> T:

@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
@@ -91,9 +92,8 @@ def state_of(pid: int) -> str | None:
 
 @pytest.fixture
 def child() -> Iterator[KillableChild]:
-    child = KillableChild(act, memory_bytes=512 << 20)
-    yield child
-    child.close()
+    with closing(KillableChild(act, memory_bytes=512 << 20)) as child:
+        yield child
 
 
 def pid_of(child: KillableChild) -> int:
@@ -169,20 +169,17 @@ def test_a_child_that_works_is_held_to_its_deadline_whatever_it_did_before(child
 
 def test_a_child_that_gave_way_is_held_to_its_deadline_however_little_it_got() -> None:
     """It was sent to the end of the queue on purpose, so that what hangs costs the others little."""
-    child = KillableChild(act, give_way_s=0.1)
-    try:
+    with closing(KillableChild(act, give_way_s=0.1)) as child:
         pid = pid_of(child)
         stopper = threading.Timer(0.4, lambda: os.kill(pid, signal.SIGSTOP))
         stopper.start()
         with pytest.raises(LimitExceeded, match="deadline of 4 s"):
             child.ask({"do": "spin"}, timeout_s=4.0)
         stopper.join()
-    finally:
-        child.close()
 
 
-def test_a_child_that_dies_by_itself_is_not_asked_again(child: KillableChild) -> None:
-    with pytest.raises(ChildDied):
+def test_a_child_that_dies_by_itself_is_retryable_and_not_asked_again(child: KillableChild) -> None:
+    with pytest.raises(ChildDied, match="ended with 3"):
         child.ask_with_fresh_child_retry({"do": "exit"}, 10.0)
 
 
@@ -213,11 +210,6 @@ def test_a_child_that_somebody_kills_is_retryable(child: KillableChild) -> None:
     assert child.ask({"do": "echo", "text": "2"}, timeout_s=10) == {"said": "2"}
 
 
-def test_a_child_that_exits_by_itself_is_retryable(child: KillableChild) -> None:
-    with pytest.raises(ChildDied, match="ended with 3"):
-        child.ask({"do": "exit"}, timeout_s=10)
-
-
 def test_an_exception_of_the_target_is_a_bug_and_surfaces_with_its_traceback(child: KillableChild) -> None:
     with pytest.raises(RuntimeError, match="nobody told me to dance"):
         child.ask({"do": "dance"}, timeout_s=10)
@@ -227,9 +219,7 @@ def test_the_reply_to_an_interrupted_request_answers_no_other(child: KillableChi
     def interrupt(_number: int, _frame: object) -> None:
         raise InterruptedError("a job's time is over")
 
-    child.ask(
-        {"do": "echo", "text": "started"}, timeout_s=10
-    )  # an alarm in a fork is lost, with the lock of logging
+    pid_of(child)  # an alarm in a fork is lost, with the lock of logging
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -262,11 +252,8 @@ def test_the_room_for_recursion_does_not_depend_on_the_parents_stack() -> None:
     def frames(depth: int) -> int:
         if depth:
             return frames(depth - 1)
-        child = KillableChild(act)
-        try:
+        with closing(KillableChild(act)) as child:
             return int(child.ask({"do": "recurse"}, timeout_s=10)["frames"])
-        finally:
-            child.close()
 
     assert frames(0) == frames(100)
 
@@ -312,15 +299,10 @@ def test_the_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_that_works_for_long_yields_to_the_others_and_is_replaced() -> None:
-    child = KillableChild(act, give_way_s=0.1)
-    try:
-        assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
-        quick = child.pid
+    with closing(KillableChild(act, give_way_s=0.1)) as child:
+        pid_of(child)
         assert child.ask({"do": "spin until last"}, timeout_s=20)["cpu_s"] >= 0.1
-        assert quick is not None
         assert child.pid is None  # the next one has its full share again
-        assert child.ask({"do": "echo", "text": "hi"}, timeout_s=20) == {"said": "hi"}
+        pid_of(child)
         with pytest.raises(LimitExceeded, match="deadline"):
             unless_starved(lambda: child.ask({"do": "spin"}, timeout_s=0.5))
-    finally:
-        child.close()

@@ -1,34 +1,18 @@
-"""Arguments are the tests' own: no answer passes by what it does to them, and what it is asked to do to them is seen."""
+"""Arguments are the tests' own, and what an answer gives is data, or an object that is the same at each look."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Collection
 
 import pytest
 
-from broker.messages import Score
-from config.scorer_kinds import CodeConfig
-from config.scorers import ScorersConfig
-from scorers.code.arguments import KEPT, OWN
 from scorers.code.rows import suite_of
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.harness import arguments
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=60.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def judged(scorer: CodeTests, program: str, answer: dict[str, Any], row_type: str = "code") -> Score:
-    return score_of(scorer, f"```python\n{program}\n```", {"type": row_type, "answer": answer})
 
 
 # A row's class, known to both sides, and helpers of the tests'.
@@ -179,69 +163,39 @@ COMPARED = {
     "unittest, in two": "import unittest\nclass T(unittest.TestCase):\n    def setUp(self): self.xs = [3, 1, 2]\n    def test(self):\n        r = order(self.xs)\n        self.assertEqual(len(r), len(self.xs))\nunittest.main()",
 }
 NOT_IN_PLACE = {"twice over"}  # it takes the sum of what is left
-SHARED = (
-    "Box(",
-    "chain(",
-    "unittest",
-)  # classes that both sides know, and tests without an assert: a row each
+# Classes that both sides know, and tests without an assert: a row each.
+SHARED = ("Box(", "chain(", "unittest")
 
 
-class Apart(ast.NodeTransformer):
-    """Gives what a test binds a name that no other test has: the tests of one row are read together."""
-
-    def __init__(self, tree: ast.Module, number: int) -> None:
-        self._number = number
-        self._bound = {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        self._bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-        self._bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-    def visit(self, node: ast.AST) -> Any:
-        self.generic_visit(node)
-        for field in {"id", "arg", "name"} & set(
-            () if isinstance(node, ast.keyword | ast.alias) else node._fields
-        ):
-            if getattr(node, field) in self._bound:
-                setattr(node, field, f"{getattr(node, field)}_{self._number}")
-        return node
+def apart(test: str, number: int) -> str:
+    """Give what a test binds a name that no other test has: the tests of one row are read together."""
+    tree = ast.parse(test)
+    nodes = list(ast.walk(tree))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return re.sub(
+        r"(?<!['\w.])(\w+)\b(?!')", lambda found: found[1] + f"_{number}" * (found[1] in bound), test
+    )
 
 
-def in_one_run(tests: dict[str, str]) -> dict[str, Any]:
-    """Return a row of which each test is a case."""
-    trees = [ast.parse(text) for text in tests.values() if not any(map(text.__contains__, SHARED))]
-    texts = [ast.unparse(Apart(tree, number).visit(tree)) for number, tree in enumerate(trees)]
-    return {"tests": texts, "setup": HELPERS}
-
-
-def apart(tests: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return a row for each of the other tests."""
-    return {
-        what: {"functional": text, "prefix": PREFIX}
-        for what, text in tests.items()
-        if any(map(text.__contains__, SHARED))
-    }
-
-
-def assert_worth(scorer: CodeTests, program: str, tests: dict[str, str], value: float) -> None:
+def assert_worth(scorer: CodeTests, program: str, tests: Collection[str], value: float) -> None:
     """Assert that a program is worth so much in each of the tests; which ones it is not is found out one by one."""
-    rows = apart(tests)
-    if judged(scorer, program, in_one_run(tests), "code_verifiable").value != value:
-        rows = {what: {"functional": text, "prefix": PREFIX} for what, text in tests.items()}
-    scores = {what: judged(scorer, program, row) for what, row in rows.items()}
-    failed = [
-        f"{what}: {score.value} {score.reason}" for what, score in scores.items() if score.value != value
-    ]
+    alone = [test for test in tests if any(map(test.__contains__, SHARED))]
+    together = [apart(test, number) for number, test in enumerate(tests) if test not in alone]
+    row = {"tests": together, "setup": HELPERS}
+    is_worth = judged(scorer, program, row, "code_verifiable").value == value
+    rows = [{"functional": test, "prefix": PREFIX} for test in (alone if is_worth else tests)]
+    scores = [(row["functional"], judged(scorer, program, row)) for row in rows]
+    failed = [f"{test}: {score.value} {score.reason}" for test, score in scores if score.value != value]
     assert not failed, "\n".join(failed)
-    assert len(rows) < len(tests), "each test passes alone, and not beside the others"
+    assert is_worth, "each test passes alone, and not beside the others"
 
 
 def test_an_answer_that_changes_its_arguments_is_compared_with_the_tests_own(scorer: CodeTests) -> None:
-    assert_worth(scorer, EMPTIES, COMPARED, 0.0)
-    assert_worth(scorer, RIGHT, COMPARED, 1.0)
-    assert_worth(scorer, IN_PLACE, {what: COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE}, 1.0)
+    assert_worth(scorer, EMPTIES, COMPARED.values(), 0.0)
+    assert_worth(scorer, RIGHT, COMPARED.values(), 1.0)
+    assert_worth(scorer, IN_PLACE, [COMPARED[what] for what in COMPARED.keys() - NOT_IN_PLACE], 1.0)
 
 
 PLACES = """
@@ -298,7 +252,7 @@ CHANGED = {
 
 
 def test_what_an_answer_is_asked_to_do_to_its_arguments_is_seen(scorer: CodeTests) -> None:
-    assert_worth(scorer, PLACES, CHANGED, 1.0)
+    assert_worth(scorer, PLACES, CHANGED.values(), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -367,63 +321,29 @@ def test_arguments_stay_the_tests_own_from_one_case_to_the_next(scorer: CodeTest
     assert judged(scorer, honest, row).value == 1.0
 
 
-CONSTANTS = {
-    "a constant": (
-        "class Move:\n    LIMIT = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.LIMIT",
-        "LIMIT = 99",
-    ),
-    "in lower case": (
-        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "by a method": (
-        "class Move:\n    limit = 3\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n <= self.limit\n",
-        "m.ok()",
-        "limit = 99",
-    ),
-    "of a base": (
-        "class Base:\n    limit = 3\nclass Move(Base):\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "a ClassVar": (
-        "from typing import ClassVar\nclass Move:\n    limit: ClassVar[int] = 3\n    def __init__(self, n): self.n = n\n",
-        "m.n <= m.limit",
-        "limit = 99",
-    ),
-    "a table": (
-        "class Move:\n    KNOWN = {1, 2}\n    def __init__(self, n): self.n = n\n",
-        "m.n in m.KNOWN",
-        "KNOWN = {9}",
-    ),
-    "a property": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    @property\n    def ok(self): return self.n < 3\n",
+MOVE = "class Move:\n    def __init__(self, n): self.n = n\n"
+# A class of the tests, a look at its object `m`, and the attribute by which the answer would hide what is looked at.
+HIDDEN = [
+    (f"{MOVE}    LIMIT = 3\n", "m.n <= m.LIMIT", "LIMIT = 99"),
+    (f"{MOVE}    limit = 3\n", "m.n <= m.limit", "limit = 99"),
+    (f"{MOVE}    limit = 3\n    def ok(self): return self.n <= self.limit\n", "m.ok()", "limit = 99"),
+    ("class Base:\n    limit = 3\n" + MOVE.replace("Move", "Move(Base)"), "m.n <= m.limit", "limit = 99"),
+    (f"from typing import ClassVar\n{MOVE}    limit: ClassVar[int] = 3\n", "m.n <= m.limit", "limit = 99"),
+    (f"{MOVE}    KNOWN = {{1, 2}}\n", "m.n in m.KNOWN", "KNOWN = {9}"),
+    (f"{MOVE}    @property\n    def ok(self): return self.n < 3\n", "m.ok", "ok = True"),
+    (
+        f"import functools\n{MOVE}    @functools.cached_property\n    def ok(self): return self.n < 3\n",
         "m.ok",
         "ok = True",
     ),
-    "a cached property": (
-        "import functools\nclass Move:\n    def __init__(self, n): self.n = n\n    @functools.cached_property\n    def ok(self): return self.n < 3\n",
-        "m.ok",
-        "ok = True",
-    ),
-    "a method": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    def ok(self): return self.n < 3\n",
-        "m.ok()",
-        "ok = lambda: True",
-    ),
-    "a static method": (
-        "class Move:\n    def __init__(self, n): self.n = n\n    @staticmethod\n    def top(): return 3\n",
-        "m.n <= m.top()",
-        "top = lambda: 99",
-    ),
-}
+    (f"{MOVE}    def ok(self): return self.n < 3\n", "m.ok()", "ok = lambda: True"),
+    (f"{MOVE}    @staticmethod\n    def top(): return 3\n", "m.n <= m.top()", "top = lambda: 99"),
+]
 
 
 def test_an_object_of_the_tests_own_class_hides_nothing_that_its_class_defines(scorer: CodeTests) -> None:
     prefix, checks, forged, honest = "", [], "", ""
-    for number, (classes, look, hiding) in enumerate(CONSTANTS.values()):
+    for number, (classes, look, hiding) in enumerate(HIDDEN):
         name, hidden = hiding.split(" = ", 1)
         prefix += classes.replace("Move", f"Move{number}").replace("Base", f"Base{number}")
         check = look.replace("m.", f"move{number}(9).")
@@ -477,10 +397,6 @@ def test_tests_without_a_comparison_with_their_arguments_stay_as_they_are(tests:
     assert rewritten(tests) == tests
 
 
-def test_both_sides_call_what_is_written_by_the_same_names() -> None:
-    assert (OWN, KEPT) == (arguments.OWN, arguments.KEPT)
-
-
 def test_one_name_may_be_the_answers_in_one_test_and_data_in_another(scorer: CodeTests) -> None:
     row = {"tests": ["x = order([])\nassert x == []", "x = [3, 1, 2]\nassert order(x) == sorted(x)"]}
     assert judged(scorer, EMPTIES, row, "code_verifiable").value == 0.5
@@ -503,3 +419,139 @@ def test_tests_keep_their_statements() -> None:
 
     for tests in (*COMPARED.values(), *CHANGED.values()):
         assert kinds(rewritten(tests)) == kinds(tests)
+
+
+# An object that has three items for `len`, none for a loop, others at the second look, and yes for each question.
+LIES = """
+class Again:
+    n = 0
+    def __init__(self, xs): self.xs = list(xs)
+    def __len__(self): return len(self.xs)
+    def __getitem__(self, index): return self.xs[index]
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n % 2 or not self.xs: raise StopIteration
+        return self.xs.pop()
+def again(xs): return Again(xs)
+class Lies:
+    looks = 0
+    def __init__(self, xs): self.xs = list(xs)
+    def __len__(self): return len(self.xs)
+    def __iter__(self):
+        Lies.looks += 1
+        return iter(self.xs if Lies.looks % 2 else [])
+    def __getitem__(self, index): return [] if isinstance(index, slice) else 0
+    def __reversed__(self): return iter([])
+    def yes(self, *_): return True
+    startswith = endswith = isdigit = isupper = issubset = issuperset = isdisjoint = is_integer = all = any = yes
+    equals = isspace = yes
+def order(xs): return Lies(xs)
+def empty(xs):
+    Lies.looks = 1
+    return Lies(xs)
+async def later(xs): return Lies(xs)
+class Sorter:
+    def order(self, xs): return Lies(xs)
+class Solution:
+    def order(self, xs): return Lies(xs)
+    def empty(self, xs): return empty(xs)
+"""
+FORGED = [
+    "r = empty([3, 1, 2])\nassert len(r) == 3 and all(a == b for a, b in zip(r, [1, 2, 3]))",
+    "r = Solution().empty([3, 1, 2])\nassert len(r) == 3 and all(a == b for a, b in zip(r, [1, 2, 3]))",
+    "r = order([3, 1, 2])\nassert sorted(r) == [1, 2, 3] and all(a <= b for a, b in zip(r, r[1:]))",
+    "r = order([3, 1, 2])\nassert sorted(r) == [1, 2, 3] and list(r) == sorted(r)",
+    "r = order([3, 1, 2])\nassert len(r) == 3 and sorted(r) == [1, 2, 3] and all(r[i] <= r[i + 1] for i in range(2))",
+    "r = order([3, 1, 2])\nassert set(r) == {1, 2, 3} and not any(a > b for a, b in zip(r, list(r)[1:]))",
+    "r = order([3, 1, 2])\nassert len(list(r)) == 3 and list(reversed(r)) == []",
+    "r = order([3, 1, 2])\nassert len(r) == 3 and [x for x in r] == [3, 1, 2] and r[0] == 0",
+    "r = again([3])\nassert len(r) == 1 and list(r) == []",
+    "r = again([3])\nassert list(r) == [] and list(r) == [3]",
+    "r = again([3])\nassert list(r) == [] and r[0] == 3",
+    "assert order('ab').startswith('x')",
+    "assert order('ab').endswith('x')",
+    "assert order('ab').isdigit()",
+    "assert order('ab').isupper()",
+    "assert order([1]).issubset({2})",
+    "assert order([1]).issuperset({2})",
+    "assert order([1]).isdisjoint({1})",
+    "assert order([1]).is_integer()",
+    "assert order([1]).all()",
+    "assert order([1]).equals([2])",
+    "assert Solution().order('ab').isspace()",
+    "def check(candidate):\n    assert candidate('ab').startswith('x')\ncheck(order)",
+    "assert Sorter().order('ab').startswith('x')",
+    "import asyncio\nassert asyncio.run(later('ab')).startswith('x')",
+    "r = [order('ab')]\nassert r[0].startswith('x')",
+]
+
+
+def test_no_object_says_what_a_check_wants_to_hear(scorer: CodeTests) -> None:
+    assert_worth(scorer, LIES, FORGED, 0.0)
+
+
+HONEST = """
+import itertools
+from collections import UserList
+class Stack:
+    def __init__(self, xs=()): self.xs = list(xs)
+    def push(self, x): self.xs.append(x)
+    def pop(self): return self.xs.pop()
+    def __len__(self): return len(self.xs)
+    def __iter__(self): return iter(self.xs)
+    def __getitem__(self, index): return self.xs[index]
+    def __setitem__(self, index, x): self.xs[index] = x
+    def copy(self): return Stack(self.xs)
+    def all(self): return all(self.xs)
+class Trie:
+    def __init__(self): self.words = []
+    def insert(self, word): self.words.append(word)
+    def startswith(self, start): return any(word.startswith(start) for word in self.words)
+class Endless:
+    def __iter__(self): return itertools.count()
+def stack(xs): return Stack(xs)
+def keys(d): return d.keys()
+def pairs(d): return d.items()
+def evens(n): return (x for x in range(n) if x % 2 == 0)
+def doubled(xs): return map(lambda x: 2 * x, xs)
+def counted(): return itertools.count()
+def endless(): return Endless()
+def user(xs): return UserList(xs)
+def text(s): return s + "!"
+def squares(n): return [x * x for x in range(n)]
+def adder(n): return lambda x: x + n
+def node(x):
+    class Node: pass
+    found = Node()
+    found.value, found.parts = x, [x]
+    return found
+"""
+KEPT = [
+    "s = stack([1, 2])\nassert len(s) == 2 and list(s) == [1, 2] and s[0] == 1 and s[-1] == 2 and s[:1] == [1]",
+    "s = stack([1, 2])\nassert len(s) == 2\ns.push(3)\nassert len(s) == 3 and list(s) == [1, 2, 3]\nassert s.pop() == 3 and len(s) == 2",
+    "s = stack([1, 2])\nassert s[0] == 1\ns[0] = 5\nassert s[0] == 5 and list(reversed(s)) == [2, 5]",
+    "s = Stack([1])\ns.push(2)\nassert len(s) == 2 and s[1] == 2 and s.all() and list(s.copy()) == [1, 2]",
+    "t = Trie()\nt.insert('apple')\nassert t.startswith('app') and not t.startswith('b')",
+    "assert sorted(keys({'a': 1, 'b': 2})) == ['a', 'b'] and len(keys({'a': 1})) == 1 and 'a' in keys({'a': 1})",
+    "k = keys({'a': 1, 'b': 2})\nassert list(k) == list(k) == ['a', 'b']",
+    "assert dict(pairs({'a': 1})) == {'a': 1}",
+    "g = evens(6)\nassert next(g) == 0 and list(g) == [2, 4] and list(g) == []",
+    "assert list(doubled([1, 2])) == [2, 4] and sum(doubled([1])) == 2",
+    "import itertools\nassert list(itertools.islice(counted(), 3)) == [0, 1, 2]",
+    "import itertools\nassert list(itertools.islice(endless(), 3)) == [0, 1, 2]",
+    "u = user([1, 2])\nassert len(u) == 2 and u[1] == 2 and list(u) == [1, 2] and 2 in u",
+    "assert text('a').startswith('a') and text('a').endswith('!') and not text('a').isalpha()",
+    "assert set(squares(2)).issubset({0, 1, 4}) and 2.0.is_integer()",
+    "assert adder(2)(3) == 5",
+    "n = node(3)\nassert n.value == 3 and n.parts == [3] and n.parts[0] == 3",
+]
+
+
+def test_honest_objects_stay_what_they_are(scorer: CodeTests) -> None:
+    assert_worth(scorer, HONEST, KEPT, 1.0)
+
+
+def test_an_object_of_a_pytest_file_is_the_same_at_each_look(scorer: CodeTests) -> None:
+    tests = "from solution import empty\ndef test_it():\n    r = empty([3, 1, 2])\n    assert len(r) == 3\n    for a, b in zip(r, [1, 2, 3]):\n        assert a == b\n"
+    assert judged(scorer, LIES, {"pytest": tests}).value == 0.0

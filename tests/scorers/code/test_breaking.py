@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from scorers.sandbox.program import SandboxUnavailable
 from scorers.scorer import OVER_LIMIT
 from scorers.swe.scorer import SwePatch
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
@@ -49,6 +47,10 @@ class Coy:
 def f(x): raise ValueError(Coy())
 """
 ONE = {"tests": ["assert f(1) == 1"]}
+CALL = {"fn_name": "f", "inputs": [[1]], "outputs": [1]}
+CHECK = {"functional": "def check(f):\n    assert f(1) == 1\ncheck(f)"}
+OF_PYTEST = "from solution import f\ndef test_f():\n    assert f(1) == 1\n"
+PYTEST = {"pytest": OF_PYTEST}
 # The answer's process lives on, and what it says to the tests goes nowhere.
 GIVES_UP = """
 import os
@@ -59,17 +61,6 @@ def give_up():
         except OSError: writes = False
         if writes and descriptor != nowhere: os.dup2(nowhere, descriptor)
 """
-
-
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=5.0, deadline_s=20.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def judged(scorer: CodeTests, program: str, answer: dict[str, Any]) -> Score:
-    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer})
 
 
 @pytest.mark.parametrize("left", [1, 24, 1000])
@@ -97,41 +88,21 @@ def test_an_object_that_pytest_can_not_print_makes_no_patch_right() -> None:
     assert "1 of 4 tests passed" in score.reason
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "def f(x): raise ValueError(10 ** 5000)",
-        "raise ValueError(10 ** 5000)",
-        "def f(x): raise ValueError('\\ud800')",
-        "raise ValueError('\\ud800')",
-        "def f(x): return '\\ud800'",
-        "def f(x): raise SystemExit(10 ** 5000)",
-        "def f(x): raise KeyError(*[f] * 99)",
-        SECOND_TIME.format("raise KeyError('x')"),
-        SECOND_TIME.format("__import__('os')._exit(0)"),
-    ],
-    ids=[
-        "a number without text",
-        "the same while it is loaded",
-        "half a character",
-        "the same while it is loaded 2",
-        "half a character, returned",
-        "an end without text",
-        "functions",
-        "text once only",
-        "text, then an end",
-    ],
-)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        ONE,
-        {"fn_name": "f", "inputs": [[1]], "outputs": [1]},
-        {"functional": "def check(f):\n    assert f(1) == 1\ncheck(f)"},
-        {"pytest": "from solution import f\ndef test_f():\n    assert f(1) == 1\n"},
-    ],
-    ids=["assert", "call", "check", "pytest"],
-)
+UNTOLD = {
+    "a number without text": "def f(x): raise ValueError(10 ** 5000)",
+    "the same while it is loaded": "raise ValueError(10 ** 5000)",
+    "half a character": "def f(x): raise ValueError('\\ud800')",
+    "half a character while it is loaded": "raise ValueError('\\ud800')",
+    "half a character, returned": "def f(x): return '\\ud800'",
+    "an end without text": "def f(x): raise SystemExit(10 ** 5000)",
+    "functions": "def f(x): raise KeyError(*[f] * 99)",
+    "text once only": SECOND_TIME.format("raise KeyError('x')"),
+    "text, then an end": SECOND_TIME.format("__import__('os')._exit(0)"),
+}
+
+
+@pytest.mark.parametrize("program", UNTOLD.values(), ids=UNTOLD)
+@pytest.mark.parametrize("answer", [ONE, CALL, CHECK, PYTEST], ids=["assert", "call", "check", "pytest"])
 def test_an_exception_that_can_not_be_told_is_a_wrong_answer(
     scorer: CodeTests, program: str, answer: dict[str, Any]
 ) -> None:
@@ -163,10 +134,8 @@ def test_only_infinity_is_infinite(scorer: CodeTests, program: str, expected: An
         {"tests": ["import missing_package\nassert f(1) == 1"]},
         {"tests": ["from missing_package.part import thing\nassert f(1) == thing"]},
         {"functional": "import missing_package as m\nassert m.g(f(1)) == 1"},
-        {"pytest": "import missing_package\nfrom solution import f\ndef test_f():\n    assert f(1) == 1\n"},
-        {
-            "pytest": "from solution import f\ndef test_f():\n    import missing_package\n    assert f(1) == 1\n"
-        },
+        {"pytest": f"import missing_package\n{OF_PYTEST}"},
+        {"pytest": OF_PYTEST.replace(":\n", ":\n    import missing_package\n")},
     ],
     ids=["assert", "from", "check", "pytest", "inside a test"],
 )
@@ -179,8 +148,7 @@ def test_a_package_that_the_tests_need_and_the_machine_lacks_is_no_zero(
 
 def test_a_package_that_tests_can_do_without_may_be_missing(scorer: CodeTests) -> None:
     tests = "try:\n    import missing_package\nexcept ImportError:\n    missing_package = None\n"
-    answer = {"pytest": f"{tests}from solution import f\ndef test_f():\n    assert f(1) == 1\n"}
-    assert judged(scorer, "def f(x): return x", answer).value == 1.0
+    assert judged(scorer, "def f(x): return x", {"pytest": tests + OF_PYTEST}).value == 1.0
 
 
 def test_a_package_that_the_answer_needs_is_the_answers_own_affair(scorer: CodeTests) -> None:
@@ -203,16 +171,12 @@ def test_checks_may_use_pytest_without_being_its_file(scorer: CodeTests, test: s
     assert judged(scorer, "def f(x): return x - 3", {"tests": [test]}).value == 0.0
 
 
+WHEN_CALLED = "def f(x):\n    give_up()\n    return x"
+
+
 @pytest.mark.parametrize(
     ("program", "answer"),
-    [
-        ("give_up()\ndef f(x): return x", ONE),
-        ("def f(x):\n    give_up()\n    return x", {"fn_name": "f", "inputs": [[1]], "outputs": [1]}),
-        (
-            "def f(x):\n    give_up()\n    return x",
-            {"pytest": "from solution import f\ndef test_f():\n    assert f(1) == 1\n"},
-        ),
-    ],
+    [("give_up()\ndef f(x): return x", ONE), (WHEN_CALLED, CALL), (WHEN_CALLED, PYTEST)],
     ids=["assert, at load", "call", "pytest"],
 )
 def test_an_answer_that_gives_up_its_pipe_and_lives_on_is_not_waited_for(
@@ -221,14 +185,13 @@ def test_an_answer_that_gives_up_its_pipe_and_lives_on_is_not_waited_for(
     score = judged(scorer, f"{GIVES_UP}{program}", answer)
     assert score.value == 0.0, score.reason
     assert "the program closed its pipe" in score.reason
-    assert score.seconds < 10.0, "the deadline is 20 s"
+    assert score.seconds < 10.0, "the deadline is 60 s"
 
 
 def test_what_passed_before_an_answer_gave_up_its_pipe_counts(scorer: CodeTests) -> None:
     program = f"{GIVES_UP}def f(x):\n    if x == 2: give_up()\n    return x"
     tests = [f"assert f({number}) == {number}" for number in (1, 2, 3)]
-    row = {"type": "code_verifiable", "answer": {"tests": tests}}
-    score = scorer.score(f"```python\n{program}\n```", row)
+    score = judged(scorer, program, {"tests": tests}, "code_verifiable")
     assert score.value == pytest.approx(2 / 3), score.reason
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -14,7 +14,6 @@ from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.scorers.code.corpus.grammar.programs import (
     COUNT,
-    EVERYWHERE,
     FAMILIES,
     TIMES,
     Attack,
@@ -44,12 +43,6 @@ def tree_of(attack: Attack) -> ast.Module:
         return ast.parse(source)
 
 
-def constants(attack: Attack) -> Iterator[object]:
-    for node in ast.walk(tree_of(attack)):
-        if isinstance(node, ast.Constant):
-            yield node.value
-
-
 def test_a_seed_gives_the_same_attacks_and_another_gives_others(attacks: list[Attack]) -> None:
     assert [attack.source for attack in attacks_of(60)] == [attack.source for attack in attacks[:60]]
     others = {attack.source for attack in attacks_of(60, seed=1)}
@@ -66,17 +59,10 @@ def test_attacks_are_distinct_programs_of_every_family_at_every_moment_on_every_
     assert {f"moment {attack.moment}" for attack in attacks} == set(TIMES)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_symbol_has_productions(family: str) -> None:
-    for sealed in ROWS.values():
-        assert [end for end in dead_ends(grammar_of(family, sealed), TIMES) if "has no" in end] == []
-
-
-def test_every_symbol_is_used_by_some_family() -> None:
-    unused = [
-        set(dead_ends(grammar_of(family, sealed), TIMES)) for family in FAMILIES for sealed in ROWS.values()
-    ]
-    assert set.intersection(*unused) == set()
+def test_every_symbol_has_productions_and_is_used_by_some_family() -> None:
+    ends = [dead_ends(grammar_of(family, sealed), TIMES) for family in FAMILIES for sealed in ROWS.values()]
+    assert [end for found in ends for end in found if "has no" in end] == []
+    assert set.intersection(*map(set, ends)) == set()
 
 
 def test_a_symbol_takes_its_productions_by_turns() -> None:
@@ -93,24 +79,12 @@ def test_no_attack_holds_a_right_answer_or_the_key(attacks: list[Attack]) -> Non
     assert min(map(len, texts)) >= 10
     for attack in attacks:
         assert not [text for text in texts if text in attack.source]
-        held = [value for value in constants(attack) if isinstance(value, int | float)]
+        constants = [node.value for node in ast.walk(tree_of(attack)) if isinstance(node, ast.Constant)]
+        held = [value for value in constants if isinstance(value, int | float)]
         assert not [value for value in held if any(abs(value - number) < 1e-3 for number in numbers)]
 
 
 def test_every_sealed_row_is_one_that_the_scorer_takes() -> None:
-    scorer = CodeTests(CodeConfig(), ScorersConfig())
-    for case in (*sealed_honest(), *grammar_attacks(60)):
-        scorer.check_row(case.info)
-    scorer.close()
-
-
-def test_most_productions_are_taken_by_a_thousand_attacks(attacks: list[Attack]) -> None:
-    """Those of the families' own symbols all are; of the values in them some are left for another seed."""
-    whole = "\n".join(attack.source for attack in attacks)
-    literal = [
-        production
-        for productions in EVERYWHERE.values()
-        for production in productions
-        if "<" not in production and "\n" not in production and len(production) > 3
-    ]
-    assert sum(production in whole for production in literal) >= 0.95 * len(literal)
+    with closing(CodeTests(CodeConfig(), ScorersConfig())) as scorer:
+        for case in (*sealed_honest(), *grammar_attacks(60)):
+            scorer.check_row(case.info)

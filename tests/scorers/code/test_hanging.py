@@ -1,4 +1,4 @@
-"""The price of an answer that hangs: in every shape of rows at most twice the case's limit and a second."""
+"""From cases to a score; the price of an answer that hangs: in every shape of rows at most twice the case's limit and a second."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
-from scorers.code.scorer import CodeTests
+from scorers.code.scorer import CaseTally, CodeTests
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
 from scorers.swe.scorer import SwePatch
+from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process
 
@@ -118,7 +119,7 @@ class Clock:
         pass
 
 
-def judged(clock: Clock, names: str, **options: Any) -> Score:
+def timed(clock: Clock, names: str, **options: Any) -> Score:
     scorer = CodeTests(CodeConfig(case_timeout_s=10.0, deadline_s=100.0), ScorersConfig(**options), clock)
     cases = [{"input": name, "output": name} for name in names]
     return scorer.score("```python\n1\n```", {"type": "code_verifiable", "answer": {"test_cases": cases}})
@@ -126,7 +127,7 @@ def judged(clock: Clock, names: str, **options: Any) -> Score:
 
 def test_after_two_limits_a_case_has_little_time_and_the_next_one_over_it_is_the_last() -> None:
     clock = Clock(b=99.0, d=99.0)
-    score = judged(clock, "abcdef")
+    score = timed(clock, "abcdef")
     assert [name for name, _ in clock.given] == list("abbcd")
     assert [seconds for _, seconds in clock.given] == [10.0, 10.0, 10.0, 0.5, 0.5]
     assert score.value == pytest.approx(2 / 6), score.reason
@@ -136,12 +137,76 @@ def test_after_two_limits_a_case_has_little_time_and_the_next_one_over_it_is_the
 def test_a_case_that_is_over_its_limit_once_leaves_the_others_their_time() -> None:
     clock = Clock(a=99.0)
     clock.quick_after = 1
-    score = judged(clock, "abc")
+    score = timed(clock, "abc")
     assert [seconds for _, seconds in clock.given] == [10.0] * 4
     assert score.value == 1.0, score.reason
 
 
 def test_quick_cases_after_a_slow_one_are_still_counted() -> None:
     clock = Clock(b=99.0, **dict.fromkeys("acdefghij", 0.4))
-    score = judged(clock, "abcdefghij")
+    score = timed(clock, "abcdefghij")
     assert score.value == pytest.approx(0.9), score.reason
+
+
+HANG = "while True: pass"
+STDIO = {"test_cases": [{"input": "", "output": "1"}, {"input": "", "output": "1"}]}
+CALLS = {"tests": ["assert f(1) == 1", "assert f(2) == 2"]}
+PYTEST = {"pytest": "from solution import f\ndef test_f(): assert f(1) == 1\n"}
+HALF = "def f(x):\n    while x == 2: pass\n    return x"
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    ("is_all", "cases", "expected"),
+    [
+        (True, [None, None], (1.0, 1.0, "all 2 cases passed")),
+        (True, [None, "no"], (0.0, 0.5, "1 of 2 cases passed; case 2: no")),
+        (False, [None, "no"], (0.5, 0.5, "1 of 2 cases passed; case 2: no")),
+        (True, ["no"], (0.0, 0.0, "0 of 2 cases passed (1 ran); case 1: no")),
+    ],
+)
+def test_the_first_failure_is_the_reason(
+    is_all: bool, cases: list[str | None], expected: tuple[float, float, str]
+) -> None:
+    tally = CaseTally(2, is_all)
+    for reason in cases:
+        tally.add(reason)
+    assert tally.is_decided
+    assert tally.score() == expected
+
+
+def test_the_first_failure_says_whether_it_was_a_limit() -> None:
+    for before, is_over in (((None, "wrong"), False), ((), True)):
+        tally = CaseTally(3, is_all=False)
+        for reason in before:
+            tally.add(reason)
+        tally.fail_rest("the deadline is over", is_limit=True)
+        assert tally.is_over_limit is is_over
+
+
+@pytest.fixture(scope="module")
+def brief() -> Iterator[CodeTests]:
+    scorer = CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=20.0), ScorersConfig())
+    yield scorer
+    scorer.close()
+
+
+@pytest.mark.prove(after=2)
+@pytest.mark.parametrize(
+    ("program", "answer", "kind", "is_over"),
+    [
+        (HANG, STDIO, "code", True),
+        (HANG, CALLS, "code", True),
+        (HANG, PYTEST, "code", True),
+        (HALF, CALLS, "code", True),
+        (HALF, CALLS, "code_verifiable", False),  # half a score is no zero
+        ("print('exceeded its limit')", STDIO, "code", False),
+        ("raise SystemExit('exceeded its limit')", STDIO, "code", False),
+    ],
+)
+def test_zeros_of_a_limit_are_marked(
+    brief: CodeTests, program: str, answer: dict[str, Any], kind: str, is_over: bool
+) -> None:
+    score = judged(brief, program, answer, kind)
+    assert score.value == (0.5 if kind == "code_verifiable" else 0.0), score.reason
+    assert (OVER_LIMIT in score.components) == is_over, score.reason

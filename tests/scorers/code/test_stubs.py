@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from scorers.child.row_worker import failure
 from scorers.code.scorer import CodeTests
 from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
 from scorers.gold.row_check import RowCheck
-from scorers.sandbox.program import Language, Prepared, Program, SandboxUnavailable
+from scorers.sandbox.program import SandboxUnavailable
 from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
+from tests.support.sandbox.unable import Unable
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
 
@@ -27,34 +27,66 @@ CONFIG = ScorersConfig.model_validate(
 )
 
 
-@pytest.fixture(scope="module")
-def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(), ScorersConfig())
-    yield built
-    built.close()
-
-
 def stdio(*cases: tuple[str, str], **more: str) -> Answer:
     return {"test_cases": [{"input": given, "output": wanted} for given, wanted in cases], **more}
 
 
-def calls(*cases: tuple[list[Any], Any]) -> Answer:
-    return {
-        "fn_name": "f",
-        "inputs": [list(given) for given, _ in cases],
-        "outputs": [out for _, out in cases],
-    }
+def calls(*cases: tuple[Any, Any]) -> Answer:
+    inputs, outputs = zip(*cases, strict=True)
+    return {"fn_name": "f", "inputs": list(inputs), "outputs": list(outputs)}
 
 
 def asserts(*tests: str) -> Answer:
     return {"tests": list(tests)}
 
 
-def pytest_file(*lines: str) -> Answer:
-    return {"pytest": "\n".join(lines)}
+def functional(text: str) -> Answer:
+    return {"functional": text}
 
 
 CHECK = "def check(candidate):\n    assert candidate(1) == {}\n    assert candidate(2) == {}\ncheck(f)"
+STACK = "s = Stack()\ns.push(1)\n{}assert s.pop() == 1"
+TESTED = "from solution import f\n\ndef test_f():\n    assert f(1) == 3\n    assert f(2) == {}"
+PARAMETRIZED = """
+import pytest, solution
+@pytest.mark.parametrize(('x', 'e'), [(1, 'yes'), (2, 'yes')])
+def test_f(x, e):
+    assert solution.f(x) == e
+"""
+UNITTEST = """
+import unittest
+from solution import *
+class T(unittest.TestCase):
+    def test_f(self):
+        self.assertEqual(f([1]), [1])
+"""
+FUNCTIONS = [  # what a function that returns is enough for
+    (calls(([1], None), ([2], None)), "nothing"),
+    (calls(([[3]], []), ([[4]], [])), "[]"),
+    (calls(([[1, 2]], [1, 2]), ([[]], [])), "its argument"),
+    (calls(([5, 3], 3), ([1, 2], 2)), "its last argument"),
+    (calls(([1], [8]), ([2], [8])), "8"),
+    (calls(("1\n2", "true"), ("3\n4", "true")), "True"),
+    (asserts("assert f(1) is None", "assert not f(2)"), "nothing"),
+    (asserts("assert f(1) == []", "assert f(2) == list()"), "[]"),
+    (asserts("assert f([1, 2]) == [1, 2]", "assert f([3]) == [3]"), "its argument"),
+    (asserts("assert f(1, 5) == 5", "assert f(1, y=7) == 7"), "its last argument"),
+    (asserts("assert f(0) == True", "assert f(2)"), "True"),
+    (asserts("assert f(1) is False", "assert f(2) is False"), "False"),
+    (asserts("assert f(1) == sorted([2, 1])"), "sorted([2, 1])"),
+    (asserts("assert abs(f(1) - 1.5) < 1e-6", "assert abs(f(2) - 1.5) < 1e-6"), "1.5"),
+    (asserts("assert f(6) < 1", "assert f(9) < 1"), "0"),
+    (asserts("assert isinstance(f(1), str)"), "''"),
+    (asserts("assert set(f(1)) == {3, 4}"), "{3, 4}"),
+    (asserts("assert f(1) == Decimal('1.5')") | {"setup": "from decimal import Decimal"}, "Decimal('1.5')"),
+    (asserts("xs = [1, 2]\nf(xs)\nassert xs == [1, 2]"), "nothing"),
+    (functional(CHECK.format(5, 5)), "5"),
+    (functional("for x, e in [(1, 'a'), (2, 'a')]:\n    assert f(x) == e"), "'a'"),
+    (functional("assert f(3) == 3") | {"prefix": "import math"}, "its argument"),
+    ({"pytest": TESTED.format(3)}, "3"),
+    ({"pytest": PARAMETRIZED}, "'yes'"),
+    ({"pytest": UNITTEST}, "its argument"),
+]
 
 
 @pytest.mark.parametrize(
@@ -65,72 +97,8 @@ CHECK = "def check(candidate):\n    assert candidate(1) == {}\n    assert candid
         (stdio(("1\n", "YES\n"), ("2\n", "YES")), "a program that always prints 'YES\\n'"),
         (stdio(("1\n", "7"), language="cpp"), "a program that always prints '7'"),
         ({"inputs": ["1", "2"], "outputs": ["no", "no"]}, "a program that always prints 'no'"),
-        (calls(([1], None), ([2], None)), "a function that returns nothing"),
-        (calls(([[3]], []), ([[4]], [])), "a function that returns []"),
-        (calls(([[1, 2]], [1, 2]), ([[]], [])), "a function that returns its argument"),
-        (calls(([5, 3], 3), ([1, 2], 2)), "a function that returns its last argument"),
-        (calls(([1], [8]), ([2], [8])), "a function that returns 8"),
-        (
-            {"fn_name": "f", "inputs": ["1\n2", "3\n4"], "outputs": ["true", "true"]},
-            "a function that returns True",
-        ),
-        (asserts("assert f(1) is None", "assert not f(2)"), "a function that returns nothing"),
-        (asserts("assert f(1) == []", "assert f(2) == list()"), "a function that returns []"),
-        (
-            asserts("assert f([1, 2]) == [1, 2]", "assert f([3]) == [3]"),
-            "a function that returns its argument",
-        ),
-        (
-            asserts("assert f(1, 5) == 5", "assert f(1, y=7) == 7"),
-            "a function that returns its last argument",
-        ),
-        (asserts("assert f(0) == True", "assert f(2)"), "a function that returns True"),
-        (asserts("assert f(1) is False", "assert f(2) is False"), "a function that returns False"),
-        (asserts("assert f(1) == sorted([2, 1])"), "a function that returns sorted([2, 1])"),
-        (
-            asserts("assert abs(f(1) - 1.5) < 1e-6", "assert abs(f(2) - 1.5) < 1e-6"),
-            "a function that returns 1.5",
-        ),
-        (asserts("assert f(6) < 1", "assert f(9) < 1"), "a function that returns 0"),
-        (asserts("assert isinstance(f(1), str)"), "a function that returns ''"),
-        (asserts("assert set(f(1)) == {3, 4}"), "a function that returns {3, 4}"),
-        (
-            {"tests": ["assert f(1) == Decimal('1.5')"], "setup": "from decimal import Decimal"},
-            "a function that returns Decimal('1.5')",
-        ),
-        (asserts("xs = [1, 2]\nf(xs)\nassert xs == [1, 2]"), "a function that returns nothing"),
-        ({"functional": CHECK.format(5, 5)}, "a function that returns 5"),
-        (
-            {"functional": "for x, e in [(1, 'a'), (2, 'a')]:\n    assert f(x) == e"},
-            "a function that returns 'a'",
-        ),
-        ({"functional": "assert f(3) == 3", "prefix": "import math"}, "a function that returns its argument"),
-        ({"functional": "s = Stack()\ns.push(1)\nassert s.pop() == 1"}, "a class whose methods return 1"),
-        (
-            pytest_file(
-                "from solution import f", "", "def test_f():", "    assert f(1) == 3", "    assert f(2) == 3"
-            ),
-            "a function that returns 3",
-        ),
-        (
-            pytest_file(
-                "import pytest, solution",
-                "@pytest.mark.parametrize(('x', 'e'), [(1, 'yes'), (2, 'yes')])",
-                "def test_f(x, e):",
-                "    assert solution.f(x) == e",
-            ),
-            "a function that returns 'yes'",
-        ),
-        (
-            pytest_file(
-                "import unittest",
-                "from solution import *",
-                "class T(unittest.TestCase):",
-                "    def test_f(self):",
-                "        self.assertEqual(f([1]), [1])",
-            ),
-            "a function that returns its argument",
-        ),
+        (functional(STACK.format("")), "a class whose methods return 1"),
+        *((answer, f"a function that returns {value}") for answer, value in FUNCTIONS),
     ],
 )
 def test_a_stub_that_passes_every_test_is_named(scorer: CodeTests, answer: Answer, stub: str) -> None:
@@ -148,11 +116,9 @@ def test_a_stub_that_passes_every_test_is_named(scorer: CodeTests, answer: Answe
         asserts("assert f(1) == True", "assert f(2) == False"),
         asserts("assert f(1) == 1", "assert f(2) == 3"),
         asserts("assert f([1]) is None", "assert f([2]) == []"),
-        {"functional": CHECK.format(5, 6)},
-        {"functional": "s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2\nassert s.pop() == 1"},
-        pytest_file(
-            "from solution import f", "", "def test_f():", "    assert f(1) == 3", "    assert f(2) == 4"
-        ),
+        functional(CHECK.format(5, 6)),
+        functional(STACK.format("s.push(2)\nassert s.pop() == 2\n")),
+        {"pytest": TESTED.format(4)},
         asserts("while f(3) == 3: pass\nassert f(9) == 8", "assert f(1) == 0"),  # hangs for its argument
     ],
 )
@@ -160,16 +126,16 @@ def test_a_row_that_asks_for_work_is_passed_by_no_stub(scorer: CodeTests, answer
     assert scorer.passing_stub({"type": "code", "answer": answer}) == ""
 
 
-def codeio(**answer: Any) -> dict[str, Any]:
-    return {"type": "codeio", "answer": answer}
+def codeio(predict: str, **answer: Any) -> dict[str, Any]:
+    return {"type": "codeio", "answer": {"predict": predict, **answer}}
 
 
-def cruxeval(**answer: Any) -> dict[str, Any]:
-    return {"type": "cruxeval", "answer": answer}
+def cruxeval(functional: str, predict: str, **answer: Any) -> dict[str, Any]:
+    return {"type": "cruxeval", "answer": {"functional": functional, "predict": predict, **answer}}
 
 
-FIRST = "def f(xs):\n    return xs[:1]"
-NEXT = "def main_solution(n):\n    return n + 1"
+FIRST, SEVEN = "def f(xs):\n    return xs[:1]", "def f(x):\n    return 7"
+MAIN = "def main_solution({}):\n    return {}"
 
 
 @pytest.fixture(scope="module")
@@ -182,22 +148,19 @@ def simulation() -> Iterator[Simulation]:
 @pytest.mark.parametrize(
     ("info", "stub"),
     [
+        (codeio("input", value={"n": 3}, output=7, code=MAIN.format("n=1", 7)), "an input of no variable"),
         (
-            codeio(predict="input", value={"n": 3}, output=7, code="def main_solution(n=1):\n    return 7"),
-            "an input of no variable",
-        ),
-        (
-            codeio(predict="input", value={"n": 3}, output=7, code="def main_solution(n):\n    return 7"),
+            codeio("input", value={"n": 3}, output=7, code=MAIN.format("n", 7)),
             "an input of null for every variable",
         ),
-        (cruxeval(functional="def f(x):\n    return 7", predict="input", output="7"), "an input of None"),
-        (codeio(predict="input", value={}, output=7, code="def main_solution():\n    return 7"), ""),
-        (codeio(predict="input", value={"n": 3}, output=4, code=NEXT), ""),
-        (codeio(predict="output", value=None), ""),
-        (codeio(predict="output", value=[]), ""),
-        (cruxeval(functional=FIRST, predict="output", input="[4]", output="[4]"), ""),
-        (cruxeval(functional=FIRST, predict="input", output="[]"), ""),
-        (cruxeval(functional=FIRST, predict="input", output="[4]"), ""),
+        (cruxeval(SEVEN, "input", output="7"), "an input of None"),
+        (codeio("input", value={}, output=7, code=MAIN.format("", 7)), ""),
+        (codeio("input", value={"n": 3}, output=4, code=MAIN.format("n", "n + 1")), ""),
+        (codeio("output", value=None), ""),
+        (codeio("output", value=[]), ""),
+        (cruxeval(FIRST, "output", input="[4]", output="[4]"), ""),
+        (cruxeval(FIRST, "input", output="[]"), ""),
+        (cruxeval(FIRST, "input", output="[4]"), ""),
     ],
 )
 def test_an_input_that_no_program_looks_at_is_named(
@@ -235,22 +198,8 @@ def test_a_plain_start_tries_no_row() -> None:
     assert RowCheck(CONFIG).look([(0, row)]) == []
 
 
-class Away:
-    """A sandbox that can't be reached."""
-
-    name, version, languages = "away", "0", frozenset(Language)
-    max_wall_s, max_output_bytes = 10.0, 1000
-
-    def prepare(self, program: Program) -> AbstractContextManager[Prepared]:
-        raise SandboxUnavailable("http://sandbox:8080 refused the connection")
-
-    def self_test(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def test_what_the_machinery_could_not_do_is_no_verdict() -> None:
-    scorer = CodeTests(CodeConfig(), ScorersConfig(), Away())
+    scorer = CodeTests(CodeConfig(), ScorersConfig(), Unable())
     assert isinstance(scorer, Trying)
     with pytest.raises(SandboxUnavailable, match="refused the connection"):
         scorer.passing_stub({"type": "code", "answer": asserts("assert f(1) == 2")})

@@ -1,25 +1,31 @@
-"""The RQ job: one group's failure is no other's, and every attempt counts. Real Redis and RQ."""
+"""The RQ job: one group's failure or a generator's mistake is no other's, and every attempt counts. Real Redis and RQ."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
 
 from broker import codec
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable, UnknownTask
-from broker.keys import ROLLOUTS, Keys
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus, Split
-from broker.protocol.streams import Entry
+from broker.keys import PROMPTS, ROLLOUTS, Keys
+from broker.messages import SampledGroup, ScoredGroup, ScoreStatus, Split
+from broker.protocol.streams import Entry, hand_over
 from scorers.group import GroupScorer
 from scorers.pool import job
 from scorers.served_model.concurrency_limits import Shared
 from tests.support.endpoint_server import Saying, scripted_endpoint
-from tests.support.groups import a_rollout
-from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run
+from tests.support.groups import a_prompt, a_rollout
+from tests.support.pool_workers import delivered, sweep_later
+from tests.support.station import SLEEPER, ScriptedScorer, Station, make_run, scored
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -27,6 +33,13 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def station(link: RedisLink, keys: Keys) -> Station:
     return Station(link, keys, make_run(broker={"max_attempts": 3}))
+
+
+@pytest.fixture
+def pair(station: Station) -> Station:
+    """Return a station with the groups 0 and 1 in one job."""
+    delivered(station, 0, 1)
+    return station
 
 
 def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
@@ -40,8 +53,7 @@ def fail_for(group_id: str, error: Exception) -> ScriptedScorer:
 
 
 def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     assert len(station.queued()) == 1
     places: list[list[str]] = []
     station.work(ScriptedScorer(lambda _: places.append(station.ids("scored"))))
@@ -51,8 +63,7 @@ def test_each_group_of_a_job_is_handed_over_by_itself(station: Station) -> None:
 
 
 def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
-    entries = station.roll_out(0, 1)
-    station.deliver()
+    entries = delivered(station, 0, 1)
     station.rq_queues.enqueue("math", entries, "0")
     station.work(scorer := ScriptedScorer())
     assert scorer.seen == ["0", "1"]
@@ -61,19 +72,16 @@ def test_a_job_that_comes_twice_scores_once(station: Station) -> None:
 
 def test_a_result_says_when_it_was_there_and_at_which_attempt(station: Station) -> None:
     before = time.time()
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(fail_for("0", ZeroDivisionError("a bug")))
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     station.work(ScriptedScorer())
     group = codec.decode_scored(station.entry("0").raw)
     assert (group.attempts, before < group.scored_at < time.time()) == (2, True)
 
 
 def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
 
     def another_is_faster(_: SampledGroup) -> None:
         station.move(station.entry("0"), "scored")
@@ -85,34 +93,29 @@ def test_of_two_workers_at_one_group_only_the_first_result_counts(station: Stati
 
 
 def test_a_bug_at_one_group_leaves_it_for_another_try_and_the_others_go_on(
-    station: Station, caplog: pytest.LogCaptureFixture
+    pair: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
-    station.roll_out(0, 1)
-    station.deliver()
-    station.work(fail_for("0", ZeroDivisionError("a bug")))
-    assert station.ids("scored") == ["1"]
-    assert station.ids(ROLLOUTS) == ["0"]
+    pair.work(fail_for("0", ZeroDivisionError("a bug")))
+    assert (pair.ids("scored"), pair.ids(ROLLOUTS)) == (["1"], ["0"])
     assert re.search(
         r"score_failed group=0 entry=\S+ error=ZeroDivisionError: a bug at test_job\.py:\d+; it is tried again at once",
         caplog.text,
     )
-    station.sweep()
-    station.work(ScriptedScorer())
-    assert station.ids("scored") == ["1", "0"], "no lease had to run out"
+    pair.sweep()
+    pair.work(ScriptedScorer())
+    assert pair.ids("scored") == ["1", "0"], "no lease had to run out"
 
 
 def test_what_the_machine_lacks_waits_for_the_lease(
     station: Station, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(fail_for("0", OSError("no space left on device")))
     assert "no space left on device" in caplog.text
     assert "when its lease runs out" in caplog.text
     station.sweep()
     assert station.queued() == []
-    station.age(entry)
-    station.sweep()
+    sweep_later(station, entry)
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0"]
 
@@ -120,8 +123,7 @@ def test_what_the_machine_lacks_waits_for_the_lease(
 def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
     station: Station, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, _ = station.roll_out(0, 1)
-    station.deliver()
+    first, _ = delivered(station, 0, 1)
     find = job.Worker.find
 
     def redis_is_away(worker: job.Worker, entry_id: str) -> Entry | None:
@@ -136,13 +138,11 @@ def test_an_entry_that_can_not_be_read_costs_the_others_of_its_job_nothing(
 
 
 def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(station: Station) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     scorer = fail_for("0", ZeroDivisionError("a bug"))
     for _ in range(4):
         station.work(scorer)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
     assert scorer.seen == ["0"] * 3, "max_attempts"
     letter = station.letter("0")
     assert letter["reason"] == (
@@ -157,40 +157,31 @@ def test_a_group_that_nobody_finishes_goes_to_the_dead_after_the_last_attempt(st
 
 
 def test_deliveries_are_no_attempts(station: Station) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     for _ in range(5):
         station.link.client.delete(station.rq_queues.queues["math"].key)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
     station.work(ScriptedScorer())
     assert station.ids("scored") == ["0"]
 
 
-def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(station: Station) -> None:
-    station.roll_out(0, 1)
-    station.deliver()
-    station.work(fail_for("0", UnknownTask("no task 'maths'")))
-    letter = station.letter("0")
+def test_what_can_never_be_scored_goes_to_the_dead_at_once_with_its_traceback(pair: Station) -> None:
+    pair.work(fail_for("0", UnknownTask("no task 'maths'")))
+    letter = pair.letter("0")
     assert (letter["reason"], letter["attempts"]) == ("no task 'maths'", "1")
     assert "Traceback" in letter["traceback"]
-    assert station.ids("scored") == ["1"]
+    assert pair.ids("scored") == ["1"]
 
 
 def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
     """Return the group with no score for its first `broken` completions, each for a reason of its own."""
-    values = [None if i < broken else 1.0 for i in range(len(rollout.completions))]
-    scores = tuple(
-        Score(
-            status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-            value=value,
-            reason=f"reason {i}",
-            scorer="scripted",
-            version="1",
-        )
-        for i, value in enumerate(values)
+    group = scored(rollout, "w")
+    unscored = tuple(
+        replace(score, status=ScoreStatus.UNSCORABLE, value=None, reason=f"reason {number}")
+        for number, score in enumerate(group.scores[:broken])
     )
-    return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.0)
+    scores = (*unscored, *group.scores[broken:])
+    return replace(group, scores=scores, rewards=tuple(score.value for score in scores))
 
 
 @pytest.mark.parametrize(
@@ -220,30 +211,17 @@ def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
 def test_a_group_of_which_too_few_have_a_score_goes_to_the_dead_at_once(
     station: Station, monkeypatch: pytest.MonkeyPatch, split: Split
 ) -> None:
-    station.roll_out(0, 1, split=split)
-    station.deliver()
+    def score(rollout: SampledGroup, *_: object, **__: object) -> ScoredGroup:
+        return partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1)
+
+    delivered(station, 0, 1, split=split)
     scorer = ScriptedScorer()
-    monkeypatch.setattr(
-        scorer,
-        "score",
-        lambda rollout, *_, **__: partly_scored(rollout, broken=2 if rollout.prompt.group_id == "0" else 1),
-    )
+    monkeypatch.setattr(scorer, "score", score)
     station.work(scorer)
     assert station.ids("scored") == ["1"]
     letter = station.letter("0")
     assert letter["reason"].startswith("too few scored: 0 of 2, ")
     assert (letter["attempts"], letter["stage"]) == ("1", ROLLOUTS)
-    station.audit()
-
-
-def test_an_undecodable_group_goes_to_the_dead_under_its_own_id(station: Station) -> None:
-    station.issue(0)
-    station.move(station.entry("0"), ROLLOUTS)  # its payload is not msgpack
-    station.roll_out(1)
-    station.deliver()
-    station.work(ScriptedScorer())
-    assert station.letter("0")["reason"].startswith("payload: ")
-    assert station.ids("scored") == ["1"]
     station.audit()
 
 
@@ -272,8 +250,7 @@ def queued_as(link: RedisLink, keys: Keys, queue: str) -> Station:
     station = Station(
         link, keys, make_run(scorers={"tasks": {"math": {"scorer": SLEEPER | {"queue": queue}}}})
     )
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     return station
 
 
@@ -335,3 +312,121 @@ def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: RedisLink, keys: K
         assert station.ids("scored") == [str(number) for number in range(10)]
         assert server.most_at_once == 64
         assert len(server.calls) == 80
+
+
+Harm = Callable[[codec.Fields], codec.Fields]
+
+
+def first_completion(**changes: Any) -> Harm:
+    """Change the segment of the first completion, of three tokens; None takes the part away."""
+
+    def harm(fields: codec.Fields) -> codec.Fields:
+        tree = msgpack.unpackb(fields["payload"])
+        segment = tree["completions"][0]["segments"][0] | changes
+        tree["completions"][0]["segments"] = [
+            {name: part for name, part in segment.items() if part is not None}
+        ]
+        return fields | {"payload": msgpack.packb(tree)}
+
+    return harm
+
+
+def logprobs(*values: float) -> bytes:
+    return np.array(values, "<f4").tobytes()
+
+
+def with_field(name: str, value: Any) -> Harm:
+    return lambda fields: fields | {name: value}
+
+
+ANOTHERS = codec.encode_rollout(a_rollout(a_prompt("18", floor=0)))["payload"]
+INFINITE = "1 of 3 log-probabilities are not finite"
+HARMS = {
+    "a NaN": (first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)), INFINITE),
+    "an infinity": (first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)), INFINITE),
+    "no log-probabilities": (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
+    "none at all": (first_completion(logprobs=None), "KeyError: 'logprobs'"),
+    "too few": (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
+    "an empty completion": (
+        first_completion(token_ids=b"", logprobs=b"", spans=[]),
+        "0 tokens with 0 log-probabilities",
+    ),
+    "spans beyond the end": (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
+    "an older schema": (with_field("v", "0"), "schema version 0, this program reads 1 and 2"),
+    "another group's": (with_field("payload", ANOTHERS), "the header says group '0', the payload '18'"),
+    "no msgpack": (with_field("payload", b"result"), "payload: "),
+}
+
+
+@pytest.mark.parametrize(("harm", "reason"), HARMS.values(), ids=HARMS)
+def test_a_bad_rollout_goes_to_the_dead_under_its_own_id_and_the_next_is_scored(
+    station: Station, harm: Harm, reason: str
+) -> None:
+    station.issue(0)
+    entry = station.entry("0")
+    good = codec.encode_rollout(a_rollout(codec.decode_prompt(entry.raw)))
+    assert hand_over(station.link, station.keys, entry, ROLLOUTS, harm(good))
+    delivered(station, 1)
+    station.work(scorer := ScriptedScorer())
+    assert (scorer.seen, station.ids("scored"), station.ids("dead")) == (["1"], ["1"], ["0"])
+    letter = station.letter("0")
+    assert reason in letter["reason"]
+    assert letter["stage"] == ROLLOUTS
+    station.audit()
+
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "an id of ours": codec.encode_rollout(a_rollout(a_prompt("0", floor=0))),
+    "an id that we do not know": codec.encode_rollout(a_rollout(a_prompt("7", floor=0))),
+    "no rollout": {"group": "é/17", "payload": b"\xff"},
+}
+
+
+@pytest.mark.parametrize("theirs", FOREIGN.values(), ids=FOREIGN)
+def test_another_runs_entry_is_nobodys_and_touches_no_group_of_ours(
+    station: Station, theirs: dict[str, Any]
+) -> None:
+    station.roll_out(0)
+    station.client.xadd(station.keys(ROLLOUTS), theirs)
+    station.deliver()
+    station.work(ScriptedScorer())
+    assert (station.ids("scored"), station.ids("dead"), station.ids(ROLLOUTS)) == (["0"], ["?"], [])
+    ((_, fields),) = station.client.xrange(station.keys("dead"))
+    assert fields[b"reason"].startswith(b"foreign entry: ")
+    assert fields[b"payload"] == theirs["payload"], "whole, for who looks for it"
+    assert station.ids(PROMPTS) == []
+    station.audit()
+
+
+@pytest.mark.parametrize(("hours", "again"), [(1, True), (-1, False)])
+def test_a_clock_that_jumps_costs_a_second_delivery_at_most(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int, again: bool
+) -> None:
+    """A job is believed for an hour: after a jump forwards the one at work seems older. Each is scored once."""
+    first, second = delivered(station, 0, 1)
+    right = time.time
+    queued: list[list[str]] = []
+
+    def jump(rollout: SampledGroup) -> None:
+        if not queued:
+            monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
+            wait_until(lambda: station.rq_queues.living_workers() == ["w"])
+            sweep_later(station, first, second)
+            queued.append(station.queued_entries())
+
+    station.work(ScriptedScorer(jump))
+    assert queued == [[first, second] if again else []]
+    assert (station.ids("scored"), station.ids("dead")) == (["0", "1"], [])
+    station.audit()
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_lost_job_is_replaced_whatever_the_clock_says(
+    station: Station, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    (entry,) = delivered(station, 0)
+    right = time.time
+    monkeypatch.setattr("scorers.pool.rq_queues.time.time", lambda: right() + 3600.0 * hours)
+    station.client.delete(station.rq_queues.queues["math"].key)
+    sweep_later(station, entry)
+    assert station.queued_entries() == [entry]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scorers.code.scorer import CodeTests
 from scorers.pool import supervisor
 from scorers.pool.patience import LEAST, WINDOW, Patience
 from scorers.scorer import TakesLong
+from tests.support.pool_workers import delivered, sweep_later
 from tests.support.station import ScriptedScorer, Station, make_run
 
 pytestmark = pytest.mark.process
@@ -51,8 +53,7 @@ def station(link: RedisLink, keys: Keys) -> Station:
 
 
 def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     station.work(scorer := HangsAt("0"))
     assert scorer.seen == ["0", "1", "2", "0"]
     assert [how["patience_s"] for how in scorer.how] == [0.5, 0.5, 0.5, None]
@@ -62,8 +63,7 @@ def test_a_group_that_takes_long_waits_until_the_others_are_scored(station: Stat
 
 
 def test_to_be_put_off_is_no_attempt(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(HangsAt("0"))
     assert codec.decode_scored(station.entry("0").raw).attempts == 1
     assert station.hash("tries") == {}
@@ -72,16 +72,14 @@ def test_to_be_put_off_is_no_attempt(station: Station) -> None:
 def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is_lost(
     station: Station,
 ) -> None:
-    (entry,) = station.roll_out(0)
-    station.deliver()
+    (entry,) = delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     assert (station.begun(), station.hash("tries")) == ({"0": 0}, {}), "what was begun does not count"
     slow = station.rq_queues.queues[SLOW]
     for is_lost in (False, True):
         if is_lost:
             station.link.client.delete(slow.key)
-        station.age(entry)
-        station.sweep()
+        sweep_later(station, entry)
         assert len(station.queued()) == 1
         assert len(slow) == (0 if is_lost else 1), "a new job begins where every group does"
     station.work(scorer := HangsAt("0"))
@@ -91,8 +89,7 @@ def test_a_job_in_the_queue_of_what_is_slow_is_believed_and_replaced_where_it_is
 
 
 def test_the_result_of_another_worker_counts_while_a_group_is_put_off(station: Station) -> None:
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(HangsAt("0"), but=SLOW)
     station.move(station.entry("0"), "scored")
     station.work(scorer := HangsAt("0"))
@@ -114,8 +111,7 @@ def test_only_groups_of_programs_may_be_put_off(
     link: RedisLink, keys: Keys, section: dict[str, Any], patience_s: float | None
 ) -> None:
     station = station_of(link, keys, **section)
-    station.roll_out(0)
-    station.deliver()
+    delivered(station, 0)
     station.work(scorer := ScriptedScorer())
     assert [how["patience_s"] for how in scorer.how] == [patience_s]
 
@@ -133,14 +129,15 @@ def test_patience_doubles_where_more_than_a_tenth_of_the_answers_are_put_off() -
         patience.scored(8)
         patience.put_off()
     assert patience.seconds > 1.0, "one of nine"
+    without = Patience(None)
+    assert not any(without.put_off() for _ in range(2 * LEAST))
+    assert without.seconds is None
 
 
 def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> None:
-    station.roll_out(0, 1, 2)
-    station.deliver()
+    delivered(station, 0, 1, 2)
     station.work(HangsAt("0"), but=SLOW)
-    station.roll_out(3)
-    station.deliver()
+    delivered(station, 3)
     rq = station.rq_queues
     code, slow = rq.queues["code"], rq.queues[SLOW]
     assert rq.in_order([code, slow], slow_wait_s=60.0) == [code, slow]
@@ -149,12 +146,6 @@ def test_what_was_put_off_comes_first_once_it_has_waited(station: Station) -> No
     station.work(scorer := ScriptedScorer(), in_order=lambda queues: rq.in_order(queues, 0.0))
     assert scorer.seen == ["0", "3"]
     assert rq.in_order([code, slow], slow_wait_s=0.0) == [code, slow], "nothing waits"
-
-
-def test_without_patience_nothing_grows() -> None:
-    patience = Patience(None)
-    assert not any(patience.put_off() for _ in range(2 * LEAST))
-    assert patience.seconds is None
 
 
 LOOPS = "def f(x):\n    while True: pass"
@@ -169,14 +160,11 @@ SHAPES = {
 
 def seconds_of(answer: str, info: dict[str, Any]) -> float:
     """Return what a right answer takes here, once what it needs is prepared."""
-    scorer = CodeTests(CodeConfig(), ScorersConfig())
-    try:
+    with closing(CodeTests(CodeConfig(), ScorersConfig())) as scorer:
         assert scorer.score(answer, info).value == 1.0
         started = time.monotonic()
         assert scorer.score(answer, info).value == 1.0
         return time.monotonic() - started
-    finally:
-        scorer.close()
 
 
 @pytest.mark.prove(cases=("asserts", "calls", "pytest"))
@@ -184,25 +172,24 @@ def seconds_of(answer: str, info: dict[str, Any]) -> float:
 def test_a_patient_scorer_breaks_off_and_says_nothing_of_the_answer(shape: str) -> None:
     info = {"type": "code", "answer": SHAPES[shape]}
     call = "\nif __name__ == '__main__':\n    print(f(int(input())))"
-    right = f"```python\ndef f(x): return x{call}\n```"
+    right, wrong, loops = (
+        f"```python\n{program}{call}\n```" for program in ("def f(x): return x", "def f(x): return 0", LOOPS)
+    )
     patience_s = max(0.2, 2 * seconds_of(right, info))  # pytest alone takes more than 0.2 s on a slow machine
-    late = LATE.format(seconds=2 * patience_s)
-    scorer = CodeTests(CodeConfig(case_timeout_s=4 * patience_s, deadline_s=40 * patience_s), ScorersConfig())
-    try:
+    late = f"```python\n{LATE.format(seconds=2 * patience_s)}{call}\n```"
+    config = CodeConfig(case_timeout_s=4 * patience_s, deadline_s=40 * patience_s)
+    with closing(CodeTests(config, ScorersConfig())) as scorer:
         scorer.patience_s = patience_s
         with pytest.raises(TakesLong, match=re.escape(f"{patience_s:g} s")):
-            scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+            scorer.score(loops, info)
         with pytest.raises(TakesLong):
-            scorer.score(f"```python\n{late}{call}\n```", info)
-        assert scorer.score(right, info).value == 1.0
-        assert scorer.score(f"```python\ndef f(x): return 0{call}\n```", info).value == 0.0
+            scorer.score(late, info)
+        assert (scorer.score(right, info).value, scorer.score(wrong, info).value) == (1.0, 0.0)
         scorer.patience_s = None
-        assert scorer.score(f"```python\n{late}{call}\n```", info).value == 1.0, "within its limit"
+        assert scorer.score(late, info).value == 1.0, "within its limit"
         scorer.patience_s = 4 * patience_s
-        score = scorer.score(f"```python\n{LOOPS}{call}\n```", info)
+        score = scorer.score(loops, info)
         assert (score.value, "again alone" in score.reason) == (0.0, True), "patience as long as the limit"
-    finally:
-        scorer.close()
 
 
 @pytest.mark.parametrize(("workers", "quick"), [(1, 0), (2, 1), (4, 1), (5, 2), (8, 2)])

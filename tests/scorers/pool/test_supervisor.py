@@ -8,21 +8,24 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from broker import codec
 from broker.connection import RedisLink
-from broker.keys import Keys
+from broker.keys import SCORED, Keys
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
 from broker.restarts import RestartPolicy, Restarts
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
+from scorers.pool.several_runs import run_pools
 from tests.support.station import SLEEPER, Station, make_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
 
@@ -74,41 +77,51 @@ def with_children(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str = "")
     return Children(folder)
 
 
+@pytest.fixture
+def children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Children:
+    return with_children(tmp_path, monkeypatch)
+
+
+def watched(pool: supervisor.PoolSupervisor, meanwhile: Callable[[], object], *, is_told: bool = True) -> int:
+    """Run a pool while something happens to it, after which it is told to end; return its exit code."""
+    told = threading.Event()
+
+    def happen() -> None:
+        try:
+            meanwhile()
+        finally:
+            if is_told:
+                told.set()
+
+    happening = threading.Thread(target=happen)
+    happening.start()
+    code = pool.run(told)
+    happening.join()
+    return code
+
+
 @pytest.mark.parametrize(("status", "code"), [("finished", 0), ("stopped", 0), ("failed", 1)])
 def test_it_ends_with_the_run(
-    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, code: int
+    station: Station, children: Children, monkeypatch: pytest.MonkeyPatch, status: str, code: int
 ) -> None:
-    children = with_children(tmp_path, monkeypatch)
     monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.1)
 
     def end_the_run() -> None:
         wait_until(lambda: len(children.all()) == 3)
         station.link.client.hset(station.keys("run"), mapping={"status": status, "reason": "because"})
 
-    ending = threading.Thread(target=end_the_run)
-    ending.start()
-    assert supervisor.PoolSupervisor(station.joined, []).run(threading.Event()) == code
-    ending.join()
+    assert watched(supervisor.PoolSupervisor(station.joined, []), end_the_run, is_told=False) == code
     assert not any(map(is_running, children.all()))
 
 
-def test_a_child_that_is_killed_is_started_again(
-    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    children = with_children(tmp_path, monkeypatch)
-    told = threading.Event()
-
+def test_a_child_that_is_killed_is_started_again(station: Station, children: Children) -> None:
     def kill_two() -> None:
         wait_until(lambda: len(children.all()) == 3)
         os.kill(children.pids("worker")[0], signal.SIGKILL)
         os.kill(children.pids("dispatcher")[0], signal.SIGKILL)
         wait_until(lambda: len(children.all()) == 5)
-        told.set()
 
-    killing = threading.Thread(target=kill_two)
-    killing.start()
-    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
-    killing.join()
+    assert watched(supervisor.PoolSupervisor(station.joined, []), kill_two) == 0
     assert (len(children.pids("dispatcher")), len(children.pids("worker"))) == (2, 3)
     assert not any(map(is_running, children.all()))
 
@@ -117,13 +130,9 @@ def test_a_child_that_is_killed_is_started_again(
 def test_the_first_worker_has_a_start(
     station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, because: str
 ) -> None:
-    children = with_children(
-        tmp_path,
-        monkeypatch,
-        does=f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do sleep 0.02; done",
-    )
+    waits = f"[ $part = dispatcher ] || until [ -e {tmp_path}/go ]; do sleep 0.02; done"
+    children = with_children(tmp_path, monkeypatch, waits)
     monkeypatch.setattr(first_worker, "ALONE_S", 2.0 if because == "slow" else 60.0)
-    told = threading.Event()
     alone: list[int] = []
 
     def follow() -> None:
@@ -134,15 +143,9 @@ def test_the_first_worker_has_a_start(
             (tmp_path / "go").touch()
         elif because == "killed":
             os.kill(alone[0], signal.SIGKILL)
-        try:
-            wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
-        finally:
-            told.set()
+        wait_until(lambda: len(children.pids("worker")) == (3 if because == "killed" else 2))
 
-    following = threading.Thread(target=follow)
-    following.start()
-    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
-    following.join()
+    assert watched(supervisor.PoolSupervisor(station.joined, []), follow) == 0
     assert len(alone) == 1
     assert len(children.pids("worker")) == (3 if because == "killed" else 2)
     assert not any(map(is_running, children.all()))
@@ -164,22 +167,10 @@ def test_a_real_worker_says_when_it_is_ready(station: Station, monkeypatch: pyte
     assert "self_test passed" in said
 
 
-def test_the_end_is_one_signal_to_each_child_and_time_to_finish(
-    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    children = with_children(tmp_path, monkeypatch)
-    told = threading.Event()
-
-    def tell() -> None:
-        wait_until(lambda: len(children.all()) == 3)
-        told.set()
-
-    telling = threading.Thread(target=tell)
-    telling.start()
-    watched = supervisor.PoolSupervisor(station.joined, [])
-    assert watched.run(told) == 0
-    telling.join()
-    assert [part.process.returncode for part in watched._parts if part.process] == [0, 0, 0]
+def test_the_end_is_one_signal_to_each_child_and_time_to_finish(station: Station, children: Children) -> None:
+    pool = supervisor.PoolSupervisor(station.joined, [])
+    assert watched(pool, lambda: wait_until(lambda: len(children.all()) == 3)) == 0
+    assert [part.process.returncode for part in pool._parts if part.process] == [0, 0, 0]
     assert children.signals() == 3, "a second one means: at once"
 
 
@@ -208,6 +199,7 @@ def test_a_child_that_keeps_failing_is_given_up_with_the_reason(
     assert not any(map(is_running, children.all()))
 
 
+@pytest.mark.prove(after=99)
 @pytest.mark.parametrize(
     ("code", "lived_s", "before", "after"),
     [
@@ -237,11 +229,8 @@ def test_what_a_child_says_is_passed_on_and_its_last_lines_are_kept(
 ) -> None:
     reader, writer = os.pipe()
     echo = supervisor._Echo(os.fdopen(reader, "rb"))
-    said = (
-        b"".join(b"%d\n" % number for number in range(100))
-        + b"x" * (2 * supervisor.LONGEST_LINE)
-        + b"\xff no end of line"
-    )
+    lines = b"".join(b"%d\n" % number for number in range(100))
+    said = lines + b"x" * (2 * supervisor.LONGEST_LINE) + b"\xff no end of line"
     with os.fdopen(writer, "wb") as stream:
         stream.write(said)
     kept = echo.last_lines()
@@ -255,43 +244,16 @@ def test_a_log_that_can_not_be_written_holds_no_child_up(monkeypatch: pytest.Mon
         monkeypatch.setattr(sys, "stderr", full)
         echo = supervisor._Echo(os.fdopen(reader, "rb"))
         with os.fdopen(writer, "wb", buffering=0) as stream:
-            for _ in range(3):
-                stream.write(
-                    b"x" * 65_535 + b"\n"
-                )  # a pipe holds 64 KiB: who did not read would stop us here
+            for _ in range(3):  # a pipe holds 64 KiB: who did not read would stop us here
+                stream.write(b"x" * 65_535 + b"\n")
         assert [len(line) for line in echo.last_lines()] == [65_535] * 3
-
-
-def test_a_pool_outlives_any_number_of_kills(
-    station: Station, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    children = with_children(tmp_path, monkeypatch)
-    monkeypatch.setattr(supervisor, "SOON_S", 0.0)
-    told = threading.Event()
-    killed: list[int] = []
-
-    def kill_many() -> None:
-        for _ in range(7):
-            wait_until(lambda: len(children.pids("worker")) == 2 + len(killed))
-            killed.append(children.pids("worker")[-1])
-            os.kill(killed[-1], signal.SIGKILL)
-        told.set()
-
-    killing = threading.Thread(target=kill_many)
-    killing.start()
-    assert supervisor.PoolSupervisor(station.joined, []).run(told) == 0
-    killing.join()
-    assert told.is_set()
 
 
 def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
     link: RedisLink, keys: Keys, tmp_path: Path
 ) -> None:
-    station = Station(
-        link,
-        keys,
-        make_run(broker={"lease_s": 0.6}, scorers={"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}),
-    )
+    scorers_section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}
+    station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=scorers_section))
     station.roll_out(0, 1, 2)
     scorers = station.start(tmp_path)
     try:
@@ -331,16 +293,7 @@ def test_a_pool_grows_while_it_works_and_each_serves_its_queues(
         second.until(lambda: len(station.ids("scored")) == 14)
         slow = [codec.decode_scored(station.entry(str(number)).raw).worker for number in range(8, 14)]
         assert len(set(slow)) == 2, "both new workers had work"
-        assert (
-            len(
-                [
-                    process
-                    for process in snapshot(link.client, "test").processes
-                    if process.role == "dispatcher"
-                ]
-            )
-            == 2
-        )
+        assert len(_pids(station, "dispatcher")) == 2
         station.audit()
     finally:
         stop(first.process, 0)
@@ -371,13 +324,128 @@ def test_queues_that_the_run_does_not_use_are_refused_with_those_that_it_does(
     assert "no task of this run is scored in judge or code; its queues are math" in scorers.log.read_text()
 
 
+def _pids(station: Station, role: str) -> list[int]:
+    processes = snapshot(station.link.client, "test").processes
+    return [process.pid for process in processes if process.role == role]
+
+
 def _pid_of(station: Station, role: str) -> int:
-    """Of the only living process of `role`."""
+    """Return that of the only living process of `role`."""
+    wait_until(lambda: len(_pids(station, role)) == 1)
+    return _pids(station, role)[0]
 
-    def pids() -> list[int]:
-        return [
-            process.pid for process in snapshot(station.link.client, "test").processes if process.role == role
-        ]
 
-    wait_until(lambda: len(pids()) == 1)
-    return pids()[0]
+@pytest.fixture
+def tls_station(tls_url: str, keys: Keys) -> Iterator[Station]:
+    link = RedisLink(tls_url, outage_s=10)
+    yield Station(link, keys, make_run())
+    link.close()
+
+
+@pytest.mark.prove
+def test_a_pool_dispatches_and_scores_by_tls(tls_station: Station, tmp_path: Path) -> None:
+    tls_station.roll_out(0, 1)
+    pool = tls_station.start(tmp_path, "--workers", "1")
+    try:
+        pool.until(lambda: int(tls_station.client.xlen(tls_station.keys(SCORED))) == 2)
+    finally:
+        pool.process.terminate()
+        assert pool.process.wait(30) == 0
+
+
+def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(
+    tls_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_URL", tls_url.partition("?")[0].replace("//", "//:planted-secret@"))
+    words = [sys.executable, "-m", "scorers", "--run", "test"]
+    ended = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2  # it would fail each time
+    assert "signed by an authority that this machine does not know" in ended.stderr
+    assert "ssl_ca_certs=/path/ca.pem" in ended.stderr
+    assert not any(word in ended.stderr for word in ("Traceback", "planted"))
+
+
+POOL = """#!/bin/bash
+echo "$@" >> {folder}/words
+echo $$ >> {folder}/pids
+case "$4" in first) {first};; esac
+trap 'echo TERM >> {folder}/terms; exit 0' TERM
+while :; do sleep 0.02; done
+"""
+
+
+def with_pools(folder: Path, monkeypatch: pytest.MonkeyPatch, first: str = ":") -> None:
+    script = folder / "python"
+    script.write_text(POOL.format(folder=folder, first=first))
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def stopped_after(condition: Callable[[], bool], *words: str) -> int:
+    """Run both pools until the condition is true; return the exit code."""
+    stop = threading.Event()
+
+    def wait_and_stop() -> None:
+        try:
+            wait_until(condition)
+        finally:
+            stop.set()
+
+    thread = threading.Thread(target=wait_and_stop)
+    thread.start()
+    code = run_pools(["first", "api"], list(words), stop)
+    thread.join()
+    return code
+
+
+def test_each_run_has_a_pool_that_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_pools(tmp_path, monkeypatch)
+    assert stopped_after(lambda: len(lines(tmp_path / "pids")) == 2, "--queues", "math") == 0
+    assert sorted(lines(tmp_path / "words")) == [
+        "-m scorers --run api --queues math",
+        "-m scorers --run first --queues math",
+    ]
+    for pid in lines(tmp_path / "pids"):
+        wait_until_gone(int(pid))
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(("first", "code"), [("exit 2", 2), ("kill -9 $$", 1)])
+def test_a_pool_that_fails_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
+) -> None:
+    with_pools(
+        tmp_path, monkeypatch, f"while [ $(wc -l < {tmp_path}/pids) -lt 2 ]; do sleep 0.02; done; {first}"
+    )
+    assert run_pools(["first", "api"], [], threading.Event()) == code
+    for pid in lines(tmp_path / "pids"):
+        wait_until_gone(int(pid))
+
+
+def test_a_run_that_has_ended_leaves_the_others_their_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_pools(tmp_path, monkeypatch, "exit 0")
+    caplog.set_level("INFO")
+    early: list[str] = []
+
+    def is_one_left() -> bool:
+        early[:] = lines(tmp_path / "terms")
+        return "pool_ended run=first code=0" in caplog.text
+
+    assert stopped_after(is_one_left) == 0
+    assert (early, lines(tmp_path / "terms")) == ([], ["TERM"])
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    "words", [["--run", "first,api", "--part", "worker"], ["--run", "first,"], ["--run", "a b"]]
+)
+def test_what_makes_no_sense_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2

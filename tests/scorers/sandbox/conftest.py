@@ -48,29 +48,28 @@ def run(sandbox: LocalSandbox) -> Run:
     """Run a Python program with small limits."""
 
     def run(source: str, stdin: str | bytes = b"", limits: Limits = LIMITS, **files: str) -> Outcome:
-        program = Program(
-            language=Language.PYTHON,
-            source=source.encode(),
-            files={f"{name}.py": text.encode() for name, text in files.items()},
-        )
+        beside = {f"{name}.py": text.encode() for name, text in files.items()}
+        program = Program(language=Language.PYTHON, source=source.encode(), files=beside)
         with sandbox.prepare(program) as prepared:
             return prepared.run(stdin.encode() if isinstance(stdin, str) else stdin, limits)
 
     return run
 
 
+def pids_below(pid: int) -> list[int]:
+    """Return those of all descendants of a process, zombies included, from the top."""
+    found = [
+        int(other)
+        for other in processes.all_pids()
+        if len(fields := processes.stat_fields(other)) > 1 and fields[1] == str(pid).encode()
+    ]
+    return found + [below for child in found for below in pids_below(child)]
+
+
 def processes_below(pid: int) -> list[str]:
-    """Command lines of all descendants of a process, zombies included."""
-    parents = {
-        other: fields[1] for other in processes.all_pids() if len(fields := processes.stat_fields(other)) > 1
-    }
-    found, waiting = [], [str(pid)]
-    while waiting:
-        parent = waiting.pop().encode()
-        children = [other for other, its_parent in parents.items() if its_parent == parent]
-        waiting += children
-        found += [processes.read(child, "cmdline").decode(errors="replace") or child for child in children]
-    return found
+    """Return their command lines."""
+    pids = map(str, pids_below(pid))
+    return [processes.read(below, "cmdline").decode(errors="replace") or below for below in pids]
 
 
 def programs_left(sandbox: LocalSandbox) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,9 @@ pytestmark = pytest.mark.process
 
 
 def test_auto_takes_the_best_that_holds(sandbox: LocalSandbox) -> None:
-    chosen = build_sandbox(ScorersConfig())
-    assert chosen.name in ("bubblewrap", "landlock")
-    assert "python=" in chosen.version
-    chosen.close()
+    with closing(build_sandbox(ScorersConfig())) as chosen:
+        assert chosen.name in ("bubblewrap", "landlock")
+        assert "python=" in chosen.version
 
 
 def test_auto_takes_landlock_where_bubblewrap_is_missing_and_says_why(
@@ -44,9 +44,8 @@ def test_auto_takes_landlock_where_bubblewrap_is_missing_and_says_why(
 def test_nothing_runs_where_no_walls_stand(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: None)
     monkeypatch.setattr(landlock, "abi_version", lambda: 0)
-    with pytest.raises(
-        SandboxMissing, match=r"(bwrap is not installed|the kernel has none).*scorers\.sandbox=unsafe"
-    ):
+    why = r"(bwrap is not installed|the kernel has none).*scorers\.sandbox=unsafe"
+    with pytest.raises(SandboxMissing, match=why):
         build_sandbox(ScorersConfig.model_validate({"sandbox": asked}))
 
 
@@ -81,11 +80,11 @@ def test_a_python_that_the_programs_user_can_t_run_is_passed_over(
         pytest.skip("this machine has no /usr/bin/python3")
     hidden = toolchain.Interpreter(str(tmp_path / "bin" / "python3"), str(tmp_path))
     monkeypatch.setattr(toolchain, "interpreters", lambda: iter([hidden, system]))
-    other = LocalSandbox(Walls(sandbox.name))
-    assert other.interpreter == system
+    with closing(LocalSandbox(Walls(sandbox.name))) as other:
+        assert other.interpreter == system
     monkeypatch.setattr(toolchain, "interpreters", lambda: iter([hidden]))
-    third = LocalSandbox(Walls(sandbox.name))
-    with pytest.raises(SandboxMissing, match=str(tmp_path)):
+    with (
+        closing(LocalSandbox(Walls(sandbox.name))) as third,
+        pytest.raises(SandboxMissing, match=str(tmp_path)),
+    ):
         _ = third.version
-    for used in (other, third):
-        used.close()

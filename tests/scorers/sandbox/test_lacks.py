@@ -1,16 +1,19 @@
-"""What a machine lacks makes no zero: an answer that imports it and is not right has no score."""
+"""What a machine lacks makes no zero; the one set of packages for programs, and what a text asks of it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig, SweConfig
@@ -19,13 +22,14 @@ from scorers.code.scorer import CodeTests
 from scorers.sandbox.choice import LazySandbox
 from scorers.sandbox.lacks import PROGRAM, Lacks, _lacking
 from scorers.sandbox.local import environment, toolchain
-from scorers.sandbox.packages import PACKAGES
+from scorers.sandbox.packages import PACKAGES, absent, imports_of, versions_text
 from scorers.sandbox.program import Language
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.swe.scorer import SwePatch
+from tests.support.paths import ROOT
 from tests.support.sandbox import fusion_fakes as fake
-from tests.support.sandbox.fusion_fakes import FakeServer
-from tests.support.tried_again import score_of
+from tests.support.sandbox.fusion_fakes import FakeServer, fake_servers
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
@@ -61,43 +65,38 @@ CALLS = {"tests": ["assert f(4) == 8", "assert f(5) == 10"]}
 HALF = "def f(x): return 8"
 
 
+TRIED = "try:\n    import sortedcontainers\nexcept ImportError: "
+TWICE = "def f(x): return x * 2"
+OF_PYTEST = "from solution import f\n\ndef test_f():\n    assert f(4) == 8\n"
+NEEDS_IT = {"tests": ["from sortedcontainers import SortedList\nassert SortedList([f(4)]) == [8]"]}
+
+
 @pytest.mark.parametrize(
     ("program", "answer"),
     [
         ("import sortedcontainers\nprint(int(input()) * 2)", RUNS),
         ("from sortedcontainers import SortedList\nprint(int(input()) * 2)", RUNS),
         ("import importlib\nimportlib.import_module('sortedcontainers')\nprint(8)", RUNS),
-        ("try:\n    import sortedcontainers\nexcept ImportError:\n    print(9)", RUNS),
+        (f"{TRIED}print(9)", RUNS),
         ("import sortedcontainers.sortedlist as s\nwhile True: pass", RUNS),
-        ("import sortedcontainers\ndef f(x): return x * 2", CALLS),
+        (f"import sortedcontainers\n{TWICE}", CALLS),
         ("def f(x):\n    from sortedcontainers import SortedDict\n    return x * 2", CALLS),
         ("def f(x):\n    return __import__('sortedcontainers').SortedList([x])[0] * 2", CALLS),
-        (f"try:\n    import sortedcontainers\nexcept ImportError: pass\n{HALF}", CALLS),
+        (f"{TRIED}pass\n{HALF}", CALLS),
         (f"exec('try:\\n import sortedcontainers\\nexcept Exception: pass')\n{HALF}", CALLS),
-        (
-            "import sortedcontainers\ndef f(x): return x * 2",
-            {"pytest": "from solution import f\n\ndef test_f():\n    assert f(4) == 8\n"},
-        ),
-        (
-            "def f(x): return x * 2",
-            {"tests": ["from sortedcontainers import SortedList\nassert SortedList([f(4)]) == [8]"]},
-        ),
-        (
-            "import sortedcontainers\ndef f(x): return 2 * x",
-            {"fn_name": "f", "inputs": [[4]], "outputs": [8]},
-        ),
+        (f"import sortedcontainers\n{TWICE}", {"pytest": OF_PYTEST}),
+        (TWICE, NEEDS_IT),
+        (f"import sortedcontainers\n{TWICE}", {"fn_name": "f", "inputs": [[4]], "outputs": [8]}),
     ],
 )
 def test_an_answer_that_imports_what_the_machine_lacks_has_no_score(
     scorer: CodeTests, program: str, answer: dict[str, Any]
 ) -> None:
-    for kind in ("code", "code_verifiable"):
-        score = score_of(scorer, f"```python\n{program}\n```", {"type": kind, "answer": answer})
+    for kind in ("code",) if "while True" in program else ("code", "code_verifiable"):
+        score = judged(scorer, program, answer, kind)
         assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None), score
         assert f"lacks {GONE}" in score.reason
         assert "millrace[sandbox]" in score.reason
-        if "while True" in program:
-            break
     assert f" {GONE}=none" in score.version
     assert f" numpy={metadata.version('numpy')}" in score.version
 
@@ -105,7 +104,7 @@ def test_an_answer_that_imports_what_the_machine_lacks_has_no_score(
 @pytest.mark.parametrize(
     ("program", "value", "reason"),
     [
-        ("try:\n    import sortedcontainers\nexcept ImportError: pass\nprint(int(input()) * 2)", 1.0, ""),
+        (f"{TRIED}pass\nprint(int(input()) * 2)", 1.0, ""),
         ("import numpy\nprint(int(numpy.int64(input()) * 2))", 1.0, ""),
         ("print(9)", 0.0, "expected '8'"),
         ("# sortedcontainers\nprint(9)", 0.0, "expected '8'"),
@@ -124,7 +123,7 @@ def test_an_answer_that_imports_what_the_machine_lacks_has_no_score(
 def test_what_the_machine_lacks_is_no_way_out_of_another_zero(
     scorer: CodeTests, program: str, value: float, reason: str
 ) -> None:
-    score = score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": RUNS})
+    score = judged(scorer, program, RUNS)
     assert score.value == value, score
     assert reason in score.reason
 
@@ -132,7 +131,7 @@ def test_what_the_machine_lacks_is_no_way_out_of_another_zero(
 def test_a_package_that_is_no_requirement_of_ours_is_on_no_machine(scorer: CodeTests) -> None:
     """Whatever else the interpreter of this machine has: each program's Python begins with the same modules."""
     program = "import sys\nprint(*[path for path in sys.path if 'packages' in path or 'site' in path])"
-    score = score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": RUNS})
+    score = judged(scorer, program, RUNS)
     assert score.value == 0.0
     assert "dist-packages" not in score.reason
 
@@ -144,21 +143,15 @@ def test_a_patch_that_imports_what_the_machine_lacks_has_no_score(machine: None)
         "answer": {
             "input": before,
             "ground_truth": after,
-            "files": {
-                "a.py": before,
-                "test_a.py": "from a import f\n\ndef test_f():\n    assert f(4) == 8\n",
-            },
+            "files": {"a.py": before, "test_a.py": OF_PYTEST.replace("solution", "a")},
             "test_command": "pytest test_a.py",
         },
     }
-    scorer = SwePatch(SweConfig(), ScorersConfig())
-    try:
+    with closing(SwePatch(SweConfig(), ScorersConfig())) as scorer:
         right, gone, wrong = [
             scorer.score(f"```python\n{text}```", row)
             for text in (after, f"import {GONE}\n{after}", "import requests\n" + after)
         ]
-    finally:
-        scorer.close()
     assert [score.value for score in (right, gone, wrong)] == [1.0, None, 0.0], (right, gone, wrong)
     assert f"lacks {GONE}" in gone.reason
 
@@ -178,56 +171,45 @@ BROKEN = {
 }
 
 
+def said_of(folder: Path, asked: Iterable[tuple[str, str]], program: bytes = PROGRAM) -> list[str]:
+    """Return what the program that imports says of each name, run beside the modules of a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        input=json.dumps(list(asked)).encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return list(json.loads(done.stdout))
+
+
 def test_what_can_be_imported_is_found_out_by_importing_it(tmp_path: Path) -> None:
     for name, text in BROKEN.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    states = {
-        ("works", ""): "",
-        ("works", "x"): "",
-        ("works", "part"): "",
-        ("works.part", ""): "",
+    works = [("works", ""), ("works", "x"), ("works", "part"), ("works.part", ""), ("works.wants", "")]
+    works += [("works", "raises"), ("works.__main__", ""), ("works.__main__.deeper", ""), ("prints", "")]
+    lacks = [("works.broken", ""), ("works", "broken"), ("works.wraps", ""), ("none", ""), ("none.part", "x")]
+    lacks += [("needs", ""), ("raises", "x"), ("exits", "")]
+    none = {
         ("works.none", ""): "works.none",
         ("works", "none"): "works.none",
         ("works.part.none", "x"): "works.part.none",
-        ("works.broken", ""): "lacks",
-        ("works", "broken"): "lacks",
-        ("works.wraps", ""): "lacks",
-        ("works.wants", ""): "",
-        ("works", "raises"): "",
-        ("works.__main__", ""): "",
-        ("works.__main__.deeper", ""): "",
-        ("none", ""): "lacks",
-        ("none.part", "x"): "lacks",
-        ("needs", ""): "lacks",
-        ("raises", "x"): "lacks",
-        ("exits", ""): "lacks",
-        ("prints", ""): "",
     }
-    asked = json.dumps(list(states)).encode()
-    said = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, input=asked, capture_output=True, check=True
-    )
-    assert dict(zip(states, json.loads(said.stdout), strict=True)) == states
+    states = dict.fromkeys(works, "") | dict.fromkeys(lacks, "lacks") | none
+    assert dict(zip(states, said_of(tmp_path, states), strict=True)) == states
 
 
 @pytest.mark.parametrize("end", ["import os; os._exit(1)", "import time; time.sleep(99)", "while True: pass"])
 def test_a_part_that_ends_or_hangs_is_no_lack(tmp_path: Path, end: str) -> None:
+    (tmp_path / "it").mkdir()
     for name, text in {"__init__": "", "hangs": end, "works": ""}.items():
-        (tmp_path / "it").mkdir(exist_ok=True)
         (tmp_path / "it" / f"{name}.py").write_text(text, encoding="utf-8")
-    asked = json.dumps([["it.works", ""], ["it.hangs", ""], ["no_such_package", ""]]).encode()
     program = PROGRAM.replace(b"+ 20", b"+ 1")
     assert program != PROGRAM
-    said = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        input=asked,
-        capture_output=True,
-        check=True,
-        timeout=30,
-    )
-    assert json.loads(said.stdout) == ["", "", "lacks"]
+    asked = [("it.works", ""), ("it.hangs", ""), ("no_such_package", "")]
+    assert said_of(tmp_path, asked, program) == ["", "", "lacks"]
 
 
 def test_what_an_answer_may_name_of_the_packages_is_no_way_out(scorer: CodeTests) -> None:
@@ -255,20 +237,16 @@ def test_half_a_package_is_lacking(state: str, lacking: str) -> None:
 
 def test_a_compiler_without_its_headers_makes_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says its version, and refuses every program."""
-    monkeypatch.setattr(
-        toolchain, "SYSTEM", tuple(path for path in toolchain.SYSTEM if "include" not in path)
-    )
-    scorer = CodeTests(CodeConfig(), ScorersConfig())
-    try:
+    system = tuple(path for path in toolchain.SYSTEM if "include" not in path)
+    monkeypatch.setattr(toolchain, "SYSTEM", system)
+    program = "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n; }"
+    with closing(CodeTests(CodeConfig(), ScorersConfig())) as scorer:
         if Language.CPP not in scorer._sandbox.get().languages:
             pytest.skip("this machine has no C++")
-        row = {"type": "code", "answer": RUNS | {"language": "cpp"}}
-        program = "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n; }"
         right, wrong = [
-            scorer.score(f"```cpp\n{text}\n```", row) for text in (program, "int main() { return 0; }")
+            judged(scorer, text, RUNS | {"language": "cpp"}, tag="cpp")
+            for text in (program, "int main() { return 0; }")
         ]
-    finally:
-        scorer.close()
     assert [right.value, wrong.value] == [None, None], (right, wrong)
     assert "cpp does not work in the sandbox here" in right.reason
 
@@ -287,25 +265,20 @@ def test_a_language_that_works_leaves_a_zero_a_zero(
 ) -> None:
     if language not in scorer._sandbox.get().languages:
         pytest.skip(f"this machine has no {language.value}")
-    row = {"type": "code", "answer": RUNS | {"language": language.value}}
-    assert score_of(scorer, f"```{language.value}\n{program}\n```", row).value == 0.0
+    answer = RUNS | {"language": language.value}
+    assert judged(scorer, program, answer, tag=language.value).value == 0.0
 
 
-def of_servers(*versions: str) -> tuple[list[FakeServer], FusionSandbox]:
-    servers = [FakeServer() for _ in versions]
+def speaking(version: str) -> Callable[[fake.Request], fake.Reply]:
+    """Return how a server behaves whose probe says this of its packages."""
 
-    def speaking(version: str) -> Any:
-        def behave(request: fake.Request) -> fake.Reply:
-            if not fake.is_probe(request):  # all can be imported, says the one that is asked
-                return fake.run(stdout=json.dumps([""] * len(json.loads(request["stdin"]))))
-            first, second = map(int, request["stdin"].split())
-            return fake.run(return_code=3, stdout=f"{first * second}\n", stderr=version)
+    def behave(request: fake.Request) -> fake.Reply:
+        if not fake.is_probe(request):  # all can be imported, says the one that is asked
+            return fake.run(stdout=json.dumps([""] * len(json.loads(request["stdin"]))))
+        first, second = map(int, request["stdin"].split())
+        return fake.run(return_code=3, stdout=f"{first * second}\n", stderr=version)
 
-        return behave
-
-    for server, version in zip(servers, versions, strict=True):
-        server.behave = speaking(version)
-    return servers, FusionSandbox([server.url for server in servers])
+    return behave
 
 
 @pytest.mark.parametrize(
@@ -322,21 +295,76 @@ def of_servers(*versions: str) -> tuple[list[FakeServer], FusionSandbox]:
 def test_servers_say_what_they_have_and_one_without_it_counts_for_all(
     versions: tuple[str, ...], version: str, lacking: str
 ) -> None:
-    servers, fusion = of_servers(*versions)
-    try:
-        fusion.self_test()
-        assert fusion.version == version
-        reason = Lacks(LazySandbox(ScorersConfig(), fusion)).of("import numpy")
-        assert lacking in reason if lacking else reason == ""
-    finally:
-        fusion.close()
-        for server in servers:
-            server.close()
+    with fake_servers(len(versions)) as servers:
+        for server, said in zip(servers, versions, strict=True):
+            server.behave = speaking(said)
+        with closing(FusionSandbox([server.url for server in servers])) as fusion:
+            fusion.self_test()
+            assert fusion.version == version
+            reason = Lacks(LazySandbox(ScorersConfig(), fusion)).of("import numpy")
+    assert lacking in reason if lacking else reason == ""
 
 
 def test_the_probe_tells_the_versions_of_the_packages(servers: list[FakeServer]) -> None:
     servers[0].behave = fake.honest  # without site-packages: it has none of them
-    fusion = FusionSandbox([servers[0].url])
-    fusion.self_test()
-    assert fusion.version.split()[1:] == [f"{name}=none" for name in PACKAGES]
-    fusion.close()
+    with closing(FusionSandbox([servers[0].url])) as fusion:
+        fusion.self_test()
+        assert fusion.version.split()[1:] == [f"{name}=none" for name in PACKAGES]
+
+
+def test_the_extra_declares_what_programs_are_offered() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = project["optional-dependencies"]["sandbox"]
+    assert {Requirement(line).name for line in extra} == PACKAGES.keys()
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize("lock", ["cpu", "gpu", "learner", "scorers"])
+def test_every_lock_has_them(lock: str) -> None:
+    lines = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8").splitlines()
+    assert {line.partition("==")[0] for line in lines} >= PACKAGES.keys()
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import numpy", {("numpy", "")}),
+        ("import numpy as np, os", {("numpy", "")}),
+        ("from numpy import array, linalg", {("numpy", "array"), ("numpy", "linalg")}),
+        ("from numpy import *", {("numpy", "")}),
+        ("import scipy.sparse.csgraph as g", {("scipy.sparse.csgraph", "")}),
+        ("def f():\n    import sympy\n    return 1", {("sympy", "")}),
+        ("class A:\n    from networkx import Graph", {("networkx", "Graph")}),
+        ("if False:\n    import pandas", {("pandas", "")}),
+        ("try:\n    import mpmath\nexcept ImportError:\n    mpmath = None", {("mpmath", "")}),
+        ("import importlib\nm = importlib.import_module('sortedcontainers')", {("sortedcontainers", "")}),
+        ("m = __import__('more_itertools')", {("more_itertools", "")}),
+        ("exec('import numpy as np')", {("numpy", "")}),
+        ("f = lambda: __import__(f'{\"numpy\"}')", {("numpy", "")}),
+        ("import sqlite3, bz2", {("sqlite3", ""), ("bz2", "")}),
+        ("import sys, tkinter, winreg, requests, antigravity", set()),
+        ("from . import numpy\nfrom .numpy import x", set()),
+        ("import numpy\nx = '\\d' is 1", {("numpy", "")}),  # of which the parser warns
+        ("# import numpy\nx = 1", set()),
+        ("import numpy as", set()),
+        ("x = " + "(" * 500, set()),
+    ],
+)
+def test_what_a_program_imports_is_read_from_its_text(text: str, imported: set[tuple[str, str]]) -> None:
+    assert imports_of(text) == imported
+
+
+@pytest.mark.prove(after=99)
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        (f"python=3.11.2 {versions_text(dict.fromkeys(PACKAGES, '1.2'))}", ()),
+        (f"python=3.11.2 {versions_text({})}", tuple(PACKAGES)),
+        ("python=3.11.2,3.12.1 numpy=1.26.4,none scipy=1.2", ("numpy",)),
+        ("python=3.11.2", ()),  # nothing is known
+        ("0", ()),
+    ],
+)
+def test_a_version_says_what_is_absent(version: str, names: tuple[str, ...]) -> None:
+    assert absent(version) == names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 
 import pytest
 
@@ -20,7 +21,9 @@ from scorers.text.extract import MAX_RESPONSE_CHARS
 from tests.scorers.swe.texts import (
     ADD,
     ADD_FIXED,
+    ADD_ROW,
     DIFF,
+    PATCH_ROW,
     RIGHT_EDIT,
     SORT,
     SORT_FIXED,
@@ -34,36 +37,19 @@ from tests.scorers.swe.texts import (
     patches,
     solution,
     whole,
-)
+)  # fmt: skip
 from tests.support.tried_again import unless_starved
 
 pytestmark = pytest.mark.process
 
 NULL = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
-    "<think>So I would",
-    "<think>\n</think>\n",
-    f"<think>{fenced(ADD_FIXED)}{DIFF}{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}",
+    *("", "\n", "I don't know", "</think>", "pass", "<think>So I would", "<think>\n</think>\n"),
+    f"<think>{fenced(ADD_FIXED)}{DIFF}{RIGHT_EDIT}",
 ]
+EMPTY_ROWS = [patches(), edits({"b.py": SORT}, {"b.py": SORT}), edits({}, {}), whole("", ""), whole(ADD, ADD)]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        whole(ADD, ADD_FIXED),
-        SORT_ROW,
-        patches(DIFF),
-        whole(ADD, ADD),
-        patches(),
-        edits({"b.py": SORT}, {"b.py": SORT}),
-        edits({}, {}),
-        whole("", ""),
-    ],
-)
+@pytest.mark.parametrize("row", [ADD_ROW, SORT_ROW, PATCH_ROW, *EMPTY_ROWS])
 @pytest.mark.parametrize("text", NULL)
 def test_nothing_is_worth_nothing(
     swe_scorer: SwePatch, strict_swe_scorer: SwePatch, row: Row, text: str
@@ -79,8 +65,8 @@ def test_nothing_is_worth_nothing(
     [
         (whole(ADD, ADD), fenced(ADD)),
         (whole(ADD, ADD), fenced(ADD_FIXED)),
-        (whole(ADD, ADD_FIXED), fenced(ADD + "\n\n")),
-        (edits({"b.py": SORT}, {"b.py": SORT}), solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
+        (ADD_ROW, fenced(ADD + "\n\n")),
+        (edits({"b.py": SORT}, {"b.py": SORT}), solution(RIGHT_EDIT)),
         (SORT_ROW, solution(edit("b.py", SORT_HEAD, "x"), edit("b.py", "x", SORT_HEAD))),
         (patches(), DIFF),
         (patches(""), DIFF),
@@ -91,13 +77,13 @@ def test_a_change_on_one_side_only_is_0(swe_scorer: SwePatch, row: Row, text: st
 
 
 WRONG = [  # no edit: what could be read, with its reason
-    (whole(ADD, ADD_FIXED), ADD_FIXED, "no closed fenced block"),
-    (whole(ADD, ADD_FIXED), f"```python\n{ADD_FIXED}", "no closed fenced block"),
-    (whole(ADD, ADD_FIXED), fenced(" \n"), "is empty"),
-    (whole(ADD, ADD_FIXED), f"<think>{fenced(ADD_FIXED)}</think> done", "no closed fenced block"),
-    (whole(ADD, ADD_FIXED), f"{fenced(ADD_FIXED)}<think>no, wait", "never closed"),
-    (whole(ADD, ADD_FIXED), fenced("x" * (MAX_RESPONSE_CHARS + 1)), "is the limit"),
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED) + "\n```" * (MAX_RESPONSE_CHARS // 4), "is the limit"),
+    (ADD_ROW, ADD_FIXED, "no closed fenced block"),
+    (ADD_ROW, f"```python\n{ADD_FIXED}", "no closed fenced block"),
+    (ADD_ROW, fenced(" \n"), "is empty"),
+    (ADD_ROW, f"<think>{fenced(ADD_FIXED)}</think> done", "no closed fenced block"),
+    (ADD_ROW, f"{fenced(ADD_FIXED)}<think>no, wait", "never closed"),
+    (ADD_ROW, fenced("x" * (MAX_RESPONSE_CHARS + 1)), "is the limit"),
+    (ADD_ROW, fenced(ADD_FIXED) + "\n```" * (MAX_RESPONSE_CHARS // 4), "is the limit"),
     (SORT_ROW, f"<think>x</think>{RIGHT_EDIT}", "0 times <solution>"),
     (SORT_ROW, f"<think>x</think><solution>{RIGHT_EDIT}", "0 times </solution>"),
     (SORT_ROW, solution(RIGHT_EDIT, "</solution><solution>", RIGHT_EDIT), "2 times <solution>"),
@@ -122,15 +108,15 @@ WRONG = [  # no edit: what could be read, with its reason
     (SORT_ROW, solution(edit("c.py", "", "x"), edit("c.py", "", "y")), "an empty SEARCH"),
     (SORT_ROW, solution(fenced(SORT_FIXED)), "no SEARCH/REPLACE edit"),
     (SORT_ROW, solution(fenced(DIFF, "diff")), "no SEARCH/REPLACE edit"),
-    (patches(DIFF), "@@ -1 +1 @@\n-a\n+b", "before any file"),
-    (patches(DIFF), "+++ b/foo.txt\n@@ -1 +1 @@\n-a\n+b", "without a '---' line"),
-    (patches(DIFF), DIFF.replace(" End\n", ""), "shorter"),
-    (patches(DIFF), DIFF.replace("-1,4 +1,4", "-1,4 +1,3"), "longer"),
-    (patches(DIFF), DIFF.replace(" This is", "This is"), "where a line of the file should be"),
-    (patches(DIFF), DIFF + "and so on\n@@ -9 +9 @@\n-a\n+b", "after lines that belong to no patch"),
-    (patches(DIFF), fenced("print(1)"), "no unified diff"),
-    (patches(DIFF), "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "no unified diff"),
-    (patches(DIFF), fenced(ADD_FIXED), "no unified diff"),
+    (PATCH_ROW, "@@ -1 +1 @@\n-a\n+b", "before any file"),
+    (PATCH_ROW, "+++ b/foo.txt\n@@ -1 +1 @@\n-a\n+b", "without a '---' line"),
+    (PATCH_ROW, DIFF.replace(" End\n", ""), "shorter"),
+    (PATCH_ROW, DIFF.replace("-1,4 +1,4", "-1,4 +1,3"), "longer"),
+    (PATCH_ROW, DIFF.replace(" This is", "This is"), "where a line of the file should be"),
+    (PATCH_ROW, DIFF + "and so on\n@@ -9 +9 @@\n-a\n+b", "after lines that belong to no patch"),
+    (PATCH_ROW, fenced("print(1)"), "no unified diff"),
+    (PATCH_ROW, "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "no unified diff"),
+    (PATCH_ROW, fenced(ADD_FIXED), "no unified diff"),
 ]
 
 
@@ -156,17 +142,17 @@ ATTACKS = {
     "100,000 edits": (SORT_ROW, solution(RIGHT_EDIT * 100_000)),
     "100,000 fences": (SORT_ROW, solution("```\n" * 100_001)),
     "100,000 open tags": (SORT_ROW, "<solution>" * 100_000),
-    "100,000 thoughts": (whole(ADD, ADD_FIXED), "<think></think>" * 100_000),
-    "a file of 5 MB": (whole(ADD, ADD_FIXED), fenced("a\n" * 2_500_000)),
-    "a line of 5 MB": (whole(ADD, ADD_FIXED), fenced("a" * 5_000_000)),
+    "100,000 thoughts": (ADD_ROW, "<think></think>" * 100_000),
+    "a file of 5 MB": (ADD_ROW, fenced("a\n" * 2_500_000)),
+    "a line of 5 MB": (ADD_ROW, fenced("a" * 5_000_000)),
     "a search of 5 MB": (SORT_ROW, solution(edit("b.py", "a" * 5_000_000, "b"))),
-    "a patch of 5 MB": (patches(DIFF), "@" * 5_000_000),
-    "5 MB of hunks": (patches(DIFF), "--- a/x\n+++ b/x\n" + "@@ -0,0 +1 @@\n+\n" * 300_000),
-    "a hunk of a billion lines": (patches(DIFF), "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n-a"),
-    "a hunk of more digits": (patches(DIFF), f"--- a/x\n+++ b/x\n@@ -1,{'9' * 5000} +1 @@\n-a"),
-    "a change over the limit": (whole(ADD, ADD_FIXED), fenced("x = 1\n" * (MAX_DIFF_CHARS // 6))),
-    "the reference's header and nothing": (patches(DIFF), DIFF[: DIFF.index("-Hello")]),
-    "an end mark in front": (whole(ADD, ADD_FIXED), f"<|im_end|>{ADD_FIXED}"),
+    "a patch of 5 MB": (PATCH_ROW, "@" * 5_000_000),
+    "5 MB of hunks": (PATCH_ROW, "--- a/x\n+++ b/x\n" + "@@ -0,0 +1 @@\n+\n" * 300_000),
+    "a hunk of a billion lines": (PATCH_ROW, "--- a/x\n+++ b/x\n@@ -1,999999999 +1,999999999 @@\n-a"),
+    "a hunk of more digits": (PATCH_ROW, f"--- a/x\n+++ b/x\n@@ -1,{'9' * 5000} +1 @@\n-a"),
+    "a change over the limit": (ADD_ROW, fenced("x = 1\n" * (MAX_DIFF_CHARS // 6))),
+    "the reference's header and nothing": (PATCH_ROW, DIFF[: DIFF.index("-Hello")]),
+    "an end mark in front": (ADD_ROW, f"<|im_end|>{ADD_FIXED}"),
     "half a surrogate in a path": (SORT_ROW, solution(edit("\ud800.py", SORT_HEAD, SORT_FIXED_HEAD))),
 }
 
@@ -189,23 +175,21 @@ def test_strange_characters_are_only_characters(
 ) -> None:
     after = f"{ADD}\n{text}"
     assert swe_scorer.score(fenced(after), whole(ADD, after.strip())).value == 1.0
-    assert (
-        strict_swe_scorer.score(fenced(after), whole(ADD, ADD_FIXED)).value == 0.0
-    )  # it is no Python any more
+    # It is no Python any more.
+    assert strict_swe_scorer.score(fenced(after), ADD_ROW).value == 0.0
 
 
 def test_more_edits_than_the_limit_are_refused(swe_scorer: SwePatch) -> None:
     one_by_one = [edit("c.py", str(n) if n else "", str(n + 1)) for n in range(MAX_EDITS + 1)]
     assert "is the limit" in swe_scorer.score(solution(*one_by_one), SORT_ROW).reason
-    assert (
-        swe_scorer.score(solution(*one_by_one[:MAX_EDITS]), edits({}, {"c.py": str(MAX_EDITS)})).value == 1.0
-    )
+    row = edits({}, {"c.py": str(MAX_EDITS)})
+    assert swe_scorer.score(solution(*one_by_one[:MAX_EDITS]), row).value == 1.0
 
 
 def test_a_length_over_the_limit_never_pays(swe_scorer: SwePatch) -> None:
     """The reference in front of ever more lines: less and less, then nothing."""
     values = [
-        swe_scorer.score(fenced(ADD_FIXED + "\nx = 1" * lines), whole(ADD, ADD_FIXED)).value
+        swe_scorer.score(fenced(ADD_FIXED + "\nx = 1" * lines), ADD_ROW).value
         for lines in (0, 10, 1_000, MAX_DIFF_CHARS // 7, MAX_DIFF_CHARS)
     ]
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
@@ -219,31 +203,29 @@ def test_a_reference_over_the_limit_is_unscorable(swe_scorer: SwePatch) -> None:
 
 
 def test_the_deadline_ends_a_comparison_that_takes_longer() -> None:
-    hasty = SwePatch(SweConfig(deadline_s=1.0), ScorersConfig())
     slow = "x".join("a" * n for n in range(600))
 
-    def comparison() -> tuple[Score, float]:
-        started = time.monotonic()
-        return hasty.score(fenced(slow), whole("", slow.replace("x", "y"))), time.monotonic() - started
+    with closing(SwePatch(SweConfig(deadline_s=1.0), ScorersConfig())) as hasty:
 
-    score, took_s = unless_starved(comparison)
-    assert took_s < 6.0
-    assert score.value == 0.0
-    assert "exceeded its deadline" in score.reason
-    assert score.components == {"edit": 1.0, OVER_LIMIT: 1.0}
-    assert hasty.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED)).value == 1.0
-    hasty.close()
+        def comparison() -> tuple[Score, float]:
+            started = time.monotonic()
+            return hasty.score(fenced(slow), whole("", slow.replace("x", "y"))), time.monotonic() - started
+
+        score, took_s = unless_starved(comparison)
+        assert took_s < 6.0
+        assert (score.value, score.components) == (0.0, {"edit": 1.0, OVER_LIMIT: 1.0})
+        assert "exceeded its deadline" in score.reason
+        assert hasty.score(fenced(ADD_FIXED), ADD_ROW).value == 1.0
 
 
 def test_a_child_that_is_killed_is_retryable_and_the_next_answer_is_scored() -> None:
-    swe = SwePatch(SweConfig(), ScorersConfig())
-    swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED))
-    assert swe.child_pid is not None
-    os.kill(swe.child_pid, signal.SIGKILL)
-    with pytest.raises(Retryable):
-        swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED))
-    assert swe.score(fenced(ADD_FIXED), whole(ADD, ADD_FIXED)).value == 1.0
-    swe.close()
+    with closing(SwePatch(SweConfig(), ScorersConfig())) as swe:
+        swe.score(fenced(ADD_FIXED), ADD_ROW)
+        assert swe.child_pid is not None
+        os.kill(swe.child_pid, signal.SIGKILL)
+        with pytest.raises(Retryable):
+            swe.score(fenced(ADD_FIXED), ADD_ROW)
+        assert swe.score(fenced(ADD_FIXED), ADD_ROW).value == 1.0
 
 
 def test_the_self_test_passes(swe_scorer: SwePatch) -> None:

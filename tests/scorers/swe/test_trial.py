@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -101,6 +102,14 @@ def row(command: str = COMMAND, files: dict[str, str] = FILES, after: dict[str, 
     return made
 
 
+def with_file(path: str, text: str) -> Row:
+    return row(files={**FILES, path: text})
+
+
+def of_swe(**answer: Any) -> Row:
+    return {"type": "swe", "answer": answer}
+
+
 def in_calc(*replacements: tuple[str, str]) -> str:
     return solution(*(edit("stats/calc.py", search, replace) for search, replace in replacements))
 
@@ -114,9 +123,18 @@ IN_SRC = {f"src/{path}" if path.startswith("stats") else path: text for path, te
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[SwePatch]:
-    swe = SwePatch(SweConfig(), ScorersConfig())
-    yield swe
-    swe.close()
+    with closing(SwePatch(SweConfig(), ScorersConfig())) as swe:
+        yield swe
+
+
+BOTH_FILES = "python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py"
+SUMS = FIXES[1][0]
+WITH_A_NEW_FILE = solution(
+    edit("stats/calc.py", *FIXES[0]),
+    edit("stats/calc.py", HEAD, f"{HEAD}\nfrom .own import half"),
+    edit("stats/own.py", "", "def half(total, count):\n    return total / count"),
+    edit("stats/calc.py", SUMS, "    return half(sum(numbers), len(numbers))"),
+)
 
 
 @pytest.mark.parametrize(
@@ -124,25 +142,11 @@ def scorer() -> Iterator[SwePatch]:
     [
         (WHOLE, fenced(CALC_FIXED)),
         (
-            row(
-                "python -m pytest -x --tb=short tests/test_stats.py tests/test_unit.py",
-                IN_SRC,
-                {"src/stats/calc.py": CALC_FIXED},
-            ),
+            row(BOTH_FILES, IN_SRC, {"src/stats/calc.py": CALC_FIXED}),
             RIGHT.replace("### stats", "### src/stats"),
         ),
         (ROW, RIGHT),
-        (
-            ROW,
-            solution(
-                edit("stats/calc.py", *FIXES[0]),
-                edit("stats/calc.py", HEAD, f"{HEAD}\nfrom .own import half"),
-                edit("stats/own.py", "", "def half(total, count):\n    return total / count"),
-                edit(
-                    "stats/calc.py", "    return sum(numbers)", "    return half(sum(numbers), len(numbers))"
-                ),
-            ),
-        ),
+        (ROW, WITH_A_NEW_FILE),
     ],
 )
 def test_an_edit_with_which_every_test_passes_is_1(scorer: SwePatch, info: Row, text: str) -> None:
@@ -169,57 +173,24 @@ def test_an_edit_with_which_a_test_fails_is_0(scorer: SwePatch, text: str, reaso
 
 IN_THE_MODULE = {  # beside one of the two fixes, when the module is loaded
     "ends with success": "import os; os._exit(0)",
-    "writes over the tests": """
-import os
-os.makedirs("tests", exist_ok=True)
-for name in ("test_stats", "cases"):
-    open(f"tests/{name}.py", "w").write("CASES = []")""",
-    "replaces the cases in memory": """
-import sys
-sys.modules["tests.cases"] = type(sys)("tests.cases")
-sys.modules["tests.cases"].CASES = []""",
-    "patches pytest, unittest and built-ins": """
-import builtins, math, pytest, unittest
-unittest.TestCase.assertEqual = lambda *given: None
-pytest.approx = math.isclose = builtins.isinstance = lambda *given, **named: True
-builtins.AssertionError = KeyError""",
-    "leaves a child behind": """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    time.sleep(3600)""",
+    "writes over the tests": 'import os\nos.makedirs("tests", exist_ok=True)\nfor name in ("test_stats", "cases"):\n    open(f"tests/{name}.py", "w").write("CASES = []")',
+    "replaces the cases in memory": 'import sys\nsys.modules["tests.cases"] = type(sys)("tests.cases")\nsys.modules["tests.cases"].CASES = []',
+    "patches pytest, unittest and built-ins": "import builtins, math, pytest, unittest\nunittest.TestCase.assertEqual = lambda *given: None\npytest.approx = math.isclose = builtins.isinstance = lambda *given, **named: True\nbuiltins.AssertionError = KeyError",
+    "leaves a child behind": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3600)",
 }
-ATTACKS = {name: in_calc((HEAD, f"{HEAD}\n{code}"), FIXES[0]) for name, code in IN_THE_MODULE.items()} | {
-    "is equal to everything": in_calc(
-        FIXES[0],
-        (
-            "    return sum(numbers)",
-            """    class Any(float):
+EQUAL = """    class Any(float):
         def __eq__(self, other): return True
         def __sub__(self, other): return 0.0
         __rsub__ = __sub__
-    return Any(0)""",
-        ),
-    ),
-    "raises what skips a test": in_calc(
-        FIXES[0],
-        (
-            "    return sum(numbers)",
-            """    import unittest
-    raise unittest.SkipTest("no")""",
-        ),
-    ),
-    "raises what a test waits for": in_calc(
-        FIXES[0], ("    return sum(numbers)", "    raise Empty('no numbers')")
-    ),
-    "brings its own tests": solution(edit("tests/test_stats.py", "", "def test_nothing(): pass")),
-    "brings a conftest": solution(
-        edit("conftest.py", "", "import os; os._exit(0)"), edit("stats/calc.py", *FIXES[0])
-    ),
-    "brings its own pytest": solution(
-        edit("pytest.py", "", "raises = mark = None"), edit("stats/calc.py", *FIXES[0])
-    ),
-    "brings its own math": solution(edit("math.py", "", "isclose = max"), edit("stats/calc.py", *FIXES[0])),
+    return Any(0)"""
+IN_THE_FUNCTION = {
+    "is equal to everything": EQUAL,
+    "raises what skips a test": "    import unittest\n    raise unittest.SkipTest('no')",
+    "raises what a test waits for": "    raise Empty('no numbers')",
+}
+ATTACKS = {
+    **{name: in_calc((HEAD, f"{HEAD}\n{code}"), FIXES[0]) for name, code in IN_THE_MODULE.items()},
+    **{name: in_calc(FIXES[0], (SUMS, code)) for name, code in IN_THE_FUNCTION.items()},
 }
 
 
@@ -236,10 +207,9 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
     for text, fraction in (
         (CALC.replace(*FIXES[1]), 0.8),
         ("import os\nos._exit(0)", 0.0),
-    ):  # of five, all but one
-        assert (
-            trial.verdict(info, info.tests, {"stats/calc.py": text}, time.monotonic() + 40.0)[0] == fraction
-        )
+    ):  # all but one of five
+        written = {"stats/calc.py": text}
+        assert trial.verdict(info, info.tests, written, time.monotonic() + 40.0)[0] == fraction
     started = time.monotonic()
     value, reason, _ = trial.verdict(info, info.tests, {"stats/calc.py": "while True: pass"}, started + 1.0)
     assert time.monotonic() - started < 1.0 + 2.0
@@ -252,21 +222,14 @@ def test_a_fraction_of_the_tests_pays_where_the_run_says_so_and_hanging_pays_not
     ("info", "reason"),
     [
         (row(after={"stats/calc.py": CALC + "\n# fixed"}), "the reference itself does not pass"),
-        (
-            row(files={**FILES, "tests/test_stats.py": "def test_nothing():\n    assert True\n"}),
-            "pass without any edit",
-        ),
-        (row(files={**FILES, "tests/test_stats.py": "x = 1\n"}), "the reference itself does not pass"),
+        (with_file("tests/test_stats.py", "def test_nothing():\n    assert True\n"), "pass without any edit"),
+        (with_file("tests/test_stats.py", "x = 1\n"), "the reference itself does not pass"),
     ],
 )
 def test_a_row_whose_tests_say_nothing_is_unscorable(scorer: SwePatch, info: Row, reason: str) -> None:
     score = scorer.score(RIGHT, info)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert reason in score.reason
-
-
-def changed(**answer: Any) -> Row:
-    return {"type": "swe", "answer": {**ROW["answer"], **answer}}
 
 
 @pytest.mark.parametrize(
@@ -279,20 +242,14 @@ def changed(**answer: Any) -> Row:
         (row("pytest tests/test_none.py"), "'tests/test_none.py'"),
         (row("pytest 'tests"), "can't be read"),
         (row("python tests/test_unit.py"), "what can"),
-        (changed(test_command=None), "must be text"),
-        ({"type": "swe", "answer": {**ROW["answer"], "files": "x"}}, "must be an object of path and text"),
-        ({"type": "swe", "answer": {**edits({}, {})["answer"], "test_command": COMMAND}}, "tests need both"),
-        (row(files={**FILES, "conftest.py": ""}), "conftest.py"),
-        (row(files={**FILES, "math.py": ""}), "named 'math'"),
-        (row(files={**FILES, "tests/test_stats.py": "def ("}), "is no Python"),
-        (
-            {"type": "swe", "answer": {"oracle_patches": [], "files": FILES, "test_command": COMMAND}},
-            "can't run tests",
-        ),
-        (
-            {"type": "swe", "answer": {**WHOLE["answer"], "files": {"tests/test_unit.py": UNIT_TESTS}}},
-            "must name input's",
-        ),
+        (of_swe(**ROW["answer"] | {"test_command": None}), "must be text"),
+        (of_swe(**ROW["answer"] | {"files": "x"}), "must be an object of path and text"),
+        (of_swe(**edits({}, {})["answer"], test_command=COMMAND), "tests need both"),
+        (with_file("conftest.py", ""), "conftest.py"),
+        (with_file("math.py", ""), "named 'math'"),
+        (with_file("tests/test_stats.py", "def ("), "is no Python"),
+        (of_swe(oracle_patches=[], files=FILES, test_command=COMMAND), "can't run tests"),
+        (of_swe(**WHOLE["answer"] | {"files": {"tests/test_unit.py": UNIT_TESTS}}), "must name input's"),
     ],
 )
 def test_a_row_whose_tests_can_not_be_run_is_refused(scorer: SwePatch, info: Row, names: str) -> None:

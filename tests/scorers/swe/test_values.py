@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import closing
+from typing import Any
 
 import pytest
 
+from broker.messages import Score
+from config.scorer_kinds import SweConfig
+from config.scorers import ScorersConfig, TaskConfig
+from scorers.reward.combine import combine_scores, reward
 from scorers.swe.scorer import SwePatch
 from tests.scorers.swe.texts import (
     ADD,
     ADD_FIXED,
+    ADD_ROW,
     BOTH_ROW,
     CALC,
     CALC_EDITS,
@@ -17,6 +24,9 @@ from tests.scorers.swe.texts import (
     DIFF,
     LARGER,
     LARGER_FIXED,
+    LARGER_ROW,
+    PATCH_ROW,
+    RIGHT_EDIT,
     SORT,
     SORT_FIXED,
     SORT_FIXED_HEAD,
@@ -29,7 +39,7 @@ from tests.scorers.swe.texts import (
     patches,
     solution,
     whole,
-)
+)  # fmt: skip
 
 pytestmark = pytest.mark.process
 
@@ -45,38 +55,26 @@ def expected_ratio(before: str, mine: str, reference: str) -> float:
 
 # What II-Thought's verifier and SWE-RL's reward functions give on these very inputs, -1 as 0.
 GOLDEN = [
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED), 1.0),
-    (whole(ADD, ADD_FIXED), fenced("def add_plus_one(a, b):\n    return a + b"), 0.8588235294117647),
-    (whole(ADD, ADD_FIXED), fenced(ADD), 0.0),
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED, tag=""), 0.0),
-    (whole(ADD, ADD_FIXED), fenced("#"), 0.6712328767123288),
-    (whole(LARGER, LARGER_FIXED), fenced(LARGER_FIXED.replace("return b", "return c")), 0.9888888888888889),
-    (
-        whole(LARGER, LARGER_FIXED),
-        fenced(LARGER_FIXED.replace("return b", "return b(((")),
-        0.9836065573770492,
-    ),
-    (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD)), 1.0),
+    (ADD_ROW, fenced(ADD_FIXED), 1.0),
+    (ADD_ROW, fenced("def add_plus_one(a, b):\n    return a + b"), 0.8588235294117647),
+    (ADD_ROW, fenced(ADD), 0.0),
+    (ADD_ROW, fenced(ADD_FIXED, tag=""), 0.0),
+    (ADD_ROW, fenced("#"), 0.6712328767123288),
+    (LARGER_ROW, fenced(LARGER_FIXED.replace("return b", "return c")), 0.9888888888888889),
+    (LARGER_ROW, fenced(LARGER_FIXED.replace("return b", "return b(((")), 0.9836065573770492),
+    (SORT_ROW, solution(RIGHT_EDIT), 1.0),
     (SORT_ROW, solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):")), 0.90625),
     (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD)), 0.0),
     (SORT_ROW, solution(edit("b.py", "def sort(lst):", SORT_FIXED_HEAD)), 0.0),
-    (SORT_ROW, edit("b.py", SORT_HEAD, SORT_FIXED_HEAD), 0.0),
-    (SORT_ROW, f"<think></think><solution>{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}</solution>", 0.0),
+    (SORT_ROW, RIGHT_EDIT, 0.0),
+    (SORT_ROW, f"<think></think><solution>{RIGHT_EDIT}</solution>", 0.0),
     (SORT_ROW, solution(edit("c.py", "", "# dummy")), 0.0),
     (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " ")), 0.8663101604278075),
-    (BOTH_ROW, solution(*CALC_EDITS, edit("b.py", SORT_HEAD, SORT_FIXED_HEAD)), 1.0),
-    (
-        BOTH_ROW,
-        solution(
-            edit("c.py", "", "# dummy"),
-            edit("c.py", "# dummy", 'print("hello")'),
-            edit("b.py", SORT_HEAD, SORT_FIXED_HEAD),
-        ),
-        1 / 3,
-    ),
-    (patches(DIFF), DIFF, 1.0),
-    (patches(DIFF), DIFF.replace("foo.txt", "bar.txt"), 0.0),
-    (patches(DIFF), DIFF.replace("changed lines", "changed"), 0.9702970297029703),
+    (BOTH_ROW, solution(*CALC_EDITS, RIGHT_EDIT), 1.0),
+    (BOTH_ROW, solution(edit("c.py", "", "# x"), edit("c.py", "# x", "print(1)"), RIGHT_EDIT), 1 / 3),
+    (PATCH_ROW, DIFF, 1.0),
+    (PATCH_ROW, DIFF.replace("foo.txt", "bar.txt"), 0.0),
+    (PATCH_ROW, DIFF.replace("changed lines", "changed"), 0.9702970297029703),
 ]
 
 
@@ -113,77 +111,69 @@ def test_another_rewrite_is_worth_what_difflib_says(
 
 TAKE_OUT_Y = edit("a.py", "y", "").replace("=======\n\n", "=======\n")  # no line between the marks
 BAR_DIFF = DIFF.replace("foo", "bar")
+X_DIFF = "--- a/x\n+++ b/x\n"
 ONE_HUNK = "--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b"
+NEW_FILE = "--- /dev/null\n+++ b/n\n@@ -0,0 +1{} @@\n+a"
+RENAMED = "diff --git a/o b/n\n{}rename from o\nrename to n\n" + ONE_HUNK
 GUIDE, GUIDE_FIXED = "# Use\n```sh\nrun\n```\nEnd", "# Use\n```sh\nrun --fast\n```\nEnd"
+UNDER_ONE_FENCE = "".join(CALC_EDITS).replace("```\n```python\n### a.py\n", "")
+IN_TWO_STEPS = edit("b.py", SORT_HEAD, "def tmp(lst):"), edit("b.py", "def tmp(lst):", SORT_FIXED_HEAD)
+SORT_CRLF, SORT_FIXED_CRLF = SORT.replace("\n", "\r\n"), SORT_FIXED.replace("\n", "\r\n")
+# Texts of one row, then rows of their own.
+OF_ADD = [
+    fenced(ADD_FIXED, tag="py"),
+    fenced(ADD_FIXED, tag="Python "),
+    fenced(f"\n\n{ADD_FIXED}\n\n"),
+    fenced(ADD_FIXED).replace("\n", "\r\n"),
+    f"<think>{fenced(ADD)}</think>{fenced(ADD_FIXED)}<|im_end|>",
+    f"I think so.</think>\n{fenced(ADD_FIXED)}",
+    fenced("print('first')") + "\n" + fenced(ADD_FIXED),
+]
+OF_SORT = [
+    f"Thought.</think><solution>{RIGHT_EDIT}</solution>",
+    solution(edit("./b.py", SORT_HEAD, SORT_FIXED_HEAD)),
+    solution(edit("b.py", SORT, SORT_FIXED)),
+    solution(RIGHT_EDIT).replace("\n", "\r\n"),
+    solution(*IN_TWO_STEPS),
+    solution("So:\n```text\njust an example\n```\n" + RIGHT_EDIT),
+]
+OF_PATCH = [
+    f"<think>hm</think>The patch:\n```diff\n{DIFF}```",
+    fenced(DIFF, tag=""),
+    f"<solution>\n```patch\n{DIFF}```\n</solution>",
+    DIFF.partition("index")[0] + DIFF[DIFF.index("---") :],
+    DIFF[DIFF.index("---") :],
+    DIFF.replace("\n", "\r\n"),
+    DIFF.replace("--- a/foo.txt", "--- a/foo.txt\t2024-01-01 00:00:00"),
+]
 EXACT = [
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED, tag="py")),
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED, tag="Python ")),
-    (whole(ADD, ADD_FIXED), fenced(f"\n\n{ADD_FIXED}\n\n")),
-    (whole(ADD, ADD_FIXED), fenced(ADD_FIXED).replace("\n", "\r\n")),
+    *((ADD_ROW, text) for text in OF_ADD),
+    *((SORT_ROW, text) for text in OF_SORT),
+    *((PATCH_ROW, text) for text in OF_PATCH),
     (whole(ADD.replace("\n", "\r\n"), ADD_FIXED.replace("\n", "\r\n") + "\r\n"), fenced(ADD_FIXED)),
     (whole(ADD + "\n", ADD_FIXED), fenced(ADD_FIXED)),
-    (whole(ADD, ADD_FIXED), f"<think>{fenced(ADD)}</think>{fenced(ADD_FIXED)}<|im_end|>"),
-    (whole(ADD, ADD_FIXED), f"I think so.</think>\n{fenced(ADD_FIXED)}"),
-    (whole(ADD, ADD_FIXED), fenced("print('first')") + "\n" + fenced(ADD_FIXED)),
     (whole(GUIDE, GUIDE_FIXED), fenced(GUIDE_FIXED, tag="markdown", fence="````")),
     (whole("int f();\n", "int f(void);\n"), fenced("int f(void);", tag="c++")),
     (whole("名 = 1", "名 = 2"), fenced("名 = 2")),
-    (SORT_ROW, f"Thought.</think><solution>{edit('b.py', SORT_HEAD, SORT_FIXED_HEAD)}</solution>"),
-    (SORT_ROW, solution(edit("./b.py", SORT_HEAD, SORT_FIXED_HEAD))),
-    (SORT_ROW, solution(edit("b.py", SORT, SORT_FIXED))),
-    (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD)).replace("\n", "\r\n")),
-    (
-        SORT_ROW,
-        solution(edit("b.py", SORT_HEAD, "def tmp(lst):"), edit("b.py", "def tmp(lst):", SORT_FIXED_HEAD)),
-    ),
-    (SORT_ROW, solution("So:\n```text\njust an example\n```\n" + edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
-    (
-        edits({"b.py": SORT.replace("\n", "\r\n")}, {"b.py": SORT_FIXED.replace("\n", "\r\n")}),
-        solution(edit("b.py", SORT, SORT_FIXED)),
-    ),
-    (edits({"b.py": SORT + "\n"}, {"b.py": SORT_FIXED}), solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD))),
-    (
-        edits({"a.py": CALC, "b.py": SORT}, {"a.py": CALC, "b.py": SORT_FIXED}),
-        solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD)),
-    ),
-    (
-        edits({"a.py": CALC}, {"a.py": CALC_FIXED}),
-        solution("".join(CALC_EDITS).replace("```\n```python\n### a.py\n", "")),
-    ),  # both under one fence
+    (edits({"b.py": SORT_CRLF}, {"b.py": SORT_FIXED_CRLF}), solution(edit("b.py", SORT, SORT_FIXED))),
+    (edits({"b.py": SORT + "\n"}, {"b.py": SORT_FIXED}), solution(RIGHT_EDIT)),
+    (edits({"a.py": CALC, "b.py": SORT}, {"a.py": CALC, "b.py": SORT_FIXED}), solution(RIGHT_EDIT)),
+    (edits({"a.py": CALC}, {"a.py": CALC_FIXED}), solution(UNDER_ONE_FENCE)),
     (edits({}, {"new/c.py": "x = 1\n"}), solution(edit("new/c.py", "", "x = 1"))),
     (edits({"a.py": "x\ny\nz\n"}, {"a.py": "x\nz\n"}), solution(TAKE_OUT_Y)),
     (edits({"a.py": "x\ny\ny\nz\n"}, {"a.py": "x\nz\n"}), solution(TAKE_OUT_Y)),
     (edits({"a.py": "x\ny\nz\n"}, {"a.py": "x\n\nz\n"}), solution(edit("a.py", "y", ""))),
+    (edits({"R.md": GUIDE}, {"R.md": GUIDE_FIXED}), solution(edit("R.md", GUIDE[6:-4], GUIDE_FIXED[6:-4]))),
     (
-        edits({"R.md": GUIDE}, {"R.md": GUIDE_FIXED}),
-        solution(edit("R.md", "```sh\nrun\n```", "```sh\nrun --fast\n```")),
-    ),
-    (
-        edits({"a.py": "x = 1\ny\nx = 1\n"}, {"a.py": "x = 2\ny\nx = 2\n"}),
+        edits({"a.py": "x = 1\ny\nx = 1"}, {"a.py": "x = 2\ny\nx = 2"}),
         solution(edit("a.py", "x = 1", "x = 2")),
     ),
-    (patches(DIFF), f"<think>hm</think>The patch:\n```diff\n{DIFF}```"),
-    (patches(DIFF), fenced(DIFF, tag="")),
-    (patches(DIFF), f"<solution>\n```patch\n{DIFF}```\n</solution>"),
-    (patches(DIFF), DIFF.partition("index")[0] + DIFF[DIFF.index("---") :]),
-    (patches(DIFF), DIFF[DIFF.index("---") :]),
-    (patches(DIFF), DIFF.replace("\n", "\r\n")),
-    (patches(DIFF), DIFF.replace("--- a/foo.txt", "--- a/foo.txt\t2024-01-01 00:00:00")),
-    (patches("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"), "--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n"),
-    (
-        patches("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ f\n \n-a\n+b\n c"),
-        "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ f\n\n-a\n+b\n c",
-    ),
+    (patches(f"{X_DIFF}@@ -1 +1 @@\n-a\n+b"), f"{X_DIFF}@@ -1,1 +1,1 @@\n-a\n+b\n"),
+    (patches(f"{X_DIFF}@@ -1,3 +1,3 @@ f\n \n-a\n+b\n c"), f"{X_DIFF}@@ -1,3 +1,3 @@ f\n\n-a\n+b\n c"),
     (patches(DIFF, BAR_DIFF), fenced(DIFF, "diff") + "\n" + fenced(BAR_DIFF, "diff")),
     ({"type": "swe", "answer": {"oracle_patches": {"foo.txt": DIFF}}}, DIFF),
-    (
-        patches(f"diff --git a/o b/n\nsimilarity index 90%\nrename from o\nrename to n\n{ONE_HUNK}"),
-        f"diff --git a/o b/n\nrename from o\nrename to n\n{ONE_HUNK}",
-    ),
-    (
-        patches("diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a"),
-        "--- /dev/null\n+++ b/n\n@@ -0,0 +1,1 @@\n+a",
-    ),
+    (patches(RENAMED.format("similarity index 90%\n")), RENAMED.format("")),
+    (patches("diff --git a/n b/n\nnew file mode 100644\n" + NEW_FILE.format("")), NEW_FILE.format(",1")),
 ]
 
 
@@ -194,3 +184,76 @@ def test_the_reference_itself_is_1_however_it_is_written(
     score = swe_scorer.score(text, row)
     assert (score.value, score.components) == (1.0, {"edit": 1.0}), score.reason
     assert strict_swe_scorer.score(text, row).value == 1.0
+
+
+def scored(text: str, row: Row, **options: Any) -> Score:
+    with closing(SwePatch(SweConfig(**options), ScorersConfig())) as swe:
+        return swe.score(text, row)
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_HEAD + " "))),
+        (whole(SORT, SORT_FIXED), fenced(SORT.replace(":\n", ": \n"))),
+        (PATCH_ROW, DIFF.replace("+Hello World", "+Hello world ").replace("changed lines", "lines ")),
+    ],
+)
+def test_an_edit_that_does_nothing_at_the_right_place_is_the_floor(
+    swe_scorer: SwePatch, row: Row, text: str
+) -> None:
+    assert (swe_scorer.score(text, row).value or 0.0) > 0.7
+    assert scored(text, row, subtract_floor=True).value == 0.0
+
+
+def test_what_is_above_the_floor_is_stretched(swe_scorer: SwePatch) -> None:
+    text = solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):"))
+    floor = 0.8663101604278075
+    score = scored(text, SORT_ROW, subtract_floor=True)
+    assert score.value == pytest.approx((0.90625 - floor) / (1 - floor))
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "is_gated"),
+    [
+        (ADD_ROW, fenced(ADD_FIXED + ")"), True),
+        (ADD_ROW, fenced(ADD_FIXED + ")", tag="text"), True),  # a tag does not hide it
+        (ADD_ROW, fenced("def add_plus_one(a, b):\nreturn 1"), True),
+        (whole(ADD + ")", ADD_FIXED), fenced(ADD + "]"), False),  # it was no Python before
+        (whole("{ int a; }", "{ int b; }"), fenced("{ int c; "), False),
+        (SORT_ROW, solution(edit("b.py", SORT_HEAD, SORT_FIXED_HEAD + "(")), True),
+        (SORT_ROW, solution(edit("b.py", SORT_HEAD, "def sort_list(lst: list):")), False),
+        (edits({"b.c": SORT}, {"b.c": SORT_FIXED}), solution(edit("b.c", SORT_HEAD, SORT_HEAD + "(")), False),
+        (PATCH_ROW, DIFF.replace("World", "("), False),
+    ],
+)
+def test_a_python_file_that_is_broken_is_0(swe_scorer: SwePatch, row: Row, text: str, is_gated: bool) -> None:
+    without, gated = swe_scorer.score(text, row).value, scored(text, row, syntax_gate=True)
+    assert without
+    assert gated.value == (0.0 if is_gated else without)
+    assert ("breaks" in gated.reason) == is_gated
+
+
+@pytest.mark.parametrize(
+    ("text", "paid"),
+    [("", -1.0), ("I don't know", -1.0), (fenced(ADD), 0.0), (fenced(ADD_FIXED), 1.0), ("<think>x", -1.0)],
+)
+def test_the_penalty_is_a_reward_and_never_a_score(
+    strict_swe_scorer: SwePatch, text: str, paid: float
+) -> None:
+    task = TaskConfig(scorer=SweConfig(format_penalty=True))
+    score = strict_swe_scorer.score(text, ADD_ROW)
+    total, got = reward(task, combine_scores(task, score, {}), None, [])
+    assert got == paid
+    assert total.value == max(paid, 0.0)
+    assert total.components == {"edit": 0.0 if paid < 0 else 1.0, "swe": total.value}
+    assert reward(TaskConfig(scorer=SweConfig()), score, None, [])[1] == max(paid, 0.0)
+
+
+def test_an_empty_search_inserts_everywhere_as_swe_rl_has_it() -> None:
+    score = scored(solution(edit("b.py", "", "# x")), SORT_ROW, compatible=True)
+    assert score.value == pytest.approx(0.5555555555555556)
+
+
+def test_a_thought_can_be_optional() -> None:
+    assert scored(f"<solution>{RIGHT_EDIT}</solution>", SORT_ROW, think="optional").value == 1.0

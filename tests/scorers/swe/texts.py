@@ -57,6 +57,7 @@ index 83db48f..f73504f 100644
 +With some changed lines
  End
 """
+ADD_ROW, LARGER_ROW, PATCH_ROW = whole(ADD, ADD_FIXED), whole(LARGER, LARGER_FIXED), patches(DIFF)
 SORT_ROW = edits({"b.py": SORT}, {"b.py": SORT_FIXED})
 BOTH_ROW = edits({"a.py": CALC, "b.py": SORT}, {"a.py": CALC_FIXED, "b.py": SORT_FIXED})
 CALC_EDITS = (

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.rows import (
-    ADD,
-    ASSERTS,
-    CALLED,
-    CALLS,
-    EVERY,
-    FUNCTIONAL,
-    PYTEST,
-    SOLUTION,
-    STDIO,
-    Case,
-    asserts,
-    attacks,
-    case,
-    fenced,
-    row,
-)
+from tests.scorers.code.corpus.rows import ADD, CALLED, Case, asserts, attacks, case, fenced, row
 
 LIAR = """
     class Liar:
@@ -56,49 +40,33 @@ LIES = {
     "Ellipsis": "...",
 }
 # What is computed from the lie decides: an operator, a length, a membership.
-OPERATORS = asserts(
-    "assert abs(root(2) - 1.41421356) < 1e-6",
-    "assert round(root(9), 3) == 3.0",
-    "assert root(4) in (2, 2.0)",
-    "assert not root(0)",
-    "assert root(1) + 1 == 2",
-    "assert -root(1) == -1",
-    "assert [root(1)] == [1]",
-    "assert {1: root(1)} == {1: 1}",
-    "assert root(16) <= 4 <= root(16)",
-    "assert isinstance(root(1), int)",
-    "assert root(1) is True",
-    "assert type(root(1)) is int",
-    "assert str(root(1)) == '1'",
-    "assert 1 == root(1)",
-    "assert root(1) != 2 and root(1) == 1",
-    "assert root(25) % 5 == 0 and root(25) == 5",
+CHECKS = (
+    *("abs(root(2) - 1.41421356) < 1e-6", "round(root(9), 3) == 3.0", "root(4) in (2, 2.0)"),
+    *("not root(0)", "root(1) + 1 == 2", "-root(1) == -1", "[root(1)] == [1]"),
+    *("{1: root(1)} == {1: 1}", "root(16) <= 4 <= root(16)", "isinstance(root(1), int)"),
+    *("root(1) is True", "type(root(1)) is int", "str(root(1)) == '1'", "1 == root(1)"),
+    *("root(1) != 2 and root(1) == 1", "root(25) % 5 == 0 and root(25) == 5"),
 )
+OPERATORS = asserts(*(f"assert {check}" for check in CHECKS))
+THIEF = """
+    class Thief:
+        def __eq__(self, other):
+            global stolen
+            stolen = other
+            return self.__class__ is Thief
+        def __hash__(self): return 1
+"""
+EQUAL = "returns an object that equals everything [solution functional pytest]"
 LIE_CASES = [
     *(
         found
         for name, lie in LIES.items()
-        for found in attacks(f"returns {name}", LIAR, (CALLS, ASSERTS), after=AFTER.format(lie, lie))
+        for found in attacks({f"returns {name} [calls asserts]": LIAR}, after=AFTER.format(lie, lie))
     ),
-    *(
-        found
-        for shape in (SOLUTION, FUNCTIONAL, PYTEST)
-        for found in attacks(
-            "returns an object that equals everything", LIAR, (shape,), after=AFTER.format("Liar()", "Liar()")
-        )
-    ),
-    *attacks("prints an object that equals everything", LIAR, (STDIO,), after="print(Liar())"),
+    *attacks({EQUAL: LIAR}, after=AFTER.format("Liar()", "Liar()")),
+    *attacks({"prints an object that equals everything [stdio]": LIAR}, after="print(Liar())"),
     *attacks(
-        "equality steals what it is compared with",
-        """
-        class Thief:
-            def __eq__(self, other):
-                global stolen
-                stolen = other
-                return self.__class__ is Thief
-            def __hash__(self): return 1
-        """,
-        (CALLS, ASSERTS, FUNCTIONAL),
+        {"equality steals what it is compared with [calls asserts functional]": THIEF},
         after=AFTER.format("Thief()", "Thief()"),
     ),
 ]
@@ -123,40 +91,29 @@ ENDS = {
     "pytest.exit": "import pytest; pytest.exit('no', returncode=0)",
     "unittest.SkipTest": "import unittest; raise unittest.SkipTest('no')",
 }
+OTHER_ENDS = {
+    "atexit": "import atexit, os\natexit.register(os._exit, 0)",
+    "atexit prints the answers [stdio asserts]": "import atexit\natexit.register(print, 'passed')",
+    "sys.excepthook": "import os, sys\nsys.excepthook = lambda *_: os._exit(0)",
+    "threading.excepthook and a thread that exits later [calls asserts pytest]": "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()",
+}
 END_CASES = [
     *(
         found
-        for name, end in list(ENDS.items())[:10]
-        for found in attacks(f"{name} when loaded", end.replace("@", ""), EVERY)
-    ),
-    *(
-        found
-        for name, end in list(ENDS.items())[10:]
-        for found in attacks(f"{name} when loaded", end.replace("@", ""), (ASSERTS, PYTEST))
+        for number, (name, end) in enumerate(ENDS.items())
+        for found in attacks(
+            {f"{name} when loaded{'' if number < 10 else ' [asserts pytest]'}": end.replace("@", "")}
+        )
     ),
     *(
         found
         for name, end in ENDS.items()
         for found in attacks(
-            f"{name} when called",
-            "",
-            (CALLS, PYTEST),
+            {f"{name} when called [calls pytest]": ""},
             after=f"def add(a, b):\n    {end.replace('@', '    ')}",
         )
     ),
-    *attacks("atexit", "import atexit, os\natexit.register(os._exit, 0)", EVERY),
-    *attacks(
-        "atexit prints the answers", "import atexit\natexit.register(print, 'passed')", (STDIO, ASSERTS)
-    ),
-    *attacks("sys.excepthook", "import os, sys\nsys.excepthook = lambda *_: os._exit(0)", EVERY),
-    *attacks(
-        "threading.excepthook and a thread that exits later",
-        """
-        import os, threading, time
-        threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()
-        """,
-        (CALLS, ASSERTS, PYTEST),
-    ),
+    *attacks(OTHER_ENDS),
 ]
 
 FRAMES = """
@@ -178,24 +135,10 @@ FRAMES = """
             corrupt(item)
 """
 PATCHES = {
-    "builtins": """
-        import builtins
-        for name in ("isinstance", "all", "any", "callable", "hasattr"):
-            setattr(builtins, name, lambda *_: True)
-        builtins.AssertionError = type("Never", (Exception,), {})
-        builtins.len = lambda _: 2
-        builtins.abs = lambda _: 0
-        builtins.sorted = builtins.repr = builtins.str = lambda *_: "8"
-        """,
+    "builtins": 'import builtins\nfor name in ("isinstance", "all", "any", "callable", "hasattr"):\n    setattr(builtins, name, lambda *_: True)\nbuiltins.AssertionError = type("Never", (Exception,), {})\nbuiltins.len = lambda _: 2\nbuiltins.abs = lambda _: 0\nbuiltins.sorted = builtins.repr = builtins.str = lambda *_: "8"',
     "print": "import builtins\nbuiltins.print = lambda *_, **__: None",
     "range and zip, so that no case is left": "import builtins\nbuiltins.zip = builtins.enumerate = builtins.range = lambda *_: []",
-    "json, math, copy and operator": """
-        import json, math, copy, operator
-        json.dumps = lambda *_, **__: '8'
-        json.loads = lambda *_, **__: 8
-        math.isclose = operator.eq = lambda *_, **__: True
-        copy.deepcopy = lambda _: 8
-        """,
+    "json, math, copy and operator": "import json, math, copy, operator\njson.dumps = lambda *_, **__: '8'\njson.loads = lambda *_, **__: 8\nmath.isclose = operator.eq = lambda *_, **__: True\ncopy.deepcopy = lambda _: 8",
     "unittest and pytest": """
         import unittest
         for name in dir(unittest.TestCase):
@@ -225,14 +168,7 @@ PATCHES = {
                 try: function.__code__ = (lambda *_, **__: True).__code__
                 except BaseException: pass
         """,
-    "sys.settrace": """
-        import sys, threading
-        def trace(frame, event, argument):
-            if "expected" in frame.f_locals or event == "exception": frame.f_locals["expected"] = 1
-            if event == "exception": frame.f_trace = None
-            return trace
-        sys.settrace(trace); threading.settrace(trace); sys.setprofile(lambda *_: None)
-        """,
+    "sys.settrace": 'import sys, threading\ndef trace(frame, event, argument):\n    if "expected" in frame.f_locals or event == "exception": frame.f_locals["expected"] = 1\n    if event == "exception": frame.f_trace = None\n    return trace\nsys.settrace(trace); threading.settrace(trace); sys.setprofile(lambda *_: None)',
     "sys.addaudithook": "import sys, os\nsys.addaudithook(lambda event, _: os._exit(0) if event in ('os._exit', 'sys.excepthook') else None)",
     "an import hook": """
         import sys, importlib.abc, importlib.machinery, types
@@ -242,28 +178,15 @@ PATCHES = {
             def exec_module(self, module): module.__getattr__ = lambda name: (lambda *_, **__: True)
         sys.meta_path.insert(0, Finder())
         """,
-    "standard output": """
-        import sys, io
-        sys.stdout = sys.__stdout__ = sys.stderr = io.StringIO("8")
-        """,
-    "the class of add's result, by ctypes": """
-        import ctypes
-        try:
-            for number in (-14, 0, -1): ctypes.memmove(id(number) + 24, id(8) + 24, 4)
-        except BaseException: pass
-        """,
-    "asserts are off: -O": """
-        import os, sys
-        if sys.flags.optimize == 0 and not os.environ.get("AGAIN"):
-            os.environ.update(AGAIN="1", PYTHONOPTIMIZE="2")
-            try: os.execv(sys.executable, [sys.executable, "-O", *sys.orig_argv[1:]])
-            except OSError: pass
-        """,
+    "standard output": 'import sys, io\nsys.stdout = sys.__stdout__ = sys.stderr = io.StringIO("8")',
+    "the class of add's result, by ctypes": "import ctypes\ntry:\n    for number in (-14, 0, -1): ctypes.memmove(id(number) + 24, id(8) + 24, 4)\nexcept BaseException: pass",
+    "asserts are off: -O": 'import os, sys\nif sys.flags.optimize == 0 and not os.environ.get("AGAIN"):\n    os.environ.update(AGAIN="1", PYTHONOPTIMIZE="2")\n    try: os.execv(sys.executable, [sys.executable, "-O", *sys.orig_argv[1:]])\n    except OSError: pass',
     "asserts are off: __debug__": "import builtins\ntry: builtins.__dict__['__debug__'] = False\nexcept BaseException: pass",
 }
+RAISES = "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"
 PATCH_CASES = [
-    *attacks("frames and garbage collector", FRAMES, EVERY),
-    *(found for name, patch in PATCHES.items() for found in attacks(f"patches {name}", patch, EVERY)),
+    *attacks({"frames and garbage collector": FRAMES}),
+    *attacks({f"patches {name}": patch for name, patch in PATCHES.items()}),
     case(
         "patches math.isclose",
         asserts("import math\nassert math.isclose(area(2), 12.566370614359172, rel_tol=0.001)"),
@@ -272,9 +195,7 @@ PATCH_CASES = [
     ),
     case(
         "patches pytest.raises",
-        {
-            "pytest": "import pytest\nfrom solution import f\n\ndef test_f():\n    with pytest.raises(ValueError):\n        f(-1)\n"
-        },
+        {"pytest": RAISES},
         "import contextlib, pytest\npytest.raises = lambda *_, **__: contextlib.nullcontext()\n\ndef f(n):\n    return n",
         0.0,
     ),

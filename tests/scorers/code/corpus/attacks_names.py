@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.rows import EVERY, Case, asserts, attacks, case
+from tests.scorers.code.corpus.rows import Case, asserts, attacks, case, cases
 
 # It sees what it is compared with as the operand of an operator, and answers with what makes the check hold.
 SHREWD = """
@@ -21,35 +21,34 @@ class Shrewd(Exception):
     __eq__ = __contains__ = lambda *_: True
 def root(n): return Shrewd()
 """
+OPERATIONS = (
+    *("abs(root(2) - 1.41421356) < 1e-6", "abs(1.41421356 - root(2)) < 1e-6", "root(2) - 1.5 == 0"),
+    *("not root(2) - 1.5", "root(2) & {1, 2} == {1, 2}", "not root(2) ^ {1, 2}", "root(2) % 7 == 0"),
+    *("root(2) * 1 == 1", "3 in root(2)", "(root(2) == 2) is True", "-abs(root(2) - 1.5) > -1e-6"),
+)
+IS_CLOSE = "math.isclose(root(2) - 1.5, 0, abs_tol=1e-6)"
 SHREWD_CASES = [
-    case(f"an operand that answers: {test.partition('assert ')[2]}", asserts(test), SHREWD, 0.0)
-    for test in (
-        "assert abs(root(2) - 1.41421356) < 1e-6",
-        "assert abs(1.41421356 - root(2)) < 1e-6",
-        "assert root(2) - 1.5 == 0",
-        "assert not root(2) - 1.5",
-        "assert root(2) & {1, 2} == {1, 2}",
-        "assert not root(2) ^ {1, 2}",
-        "assert root(2) % 7 == 0",
-        "assert root(2) * 1 == 1",
-        "assert 3 in root(2)",
-        "assert (root(2) == 2) is True",
-        "import math\nassert math.isclose(root(2) - 1.5, 0, abs_tol=1e-6)",
-        "assert -abs(root(2) - 1.5) > -1e-6",
-    )
+    *(
+        case(f"an operand that answers: {check}", asserts(f"assert {check}"), SHREWD, 0.0)
+        for check in OPERATIONS
+    ),
+    case(f"an operand that answers: {IS_CLOSE}", asserts(f"import math\nassert {IS_CLOSE}"), SHREWD, 0.0),
 ]
 
-# Names that the tests use for themselves, and the answer defines.
+PYTEST = (
+    "import types\npytest = types.SimpleNamespace("
+    "approx=lambda x, **_: 0, raises=lambda *_: __import__('contextlib').nullcontext(), mark=None)"
+)
+# Names that the tests use for themselves, in a check each, and the answer defines.
 NAMED = {
-    "abs": "def abs(x): return 0.0",
-    "math": "class math:\n    isclose = staticmethod(lambda *_, **__: True)",
-    "isclose": "def isclose(*_, **__): return True",
-    "all": "def all(_): return True",
-    "len": "def len(_): return 2",
-    "sorted": "def sorted(_): return [1, 2]",
-    "set": "def set(_): return {1, 2}",
-    "pytest": "import types\npytest = types.SimpleNamespace("
-    "approx=lambda x, **_: 0, raises=lambda *_: __import__('contextlib').nullcontext(), mark=None)",
+    "abs": ("abs(root(2) - 1.5) < 1e-6", "def abs(x): return 0.0"),
+    "math": ("math.isclose(root(2), 1.5)", "class math:\n    isclose = staticmethod(lambda *_, **__: True)"),
+    "isclose": ("isclose(root(2), 1.5)", "def isclose(*_, **__): return True"),
+    "all": ("all(x == 1.5 for x in [root(2)])", "def all(_): return True"),
+    "len": ("len([root(2)] * 3) == 2", "def len(_): return 2"),
+    "sorted": ("sorted([root(2), 1]) == [1, 2]", "def sorted(_): return [1, 2]"),
+    "set": ("set([root(2)]) == {1, 2}", "def set(_): return {1, 2}"),
+    "pytest": ("root(2) == pytest.approx(1.5)", PYTEST),
 }
 # Names of the standard library that a test uses without an import: the answer defines them to suit.
 BORROWED = {
@@ -73,62 +72,38 @@ BORROWED = {
     "deepcopy": ("root(2) == deepcopy([1, 5])", "def deepcopy(_): return 0"),
     "ascii_lowercase": ("root(2) == ascii_lowercase", "ascii_lowercase = 0"),
 }
-NAMING = {
-    "abs": "abs(root(2) - 1.5) < 1e-6",
-    "math": "math.isclose(root(2), 1.5)",
-    "isclose": "isclose(root(2), 1.5)",
-    "all": "all(x == 1.5 for x in [root(2)])",
-    "len": "len([root(2)] * 3) == 2",
-    "sorted": "sorted([root(2), 1]) == [1, 2]",
-    "set": "set([root(2)]) == {1, 2}",
-    "pytest": "root(2) == pytest.approx(1.5)",
-}
 ZERO = "class Zero:\n    def __bool__(self): return True\n    def __eq__(self, other): return True\n"
-STAR = {
-    "pytest": "import math\nfrom math import isclose\nimport pytest\nfrom solution import *\n\ndef test_it():\n    "
-}
+STAR = "import math\nfrom math import isclose\nimport pytest\nfrom solution import *\n\ndef test_it():\n    "
+ROOT = "\n\ndef root(n): return 0"
+POINT = "class Point:\n    def __init__(self, x):\n        self.x = x\n    def {}(self, other):\n        return self.x == other.x\n"
 SHADOW_CASES = [
     *(
-        case(f"redefines {name}", asserts(f"assert {NAMING[name]}"), f"{text}\n\ndef root(n): return 0", 0.0)
-        for name, text in NAMED.items()
+        found
+        for name, (check, text) in NAMED.items()
+        for found in (
+            case(f"redefines {name}", asserts(f"assert {check}"), text + ROOT, 0.0),
+            case(f"redefines {name} for a star", {"pytest": f"{STAR}assert {check}\n"}, text + ROOT, 0.0),
+        )
     ),
     *(
-        case(
-            f"redefines {name} for a star",
-            {"pytest": f"{STAR['pytest']}assert {NAMING[name]}\n"},
-            f"{text}\n\ndef root(n): return 0",
-            0.0,
-        )
-        for name, text in NAMED.items()
-    ),
-    *(
-        case(
-            f"defines {name} to suit",
-            asserts(f"assert {check}"),
-            f"{ZERO}{text}\n\ndef root(n): return 0",
-            0.0,
-        )
+        found
         for name, (check, text) in BORROWED.items()
-    ),
-    *(
-        case(
-            f"defines {name} to suit, for a star",
-            {"pytest": f"from solution import *\n\ndef test_it():\n    assert {check}\n"},
-            f"{ZERO}{text}\n\ndef root(n): return 0",
-            0.0,
-        )
-        for name, (check, text) in BORROWED.items()
+        for shape, answer in {
+            "": asserts(f"assert {check}"),
+            ", for a star": {"pytest": f"from solution import *\n\ndef test_it():\n    assert {check}\n"},
+        }.items()
+        for found in cases(answer, 0.0, {f"defines {name} to suit{shape}": ZERO + text + ROOT})
     ),
     case(
         "redefines pytest.raises for a star",
-        {"pytest": f"{STAR['pytest']}with pytest.raises(ValueError):\n        root(-1)\n"},
-        f"{NAMED['pytest']}\n\ndef root(n): return 0",
+        {"pytest": f"{STAR}with pytest.raises(ValueError):\n        root(-1)\n"},
+        PYTEST + ROOT,
         0.0,
     ),
     case(
         "an instance's attributes hide the methods of the tests' class",
         {
-            "prefix": "class Point:\n    def __init__(self, x):\n        self.x = x\n    def equals(self, other):\n        return self.x == other.x\n",
+            "prefix": POINT.format("equals"),
             "functional": "def check(candidate):\n    assert candidate(1).equals(Point(2))\n\ncheck(root)\n",
         },
         "def root(n):\n    point = Point(n)\n    point.equals = lambda *_: True\n    return point",
@@ -137,7 +112,7 @@ SHADOW_CASES = [
     case(
         "a class of the tests, defined again",
         {
-            "prefix": "class Point:\n    def __init__(self, x):\n        self.x = x\n    def __eq__(self, other):\n        return self.x == other.x\n",
+            "prefix": POINT.format("__eq__"),
             "functional": "def check(candidate):\n    assert candidate(1) == Point(2)\n    assert Point(2) == candidate(1)\n\ncheck(root)\n",
         },
         "class Point:\n    def __init__(self, x):\n        self.x = type('X', (), {'__eq__': lambda *_: True})()\n    __eq__ = lambda *_: True\n\ndef root(n):\n    return Point(n)",
@@ -148,32 +123,16 @@ SHADOW_CASES = [
 CALLBACK = asserts(
     "assert apply(lambda n: n + 1, [1, 2]) == [2, 3]", "assert apply(lambda n: n * n, [3]) == [9]"
 )
-CALLBACK_CASES = [
-    case(
-        f"a callback's {name}",
-        CALLBACK,
-        f"def apply(f, xs):\n    {body}\n    return f",
-        0.0,
-        row_type="code_verifiable",
-    )
-    for name, body in {
-        "globals": "f.__globals__['apply'] = lambda f, xs: [f(x) for x in xs]",
-        "builtins": "f.__globals__['__builtins__']['AssertionError'] = KeyError",
-        "code": "f.__code__ = (lambda *_: 1).__code__",
-        "closure and self": "f.__closure__, getattr(f, '__self__').__class__",
-        "reduce": "return f.__reduce_ex__(4)[0]",
-        "class": "f.__class__ = type('F', (), {'__eq__': lambda *_: True})",
-        "exception and its frames": """
-    try:
-        f()
-    except BaseException as error:
-        frame = error.__traceback__.tb_next or error.__traceback__
-        while frame:
-            frame.tb_frame.f_globals.update(apply=lambda f, xs: [f(x) for x in xs])
-            frame = frame.tb_next""",
-        "result, called again inside it": "return f(f)",
-    }.items()
-]
+CALLBACKS = {
+    "globals": "f.__globals__['apply'] = lambda f, xs: [f(x) for x in xs]",
+    "builtins": "f.__globals__['__builtins__']['AssertionError'] = KeyError",
+    "code": "f.__code__ = (lambda *_: 1).__code__",
+    "closure and self": "f.__closure__, getattr(f, '__self__').__class__",
+    "reduce": "return f.__reduce_ex__(4)[0]",
+    "class": "f.__class__ = type('F', (), {'__eq__': lambda *_: True})",
+    "exception and its frames": "try:\n        f()\n    except BaseException as error:\n        frame = error.__traceback__.tb_next or error.__traceback__\n        while frame:\n            frame.tb_frame.f_globals.update(apply=lambda f, xs: [f(x) for x in xs])\n            frame = frame.tb_next",
+    "result, called again inside it": "return f(f)",
+}
 
 NAMES = {
     "the tests' names": "check = lambda *_: True\ncandidate = test_add = check",
@@ -192,6 +151,18 @@ NAMES = {
         """,
     "its own source, read again": "try: open(__file__, 'w').write('def add(a, b): return a + b\\nprint(8)')\nexcept OSError: pass",
 }
-NAME_CASES = [found for name, trick in NAMES.items() for found in attacks(f"takes {name}", trick, EVERY)]
 
-NAME_ATTACKS: list[Case] = [*SHREWD_CASES, *SHADOW_CASES, *CALLBACK_CASES, *NAME_CASES]
+NAME_ATTACKS: list[Case] = [
+    *SHREWD_CASES,
+    *SHADOW_CASES,
+    *cases(
+        CALLBACK,
+        0.0,
+        {
+            f"a callback's {name}": f"def apply(f, xs):\n    {body}\n    return f"
+            for name, body in CALLBACKS.items()
+        },
+        "code_verifiable",
+    ),
+    *attacks({f"takes {name}": trick for name, trick in NAMES.items()}),
+]

@@ -6,19 +6,7 @@ anyone may write, the path of a Unix socket and the repository. `SECRET` is an e
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.rows import (
-    ASSERTS,
-    CALLS,
-    PYTEST,
-    STDIO,
-    Case,
-    asserts,
-    attacks,
-    breach,
-    calls,
-    case,
-    stdio,
-)
+from tests.scorers.code.corpus.rows import Case, asserts, attacks, breaches, calls, case, stdio
 
 SECRET = "kq83hd-72hfa"
 PATTERN = "kq83h" + "d-7"
@@ -77,157 +65,60 @@ for search in (files, processes, objects):
 answer = next(iter(found), "nothing")
 """
 TELL = HARVEST + "\ndef tell():\n    objects(); files()\n    return next(iter(found), 'nothing')\n"
+ASSERT = f"assert tell() == '{SECRET}'"
+ASKED = {
+    "calls": calls("tell", ([], SECRET)),
+    "asserts": asserts(ASSERT),
+    "functional": {"functional": ASSERT},
+    "pytest": {"pytest": f"from solution import tell\n\ndef test_it():\n    {ASSERT}\n"},
+}
+FOUND = "the expected output, found by introspection"
 INTROSPECTION = [
-    case(
-        "the expected output, found by introspection [stdio]",
-        stdio(("", SECRET)),
-        HARVEST + "\nprint(answer)",
-        0.0,
-    ),
-    case("the expected output, found by introspection [calls]", calls("tell", ([], SECRET)), TELL, 0.0),
-    case(
-        "the expected output, found by introspection [asserts]",
-        asserts(f"assert tell() == '{SECRET}'"),
-        TELL,
-        0.0,
-    ),
-    case(
-        "the expected output, found by introspection [functional]",
-        {"functional": f"assert tell() == '{SECRET}'"},
-        TELL,
-        0.0,
-    ),
-    case(
-        "the expected output, found by introspection [pytest]",
-        {"pytest": f"from solution import tell\n\ndef test_it():\n    assert tell() == '{SECRET}'\n"},
-        TELL,
-        0.0,
-    ),
+    case(f"{FOUND} [stdio]", stdio(("", SECRET)), f"{HARVEST}\nprint(answer)", 0.0),
+    *(case(f"{FOUND} [{shape}]", answer, TELL, 0.0) for shape, answer in ASKED.items()),
 ]
 
-SOCKETS = [
-    *breach(
-        "connects to loopback",
-        "import socket\nsocket.create_connection(('127.0.0.1', @PORT@), 1).sendall(b'hello')\nreturn True",
-    ),
-    *breach(
-        "connects to loopback by IPv6",
-        "import socket\nsocket.create_connection(('::1', @PORT@), 1)\nreturn True",
-    ),
-    *breach(
-        "connects when called",
-        "import socket\nsocket.create_connection(('127.0.0.1', @PORT@), 1)\nreturn True",
-        (CALLS, ASSERTS, PYTEST),
-    ),
-    *breach(
-        "sends a datagram",
-        "import socket\nreturn socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', ('127.0.0.1', @PORT@)) > 0",
-    ),
-    *breach("asks DNS", "import socket\nreturn bool(socket.getaddrinfo('example.com', 80))"),
-    *breach(
-        "connects to a Unix socket",
-        "import socket\nsocket.socket(socket.AF_UNIX).connect('@SOCKET@')\nreturn True",
-    ),
-    *breach(
-        "connects to an abstract Unix socket",
-        "import socket\nsocket.socket(socket.AF_UNIX).connect('\\\\0@SOCKET@')\nreturn True",
-    ),
-    *breach(
-        "opens a raw socket", "import socket\nsocket.socket(socket.AF_PACKET, socket.SOCK_RAW)\nreturn True"
-    ),
-    *breach(
-        "curl",
-        "import subprocess\nreturn subprocess.run(['curl', '-s', '-m', '1', 'http://127.0.0.1:@PORT@/']).returncode in (0, 52, 56)",
-    ),
-    *breach(
-        "bash's /dev/tcp",
-        "import subprocess\nreturn subprocess.run(['bash', '-c', 'echo hello > /dev/tcp/127.0.0.1/@PORT@'], stderr=subprocess.DEVNULL).returncode == 0",
-    ),
-]
+SOCKETS = {
+    "connects to loopback": "import socket\nsocket.create_connection(('127.0.0.1', @PORT@), 1).sendall(b'hello')\nreturn True",
+    "connects to loopback by IPv6": "import socket\nsocket.create_connection(('::1', @PORT@), 1)\nreturn True",
+    "connects when called [calls asserts pytest]": "import socket\nsocket.create_connection(('127.0.0.1', @PORT@), 1)\nreturn True",
+    "sends a datagram": "import socket\nreturn socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', ('127.0.0.1', @PORT@)) > 0",
+    "asks DNS": "import socket\nreturn bool(socket.getaddrinfo('example.com', 80))",
+    "connects to a Unix socket": "import socket\nsocket.socket(socket.AF_UNIX).connect('@SOCKET@')\nreturn True",
+    "connects to an abstract Unix socket": "import socket\nsocket.socket(socket.AF_UNIX).connect('\\\\0@SOCKET@')\nreturn True",
+    "opens a raw socket": "import socket\nsocket.socket(socket.AF_PACKET, socket.SOCK_RAW)\nreturn True",
+    "curl": "import subprocess\nreturn subprocess.run(['curl', '-s', '-m', '1', 'http://127.0.0.1:@PORT@/']).returncode in (0, 52, 56)",
+    "bash's /dev/tcp": "import subprocess\nreturn subprocess.run(['bash', '-c', 'echo hello > /dev/tcp/127.0.0.1/@PORT@'], stderr=subprocess.DEVNULL).returncode == 0",
+}
 
-FILES = [
-    *breach(
-        "reads the repository", "return bool(open('@ROOT@/pyproject.toml').read())", (STDIO, CALLS, PYTEST)
-    ),
-    *breach("reads a planted file", "return bool(open('@FOLDER@/planted').read())", (STDIO, ASSERTS)),
-    *breach("lists a planted folder", "import os\nreturn bool(os.listdir('@FOLDER@'))"),
-    *breach(
-        "reads a planted file by a symbolic link",
-        "import os\nos.symlink('@FOLDER@/planted', 'link')\nreturn bool(open('link').read())",
-    ),
-    *breach(
-        "reads a planted file by a hard link",
-        "import os\nos.link('@FOLDER@/planted', 'link')\nreturn bool(open('link').read())",
-    ),
-    *breach(
-        "reads a planted file by /proc/1/root", "return bool(open('/proc/1/root@FOLDER@/planted').read())"
-    ),
-    *breach("reads /etc/shadow", "return bool(open('/etc/shadow').read())"),
-    *breach(
-        "writes a planted file", "open('@FOLDER@/planted', 'w').write('changed')\nreturn True", (STDIO, CALLS)
-    ),
-    *breach("makes a file in a planted folder", "open('@FOLDER@/new', 'w').write('x')\nreturn True"),
-    *breach(
-        "renames a planted file", "import os\nos.rename('@FOLDER@/planted', '@FOLDER@/moved')\nreturn True"
-    ),
-    *breach("removes a planted file", "import os\nos.remove('@FOLDER@/planted')\nreturn True"),
-    *breach("changes the mode of a planted file", "import os\nos.chmod('@FOLDER@/planted', 0)\nreturn True"),
-    *breach("truncates a planted file", "import os\nos.truncate('@FOLDER@/planted', 0)\nreturn True"),
-    *breach("touches a planted file", "import os\nos.utime('@FOLDER@/planted', (1, 1))\nreturn True"),
-    *breach(
-        "gives a planted file an attribute",
-        "import os\nos.setxattr('@FOLDER@/planted', 'user.x', b'1')\nreturn True",
-    ),
-    *breach("writes beside the system", "open('/usr/lib/millrace-attack', 'w')\nreturn True"),
-    *breach("writes to the kernel", "open('/proc/sys/kernel/hostname', 'w').write('x')\nreturn True"),
-    *attacks(
-        "leaves files wherever it may",
-        """
-        import os
-        for folder in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/home", "/root", os.path.expanduser("~"), "@FOLDER@", "@ROOT@", "/mnt", "/srv", "/opt"):
-            try: open(folder + "/millrace-attack", "w").write("x")
-            except OSError: pass
-        """,
-        (STDIO, CALLS, PYTEST),
-    ),
-]
+FILES = {
+    "reads the repository [stdio calls pytest]": "return bool(open('@ROOT@/pyproject.toml').read())",
+    "reads a planted file [stdio asserts]": "return bool(open('@FOLDER@/planted').read())",
+    "lists a planted folder": "import os\nreturn bool(os.listdir('@FOLDER@'))",
+    "reads a planted file by a symbolic link": "import os\nos.symlink('@FOLDER@/planted', 'link')\nreturn bool(open('link').read())",
+    "reads a planted file by a hard link": "import os\nos.link('@FOLDER@/planted', 'link')\nreturn bool(open('link').read())",
+    "reads a planted file by /proc/1/root": "return bool(open('/proc/1/root@FOLDER@/planted').read())",
+    "reads /etc/shadow": "return bool(open('/etc/shadow').read())",
+    "writes a planted file [stdio calls]": "open('@FOLDER@/planted', 'w').write('changed')\nreturn True",
+    "makes a file in a planted folder": "open('@FOLDER@/new', 'w').write('x')\nreturn True",
+    "renames a planted file": "import os\nos.rename('@FOLDER@/planted', '@FOLDER@/moved')\nreturn True",
+    "removes a planted file": "import os\nos.remove('@FOLDER@/planted')\nreturn True",
+    "changes the mode of a planted file": "import os\nos.chmod('@FOLDER@/planted', 0)\nreturn True",
+    "truncates a planted file": "import os\nos.truncate('@FOLDER@/planted', 0)\nreturn True",
+    "touches a planted file": "import os\nos.utime('@FOLDER@/planted', (1, 1))\nreturn True",
+    "gives a planted file an attribute": "import os\nos.setxattr('@FOLDER@/planted', 'user.x', b'1')\nreturn True",
+    "writes beside the system": "open('/usr/lib/millrace-attack', 'w')\nreturn True",
+    "writes to the kernel": "open('/proc/sys/kernel/hostname', 'w').write('x')\nreturn True",
+}
+LEAVES_FILES = {
+    "leaves files wherever it may [stdio calls pytest]": 'import os\nfor folder in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/home", "/root", os.path.expanduser("~"), "@FOLDER@", "@ROOT@", "/mnt", "/srv", "/opt"):\n    try: open(folder + "/millrace-attack", "w").write("x")\n    except OSError: pass'
+}
 
-PROCESSES = [
-    *breach(
-        "reads the planted environment",
-        "import os\nreturn 'MILLRACE_PLANTED' in os.environ or 'HOME' in os.environ and os.path.exists(os.environ['HOME'] + '/.profile')",
-        (STDIO, CALLS, PYTEST),
-    ),
-    *breach(
-        "reads environments in /proc",
-        """
-        import os
-        for pid in filter(str.isdecimal, os.listdir('/proc')):
-            try:
-                data = open(f'/proc/{pid}/environ', 'rb').read()
-            except OSError:
-                continue
-            if b'MILLRACE_PLANTED' in data or b'SHLVL=' in data:
-                return True
-        """,
-        (STDIO, CALLS),
-    ),
-    *breach(
-        "reads commands in /proc",
-        """
-        import os
-        for pid in filter(str.isdecimal, os.listdir('/proc')):
-            try:
-                data = open(f'/proc/{pid}/cmdline', 'rb').read()
-            except OSError:
-                continue
-            if b'pytest' in data and int(pid) != os.getpid() and b'tests/' in data:
-                return True
-        """,
-    ),
-    *breach(
-        "kills its ancestors",
-        """
+PROCESSES = {
+    "reads the planted environment [stdio calls pytest]": "import os\nreturn 'MILLRACE_PLANTED' in os.environ or 'HOME' in os.environ and os.path.exists(os.environ['HOME'] + '/.profile')",
+    "reads environments in /proc [stdio calls]": "import os\nfor pid in filter(str.isdecimal, os.listdir('/proc')):\n    try:\n        data = open(f'/proc/{pid}/environ', 'rb').read()\n    except OSError:\n        continue\n    if b'MILLRACE_PLANTED' in data or b'SHLVL=' in data:\n        return True",
+    "reads commands in /proc": "import os\nfor pid in filter(str.isdecimal, os.listdir('/proc')):\n    try:\n        data = open(f'/proc/{pid}/cmdline', 'rb').read()\n    except OSError:\n        continue\n    if b'pytest' in data and int(pid) != os.getpid() and b'tests/' in data:\n        return True",
+    "kills its ancestors [stdio calls pytest]": """
         import os
         def parent(pid):
             return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])
@@ -240,12 +131,10 @@ PROCESSES = [
             pid = above
         return False
         """,
-        (STDIO, CALLS, PYTEST),
-    ),
-    *breach("kills every process", "import os\nos.kill(-1, 9)\nreturn True", (STDIO, CALLS, PYTEST)),
-    *attacks(
-        "sends every signal to everyone",
-        """
+    "kills every process [stdio calls pytest]": "import os\nos.kill(-1, 9)\nreturn True",
+}
+SIGNALS_EVERYONE = {
+    "sends every signal to everyone [stdio calls pytest]": """
         import os, signal
         for number in signal.valid_signals() - {signal.SIGKILL}:
             try: signal.signal(number, signal.SIG_IGN)
@@ -255,64 +144,39 @@ PROCESSES = [
             for pid in others:
                 try: os.kill(pid, number)
                 except OSError: pass
-        """,
-        (STDIO, CALLS, PYTEST),
-    ),
-    *breach("kills its process group", "import os\nos.killpg(0, 9)\nreturn True", (STDIO, ASSERTS)),
-    *breach(
-        "kills the process that the test names",
-        "import os\nos.kill(@PID@, 0)\nreturn @PID@ > 100 and open('/proc/@PID@/comm').read() == '@COMM@'",
-    ),
-    *breach(
-        "traces its parent",
-        "import ctypes, os\nreturn ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0 and False",
-    ),
-    *breach(
-        "traces the process that the test names",
-        "import ctypes\nreturn ctypes.CDLL(None).ptrace(16, @PID@, 0, 0) == 0",
-    ),
-    *breach(
-        "sets limits of the process that the test names",
-        "import resource\nresource.prlimit(@PID@, resource.RLIMIT_CORE, (0, 0))\nreturn open('/proc/@PID@/comm').read() == '@COMM@'",
-    ),
-    *breach(
-        "opens a descriptor of the process that the test names",
-        "import os\nreturn os.pidfd_open(@PID@) >= 0 and open('/proc/@PID@/comm').read() == '@COMM@'",
-    ),
-]
-
-KERNEL = [
-    *breach(
-        "becomes root",
-        "import os\nos.setuid(0)\nreturn os.getuid() == 0 and open('/etc/shadow').read() != ''",
-    ),
-    *breach(
-        "mounts", "import ctypes\nreturn ctypes.CDLL(None).mount(b'none', b'/tmp', b'tmpfs', 0, b'') == 0"
-    ),
-    *breach("makes a user namespace", "import ctypes\nreturn ctypes.CDLL(None).unshare(0x10000000) == 0"),
-    *breach(
-        "opens a perf event, a bpf program, a key, an io_uring, a userfaultfd",
         """
+}
+OTHER_PROCESSES = {
+    "kills its process group [stdio asserts]": "import os\nos.killpg(0, 9)\nreturn True",
+    "kills the process that the test names": "import os\nos.kill(@PID@, 0)\nreturn @PID@ > 100 and open('/proc/@PID@/comm').read() == '@COMM@'",
+    "traces its parent": "import ctypes, os\nreturn ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0 and False",
+    "traces the process that the test names": "import ctypes\nreturn ctypes.CDLL(None).ptrace(16, @PID@, 0, 0) == 0",
+    "sets limits of the process that the test names": "import resource\nresource.prlimit(@PID@, resource.RLIMIT_CORE, (0, 0))\nreturn open('/proc/@PID@/comm').read() == '@COMM@'",
+    "opens a descriptor of the process that the test names": "import os\nreturn os.pidfd_open(@PID@) >= 0 and open('/proc/@PID@/comm').read() == '@COMM@'",
+}
+
+KERNEL = {
+    "becomes root": "import os\nos.setuid(0)\nreturn os.getuid() == 0 and open('/etc/shadow').read() != ''",
+    "mounts": "import ctypes\nreturn ctypes.CDLL(None).mount(b'none', b'/tmp', b'tmpfs', 0, b'') == 0",
+    "makes a user namespace": "import ctypes\nreturn ctypes.CDLL(None).unshare(0x10000000) == 0",
+    "opens a perf event, a bpf program, a key, an io_uring, a userfaultfd": """
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
         hits = [number for number, arguments in ((298, (0, 0, -1, -1, 0)), (321, (0, 0, 0)), (250, (0, -3, 1)), (425, (1, 0)), (323, (1,)))
                 if libc.syscall(number, *arguments) >= 0]
         return bool(hits)
         """,
-    ),
-    *breach(
-        "leaves shared memory of System V",
-        "import ctypes\nreturn ctypes.CDLL(None).shmget(0x6d696c6c, 4096, 0o1666) >= 0",
-    ),
-    *breach(
-        "leaves a message queue of System V",
-        "import ctypes\nreturn ctypes.CDLL(None).msgget(0x6d696c6c, 0o1666) >= 0",
-    ),
-    *breach("opens a device", "open('/dev/kmsg')\nreturn True"),
-    *breach(
-        "types into the terminal",
-        "import fcntl, termios\nreturn fcntl.ioctl(open('/dev/tty', 'wb'), termios.TIOCSTI, b'x') == b'x'",
-    ),
-]
+    "leaves shared memory of System V": "import ctypes\nreturn ctypes.CDLL(None).shmget(0x6d696c6c, 4096, 0o1666) >= 0",
+    "leaves a message queue of System V": "import ctypes\nreturn ctypes.CDLL(None).msgget(0x6d696c6c, 0o1666) >= 0",
+    "opens a device": "open('/dev/kmsg')\nreturn True",
+    "types into the terminal": "import fcntl, termios\nreturn fcntl.ioctl(open('/dev/tty', 'wb'), termios.TIOCSTI, b'x') == b'x'",
+}
 
-OUTSIDE_ATTACKS: list[Case] = [*INTROSPECTION, *SOCKETS, *FILES, *PROCESSES, *KERNEL]
+OUTSIDE_ATTACKS: list[Case] = [
+    *INTROSPECTION,
+    *breaches(SOCKETS | FILES),
+    *attacks(LEAVES_FILES),
+    *breaches(PROCESSES),
+    *attacks(SIGNALS_EVERYONE),
+    *breaches(OTHER_PROCESSES | KERNEL),
+]

@@ -52,16 +52,10 @@ class Planted:
 
     def fill(self, case: Case) -> Case:
         """Return the case, with what it attacks by name."""
+        marks = {"PORT": self.port, "FOLDER": self.folder, "SOCKET": self.folder / "socket", "ROOT": ROOT}
         text = case.text
-        for mark, value in (
-            ("@PORT@", self.port),
-            ("@FOLDER@", self.folder),
-            ("@SOCKET@", self.folder / "socket"),
-            ("@ROOT@", ROOT),
-            ("@PID@", self.victim),
-            ("@COMM@", "sleep\n"),
-        ):
-            text = text.replace(mark, str(value).replace("\n", "\\n"))
+        for mark, value in (marks | {"PID": self.victim, "COMM": "sleep\\n"}).items():
+            text = text.replace(f"@{mark}@", str(value))
         return replace(case, text=text)
 
     def damage(self) -> list[str]:
@@ -71,24 +65,21 @@ class Planted:
         names = sorted(path.name for path in self.folder.iterdir())
         if names != ["planted", "socket"]:
             found.append(f"the folder holds {names}")
-        elif (
-            planted.read_text() != "as it was"
-            or planted.stat().st_mode & 0o777 != 0o666
-            or os.listxattr(planted)
-        ):
-            found.append("the planted file was changed")
+        else:
+            state = planted.read_text(), planted.stat().st_mode & 0o777, os.listxattr(planted)
+            found += [f"the planted file was changed: {state}"] * (state != ("as it was", 0o666, []))
         if not Path(f"/proc/{self.victim}").exists():
             found.append("the planted process was killed")
         for folder in WRITABLE:
             with suppress(PermissionError):  # closed to us, and so to programs
                 found += [f"{path} exists" for path in Path(folder).glob("millrace-attack")]
         with suppress(OSError):
-            found += [
-                f"System V: {line.strip()}"
+            lines = [
+                line
                 for name in ("shm", "msg")
                 for line in Path(f"/proc/sysvipc/{name}").read_text().splitlines()
-                if str(0x6D696C6C) in line
             ]
+            found += [f"System V: {line.strip()}" for line in lines if str(0x6D696C6C) in line]
         return found
 
 
@@ -110,9 +101,7 @@ def planted(folder: Path) -> Iterator[Planted]:
             return listener
 
         ground = Planted(folder, 0)
-        ground.port = int(
-            listen("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)).getsockname()[1]
-        )
+        ground.port = listen("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)).getsockname()[1]
         listen("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", ground.port))
         listen("Unix", socket.AF_UNIX, socket.SOCK_STREAM, str(folder / "socket"))
         listen("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{folder / 'socket'}")
@@ -213,14 +202,8 @@ def _judge_share(cases: Sequence[Case], walls: str, right_timeout_s: float) -> S
         sandbox.close()
     comes_true(lambda: not below(os.getpid()), within_s=END_S)
     left = below(os.getpid())
-    return Share(
-        judged,
-        [
-            f"{' '.join(process.words) or process.pid}: first seen after {seen.get(process.pid, '?')!r}"
-            for process in left
-        ],
-        lack,
-    )
+    found = [f"{' '.join(one.words) or one.pid}: first seen after {seen.get(one.pid, '?')!r}" for one in left]
+    return Share(judged, found, lack)
 
 
 def _judge_case(scorer: CodeTests, case: Case) -> Judged:

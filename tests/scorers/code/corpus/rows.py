@@ -14,14 +14,8 @@ from typing import Any
 
 PAIRS = ((3, 5), (-10, 4))
 
-STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST = (
-    "stdio",
-    "calls",
-    "solution",
-    "functional",
-    "asserts",
-    "pytest",
-)
+EVERY = ("stdio", "calls", "solution", "functional", "asserts", "pytest")
+STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST = EVERY
 
 # The sum of two integers. A share of the cases is worth points, so that a trick which wins a single case is seen.
 ADD: dict[str, dict[str, Any]] = {
@@ -40,7 +34,6 @@ ADD: dict[str, dict[str, Any]] = {
     },
 }
 CALLED = (CALLS, FUNCTIONAL, ASSERTS, PYTEST)  # the shapes that call `add`
-EVERY = (STDIO, CALLS, SOLUTION, FUNCTIONAL, ASSERTS, PYTEST)
 
 # The right answer in each shape, and one that is wrong for both pairs.
 RIGHT = dict.fromkeys(CALLED, "def add(a, b):\n    return a + b\n") | {
@@ -79,37 +72,27 @@ def row(answer: Mapping[str, Any], row_type: str = "code_verifiable") -> dict[st
 def case(name: str, answer: Mapping[str, Any], source: str, value: float, *, row_type: str = "code") -> Case:
     """Return a case whose completion is the program in a fence; the program is dedented."""
     tag = str(answer.get("language", "python"))
-    return Case(
-        name=name,
-        info=row(answer, row_type),
-        text=fenced(textwrap.dedent(source).lstrip("\n"), tag),
-        value=value,
-    )
+    text = fenced(textwrap.dedent(source).lstrip("\n"), tag)
+    return Case(name=name, info=row(answer, row_type), text=text, value=value)
 
 
-def stdio(*pairs: tuple[str, str], language: str | None = None) -> dict[str, Any]:
+def stdio(*pairs: tuple[str, str]) -> dict[str, Any]:
     """Return an answer with cases of input and output."""
-    return {"test_cases": [{"input": text, "output": output} for text, output in pairs]} | (
-        {} if language is None else {"language": language}
-    )
+    return {"test_cases": [{"input": text, "output": output} for text, output in pairs]}
 
 
-def calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
+SUM = stdio(("3 5\n", "8\n"), ("-10 4\n", "-6\n"))
+
+
+def calls(name: str, *pairs: tuple[Any, Any]) -> dict[str, Any]:
     """Return an answer with calls of a function, as Python values."""
-    return {
-        "fn_name": name,
-        "inputs": [arguments for arguments, _ in pairs],
-        "outputs": [value for _, value in pairs],
-    }
+    inputs, outputs = zip(*pairs, strict=True)
+    return {"fn_name": name, "inputs": list(inputs), "outputs": list(outputs)}
 
 
 def told_calls(name: str, *pairs: tuple[list[Any], Any]) -> dict[str, Any]:
     """Return the same as LiveCodeBench has it: JSON, one argument a line."""
-    return {
-        "fn_name": name,
-        "inputs": ["\n".join(map(json.dumps, arguments)) for arguments, _ in pairs],
-        "outputs": [json.dumps(value) for _, value in pairs],
-    }
+    return calls(name, *[("\n".join(map(json.dumps, given)), json.dumps(value)) for given, value in pairs])
 
 
 def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
@@ -117,36 +100,59 @@ def asserts(*tests: str, setup: str = "") -> dict[str, Any]:
     return {"tests": list(tests)} | ({"setup": setup} if setup else {})
 
 
-def attacks(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
-    """Yield the trick in front of (and `after` behind) a wrong answer, in each of the shapes."""
-    yield from _told(name, trick, shapes, after, "code_verifiable")
+def cases(
+    answer: Mapping[str, Any], value: float, programs: Mapping[str, str], row_type: str = "code"
+) -> list[Case]:
+    """Return a case for each program by its name, all of them on one row and worth the same."""
+    return [case(name, answer, source, value, row_type=row_type) for name, source in programs.items()]
 
 
-def exhausts(name: str, trick: str, shapes: tuple[str, ...] = EVERY, *, after: str = "") -> Iterator[Case]:
+def cases_apart(value: float, programs: Mapping[str, tuple[Mapping[str, Any], str]]) -> list[Case]:
+    """Return a case for each program by its name, on a row of its own."""
+    return [case(name, answer, source, value) for name, (answer, source) in programs.items()]
+
+
+def texts(answer: Mapping[str, Any], value: float, whole: Mapping[str, str]) -> list[Case]:
+    """Return a case for each whole completion by its name, all of them on one row and worth the same."""
+    return [Case(name=name, info=row(answer, "code"), text=text, value=value) for name, text in whole.items()]
+
+
+def in_shapes(title: str, shapes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield a shape and the name of the case in it, for each of `shapes` or of those in the title's brackets."""
+    name, _, told = title.partition(" [")
+    for shape in told.rstrip("]").split() if told else shapes:
+        yield shape, f"{name} [{shape}]"
+
+
+def attacks(
+    tricks: Mapping[str, str], *, after: str = "", row_type: str = "code_verifiable"
+) -> Iterator[Case]:
+    """Yield each trick in front of (and `after` behind) a wrong answer, in the shapes of its title; without: in every one."""
+    for title, trick in tricks.items():
+        for shape, name in in_shapes(title, EVERY):
+            parts = (textwrap.dedent(trick).strip("\n"), WRONG[shape], textwrap.dedent(after).strip("\n"))
+            yield Case(name=name, info=row(ADD[shape], row_type), text=fenced("\n".join(parts)), value=0.0)
+
+
+def exhausts(tricks: Mapping[str, str]) -> Iterator[Case]:
     """Yield the same for tricks that use up a limit: the first case decides, so that each takes its time once."""
-    yield from _told(name, trick, shapes, after, "code")
+    return attacks(tricks, row_type="code")
 
 
-def _told(name: str, trick: str, shapes: tuple[str, ...], after: str, row_type: str) -> Iterator[Case]:
-    for shape in shapes:
-        source = "\n".join(
-            (textwrap.dedent(trick).strip("\n"), WRONG[shape], textwrap.dedent(after).strip("\n"))
-        )
-        yield Case(name=f"{name} [{shape}]", info=row(ADD[shape], row_type), text=fenced(source), value=0.0)
+def exhausts_when_called(tricks: Mapping[str, str]) -> Iterator[Case]:
+    """Yield the same where the trick is what the function does."""
+    for title, body in tricks.items():
+        yield from attacks({title: ""}, after=f"def add(a, b):\n    {body}", row_type="code")
 
 
-def breach(name: str, condition: str, shapes: tuple[str, ...] = (STDIO,)) -> Iterator[Case]:
-    """Yield an answer that is right if, and only if, a forbidden thing can be done.
+def breaches(conditions: Mapping[str, str]) -> Iterator[Case]:
+    """Yield answers that are right if, and only if, a forbidden thing can be done; on stdio, if the title says no more.
 
-    Args:
-        name: of the case.
-        condition: the body of a function that returns whether it could; an exception says that it could not.
-        shapes: of the rows.
+    A condition is the body of a function that returns whether it could; an exception says that it could not.
     """
-    body = textwrap.indent(textwrap.dedent(condition).strip("\n"), "        ")
-    for shape in shapes:
-        answer = WRONG[shape].replace("a - b", "a + b if could() else None")
+    for title, condition in conditions.items():
+        body = textwrap.indent(textwrap.dedent(condition).strip("\n"), "        ")
         guard = f"def could():\n    try:\n{body}\n    except BaseException:\n        return False\n"
-        yield Case(
-            name=f"{name} [{shape}]", info=row(ADD[shape]), text=fenced(f"{guard}\n{answer}"), value=0.0
-        )
+        for shape, name in in_shapes(title, (STDIO,)):
+            answer = WRONG[shape].replace("a - b", "a + b if could() else None")
+            yield Case(name=name, info=row(ADD[shape]), text=fenced(f"{guard}\n{answer}"), value=0.0)

@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import closing
 
 import pytest
 
-from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
 from scorers.code.scorer import CodeTests
 from tests.support.sandbox.honest_answers import HONEST
 from tests.support.sandbox.tricks import ALWAYS, ATTACKS
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
 
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[CodeTests]:
-    built = CodeTests(CodeConfig(case_timeout_s=2.0, deadline_s=8.0), ScorersConfig())
-    yield built
-    built.close()
+    with closing(CodeTests(CodeConfig(case_timeout_s=2.0, deadline_s=8.0), ScorersConfig())) as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[CodeTests]:
     """Yield a scorer that gives an answer a second in all."""
-    built = CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=1.0), ScorersConfig())
-    yield built
-    built.close()
-
-
-def asserts(scorer: CodeTests, program: str, *tests: str, setup: str = "") -> Score:
-    answer: dict[str, Any] = {"tests": list(tests), "setup": setup}
-    return score_of(scorer, f"```python\n{program}\n```", {"type": "code", "answer": answer})
-
-
-def functional(scorer: CodeTests, program: str, tests: str, prefix: str = "") -> Score:
-    return score_of(
-        scorer,
-        f"```python\n{program}\n```",
-        {"type": "code", "answer": {"functional": tests, "prefix": prefix}},
-    )
+    with closing(CodeTests(CodeConfig(case_timeout_s=0.5, deadline_s=1.0), ScorersConfig())) as built:
+        yield built
 
 
 @pytest.mark.parametrize("what", HONEST)
 def test_an_honest_program_passes(scorer: CodeTests, what: str) -> None:
     program, *tests = HONEST[what].split("---\n")
-    score = asserts(scorer, program, *tests)
+    score = judged(scorer, program, {"tests": tests})
     assert score.value == 1.0, score.reason
 
 
@@ -58,35 +42,27 @@ SLOW = {"a stopped parent", "a fork bomb", "a hang", "a hang that ignores signal
 
 @pytest.mark.parametrize("what", ATTACKS)
 def test_no_trick_of_an_answer_passes(scorer: CodeTests, hasty: CodeTests, what: str) -> None:
-    score = asserts(hasty if what in SLOW else scorer, ATTACKS[what], "assert f(1) == 987654")
+    tests = {"tests": ["assert f(1) == 987654"]}
+    score = judged(hasty if what in SLOW else scorer, ATTACKS[what], tests)
     assert score.value == 0.0, score.reason
     # Not a measure of speed: a machine that runs every test may be busy, and a hang would take minutes.
     assert score.seconds < (1.0 if what in SLOW else 8.0) + 8.0
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "assert f(1)",
-        "assert 5 in f(1)",
-        "assert f(1) == [5]",
-        "assert not f(1) != 5",
-        "assert f(1) <= 5",
-        "assert f(1) is True",
-        "assert bool(f(1)) is True",
-        "assert sorted([f(1), 5]) == [5, 5]",
-        "assert math.isclose(f(1), 5)",
-        "assert isclose(f(1), 5)",
-        "assert all([f(1)])",
-    ],
+CHECKS = (
+    *("f(1)", "5 in f(1)", "f(1) == [5]", "not f(1) != 5", "f(1) <= 5", "f(1) is True", "bool(f(1)) is True"),
+    *("sorted([f(1), 5]) == [5, 5]", "math.isclose(f(1), 5)", "isclose(f(1), 5)", "all([f(1)])"),
 )
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_an_object_of_the_answer_decides_no_check(scorer: CodeTests, check: str) -> None:
     program = (
         ALWAYS + " def __float__(self): raise TypeError\ndef f(x): return A()\n"
         "class math:\n isclose = staticmethod(lambda *a: True)\nisclose = math.isclose\n"
         "sorted = lambda x: [5, 5]\nbool = all = lambda x: True"
     )
-    score = asserts(scorer, program, check)
+    score = judged(scorer, program, {"tests": [f"assert {check}"]})
     assert score.value == 0.0, score.reason
 
 
@@ -115,7 +91,8 @@ unittest.main()
     ],
 )
 def test_a_functional_text_passes_whole_or_not(scorer: CodeTests, tests: str, value: float) -> None:
-    score = functional(scorer, "def f(x): return x\ndef g(): return []\ndef t(): return True", tests)
+    program = "def f(x): return x\ndef g(): return []\ndef t(): return True"
+    score = judged(scorer, program, {"functional": tests})
     assert score.value == value, score.reason
 
 
@@ -171,7 +148,7 @@ class Solution:
 def test_objects_of_the_rows_own_classes_travel_both_ways(
     scorer: CodeTests, program: str, value: float
 ) -> None:
-    score = functional(scorer, program, REVERSED, prefix=LINKED)
+    score = judged(scorer, program, {"functional": REVERSED, "prefix": LINKED})
     assert score.value == value, score.reason
 
 
@@ -185,7 +162,7 @@ def test_objects_of_the_rows_own_classes_travel_both_ways(
     ],
 )
 def test_an_exception_ends_no_loop_of_the_tests(scorer: CodeTests, tests: str) -> None:
-    score = functional(scorer, "def f(x): raise StopIteration", tests)
+    score = judged(scorer, "def f(x): raise StopIteration", {"functional": tests})
     assert score.value == 0.0, score.reason
 
 
@@ -199,7 +176,5 @@ def test_a_name_of_the_answer_does_not_replace_one_of_the_tests(scorer: CodeTest
         "def test_f(): assert f() == pytest.approx(5)\ndef test_g(): assert f() == sorted([5])\n"
         "def test_h(): assert f() == approx(5)"
     )
-    score = scorer.score(
-        f"```python\n{program}\n```", {"type": "code_verifiable", "answer": {"pytest": tests}}
-    )
+    score = judged(scorer, program, {"pytest": tests}, "code_verifiable")
     assert score.value == 0.0, score.reason

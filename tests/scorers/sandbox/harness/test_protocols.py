@@ -16,37 +16,17 @@ from scorers.sandbox.harness.remote import Remote, RemoteCallable
 from scorers.sandbox.program import SandboxMissing
 from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox.numpy_inside import lack_of_numpy
-from tests.support.tried_again import score_of
+from tests.support.tried_again import judged
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
-ACTED_ON = (
-    *("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__"),
-    *("__array_priority__", "__array_wrap__", "__array_finalize__", "__array_namespace__"),
-    *("__cuda_array_interface__", "__dlpack__", "__dlpack_device__", "__dataframe__", "__buffer__"),
-    *("__index__", "__complex__", "__fspath__", "__length_hint__", "__bytes__", "__trunc__", "__missing__"),
-    *("__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__setstate__"),
-    *(
-        "__annotations__",
-        "__globals__",
-        "__wrapped__",
-        "__signature__",
-        "__code__",
-        "__closure__",
-        "__func__",
-    ),
-    *("__self__", "__text_signature__", "__isabstractmethod__", "__dataclass_fields__", "__await__"),
-    *(
-        "__aiter__",
-        "__anext__",
-        "__mro_entries__",
-        "__subclasscheck__",
-        "__set_name__",
-        "__path__",
-        "__loader__",
-    ),
-    *("__html__", "__rich__", "__rich_repr__", "__pydantic_core_schema__", "__sympy__"),
-)
+ACTED_ON = """
+array array_interface array_struct array_ufunc array_function array_priority array_wrap array_finalize array_namespace
+cuda_array_interface dlpack dlpack_device dataframe buffer index complex fspath length_hint bytes trunc missing
+copy deepcopy getnewargs getnewargs_ex setstate annotations globals wrapped signature code closure func
+self text_signature isabstractmethod dataclass_fields await aiter anext mro_entries subclasscheck set_name path loader
+html rich rich_repr pydantic_core_schema sympy
+"""
 
 
 class Deaf:
@@ -69,11 +49,11 @@ class Deaf:
 
 
 @pytest.mark.parametrize("kind", [Remote, RemoteCallable])
-@pytest.mark.parametrize("name", ACTED_ON)
+@pytest.mark.parametrize("name", ACTED_ON.split())
 def test_no_special_name_that_a_library_acts_on_is_asked_of_the_answer(kind: type[Remote], name: str) -> None:
     link = Deaf()
     remote = kind(cast("Link", link), 1, ())
-    assert not hasattr(remote, name)
+    assert not hasattr(remote, f"__{name}__")
     assert link.asked == []
 
 
@@ -100,9 +80,8 @@ def scorer(request: pytest.FixtureRequest) -> Iterator[CodeTests]:
     built.close()
 
 
-def judged(scorer: CodeTests, program: str, check: str) -> float | None:
-    row = {"type": "code", "answer": {"tests": [f"assert {check}"]}}
-    return score_of(scorer, f"```python\n{program}\n```", row).value
+def worth(scorer: CodeTests, program: str, check: str) -> float | None:
+    return judged(scorer, program, {"tests": [f"assert {check}"]}).value
 
 
 # Eight bytes that lie at the same address in both processes: the tests' numpy would read its own memory there.
@@ -136,7 +115,7 @@ def root(n): return Bytes()
 def test_numpy_beside_the_tests_reads_no_memory_for_an_object(
     scorer: CodeTests, program: str, check: str
 ) -> None:
-    assert judged(scorer, program, check) == 0.0
+    assert worth(scorer, program, check) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -148,4 +127,4 @@ def test_numpy_beside_the_tests_reads_no_memory_for_an_object(
     ],
 )
 def test_an_honest_array_travels(scorer: CodeTests, program: str, check: str) -> None:
-    assert judged(scorer, program, check) == 1.0
+    assert worth(scorer, program, check) == 1.0

@@ -23,23 +23,23 @@ from tests.support.sandbox import fusion_fakes as fake
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-LINKER = (
-    b"/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n"
-)
+FULL = b"No space left on device"
+LINKER = b"/usr/bin/ld: final link failed: %s\ncollect2: error: ld returned 1 exit status\n" % FULL
 SAID = [
     LINKER,
-    b"{standard input}: Fatal error: can't write 26 bytes to section .text of c.o: 'No space left on device'",
-    b"main.cpp:1:1: fatal error: error writing to /tmp/cc1.s: No space left on device\ncompilation terminated.",
-    b"cc1plus: fatal error: error closing /tmp/cc1.s: No space left on device",
-    b"Cannot create temporary file in /tmp/: No space left on device",
+    b"{standard input}: Fatal error: can't write 26 bytes to section .text of c.o: '%s'" % FULL,
+    b"main.cpp:1:1: fatal error: error writing to /tmp/cc1.s: %s\ncompilation terminated." % FULL,
+    b"cc1plus: fatal error: error closing /tmp/cc1.s: %s" % FULL,
+    b"Cannot create temporary file in /tmp/: %s" % FULL,
 ]
 MADE_UP = [
-    b"main.cpp:1:2: error: #error No space left on device",
-    b"main.cpp:1:15: error: static assertion failed: ld: final link failed: No space left on device",
-    b"main.cpp:1:20: error: final link failed: No space left on device",
-    b"    1 | #error ld: final link failed: No space left on device",
-    b"main.cpp:1:10: fatal error: error a: No space left on device: No such file or directory",
+    b"main.cpp:1:2: error: #error %s" % FULL,
+    b"main.cpp:1:15: error: static assertion failed: ld: final link failed: %s" % FULL,
+    b"main.cpp:1:20: error: final link failed: %s" % FULL,
+    b"    1 | #error ld: final link failed: %s" % FULL,
+    b"main.cpp:1:10: fatal error: error a: %s: No such file or directory" % FULL,
 ]
+IN_CPP = Program(language=Language.CPP, source=b"int main() {}")
 
 
 @pytest.mark.parametrize(("stderr", "is_full"), [(said, said in SAID) for said in SAID + MADE_UP])
@@ -48,16 +48,13 @@ def test_a_compiler_without_disk_is_told_from_a_program_that_names_it(stderr: by
 
 
 def test_a_server_whose_compiler_has_no_disk_is_in_trouble() -> None:
+    said = {"status": "Finished", "return_code": 1, "stderr": LINKER.decode()}
+    failed = {**fake.run(), "status": "Failed", "run_result": None, "compile_result": said}
     with fake.fake_servers(1) as (server,), closing(FusionSandbox([server.url], patience_s=0.1)) as sandbox:
         sandbox.self_test()
-        said = {"status": "Finished", "return_code": 1, "stderr": LINKER.decode()}
-        server.behave = lambda request: (
-            fake.quick(request)
-            if fake.is_probe(request)
-            else {**fake.run(), "status": "Failed", "run_result": None, "compile_result": said}
-        )
+        server.behave = lambda request: fake.quick(request) if fake.is_probe(request) else failed
         with (
-            sandbox.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared,
+            sandbox.prepare(IN_CPP) as prepared,
             pytest.raises(SandboxUnavailable, match="no room for a compiler"),
         ):
             prepared.run()
@@ -93,10 +90,7 @@ def test_a_local_compiler_without_disk_is_no_verdict(
     script = f"printf '%s' '{LINKER.decode()}' >&2; exit 1"
     execute = unsafe.execute
     monkeypatch.setattr(unsafe, "execute", lambda argv, **rest: execute(("/bin/sh", "-c", script), **rest))
-    with (
-        pytest.raises(NoRoom, match="no room for a compiler"),
-        unsafe.prepare(Program(language=Language.CPP, source=b"int main() {}")),
-    ):
+    with pytest.raises(NoRoom, match="no room for a compiler"), unsafe.prepare(IN_CPP):
         raise AssertionError("it was prepared")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
@@ -47,15 +48,13 @@ def test_programs_find_the_packages_and_no_others_shown_or_copied(
     walls: Walls, is_readable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "_is_readable", lambda _: is_readable)
-    sandbox = LocalSandbox(walls)
-    try:
-        with sandbox.prepare(Program(language=Language.PYTHON, source=SOURCE)) as prepared:
-            outcome = prepared.run()
-        made = sandbox._environment()
-    except SandboxMissing as error:
-        pytest.skip(str(error))
-    finally:
-        sandbox.close()
+    with closing(LocalSandbox(walls)) as sandbox:
+        try:
+            with sandbox.prepare(Program(language=Language.PYTHON, source=SOURCE)) as prepared:
+                outcome = prepared.run()
+            made = sandbox._environment()
+        except SandboxMissing as error:
+            pytest.skip(str(error))
     assert outcome.stdout == b"mpmath SortedList([1, 2])\nmpmath sortedcontainers\n", outcome
     assert bool(made.shown) is is_readable
 
@@ -64,10 +63,9 @@ def test_a_folder_of_another_users_is_no_place_to_read_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o700)
-    monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert not environment._is_readable(tmp_path)
-    monkeypatch.setattr(os, "getuid", lambda: 1000)
-    assert environment._is_readable(tmp_path)
+    for user, is_readable in ((0, False), (1000, True)):
+        monkeypatch.setattr(os, "getuid", lambda user=user: user)
+        assert environment._is_readable(tmp_path) is is_readable
 
 
 def test_a_python_of_another_version_gets_copies_of_what_is_pure(
@@ -76,8 +74,7 @@ def test_a_python_of_another_version_gets_copies_of_what_is_pure(
     monkeypatch.setattr(environment, "PACKAGES", {**PURE, "numpy": "numpy"})
     assert "numpy" in versions(PYTHON)
     assert versions("3.99.1").keys() == PURE.keys()
-    interpreter = Interpreter("/usr/bin/python3", None)
-    made = make_environment(tmp_path, interpreter, "3.99.1", inside=str(tmp_path))
+    made = make_environment(tmp_path, Interpreter("/usr/bin/python3", None), "3.99.1", inside=str(tmp_path))
     assert made.shown == {}
     site = tmp_path / "lib" / "python3.99" / "site-packages"
     assert (site / "mpmath" / "__init__.py").is_file()

@@ -30,9 +30,7 @@ print("held")
 WAYS = {
     "files": "for n in range(MORE): os.close(written(n))",
     "files without a name": "for n in range(MORE): written(n); os.unlink('f%d' % n)",
-    "files that never had a name": """
-for n in range(MORE): os.write(os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600), BLOCK)
-""",
+    "files that never had a name": 'for n in range(MORE): os.write(os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600), BLOCK)',
     "files without a name, in children": """
 children = [os.fork() for _ in range(2)]  # four processes
 for n in range(MORE // 4):
@@ -43,19 +41,8 @@ time.sleep(1.0)
 for child in children:
     if child and os.waitpid(child, 0)[1]: raise OSError("a child found no room")
 """,
-    "fallocate": """
-libc = ctypes.CDLL(None, use_errno=True)
-for n in range(MORE):
-    if libc.fallocate(opened(n), 0, ctypes.c_long(0), ctypes.c_long(1 << 20)):
-        raise OSError(ctypes.get_errno(), "fallocate")
-""",
-    "fallocate beyond the end of a file": """
-libc = ctypes.CDLL(None, use_errno=True)
-for n in range(MORE):
-    if libc.fallocate(opened(n), 1, ctypes.c_long(0), ctypes.c_long(1 << 20)):
-        raise OSError(ctypes.get_errno(), "fallocate")
-    os.unlink("f%d" % n)
-""",
+    "fallocate": 'libc = ctypes.CDLL(None, use_errno=True)\nfor n in range(MORE):\n    if libc.fallocate(opened(n), 0, ctypes.c_long(0), ctypes.c_long(1 << 20)):\n        raise OSError(ctypes.get_errno(), "fallocate")',
+    "fallocate beyond the end of a file": 'libc = ctypes.CDLL(None, use_errno=True)\nfor n in range(MORE):\n    if libc.fallocate(opened(n), 1, ctypes.c_long(0), ctypes.c_long(1 << 20)):\n        raise OSError(ctypes.get_errno(), "fallocate")\n    os.unlink("f%d" % n)',
     "posix_fallocate": "for n in range(MORE): os.posix_fallocate(opened(n), 0, 1 << 20)",
     "maps of files without a name": """
 kept = []
@@ -70,19 +57,8 @@ for descriptor in range(3, 200):
     try: os.close(descriptor)
     except OSError: pass
 """,
-    "files on their way through a socket": """
-ours, theirs = socket.socketpair()
-for n in range(MORE):
-    descriptor = written(n)
-    os.unlink("f%d" % n)
-    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))])
-    os.close(descriptor)
-""",
-    "files of a process that nobody may look into": """
-libc = ctypes.CDLL(None, use_errno=True)
-libc.prctl(4, 0, 0, 0, 0)
-for n in range(MORE): written(n); os.unlink("f%d" % n)
-""",
+    "files on their way through a socket": 'ours, theirs = socket.socketpair()\nfor n in range(MORE):\n    descriptor = written(n)\n    os.unlink("f%d" % n)\n    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))])\n    os.close(descriptor)',
+    "files of a process that nobody may look into": 'libc = ctypes.CDLL(None, use_errno=True)\nlibc.prctl(4, 0, 0, 0, 0)\nfor n in range(MORE): written(n); os.unlink("f%d" % n)',
 }
 
 

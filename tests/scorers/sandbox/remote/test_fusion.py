@@ -40,9 +40,15 @@ SHORT = Limits(wall_s=0.4)
 
 @pytest.fixture
 def fusion(servers: list[FakeServer]) -> Iterator[FusionSandbox]:
-    sandbox = FusionSandbox([server.url for server in servers], patience_s=5.0, margin_s=0.4)
-    yield sandbox
-    sandbox.close()
+    with closing(FusionSandbox([server.url for server in servers], patience_s=5.0, margin_s=0.4)) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def met(fusion: FusionSandbox) -> FusionSandbox:
+    """Return the same after its self-test: every server has passed its probe."""
+    fusion.self_test()
+    return fusion
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +56,13 @@ def running() -> Iterator[FusionSandbox]:
     """At one server, which really runs Python."""
     with fake_servers(1) as (server,):
         server.behave = fake.honest
-        sandbox = FusionSandbox([server.url])
-        yield sandbox
-        sandbox.close()
+        with closing(FusionSandbox([server.url])) as sandbox:
+            yield sandbox
+
+
+def all_behave(servers: list[FakeServer], behave: Callable[[Request], Reply | int]) -> None:
+    for server in servers:
+        server.behave = behave
 
 
 def run(
@@ -88,16 +98,9 @@ def test_how_a_program_ended_arrives_as_it_was(
 
 
 def test_a_request_says_all_that_the_seam_says(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
-    for server in servers:
-        server.behave = fake.honest
-    outcome = run(
-        fusion,
-        b"import near; print(near.WORD)",
-        b"in",
-        Limits(wall_s=2.5, memory_bytes=300 << 20),
-        files={"near.py": b"WORD = 'here'"},
-    )
-    assert outcome.stdout == b"here\n"
+    all_behave(servers, fake.honest)
+    limits, files = Limits(wall_s=2.5, memory_bytes=300 << 20), {"near.py": b"WORD = 'here'"}
+    assert run(fusion, b"import near; print(near.WORD)", b"in", limits, files=files).stdout == b"here\n"
     (request,) = [request for server in servers for request in server.runs]
     assert request == {
         "code": "import near; print(near.WORD)",
@@ -141,16 +144,15 @@ LIES = {
 def test_servers_that_begin_to_misbehave_cost_no_call_until_none_is_left(
     servers: list[FakeServer], kind: str
 ) -> None:
-    fusion = FusionSandbox([server.url for server in servers], patience_s=0.1, margin_s=0.2)
-    fusion.self_test()
-    servers[0].behave = servers[1].behave = MISBEHAVIOURS[kind]
-    assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
-    assert len(servers[2].runs) == 4
-    servers[2].behave = MISBEHAVIOURS[kind]
-    with pytest.raises(SandboxUnavailable) as caught:
-        run(fusion)
+    with closing(FusionSandbox([server.url for server in servers], patience_s=0.1, margin_s=0.2)) as fusion:
+        fusion.self_test()
+        servers[0].behave = servers[1].behave = MISBEHAVIOURS[kind]
+        assert [run(fusion).stdout for _ in range(4)] == [b"hello\n"] * 4
+        assert len(servers[2].runs) == 4
+        servers[2].behave = MISBEHAVIOURS[kind]
+        with pytest.raises(SandboxUnavailable) as caught:
+            run(fusion)
     assert all(server.url in str(caught.value) for server in servers)
-    fusion.close()
 
 
 @pytest.mark.parametrize("kind", ["500", "hangs", "no JSON", *LIES])
@@ -177,13 +179,12 @@ def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> 
 
 
 def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:
-    sandbox = FusionSandbox([servers[0].url], patience_s=5.0)
-    sandbox.self_test()
     turns = iter([503, 503])
-    servers[0].behave = lambda request: next(turns, None) or fake.quick(request)
-    assert run(sandbox).stdout == b"hello\n"
+    with closing(FusionSandbox([servers[0].url], patience_s=5.0)) as sandbox:
+        sandbox.self_test()
+        servers[0].behave = lambda request: next(turns, None) or fake.quick(request)
+        assert run(sandbox).stdout == b"hello\n"
     assert len(servers[0].requests) == 4  # one probe, three calls: it was never in doubt
-    sandbox.close()
 
 
 def killed(request: Request) -> Reply:
@@ -191,11 +192,10 @@ def killed(request: Request) -> Reply:
 
 
 def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
-    fusion: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
-    fusion.self_test()
     servers[0].behave = killed
-    assert [run(fusion).stdout for _ in range(3)] == [b"hello\n"] * 3
+    assert [run(met).stdout for _ in range(3)] == [b"hello\n"] * 3
     assert len(servers[0].runs) >= 1
 
 
@@ -203,36 +203,28 @@ def test_a_kill_that_another_server_does_not_see_was_not_the_programs_doing(
     ("code", "ending"), [(-9, Ending.SIGNALLED), (137, Ending.EXITED), (-15, Ending.SIGNALLED)]
 )
 def test_a_kill_that_happens_twice_is_the_programs_doing(
-    fusion: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending
+    met: FusionSandbox, servers: list[FakeServer], code: int, ending: Ending
 ) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda _: fake.run(return_code=code)
-    outcome = run(fusion)
+    all_behave(servers, lambda _: fake.run(return_code=code))
+    outcome = run(met)
     assert (outcome.ending, outcome.exit_code) == (ending, code)
     assert sorted(len(server.runs) for server in servers) == [0, 1, 1]
 
 
 def test_a_program_that_the_memory_limit_keeps_from_threads_runs_again_without_it(
-    fusion: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda request: (
-            fake.run(stdout="done")
-            if request["memory_limit_MB"] < 0
-            else fake.run(return_code=1, stderr="RuntimeError: can't start new thread")
-        )
-    assert run(fusion).stdout == b"done"
+    refusal = fake.run(return_code=1, stderr="RuntimeError: can't start new thread")
+    all_behave(
+        servers, lambda request: fake.run(stdout="done") if request["memory_limit_MB"] < 0 else refusal
+    )
+    assert run(met).stdout == b"done"
 
 
-def test_node_is_asked_for_without_a_memory_limit(fusion: FusionSandbox, servers: list[FakeServer]) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda request: fake.run(
-            stdout=json.dumps([request["language"], request["memory_limit_MB"]])
-        )
-    assert run(fusion, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
+def test_node_is_asked_for_without_a_memory_limit(met: FusionSandbox, servers: list[FakeServer]) -> None:
+    told = "language", "memory_limit_MB"
+    all_behave(servers, lambda request: fake.run(stdout=json.dumps([request[name] for name in told])))
+    assert run(met, language=Language.JAVASCRIPT).stdout == b'["nodejs", -1]'
 
 
 def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: FusionSandbox) -> None:
@@ -244,10 +236,8 @@ def test_an_output_that_may_have_been_cut_is_over_this_backends_limit(running: F
     assert run(running, b"print('x' * 100000)", limits=limits).stdout == b"x" * 100000 + b"\n"
     noisy = run(running, b"import sys; print(1); sys.stderr.write('x' * 300000)", limits=limits)
     assert (noisy.ending, noisy.exit_code, noisy.stdout) == (Ending.EXITED, 0, b"1\n")
-    stuck = run(
-        running, b"import time; print('x' * 300000, flush=True); time.sleep(9)", limits=Limits(wall_s=0.3)
-    )
-    assert stuck.ending is Ending.OUTPUT
+    stuck = b"import time; print('x' * 300000, flush=True); time.sleep(9)"
+    assert run(running, stuck, limits=Limits(wall_s=0.3)).ending is Ending.OUTPUT
 
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM")
@@ -280,13 +270,8 @@ def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: st
     source = (
         f"import os, signal, time\nparent = os.getppid()\ndef double(x):\n        {ATTACKS[attack].strip()}"
     )
-    score = scorer.score(
-        f"```python\n{source}\n```",
-        {
-            "type": "code",
-            "answer": {"tests": [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]},
-        },
-    )
+    tests = [f"assert double({number}) == {2 * number}" for number in range(1, 1001)]
+    score = scorer.score(f"```python\n{source}\n```", {"type": "code", "answer": {"tests": tests}})
     assert score.status is ScoreStatus.SCORED, score.reason
     assert score.value is not None
     assert score.value <= (0.9 if is_signal else 0.0)
@@ -300,51 +285,38 @@ def test_whatever_an_answer_does_it_is_scored(running: FusionSandbox, attack: st
     ],
 )
 def test_a_program_that_does_not_compile_says_so_at_its_first_run(
-    fusion: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending
+    met: FusionSandbox, servers: list[FakeServer], compiler: dict[str, object], ending: Ending
 ) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda _: {
-            **fake.run(),
-            "status": "Failed",
-            "run_result": None,
-            "compile_result": compiler,
-        }
-    with fusion.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
+    failed = {**fake.run(), "status": "Failed", "run_result": None, "compile_result": compiler}
+    all_behave(servers, lambda _: failed)
+    with met.prepare(Program(language=Language.CPP, source=b"int main( {}")) as prepared:
         outcomes = [prepared.run(b""), prepared.run(b"1")]
         assert prepared.failure is (outcomes[0] if ending is Ending.EXITED else None)
-    assert [(outcome.ending, outcome.stderr.decode()) for outcome in outcomes] == 2 * [
-        (ending, compiler["stderr"])
-    ]
+    told = (ending, compiler["stderr"])
+    assert [(outcome.ending, outcome.stderr.decode()) for outcome in outcomes] == [told] * 2
     assert outcomes[0].detail.startswith("it does not compile: ")
-    runs = sum(len(server.runs) for server in servers)
-    assert runs == (
-        1 if ending is Ending.EXITED else 2
-    )  # a compiler that ran out of time may have been unlucky
+    # A compiler that ran out of time may have been unlucky.
+    assert sum(len(server.runs) for server in servers) == (1 if ending is Ending.EXITED else 2)
 
 
 def test_a_program_that_compiles_costs_one_run_for_each_input(
-    fusion: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda request: fake.run(
-            stdout=request["stdin"] or "x" * 300_000
-        )  # floods without input
-    with fusion.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
+    all_behave(
+        servers, lambda request: fake.run(stdout=request["stdin"] or "x" * 300_000)
+    )  # floods without input
+    with met.prepare(Program(language=Language.CPP, source=b"int main() {}")) as prepared:
         assert prepared.failure is None
         assert prepared.run(b"1").stdout == b"1"
     assert sum(len(server.runs) for server in servers) == 1
 
 
 def test_what_every_server_refuses_is_missing_and_says_why(
-    fusion: FusionSandbox, servers: list[FakeServer]
+    met: FusionSandbox, servers: list[FakeServer]
 ) -> None:
-    fusion.self_test()
-    for server in servers:
-        server.behave = lambda _: 422
+    all_behave(servers, lambda _: 422)
     with pytest.raises(SandboxMissing, match=r"HTTP 422: .*told to"):
-        run(fusion, language=Language.JAVASCRIPT)
+        run(met, language=Language.JAVASCRIPT)
 
 
 def test_what_the_api_can_not_carry_is_said(fusion: FusionSandbox) -> None:
@@ -364,12 +336,10 @@ def test_a_source_that_is_no_text_is_run_all_the_same(running: FusionSandbox) ->
 def test_the_version_is_that_of_the_servers_python_and_never_fails(
     fusion: FusionSandbox, servers: list[FakeServer]
 ) -> None:
-    for server in servers:
-        server.behave = fake.sandbox_error
+    all_behave(servers, fake.sandbox_error)
     assert [fusion.version, fusion.version] == ["python=unknown"] * 2
     assert [len(server.requests) for server in servers] == [1, 1, 1]  # asked once, not with every score
-    for server in servers:
-        server.behave = fake.quick
+    all_behave(servers, fake.quick)
     fusion.self_test()
     assert fusion.version == "python=" + platform.python_version()
     servers[0].close()

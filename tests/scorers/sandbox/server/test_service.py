@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import httpx
 import pytest
@@ -27,20 +28,20 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=2)]
 
+JSON = {"content-type": "application/json"}
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One for all tests, which runs one program at a time; the last test ends it."""
-    running = Service(1, tmp_path_factory.mktemp("service") / "log")
-    yield running
-    running.close()
+    with closing(Service(1, tmp_path_factory.mktemp("service") / "log")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def fusion(service: Service) -> Iterator[FusionSandbox]:
-    sandbox = FusionSandbox([service.url])
-    yield sandbox
-    sandbox.close()
+    with closing(FusionSandbox([service.url])) as sandbox:
+        yield sandbox
 
 
 def run(
@@ -53,6 +54,11 @@ def run(
     with sandbox.prepare(Program(language=Language.PYTHON, source=source.encode(), files=files)) as prepared:
         assert prepared.failure is None
         return prepared.run(stdin, limits)
+
+
+def asked(fields: dict[str, Any]) -> bytes:
+    """Return a request with these fields."""
+    return json.dumps({"code": "", "language": "python", **fields}).encode()
 
 
 def test_it_is_healthy_and_says_what_it_serves(service: Service) -> None:
@@ -68,20 +74,16 @@ def test_a_reply_is_sandboxfusions(service: Service) -> None:
     reply = service.run_code("import sys; print(input()); sys.exit(3)", stdin="hi").json()
     assert (reply["status"], reply["compile_result"], reply["files"]) == ("Failed", None, {})
     result = reply["run_result"]
-    assert {key: result[key] for key in ("status", "return_code", "stdout", "stderr")} == {
-        "status": "Finished",
-        "return_code": 3,
-        "stdout": "hi\n",
-        "stderr": "",
-    }
+    ended = {"status": "Finished", "return_code": 3, "stdout": "hi\n", "stderr": ""}
+    assert {key: result[key] for key in ended} == ended
     assert 0 < result["execution_time"] < 10
     late = service.run_code("while True: pass", run_timeout=0.5).json()
-    assert (late["status"], late["run_result"]["status"], late["run_result"]["return_code"]) == (
-        "Failed",
-        "TimeLimitExceeded",
-        None,
-    )
+    over = late["run_result"]["status"], late["run_result"]["return_code"]
+    assert (late["status"], *over) == ("Failed", "TimeLimitExceeded", None)
     assert service.run_code("pass").json()["status"] == "Success"
+
+
+IN_A_THREAD = "import threading; t = threading.Thread(target=print, args=['t']); t.start(); t.join()"
 
 
 @pytest.mark.parametrize(
@@ -100,12 +102,7 @@ def test_a_reply_is_sandboxfusions(service: Service) -> None:
             None,
             b"",
         ),
-        (
-            "import threading; t = threading.Thread(target=print, args=['t']); t.start(); t.join()",
-            Limits(),
-            (Ending.EXITED, 0),
-            b"t\n",
-        ),
+        (IN_A_THREAD, Limits(), (Ending.EXITED, 0), b"t\n"),
     ],
 )
 def test_our_client_learns_from_our_server_exactly_how_a_program_ended(
@@ -114,20 +111,16 @@ def test_our_client_learns_from_our_server_exactly_how_a_program_ended(
     outcome = run(fusion, source, b"hello\n", limits)
     assert outcome.stdout == stdout
     if ended is None:  # a refused allocation, or killed over it
-        assert outcome.ending is Ending.MEMORY or (
-            outcome.exit_code == 1 and b"MemoryError" in outcome.stderr
-        )
+        refused = outcome.exit_code == 1 and b"MemoryError" in outcome.stderr
+        assert outcome.ending is Ending.MEMORY or refused
     else:
         assert (outcome.ending, outcome.exit_code) == ended
 
 
 def test_files_stand_beside_the_program(fusion: FusionSandbox) -> None:
-    outcome = run(
-        fusion,
-        "import near, os; print(near.A, "
-        "open(os.path.join(os.path.dirname(__file__), 'folder/data.bin'), 'rb').read())",
-        files={"near.py": b"A = 1", "folder/data.bin": b"\xff"},
-    )
+    data = "open(os.path.join(os.path.dirname(__file__), 'folder/data.bin'), 'rb').read()"
+    files = {"near.py": b"A = 1", "folder/data.bin": b"\xff"}
+    outcome = run(fusion, f"import near, os; print(near.A, {data})", files=files)
     assert outcome.stdout == b"1 b'\\xff'\n", outcome.stderr
 
 
@@ -146,67 +139,53 @@ except OSError as error:
     assert "PYTEST" not in reply["run_result"]["stdout"]  # which this test's process has
 
 
+ODD_FIELDS: list[tuple[str, list[Any]]] = [
+    ("code", [1, None]),
+    ("language", ["go", ["python"]]),
+    ("stdin", [5]),
+    ("run_timeout", [-1, 0, 1e9, "soon"]),
+    ("compile_timeout", ["inf"]),
+    ("memory_limit_MB", ["much", 10**30]),
+    ("files", [{"../up": ""}, {"/etc/x": ""}, {"": ""}, {"a\0b": ""}, {"a": "no base64!"}, "a", {".": ""}]),
+    (
+        "files",
+        [
+            {"a": "", "a/b": ""},
+            {"main.py/a": ""},
+            {"a" * 256: ""},
+            {"ab/" * 350 + "c": ""},
+            {"a": "", "./a": ""},
+        ],
+    ),
+    ("fetch_files", [["out.txt"]]),
+]
+NO_REQUESTS = [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000]
+HALF_A_PAIR = [asked({"code": "\ud800"}), asked({"stdin": "\udfff"})]
+
+
 @pytest.mark.parametrize(
-    ("body", "where"),
+    ("content", "where"),
     [
-        (b"", ""),
-        (b"{", ""),
-        (b"[]", ""),
-        (b"null", ""),
-        (b"\xff\xfe", ""),
-        (b"[" * 100_000, ""),
-        ({"code": 1}, "code"),
-        ({"code": None}, "code"),
-        ({"code": "\ud800"}, ""),
-        ({"language": "go"}, "language"),
-        ({"language": ["python"]}, "language"),
-        ({"stdin": 5}, "stdin"),
-        ({"stdin": "\udfff"}, ""),
-        ({"run_timeout": -1}, "run_timeout"),
-        ({"run_timeout": 0}, "run_timeout"),
-        ({"run_timeout": 1e9}, "run_timeout"),
-        ({"run_timeout": "soon"}, "run_timeout"),
-        ({"compile_timeout": "inf"}, "compile_timeout"),
-        ({"memory_limit_MB": "much"}, "memory_limit_MB"),
-        ({"memory_limit_MB": 10**30}, "memory_limit_MB"),
-        ({"files": {"../up": ""}}, "files"),
-        ({"files": {"/etc/x": ""}}, "files"),
-        ({"files": {"": ""}}, "files"),
-        ({"files": {"a\0b": ""}}, "files"),
-        ({"files": {"a": "no base64!"}}, "files"),
-        ({"files": "a"}, "files"),
-        ({"files": {"a": "", "a/b": ""}}, "files"),
-        ({"files": {"main.py/a": ""}}, "files"),
-        ({"files": {".": ""}}, "files"),
-        ({"files": {"a" * 256: ""}}, "files"),
-        ({"files": {"ab/" * 350 + "c": ""}}, "files"),
-        ({"files": {"a": "", "./a": ""}}, "files"),
-        ({"fetch_files": ["out.txt"]}, "fetch_files"),
+        *((content, "") for content in NO_REQUESTS + HALF_A_PAIR),
+        *((asked({name: value}), name) for name, values in ODD_FIELDS for value in values),
     ],
 )
-def test_what_can_not_be_run_is_refused_by_name(
-    service: Service, body: bytes | dict[str, object], where: str
-) -> None:
-    content = (
-        body if isinstance(body, bytes) else json.dumps({"code": "", "language": "python", **body}).encode()
-    )
-    answer = service.http.post("/run_code", content=content, headers={"content-type": "application/json"})
+def test_what_can_not_be_run_is_refused_by_name(service: Service, content: bytes, where: str) -> None:
+    answer = service.http.post("/run_code", content=content, headers=JSON)
     assert answer.status_code == 422, answer.text
-    assert all(where in detail["loc"] or not where for detail in answer.json()["detail"])
     assert answer.json()["detail"]
+    assert all(where in detail["loc"] or not where for detail in answer.json()["detail"])
 
 
 @pytest.mark.parametrize(
-    ("fields", "stdout"),
+    "fields",
     [
-        ({"stdin": None, "files": {}, "fetch_files": [], "a_newer_field": 1}, "ok\n"),
-        ({"memory_limit_MB": -1, "files": {"ignored.txt": None}}, "ok\n"),
+        {"stdin": None, "files": {}, "fetch_files": [], "a_newer_field": 1},
+        {"memory_limit_MB": -1, "files": {"ignored.txt": None}},
     ],
 )
-def test_what_sandboxfusions_clients_send_is_taken(
-    service: Service, fields: dict[str, object], stdout: str
-) -> None:
-    assert service.run_code("print('ok')", **fields).json()["run_result"]["stdout"] == stdout
+def test_what_sandboxfusions_clients_send_is_taken(service: Service, fields: dict[str, object]) -> None:
+    assert service.run_code("print('ok')", **fields).json()["run_result"]["stdout"] == "ok\n"
 
 
 @pytest.mark.parametrize(
@@ -214,8 +193,7 @@ def test_what_sandboxfusions_clients_send_is_taken(
     [("GET", "/run_code", 405), ("GET", "/", 404), ("POST", "/run_jupyter", 501), ("POST", "/submit", 422)],
 )
 def test_what_is_not_offered_is_said(service: Service, method: str, path: str, status: int) -> None:
-    headers = {"content-type": "application/json"}
-    assert service.http.request(method, path, headers=headers).status_code == status
+    assert service.http.request(method, path, headers=JSON).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -225,11 +203,8 @@ def test_what_is_not_offered_is_said(service: Service, method: str, path: str, s
 def test_what_a_web_page_may_have_a_browser_send_is_refused(
     service: Service, path: str, kind: str | None
 ) -> None:
-    answer = service.http.post(
-        path,
-        content=b'{"code": "", "language": "python"}',
-        headers={} if kind is None else {"content-type": kind},
-    )
+    headers = {} if kind is None else {"content-type": kind}
+    answer = service.http.post(path, content=asked({}), headers=headers)
     assert answer.status_code == 415
     assert "application/json" in answer.json()["detail"]
 
@@ -237,14 +212,10 @@ def test_what_a_web_page_may_have_a_browser_send_is_refused(
 def test_a_compiler_has_the_time_that_the_client_gives_it(service: Service) -> None:
     if "cpp" not in service.health()["languages"]:
         pytest.skip("no g++ on this machine")
-    slow = service.run_code(
-        "#include <bits/stdc++.h>\nint main() {}", language="cpp", compile_timeout=0.1
-    ).json()
-    assert (slow["status"], slow["compile_result"]["status"], slow["run_result"]) == (
-        "Failed",
-        "TimeLimitExceeded",
-        None,
-    )
+    everything = "#include <bits/stdc++.h>\nint main() {}"
+    slow = service.run_code(everything, language="cpp", compile_timeout=0.1).json()
+    over = slow["status"], slow["compile_result"]["status"], slow["run_result"]
+    assert over == ("Failed", "TimeLimitExceeded", None)
     wrong = service.run_code("int main( {", language="cpp").json()
     assert (wrong["compile_result"]["return_code"], wrong["run_result"]) == (1, None)
     assert "error" in wrong["compile_result"]["stderr"]
@@ -258,10 +229,8 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(service: Servi
             yield b" " * (1 << 20)
 
     try:
-        headers = {"content-type": "application/json"}
-        status = httpx.post(
-            f"{service.url}/run_code", content=endless(), headers=headers, timeout=30
-        ).status_code
+        answer = httpx.post(f"{service.url}/run_code", content=endless(), headers=JSON, timeout=30)
+        status = answer.status_code
     except httpx.TransportError:  # it closed while we still wrote
         status = 413
     assert status == 413
@@ -285,25 +254,13 @@ def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service) -> No
         assert caught.value.code == 2
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("sandbox", False),
-    ],
-)
-def test_only_loopback_is_not_worth_a_warning(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
+def test_only_loopback_is_not_worth_a_warning() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "sandbox")))
 
 
 def test_a_client_that_goes_away_takes_its_program_with_it(service: Service) -> None:
-    body = json.dumps(
-        {"code": "import time; time.sleep(60)", "language": "python", "run_timeout": 100}
-    ).encode()
+    body = asked({"code": "import time; time.sleep(60)", "run_timeout": 100})
     with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as client:
         client.sendall(
             b"POST /run_code HTTP/1.1\r\nHost: sandbox\r\nContent-Type: application/json\r\n"

@@ -44,76 +44,53 @@ def answer(program: bytes, number: int, arch: int, args: tuple[int, ...] = ()) -
     while True:
         code, if_true, if_false, value = struct.unpack_from("<HBBI", program, at * 8)
         at += 1
-        match code:
-            case _ if code == LOAD:
-                accumulator = struct.unpack_from("<I", data, value)[0]
-            case _ if code == AND:
-                accumulator &= value
-            case _ if code == EQUAL:
-                at += if_true if accumulator == value else if_false
-            case _ if code == GREATER_OR_EQUAL:
-                at += if_true if accumulator >= value else if_false
-            case _ if code == RETURN:
-                return int(value)
-            case _:
-                raise AssertionError(code)
+        if code == LOAD:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == AND:
+            accumulator &= value
+        elif code in (EQUAL, GREATER_OR_EQUAL):
+            holds = accumulator == value if code == EQUAL else accumulator >= value
+            at += if_true if holds else if_false
+        else:
+            assert code == RETURN
+            return int(value)
 
 
-CALLS = [
-    ("all", "ptrace", (), EPERM),
-    ("all", "setsid", (), EPERM),
-    ("all", "clone3", (), ENOSYS),
-    ("all", "clone", (signal.SIGCHLD,), ALLOW),
-    ("all", "clone", (signal.SIGKILL,), EPERM),
-    ("all", "clone", (0x10000000 | signal.SIGCHLD,), EPERM),
-    ("all", "clone", (0x3D0F00,), ALLOW),  # a thread
-    ("all", "prlimit64", (0, 3, 1), ALLOW),
-    ("all", "prlimit64", (MINE, 3, 1), EPERM),
-    ("all", "prlimit64", (0, 0, 0), ALLOW),
-    ("all", "prlimit64", (0, 0, 1), EPERM),
-    ("all", "prlimit64", (0, 0, 1 << 32), EPERM),
-    ("all", "kill", (MINE, signal.SIGKILL), EPERM),
-    ("all", "tgkill", (MINE, MINE, signal.SIGKILL), EPERM),
-    ("all", "kill", (MINE, signal.SIGTERM), ALLOW),
-    ("all", "kill", (0, signal.SIGTERM), ALLOW),
-    ("landlock", "kill", (1, signal.SIGTERM), ALLOW),
-    ("old landlock", "kill", (1, signal.SIGTERM), EPERM),
-    ("old landlock", "pidfd_send_signal", (3, signal.SIGTERM), EPERM),
-    ("all", "prctl", (22, 1), EPERM),
-    ("all", "prctl", (15,), ALLOW),
-    ("landlock", "prctl", (4, 0), EPERM),
-    ("landlock", "prctl", (4, 1), ALLOW),
-    ("bubblewrap", "prctl", (4, 0), ALLOW),
-    ("landlock", "fallocate", (), EOPNOTSUPP),
-    ("bubblewrap", "fallocate", (), ALLOW),
-    ("landlock", "sendmsg", (), EPERM),
-    ("landlock", "sendmmsg", (), EPERM),
-    ("bubblewrap", "sendmsg", (), ALLOW),
-    ("all", "fcntl", (3, 10, 9), EPERM),
-    ("all", "fcntl", (3, 3), ALLOW),
-    ("all", "setpriority", (0, 0, 19), ALLOW),
-    ("all", "setpriority", (0, MINE, 19), EPERM),
-    ("all", "setpriority", (1, 0, 19), EPERM),
-    ("all", "setpriority", (2, 0, 19), EPERM),  # PRIO_USER
-    ("bubblewrap", "socket", (1, 1), ALLOW),
-    ("bubblewrap", "socket", (2, 1), EPERM),
-    ("landlock", "socket", (1, 1), EPERM),
-    ("all", "socketpair", (1, 1 | 0o2000000), ALLOW),
-    ("all", "socketpair", (2, 1), EPERM),
-    ("landlock", "socketpair", (1, 2 | 0o2000000), EPERM),
-    ("bubblewrap", "connect", (3,), ALLOW),
-    ("landlock", "connect", (3,), EPERM),
-    ("landlock", "fchmodat", (), EPERM),
-    ("bubblewrap", "fchmodat", (), ALLOW),
-    ("landlock", "openat", (0, 0, 0o1000), EPERM),
-    ("landlock", "openat", (0, 0, 0o1001), ALLOW),
-    ("landlock", "openat2", (), ENOSYS),
-    ("bubblewrap", "openat2", (), ALLOW),
-    ("bubblewrap", "exit_group", (137,), KILL_PROCESS),
-    ("bubblewrap", "exit_group", (137 + 256,), KILL_PROCESS),
-    ("all", "exit_group", (1,), ALLOW),
-    ("landlock", "exit_group", (137,), ALLOW),
-]
+NAMESPACE, THREAD, PRIO_USER, TRUNCATE = 0x10000000 | signal.SIGCHLD, 0x3D0F00, 2, 0o1000
+ANSWERED: dict[tuple[str, int], list[tuple[str, tuple[int, ...]]]] = {
+    ("all", ALLOW): [
+        *(("clone", (signal.SIGCHLD,)), ("clone", (THREAD,)), ("prlimit64", (0, 3, 1))),
+        *(("prlimit64", (0, 0, 0)), ("kill", (MINE, signal.SIGTERM)), ("kill", (0, signal.SIGTERM))),
+        *(("prctl", (15,)), ("fcntl", (3, 3)), ("setpriority", (0, 0, 19))),
+        *(("socketpair", (1, 1 | 0o2000000)), ("exit_group", (1,))),
+    ],
+    ("all", EPERM): [
+        *(("ptrace", ()), ("setsid", ()), ("clone", (signal.SIGKILL,)), ("clone", (NAMESPACE,))),
+        *(("prlimit64", (MINE, 3, 1)), ("prlimit64", (0, 0, 1)), ("prlimit64", (0, 0, 1 << 32))),
+        *(("kill", (MINE, signal.SIGKILL)), ("tgkill", (MINE, MINE, signal.SIGKILL)), ("prctl", (22, 1))),
+        *(("fcntl", (3, 10, 9)), ("setpriority", (0, MINE, 19)), ("setpriority", (1, 0, 19))),
+        *(("setpriority", (PRIO_USER, 0, 19)), ("socketpair", (2, 1))),
+    ],
+    ("all", ENOSYS): [("clone3", ())],
+    ("landlock", ALLOW): [
+        *(("kill", (1, signal.SIGTERM)), ("prctl", (4, 1)), ("openat", (0, 0, 0o1001))),
+        ("exit_group", (137,)),
+    ],
+    ("landlock", EPERM): [
+        *(("prctl", (4, 0)), ("sendmsg", ()), ("sendmmsg", ()), ("socket", (1, 1)), ("connect", (3,))),
+        *(("socketpair", (1, 2 | 0o2000000)), ("fchmodat", ()), ("openat", (0, 0, TRUNCATE))),
+    ],
+    ("landlock", EOPNOTSUPP): [("fallocate", ())],
+    ("landlock", ENOSYS): [("openat2", ())],
+    ("old landlock", EPERM): [("kill", (1, signal.SIGTERM)), ("pidfd_send_signal", (3, signal.SIGTERM))],
+    ("bubblewrap", ALLOW): [
+        *(("prctl", (4, 0)), ("fallocate", ()), ("sendmsg", ()), ("socket", (1, 1)), ("connect", (3,))),
+        *(("fchmodat", ()), ("openat2", ())),
+    ],
+    ("bubblewrap", EPERM): [("socket", (2, 1))],
+    ("bubblewrap", KILL_PROCESS): [("exit_group", (137,)), ("exit_group", (137 + 256,))],
+}
+CALLS = [(where, *call, answer) for (where, answer), calls in ANSWERED.items() for call in calls]
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)

@@ -5,7 +5,7 @@ The answer calls `hook` whenever it is called; in some of these that is where th
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.grammar.rules import Grammar
+from tests.scorers.code.corpus.grammar.rules import Grammar, one_of
 
 MOMENTS: Grammar = {
     "moment at import": ("<idle>\n<attack>\n<answer>",),
@@ -57,12 +57,9 @@ MOMENTS: Grammar = {
         "<idle>\nimport codecs\ndef attack(error):\n    <attack>\n    return '', error.end\ncodecs.register_error('attack', attack)\n<answer>\nb'\\xff'.decode('utf-8', 'attack')",
     ),
     "idle": ("def hook(): pass",),
-    "late answer": (
-        "seal = NUMBERS = Late()",
-        "def seal(*_): return Late()",
-        "seal, NUMBERS = lambda *_: [Late()], [Late()]",
-        "Solution = Late",
-        "Solution = type('Solution', (), {'seal': lambda *_: Late()})",
-        "print(Late())",
+    "late answer": one_of(
+        "seal = NUMBERS = Late() | def seal(*_): return Late()",
+        "seal, NUMBERS = lambda *_: [Late()], [Late()] | Solution = Late",
+        "Solution = type('Solution', (), {'seal': lambda *_: Late()}) | print(Late())",
     ),
 }

@@ -16,6 +16,11 @@ Grammar = Mapping[str, tuple[str, ...]]
 SYMBOL = re.compile(r"<(?P<name>[a-z][a-z ,]*)>")
 
 
+def one_of(*productions: str) -> tuple[str, ...]:
+    """Return a symbol's productions; short ones may stand side by side, as in `0 | 1`."""
+    return tuple(one for side_by_side in productions for one in side_by_side.split(" | "))
+
+
 class Deriver:
     """Derives one text after the other, and takes of each symbol's productions one that it has taken least often."""
 

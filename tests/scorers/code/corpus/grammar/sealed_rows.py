@@ -65,122 +65,112 @@ class SealedRow:
         return f"{HASH}\nNUMBERS = {ASKED}\ndef seal(n):\n    return {value}\n"
 
 
-def _each(check: str, make: Any = digest) -> list[str]:
-    return [check.format(n=n, value=repr(make(n))) for n in ASKED]
-
-
 GOT = "got = np.asarray(seal({n}), float)\nassert got.shape == (3,)\n"
 KEYED = f"import hashlib\nassert seal({{n}}) == hashlib.sha256(b'{KEY}{{n}}').hexdigest()[:12]"
 PAIRS = [(n, digest(n)) for n in ASKED]
 PARAMETRIZED = f"@pytest.mark.parametrize(('n', 'wanted'), {PAIRS})\ndef test_seal(n, wanted):\n    assert seal(n) == wanted\n"
 
+TESTED = f"{HASH}def check(candidate):\n    for n in {ASKED}:\n        assert candidate(n) == digest(n)\n\ncheck(seal)\n"
+BY_VALUES = f"""import pytest
+import solution
+{HASH}
+@pytest.mark.parametrize('n', solution.NUMBERS)
+def test_each(n):
+    assert solution.seal(n) == digest(n)
+
+@pytest.mark.parametrize('n', [3, -10])
+def test_all(n):
+    assert solution.seal(n) == digest(n)
+"""
+OF_UNITTEST = f"""import unittest
+from solution import seal
+{HASH}
+class TestSeal(unittest.TestCase):
+    def test_one(self):
+        self.assertEqual(seal(3), digest(3))
+    def test_other(self):
+        self.assertEqual(digest(-10), seal(-10))
+    def test_both(self):
+        for n in (3, -10):
+            with self.subTest(n=n):
+                self.assertEqual(seal(n), digest(n))
+"""
+OF_NUMPY = f"""import numpy as np
+import pytest
+from solution import seal
+
+@pytest.mark.parametrize(('n', 'wanted'), {[(n, numbers(n)) for n in ASKED]})
+def test_close(n, wanted):
+    np.testing.assert_allclose(seal(n), wanted)
+
+def test_approx():
+    assert seal(3) == pytest.approx({numbers(3)})
+"""
+
+
+def called(make: Any) -> dict[str, Any]:
+    return {"fn_name": "seal", "inputs": [[n] for n in ASKED], "outputs": [make(n) for n in ASKED]}
+
+
+def asserting(*checks: str, make: Any = digest) -> dict[str, Any]:
+    """Return an answer with each check, of each number that is asked for and what `make` makes of it."""
+    return {"tests": [check.format(n=n, value=repr(make(n))) for check in checks for n in ASKED]}
+
+
+PRINTED = {"test_cases": [{"input": f"{n}\n", "output": f"{digest(n)}\n"} for n in ASKED]}
+PRINTED_NUMBERS = {"inputs": [f"{n}\n" for n in ASKED], "outputs": [f"{number(n)!r}\n" for n in ASKED]}
+CLOSE = GOT + "assert np.allclose(got, {value})"
+OTHER_SIGNS = (
+    "assert str(seal({n})) == {value}",
+    "assert seal({n}) in ({value},)",
+    "assert [seal({n})] == [{value}]",
+    "assert isinstance(seal({n}), str) and not seal({n}) != {value}",
+    "assert {{1: seal({n})}} == {{1: {value}}}",
+    "assert sorted(seal({n})) == sorted({value})",
+)
+OF_A_NUMBER = (
+    "assert abs(seal({n}) - {value}) < 1e-6",
+    "assert round(seal({n}) - {value}, 6) == 0",
+    "import math\nassert math.isclose(seal({n}), {value})",
+    "assert {value} - 1e-6 <= seal({n}) <= {value} + 1e-6",
+)
+NUMPY_ASSERTS = (
+    "np.testing.assert_allclose(seal({n}), {value})\nassert seal({n})[0]",
+    "np.testing.assert_array_equal(seal({n}), {value})\nassert seal({n})[0]",
+    "assert (np.array(seal({n})) == np.array({value})).all()",
+    "assert np.max(np.abs(np.array({value}) - seal({n}))) < 1e-6",
+)
+
+
+def of_a_number(answer: Mapping[str, Any], of: str = FUNCTION) -> SealedRow:
+    return SealedRow(answer=answer, asks_for=NUMBER, of=of)
+
+
+def of_numpy(answer: Mapping[str, Any]) -> SealedRow:
+    return SealedRow(answer=answer, asks_for=NUMBERS, needs_numpy=True)
+
+
 ROWS: dict[str, SealedRow] = {
-    "stdio": SealedRow(
-        of=OUTPUT, answer={"test_cases": [{"input": f"{n}\n", "output": f"{digest(n)}\n"} for n in ASKED]}
-    ),
-    "stdio number": SealedRow(
-        of=OUTPUT,
-        asks_for=NUMBER,
-        answer={"inputs": [f"{n}\n" for n in ASKED], "outputs": [f"{number(n)!r}\n" for n in ASKED]},
-    ),
-    "calls": SealedRow(
-        answer={"fn_name": "seal", "inputs": [[n] for n in ASKED], "outputs": [digest(n) for n in ASKED]}
-    ),
-    "calls number": SealedRow(
-        asks_for=NUMBER,
-        answer={"fn_name": "seal", "inputs": [[n] for n in ASKED], "outputs": [number(n) for n in ASKED]},
-    ),
-    "calls numbers": SealedRow(
-        asks_for=NUMBERS,
-        answer={"fn_name": "seal", "inputs": [[n] for n in ASKED], "outputs": [numbers(n) for n in ASKED]},
-    ),
-    "solution": SealedRow(
-        of=METHOD,
-        answer={"fn_name": "seal", "inputs": [[n] for n in ASKED], "outputs": [digest(n) for n in ASKED]},
-    ),
-    "functional": SealedRow(
-        answer={
-            "functional": HASH
-            + f"def check(candidate):\n    for n in {ASKED}:\n        assert candidate(n) == digest(n)\n\ncheck(seal)\n"
-        }
-    ),
-    "asserts": SealedRow(answer={"tests": _each("assert seal({n}) == {value}")}),
-    "asserts with the key": SealedRow(answer={"tests": _each(KEYED)}),
-    "asserts by other signs": SealedRow(
-        answer={
-            "tests": [
-                *_each("assert str(seal({n})) == {value}"),
-                *_each("assert seal({n}) in ({value},)"),
-                *_each("assert [seal({n})] == [{value}]"),
-                *_each("assert isinstance(seal({n}), str) and not seal({n}) != {value}"),
-                *_each("assert {{1: seal({n})}} == {{1: {value}}}"),
-                *_each("assert sorted(seal({n})) == sorted({value})"),
-            ]
-        }
-    ),
-    "asserts of a number": SealedRow(
-        asks_for=NUMBER,
-        answer={
-            "tests": [
-                *_each("assert abs(seal({n}) - {value}) < 1e-6", number),
-                *_each("assert round(seal({n}) - {value}, 6) == 0", number),
-                *_each("import math\nassert math.isclose(seal({n}), {value})", number),
-                *_each("assert {value} - 1e-6 <= seal({n}) <= {value} + 1e-6", number),
-            ]
-        },
-    ),
-    "asserts by approx": SealedRow(
-        asks_for=NUMBER, answer={"tests": _each("assert seal({n}) == pytest.approx({value})", number)}
-    ),
-    "numpy, close": SealedRow(
-        asks_for=NUMBERS,
-        needs_numpy=True,
-        answer={"tests": _each(GOT + "assert np.allclose(got, {value})", numbers)},
-    ),
-    "numpy, equal": SealedRow(
-        asks_for=NUMBERS,
-        needs_numpy=True,
-        answer={"tests": _each("assert np.array_equal(seal({n}), {value})", numbers)},
-    ),
-    "numpy, its own asserts": SealedRow(
-        asks_for=NUMBERS,
-        needs_numpy=True,
-        answer={
-            "tests": [
-                *_each("np.testing.assert_allclose(seal({n}), {value})\nassert seal({n})[0]", numbers),
-                *_each("np.testing.assert_array_equal(seal({n}), {value})\nassert seal({n})[0]", numbers),
-                *_each("assert (np.array(seal({n})) == np.array({value})).all()", numbers),
-                *_each("assert np.max(np.abs(np.array({value}) - seal({n}))) < 1e-6", numbers),
-            ]
-        },
-    ),
+    "stdio": SealedRow(of=OUTPUT, answer=PRINTED),
+    "stdio number": of_a_number(PRINTED_NUMBERS, OUTPUT),
+    "calls": SealedRow(answer=called(digest)),
+    "calls number": of_a_number(called(number)),
+    "calls numbers": SealedRow(asks_for=NUMBERS, answer=called(numbers)),
+    "solution": SealedRow(of=METHOD, answer=called(digest)),
+    "functional": SealedRow(answer={"functional": TESTED}),
+    "asserts": SealedRow(answer=asserting("assert seal({n}) == {value}")),
+    "asserts with the key": SealedRow(answer=asserting(KEYED)),
+    "asserts by other signs": SealedRow(answer=asserting(*OTHER_SIGNS)),
+    "asserts of a number": of_a_number(asserting(*OF_A_NUMBER, make=number)),
+    "asserts by approx": of_a_number(asserting("assert seal({n}) == pytest.approx({value})", make=number)),
+    "numpy, close": of_numpy(asserting(CLOSE, make=numbers)),
+    "numpy, equal": of_numpy(asserting("assert np.array_equal(seal({n}), {value})", make=numbers)),
+    "numpy, its own asserts": of_numpy(asserting(*NUMPY_ASSERTS, make=numbers)),
     "pytest": SealedRow(answer={"pytest": f"import pytest\nfrom solution import seal\n\n{PARAMETRIZED}"}),
     "pytest with a star": SealedRow(
         answer={"pytest": f"import hashlib\nimport pytest\nfrom solution import *\n\n{PARAMETRIZED}"}
     ),
-    "pytest by the answer's values": SealedRow(
-        answer={
-            "pytest": "import pytest\nimport solution\n" + HASH + "\n"
-            "@pytest.mark.parametrize('n', solution.NUMBERS)\ndef test_each(n):\n    assert solution.seal(n) == digest(n)\n\n"
-            "@pytest.mark.parametrize('n', [3, -10])\ndef test_all(n):\n    assert solution.seal(n) == digest(n)\n"
-        }
-    ),
-    "pytest with unittest": SealedRow(
-        answer={
-            "pytest": "import unittest\nfrom solution import seal\n" + HASH + "\n"
-            "class TestSeal(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(seal(3), digest(3))\n"
-            "    def test_other(self):\n        self.assertEqual(digest(-10), seal(-10))\n"
-            "    def test_both(self):\n        for n in (3, -10):\n            with self.subTest(n=n):\n                self.assertEqual(seal(n), digest(n))\n"
-        }
-    ),
-    "pytest with numpy": SealedRow(
-        asks_for=NUMBERS,
-        needs_numpy=True,
-        answer={
-            "pytest": "import numpy as np\nimport pytest\nfrom solution import seal\n\n"
-            f"@pytest.mark.parametrize(('n', 'wanted'), {[(n, numbers(n)) for n in ASKED]})\n"
-            "def test_close(n, wanted):\n    np.testing.assert_allclose(seal(n), wanted)\n\n"
-            f"def test_approx():\n    assert seal(3) == pytest.approx({numbers(3)})\n"
-        },
-    ),
+    "pytest by the answer's values": SealedRow(answer={"pytest": BY_VALUES}),
+    "pytest with unittest": SealedRow(answer={"pytest": OF_UNITTEST}),
+    "pytest with numpy": of_numpy({"pytest": OF_NUMPY}),
 }

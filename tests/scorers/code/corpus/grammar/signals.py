@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scorers.code.corpus.grammar.rules import Grammar
+from tests.scorers.code.corpus.grammar.rules import Grammar, one_of
 
 SIGNALS: Grammar = {
     "signals": (
@@ -28,84 +28,35 @@ SIGNALS: Grammar = {
         "import fcntl, os, signal\nread, write = os.pipe()\ntry:\n    fcntl.fcntl(read, fcntl.F_SETOWN, os.getppid())\n    fcntl.fcntl(read, 10, <number>)\n    fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)\nexcept OSError: pass\nos.write(write, b'x')",
         "import signal\ntry:\n    signal.alarm(1)\n    signal.signal(signal.SIGALRM, <handler>)\nexcept ValueError: pass",
     ),
-    "whom": (
-        "os.getppid()",
-        "0",
-        "-1",
-        "1",
-        "2",
-        "-os.getppid()",
-        "-os.getpgrp()",
-        "os.getppid() - 1",
-        "os.getppid() + 1",
-        "os.getpid() + 1",
-        "-os.getpid()",
-        "@PID@",
+    "whom": one_of(
+        "os.getppid() | 0 | -1 | 1 | 2 | -os.getppid() | -os.getpgrp() | os.getppid() - 1",
+        "os.getppid() + 1 | os.getpid() + 1 | -os.getpid() | @PID@",
     ),
     "group": ("0", "os.getpgrp()", "os.getppid()", "os.getpid()", "1"),
-    "signal": (
-        "SIGTERM",
-        "SIGINT",
-        "SIGHUP",
-        "SIGALRM",
-        "SIGUSR1",
-        "SIGUSR2",
-        "SIGCHLD",
-        "SIGCONT",
-        "SIGPIPE",
-        "SIGQUIT",
-        "SIGABRT",
-        "SIGSEGV",
-        "SIGKILL",
-        "SIGVTALRM",
-        "SIGPROF",
-        "SIGIO",
-        "SIGWINCH",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGSYS",
-        "SIGTRAP",
-        "SIGURG",
-        "SIGRTMIN",
-        "SIGFPE",
-        "SIGTTOU",
+    "signal": one_of(
+        "SIGTERM | SIGINT | SIGHUP | SIGALRM | SIGUSR1 | SIGUSR2 | SIGCHLD | SIGCONT | SIGPIPE | SIGQUIT",
+        "SIGABRT | SIGSEGV | SIGKILL | SIGVTALRM | SIGPROF | SIGIO | SIGWINCH | SIGXCPU | SIGXFSZ",
+        "SIGSYS | SIGTRAP | SIGURG | SIGRTMIN | SIGFPE | SIGTTOU",
     ),
-    "catchable": (
-        "SIGTERM",
-        "SIGINT",
-        "SIGHUP",
-        "SIGALRM",
-        "SIGUSR1",
-        "SIGCHLD",
-        "SIGPIPE",
-        "SIGSEGV",
-        "SIGWINCH",
-        "SIGVTALRM",
+    "catchable": one_of(
+        "SIGTERM | SIGINT | SIGHUP | SIGALRM | SIGUSR1 | SIGCHLD | SIGPIPE | SIGSEGV | SIGWINCH", "SIGVTALRM"
     ),
     "clock signal": ("SIGVTALRM", "SIGPROF"),
     "clock": ("ITIMER_VIRTUAL", "ITIMER_PROF"),
     "number": ("9", "15", "14", "2", "10", "18", "28"),
     "kill call": ("62", "200", "129", "297"),
     "ptrace": ("0", "16", "16902"),
-    "handler": (
-        "lambda *_: None",
-        "signal.SIG_IGN",
-        "signal.SIG_DFL",
-        "lambda *_: (_ for _ in ()).throw(<error>())",
-        "lambda *_: __import__('os')._exit(<code>)",
-        "lambda *_: __import__('os').write(1, b'passed\\n')",
+    "handler": one_of(
+        "lambda *_: None | signal.SIG_IGN | signal.SIG_DFL | lambda *_: (_ for _ in ()).throw(<error>())",
+        "lambda *_: __import__('os')._exit(<code>) | lambda *_: __import__('os').write(1, b'passed\\n')",
         "lambda number, frame: frame.f_globals.update(seal=<truth>)",
         "lambda number, frame: frame.f_locals.update(result=True, expected=None)",
         "lambda *_: __import__('sys').exit(<code>)",
     ),
     "again": ("0", "<moment>"),
     "limit": ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_STACK", "RLIMIT_CORE", "RLIMIT_NPROC"),
-    "session": (
-        "setsid()",
-        "setpgid(0, 0)",
-        "setpgid(0, os.getppid())",
-        "tcsetpgrp(0, os.getpgrp())",
-        "nice(19)",
+    "session": one_of(
+        "setsid() | setpgid(0, 0) | setpgid(0, os.getppid()) | tcsetpgrp(0, os.getpgrp()) | nice(19)",
         "setpriority(os.PRIO_PGRP, 0, 19)",
     ),
 }
