@@ -28,6 +28,7 @@ from tasks.route import route
 from tests.scorers.conftest import Group
 from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
+from tests.support.text_tables import listed
 
 needs_library = pytest.mark.skipif(
     find_spec("reasoning_gym") is None,
@@ -74,11 +75,6 @@ def test_an_answer_is_worth_what_the_library_says_of_it_and_an_attack_nothing(sc
             if score.value != value
         ]
     assert not failed, "\n".join(failed)
-
-
-def test_there_are_answers_enough_of_each_kind() -> None:
-    assert (len(HONEST) >= 20, len(WRONG) >= 20, len(ATTACKS) >= 20) == (True, True, True)
-    assert {row for row, _ in HONEST} == {row for row, _ in WRONG} == {row for row, _ in ATTACKS} == set(ROWS)
 
 
 @needs_library
@@ -153,14 +149,9 @@ def test_a_row_whose_own_answer_is_not_right_is_unscorable(
     [
         (
             gym("ab", ""),  # a program whose tokens all go away
-            (
-                "<answer></answer>",
-                "<answer> </answer>",
-                "",
-                "#A",
-                "<answer>#A</answer>",
-                '<answer>""</answer>',
-            ),
+            listed(r"""
+<answer></answer>¦<answer> </answer>¦¦#A¦<answer>#A</answer>¦<answer>""</answer>
+"""),
             (1.0, 1.0, 0.0, 0.0, 0.0, 0.0),
         ),
         (gym("ab", "#A"), ("<answer></answer>", "<answer>#A</answer>"), (0.0, 1.0)),
@@ -374,11 +365,6 @@ def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(
     value: float, partial: bool, worth: float
 ) -> None:
     assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
-
-
-def test_a_rounded_root_is_a_root() -> None:
-    assert counted(0.9991, "1.41421", of("polynomial_equations", "1.4142"), partial=False) == 1.0
-    assert counted(0.98, "1.42", of("polynomial_equations", "1.4142"), partial=False) == 0.0
 
 
 @pytest.mark.parametrize(
