@@ -22,6 +22,7 @@ from scorers.table.scorer import TableAnswer
 from tests.scorers.choice import corpus
 from tests.scorers.search import corpus as search_corpus
 from tests.scorers.table import corpus as table_corpus
+from tests.support.text_tables import listed
 
 CONFIGS: dict[str, TableConfig | ChoiceConfig | SearchConfig] = {
     "table": TableConfig(),
@@ -40,26 +41,13 @@ REFERENCES = {
 }
 BROKEN = {"table": table_corpus.BROKEN, "choice": corpus.BROKEN, "search": search_corpus.BROKEN}
 NULL_ANSWERS = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
+    *listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>It could be 5, but¦\boxed{}¦\boxed{ }¦<answer></answer>
+<answer> ⏎ </answer>¦\boxed{\text{}}¦\boxed{{}}¦\boxed{$}¦Answer:¦()¦\boxed{I don't know}
+<answer>I don't know</answer>¦Answer: I don't know
+It was a fine day, and the table had many rows. Nobody could say which of them was meant.
+"""),
     "# a comment",
-    "<think>It could be 5, but",
-    "\\boxed{}",
-    "\\boxed{ }",
-    "<answer></answer>",
-    "<answer> \n </answer>",
-    "\\boxed{\\text{}}",
-    "\\boxed{{}}",
-    "\\boxed{$}",
-    "Answer:",
-    "()",
-    "\\boxed{I don't know}",
-    "<answer>I don't know</answer>",
-    "Answer: I don't know",
-    "It was a fine day, and the table had many rows. Nobody could say which of them was meant.",
 ]
 
 
@@ -187,17 +175,6 @@ def test_a_broken_row_is_refused_and_says_what_it_lacks(task: str) -> None:
             assert message in str(refused.value), (answer, str(refused.value))
     with pytest.raises(BadMessage, match=f"the {task} scorer takes rows of type .*; got 'sudoku'"):
         SCORERS[task].check_row({"type": "sudoku", "answer": {"value": "1"}})
-
-
-def test_the_corpora_have_what_every_domain_needs() -> None:
-    for task in SCORERS:
-        counts = [len(cases[task]) for cases in (HONEST, WRONG, ATTACKS)]
-        assert all(count >= least for count, least in zip(counts, (20, 20, 10), strict=True)), (task, counts)
-    for row_type in TableAnswer.types:
-        counts = [
-            sum(case.row_type == row_type for case in cases["table"]) for cases in (HONEST, WRONG, ATTACKS)
-        ]
-        assert min(counts) >= 2, (row_type, counts)
 
 
 @pytest.mark.parametrize("task", SCORERS)
