@@ -12,35 +12,28 @@ import pytest
 from scorers.rubric.prompt import RubricCase
 from scorers.rubric.reply import verdict_of
 from tests.support.growth import is_linear
+from tests.support.text_tables import listed
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 
 # Quoted to the letter, and read as full marks.
 VERBATIM: Final = (
+    *listed(r"""
+{"total_score": 1e1}¦{"total_score": 1.0E+1}¦{"total_score": 100e-1}¦Total Score: 1\,0¦Total Score: 1\!0/10
+Total Score: 1\(0\)¦Total Score: \text{1}0¦Total Score: 0010.000¦'total score': '10'
+\u00abtotal score\u00bb: 10¦Final Total Score (max. 10): 10¦__Total__ __Score__: 10¦Total_Score: _10_
+"""),
     r'{"total_score": "\u0031\u0030/10"}',
     r'{"total_sc\u006fre": 10}',
     r'{"total_\u0073core": 10}',
     r'{"\u0074otal_score": 10, "final": ""}',
-    '{"total_score": 1e1}',
-    '{"total_score": 1.0E+1}',
-    '{"total_score": 100e-1}',
     '{"overall score": "1\\u0030 out \\u006ff 10"}',
     r'{"final_gr\u0061de": "\u0031\u0030 / 10"}',
-    "Total Score: 1\\,0",
-    "Total Score: 1\\!0/10",
-    "Total Score: 1\\(0\\)",
-    "Total Score: \\text{1}0",
     "Total Score:" + " " * 100 + "10",
     "Total Score:" + "\t=" * 60 + " 10",
     "Total Score: " + "1+" * 40 + "0 = 10",
     "Total Score: " + " + ".join(["1"] * 10 + ["0"] * 30) + " = 10",
     "## Total Score\n\n" + "\n" * 90 + "10",
-    "Total Score: 0010.000",
-    "'total score': '10'",
-    "\u00abtotal score\u00bb: 10",
-    "Final Total Score (max. 10): 10",
-    "__Total__ __Score__: 10",
-    "Total_Score: _10_",
 )
 # What the solution holds, and what a model makes of it.
 UNDONE: Final = (
