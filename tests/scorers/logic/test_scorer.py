@@ -32,6 +32,7 @@ from tests.scorers.logic.corpus import (
     WRONG,
     answered,
 )
+from tests.support.text_tables import listed
 
 pytestmark = pytest.mark.process
 
@@ -54,11 +55,8 @@ def judged(text: str, row_type: str, value: Any, scorer: LogicAnswer = SCORER) -
 
 
 def test_a_right_answer_scores_1() -> None:
-    texts = (
-        "{}",
-        "So it is {}.",
-        "<think>or {} ?</think>\nIt is {}<|im_end|>\n",
-        "first <answer>?</answer> then {}",
+    texts = listed(
+        "{}¦So it is {}.¦<think>or {} ?</think>⏎It is {}<|im_end|>⏎¦first <answer>?</answer> then {}"
     )
     wrong = [
         (row_type, answer, score.reason)
@@ -310,27 +308,9 @@ def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, an
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        "[",
-        "(",
-        "{'a':",
-        "[1,",
-        "'",
-        '"',
-        "'a',",
-        "a ",
-        "a\t",
-        "\\",
-        "'\\",
-        "-1",
-        "1 ",
-        "`",
-        "<answer>",
-        " ",
-        "\n",
-        "x",
-        "[[1]],",
-    ],
+    listed(r"""
+[¦(¦{'a':¦[1,¦'¦"¦'a',¦a ¦a\u0009¦\¦'\¦-1¦1 ¦`¦<answer>¦ ¦⏎¦x¦[[1]],
+"""),
 )
 def test_no_text_is_slow_to_read(piece: str) -> None:
     texts = [answered(piece * (size // len(piece))) for size in (MAX_ANSWER_CHARS - 20, 900_000)]
