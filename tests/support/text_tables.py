@@ -1,7 +1,8 @@
 r"""Tables of short texts, as many as a line has.
 
 `¦` or a line's end stands between two texts, `⏎` is a line's end in one, and `\u2212` is the character of that number.
-A pair is `reference <== answer ¦ another answer`, and ` ;; ` or a line's end stands between two. `# name` opens a kind.
+A pair is `reference <== answer ¦ another answer`, and ` ;; ` or a line's end stands between two; behind ` ✗ ` are the wrong
+ones, where a table has both. `# name` opens a kind.
 """
 
 from __future__ import annotations
@@ -34,6 +35,20 @@ def listed_by_kind(table: str) -> dict[str, tuple[str, ...]]:
 def paired_by_kind(table: str) -> dict[str, tuple[Pair, ...]]:
     """Return the pairs of each kind."""
     return {kind: paired(body) for kind, body in _kinds(table)}
+
+
+def paired_right_and_wrong(table: str) -> dict[str, tuple[tuple[Pair, ...], tuple[Pair, ...]]]:
+    """Return the pairs of each kind, those whose answer is right and those whose answer is wrong."""
+    found = {}
+    for kind, body in _kinds(table):
+        right: list[Pair] = []
+        wrong: list[Pair] = []
+        for record in body.strip("\n").replace("\n", " ;; ").split(" ;; "):
+            reference, answers = record.split(" <== ")
+            for pairs, texts in zip((right, wrong), f"{answers} ".split("✗ "), strict=False):
+                pairs += [(_plain(reference), _plain(text)) for text in texts.strip().split(" ¦ ") if text]
+        found[kind] = (tuple(right), tuple(wrong))
+    return found
 
 
 def right_and_wrong(table: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:

@@ -6,42 +6,39 @@ tries. No attack gets a point.
 
 from __future__ import annotations
 
-from tests.support.text_tables import listed, paired, paired_by_kind
+from tests.support.text_tables import listed, paired_by_kind, paired_right_and_wrong
 
-HONEST = paired(r"""
-1,000 <== 1000 ;; 1000 <== 1,000 ;; 72 <== $72$ ¦ \$72 ¦ 72. ¦ 72.0 ¦ 72\text{ cm} ;; $72$ <== 72
-72. <== 72 ;; 5 <== \text{5} ¦ 5 \text{ men and women} ;; 3 <== 1\u000a+ 2 ;; 1,2,3 <== 3,2,1 ;; 0 <== 0
-5 <== x = 5 ¦ x = 2 + 3 = 5 ¦ 5\text{ cm}^2 ¦ 5\text{ m/s}^{2} ¦ 5\text{ cm2} ¦ 5 \text{ (mod 7)}
-Evelyn <== \text{Evelyn} ¦ \text{evelyn} ;; \{1, 2\} <== \{2, 1\} ;; \frac12 <== \frac{2}{4} ;; None <== None
-0.75 <== \dfrac{3}{4} ;; \frac13 <== 0.333333 ;; \sqrt{2} <== 1.414214 ;; 5x + 6 <== 6 + 5x ¦ y = 5x + 6
-\frac{1}{\sqrt{2}} <== \frac{\sqrt2}{2} ;; 6.63 \cdot 10^{-34} <== 6.63 \times 10^{-34} ;; 1<x<2 <== (1,2)
-(x+1)(x+2) <== x^2 + 3x + 2 ;; \left( 3, \frac{\pi}{2} \right) <== (3, \frac{\pi}{2}) ;; (1,2) <== 1<x<2
-(-\infty,2] <== (-\infty, 2] ;; [1,2]\cup[3,4] <== [1,2] \cup [3,4] ;; 5, 6 <== x=5, y=6 ¦ 5 \text{ and } 6
-50\% <== 50\% ¦ 50 ¦ \frac12 ¦ 0.5 ¦ x = 0.5 ¦ 50.0\% ¦ 0.5 = 50\% ;; 1010_2 <== 1010_2 ¦ 1010_{2}
-25 <== 25_{10} ¦ A_{\text{total}} = 25 ;; 90 <== 90^\circ ;; \{\} <== \emptyset ;; 4i + 3 <== 3 + 4i
+HONEST, WRONG = paired_right_and_wrong(r"""
+# of people
+1,000 <== 1000 ;; \frac13 <== 0.333333 ✗ 0.33 ;; 1010_2 <== 1010_2 ¦ 1010_{2} ;; \frac{4}{3} <== ✗ \frac{3}{4}
+1000 <== 1,000 ;; 0.75 <== \dfrac{3}{4} ;; A <== \text{(A)} ✗ B ;; 8_{16} <== 008_{16} ;; -\infty <== ✗ \infty
+72 <== $72$ ¦ \$72 ¦ 72. ¦ 72.0 ¦ 72\text{ cm} ;; y <== ✗ x ;; 1.38 \times 10^{-23} <== ✗ 6.63 \times 10^{-34}
+$72$ <== 72 ;; 72. <== 72 ;; ABC <== ✗ ACB
+5 <== \text{5} ¦ 5 \text{ men and women} ¦ x = 5 ¦ x = 2 + 3 = 5 ¦ 5\text{ cm}^2 ¦ 5\text{ m/s}^{2}
+5 <== 5\text{ cm2} ¦ 5 \text{ (mod 7)} ;; x + y = 1 <== 2x + 2y = 2 ;; 5\text{ hours }6\text{ minutes} <== ✗ 5
+5 <== ✗ 5.0000001 ¦ 4.9999999 ¦ -5 ¦ \pm 5 ¦ 1/0 ¦ \text{nan} ¦ five ¦ 5\text{ hours }6\text{ minutes}
+5 <== ✗ 5\text{a} + 6\text{b} ¦ 5\text{ x 10}^{3} ;; 4\mathbf{i} + 3\mathbf{j} <== ✗ 4\mathbf{i} + 9\mathbf{j}
+3 <== 1\u000a+ 2 ;; 3.14 <== 3.14 \text{ (to 2 decimal places)} ;; 10000000000000001 <== ✗ 10000000000000000.0
+1,2,3 <== 3,2,1 ;; 6.63 \cdot 10^{-34} <== 6.63 \times 10^{-34} ;; x = 6 <== x = 6 = 6 ✗ 6 = 5 = 6 ¦ x = 5 = 6
+0 <== 0 ✗ 0.0000001 ;; (x+1)(x+2) <== x^2 + 3x + 2 ;; \infty <== x = \infty ✗ 1/0 ;; 0.0000002 <== ✗ 0.0000001
+Evelyn <== \text{Evelyn} ¦ \text{evelyn} ✗ Evelny ;; 12345678901234567890.6 <== ✗ 12345678901234567890.5
+\{1, 2\} <== \{2, 1\} ;; \frac12 <== \frac{2}{4} ;; False <== \text{False} ;; 10^{-21} <== ✗ 10^{-20}
+None <== None ;; 1<x<2 <== (1,2) ;; (1,2) <== 1<x<2 ;; 90 <== 90^\circ ;; 10 <== ✗ 10_2 ;; 10000 <== ✗ 1000
+\sqrt{2} <== 1.414214 ✗ 1.41 ;; \begin{pmatrix} 1 \\ 2 \end{pmatrix} <== ✗ \begin{pmatrix} 1 & 2 \end{pmatrix}
+5x + 6 <== 6 + 5x ¦ y = 5x + 6 ;; x = 10^{-21} <== ✗ x = 10^{-20} ;; \pi <== ✗ 3.14 ¦ \frac{22}{7}
+\frac{1}{\sqrt{2}} <== \frac{\sqrt2}{2} ;; 50\% <== 50\% ¦ 50 ¦ \frac12 ¦ 0.5 ¦ x = 0.5 ¦ 50.0\% ¦ 0.5 = 50\%
+\left( 3, \frac{\pi}{2} \right) <== (3, \frac{\pi}{2}) ;; x = 1 \text{ or } x = 2 <== x = 1 \text{ or } x = 2
+(-\infty,2] <== (-\infty, 2] ;; 5, 6 <== x=5, y=6 ¦ 5 \text{ and } 6 ;; 25 <== 25_{10} ¦ A_{\text{total}} = 25
+[1,2]\cup[3,4] <== [1,2] \cup [3,4] ;; 12 <== 12 \text{ 3-digit numbers} ;; \frac{1}{3000000} <== ✗ 0.0000004
+50\% <== ✗ 5000 ¦ 0 = 50 ¦ 1 = 2 = 50 ¦ 0.50000001 ¦ 50.000001 ¦ 5000\% ¦ 50 = 0.5 ;; 10_2 <== ✗ 10 ¦ 2 ¦ 10_3
+\{\} <== \emptyset ;; 100000 <== ✗ 100001 ;; 5.0 <== ✗ 5.0000001 ;; 0.5 <== ✗ 50 ¦ 50\% ;; [1, 2] <== ✗ (1, 2)
+4i + 3 <== 3 + 4i ;; 6 <== 6 = 6 = 6 ¦ 1 + 5 = 2 \cdot 3 = 6 ✗ 6 = 5 = 6 ¦ \sum_{i=1}^{2} i + \sum_{j=1}^{2} j
 \begin{pmatrix} 1 \\ 2 \end{pmatrix} <== \begin{pmatrix} 1 \\ 2 \end{pmatrix} ;; \frac{-1}{2} <== -\frac{1}{2}
-A <== \text{(A)} ;; x = 1 \text{ or } x = 2 <== x = 1 \text{ or } x = 2 ;; False <== \text{False}
-123456789012345678901 <== 123456789012345678901 ;; x + y = 1 <== 2x + 2y = 2 ;; \infty <== x = \infty
-No <== \text{No} ;; 33.3\% <== 0.333 ;; 6 <== 6 = 6 = 6 ¦ 1 + 5 = 2 \cdot 3 = 6 ;; x = 6 <== x = 6 = 6
-3.14 <== 3.14 \text{ (to 2 decimal places)} ;; 12 <== 12 \text{ 3-digit numbers} ;; 8_{16} <== 008_{16}
-3 \text{ hours } 30 \text{ minutes} <== 3\text{ hours }30\text{ minutes}
-""")
-
-WRONG = paired(r"""
-12345 <== 12346 ;; 100000 <== 100001 ;; 123456789012345678902 <== 123456789012345678901 ;; 5.0 <== 5.0000001
-12345678901234567890.6 <== 12345678901234567890.5 ;; 10000000000000001 <== 10000000000000000.0 ;; 10 <== 10_2
-5 <== 5.0000001 ¦ 4.9999999 ¦ -5 ¦ \pm 5 ¦ 1/0 ¦ \text{nan} ¦ five ¦ 5\text{ hours }6\text{ minutes}
-5 <== 5\text{a} + 6\text{b} ¦ 5\text{ x 10}^{3} ;; 0 <== 0.0000001 ;; 0.0000002 <== 0.0000001 ;; y <== x
-10^{-21} <== 10^{-20} ;; 1.38 \times 10^{-23} <== 6.63 \times 10^{-34} ;; \frac{1}{3000000} <== 0.0000004
-x = 10^{-21} <== x = 10^{-20} ;; \frac13 <== 0.33 ;; \pi <== 3.14 ¦ \frac{22}{7} ;; \sqrt{2} <== 1.41
-0.5 <== 50 ¦ 50\% ;; 50 <== 50\% ¦ 50 \text{ percent} ;; 10_2 <== 10 ¦ 2 ¦ 10_3 ;; [1, 2] <== (1, 2)
-50\% <== 5000 ¦ 0 = 50 ¦ 1 = 2 = 50 ¦ 0.50000001 ¦ 50.000001 ¦ 5000\% ¦ 50 = 0.5 ;; (1, 2) <== (2, 1)
--\infty <== \infty ;; \infty <== 1/0 ;; y = 5 <== x = 5 ;; x = 5 <== 2x = 10 ;; Evelyn <== Evelny ;; A <== B
-ABC <== ACB ;; Yes <== \text{No} ;; x + 3 <== x + 2 ;; 1, 2, 3 <== 1, 2 ;; x \le 3 <== x < 3 ;; 10000 <== 1000
-\frac{4}{3} <== \frac{3}{4} ;; \begin{pmatrix} 1 \\ 2 \end{pmatrix} <== \begin{pmatrix} 1 & 2 \end{pmatrix}
-6 <== 6 = 5 = 6 ¦ \sum_{i=1}^{2} i + \sum_{j=1}^{2} j ;; x = 6 <== 6 = 5 = 6 ¦ x = 5 = 6
-5\text{ hours }6\text{ minutes} <== 5 ;; 4\mathbf{i} + 3\mathbf{j} <== 4\mathbf{i} + 9\mathbf{j}
-""")
+123456789012345678901 <== 123456789012345678901 ;; 123456789012345678902 <== ✗ 123456789012345678901
+No <== \text{No} ;; 33.3\% <== 0.333 ;; 12345 <== ✗ 12346 ;; y = 5 <== ✗ x = 5 ;; x + 3 <== ✗ x + 2
+3 \text{ hours } 30 \text{ minutes} <== 3\text{ hours }30\text{ minutes} ;; 50 <== ✗ 50\% ¦ 50 \text{ percent}
+(1, 2) <== ✗ (2, 1) ;; x = 5 <== ✗ 2x = 10 ;; Yes <== ✗ \text{No} ;; 1, 2, 3 <== ✗ 1, 2 ;; x \le 3 <== ✗ x < 3
+""")["of people"]
 
 _DEEP = "\\frac{1}{" * 2000 + "x" + "}" * 2000
 _RCE = "exec(bytes([105,109,112,111,114,116,32,111,115]))"
