@@ -1,8 +1,8 @@
 r"""Every domain's prompt asks for a form of its own: an answer in that very form is read, and its near miss is not.
 
 A kind of FORMS is a data source as its users name it, the ground truth and `extra_info` in JSON; its pairs are texts in
-the form that the prompts of that source ask for: the right one, and the same with another content. Domains whose answers run in
-the sandbox have such a test beside their scorer (`tests/scorers/code`, `tests/scorers/simulation`).
+the form that the prompts of that source ask for: the right one, and the same with another content. Domains whose
+answers run in the sandbox have such a test beside their scorer (`tests/scorers/code`, `tests/scorers/simulation`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""Tables of short texts, as many as a line has.
 
 `¦` or a line's end stands between two texts, `⏎` is a line's end in one, and `\u2212` is the character of that number.
-A pair is `reference <== answer ¦ another answer`, and ` ;; ` or a line's end stands between two; behind ` ✗ ` are the wrong
-ones, where a table has both. `# name` opens a kind.
+A pair is `reference <== answer ¦ another answer`, and ` ;; ` or a line's end stands between two; behind ` ✗ ` are the
+wrong ones, where a table has both. `# name` opens a kind.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ A\cap B <== A \cap B ;; 5.2 <== \approx 5.2 ;; 9 <== ✗ x^2=9 ¦ 2x=9 ;; 5.5 <=
 2:3:4 <== 0.2:0.3:0.4 ;; 6\text{ m/s} <== 6m/s ;; .710. <== $.710.$ ¦ .71 ;; P(1,234)=5 <== ✗ P(1234)=5
 f'(x)=2x <== \frac{df}{dx}=2x ;; 1,2,3 <== 1; 2; \text{ and } 3 ;; f(1)=2, f(2)=3 <== ✗ 2, f(2)=4
 6\text{ m}^2 <== 6m^2 ¦ 6 m^2 ;; -1./3 <== -\frac{1}{3} ¦ -1/3 ;; \mathcal{A} <== ✗ \mathbb{A}
-12\text{ m}^2 <== 12m² ;; 5 <== ✗ 5 \text{ squared} ¦ 5\text{ cubed} ¦ 5\text{ thousand} ¦ 5\text{ hundredths}
+12\text{ m}^2 <== 12m² ;; 5 <== ✗ 5\text{ cubed} ¦ 5\text{ thousand} ¦ 5\text{ hundredths}
 x\ne 3 <== x \neq 3 ;; ]1,3[ <== (1,3) ;; 1 in <== (1 in) ;; 2:30 <== ✗ 4:60 ;; n!! <== ✗ (n!)!
 z^* <== z^{*}
 (1,2)+t(3,4) <== (1, 2) + t(3, 4) ;; \nabla\cdot F <== ✗ \nabla\times F ;; 64\pi <== ✗ 64\pi\text{ squared}
@@ -137,11 +137,8 @@ z^* <== z^{*}
 \frac{1}{3} E_{1}+\frac{2}{3} E_{2} <== \frac{1}{3}E_1+\frac{2}{3}E_2 ;; 14 <== ✗ 14\text{?} ¦ 14\text{ or so}
 $\quad \frac{1}{\sqrt{3}}$ <== \text{Answer: }\quad \frac{1}{\sqrt{3}} ¦ (\quad \frac{1}{\sqrt{3}})
 $\quad \frac{1}{\sqrt{3}}$ <== N = \quad \frac{1}{\sqrt{3}} ;; x<1 \text{ or } x>2 <== ✗ x<1 \text{ and } x>2
-$-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z}$ <== (-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z})
 $E(8 X-Y+12)=8((1-p) / p)-\lambda+12$ <== 8((1-p) / p)-\lambda+12 ;; 3\text{ units}^2 <== ✗ 3\text{ units}^3
 \left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6 <== -6 ;; 0,245 <== ✗ -0,245
-\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6 <== \begin{vmatrix}1&2&1\\2&3&2\\-4&1&2\end{vmatrix}=-6
-\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6 <== ✗ \left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ +4 & 1 & 2\end{array}\right|=-6
 \bigcup_{k=-\infty}^{\infty}(2 k \pi,(2 k+2) \pi) <== \bigcup_{k=-\infty}^{\infty}(2k\pi,(2k+2)\pi)
 1234 <== ✗ 1, 234 ;; f(r)=-\frac{m h^{2}(\gamma^{2}+1)}{r^{3}} <== ✗ f(r)=-\frac{m h^{2}(\gamma^{3}+1)}{r^{3}}
 # what math-verify takes for a constant, and names and brackets of lists
@@ -166,3 +163,12 @@ P_n = \prod_{k=1}^n x_k <== ✗ P_n = x_k^n ;; \frac{\partial}{\partial x} f <==
 \frac{d}{dx} y^2 <== ✗ \frac{d}{dx} z^2 ¦ \frac{d}{dx} y^3 ;; \frac{d}{dx} y^2 + x <== ✗ \frac{d}{dx} z^2 + x
 """)
 RIGHT, WRONG = ({kind: pairs[place] for kind, pairs in _JUDGED.items()} for place in (0, 1))
+
+_FORCE = r"-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z}"
+_DETERMINANT = r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6"
+_SIGNS = "signs, marks and joints that math-verify drops"
+RIGHT[_SIGNS] += (
+    (f"${_FORCE}$", f"({_FORCE})"),
+    (_DETERMINANT, r"\begin{vmatrix}1&2&1\\2&3&2\\-4&1&2\end{vmatrix}=-6"),
+)
+WRONG[_SIGNS] += ((_DETERMINANT, _DETERMINANT.replace("-4", "+4")),)

@@ -1,4 +1,4 @@
-"""Right answers score 1 and wrong ones 0, kind by kind: other forms, spellings, and what a whole comparison would pay."""
+"""Right answers score 1 and wrong ones 0: other forms, spellings, and what a comparison as a whole would pay."""
 
 from __future__ import annotations
 
