@@ -21,15 +21,7 @@ from scorers.scorer import SelfTestFailed
 from scorers.served_model import prefetch
 from tests.scorers.judge.corpus import HONEST, WRONG
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS
-from tests.support.endpoint_server import (
-    FAILING,
-    SILENT,
-    Call,
-    Saying,
-    ScriptedEndpoint,
-    in_turn,
-    scripted_endpoint,
-)
+from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, ScriptedEndpoint, in_turn
 from tests.support.text_tables import listed
 from tests.support.waiting import wait_until
 
@@ -45,12 +37,6 @@ MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 RIGHT = {(row.reference, row.text) for row in HONEST} | {("4", "four")}
 RIGHT_WORD = re.compile(r"\b(?:true|yes|correct)\b", re.IGNORECASE)
 Build = Callable[..., JudgeAnswer]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint() as running:
-        yield running
 
 
 @pytest.fixture
