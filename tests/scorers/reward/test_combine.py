@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from broker.errors import BadMessage, Retryable
-from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, Score, Span
 from config.rewards import FormatConfig, LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
 from config.scorer_kinds import CustomConfig, MathConfig, SweConfig
 from config.scorers import PartConfig, ScorersConfig, TaskConfig
@@ -22,6 +22,7 @@ from scorers.group import GroupScorer
 from scorers.reward.combine import combine_scores, reward, reward_of
 from scorers.reward.penalties import Penalty, penalties_of, repeated_span
 from tests.support.growth import is_linear
+from tests.support.scores import a_score
 
 ROW = {"type": "math", "answer": {"value": "5"}}
 ANY = CustomConfig(import_path="style:Style")
@@ -31,19 +32,6 @@ HALVES = TaskConfig(
 GATED = TaskConfig(extra_scorers={"safe": PartConfig(scorer=ANY, gate=0.5)})
 BOTH = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY, weight=0.5, gate=0.5)})
 SHOWN = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY)})
-
-
-def scored(value: float | None, reason: str = "because", **components: float) -> Score:
-    status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
-    return Score(
-        status=status,
-        value=value,
-        reason=reason,
-        scorer="math",
-        version="1",
-        seconds=0.5,
-        components=components,
-    )
 
 
 def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> Completion:
@@ -75,7 +63,7 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
 def test_parts_have_their_weights_and_their_gates(
     task: TaskConfig, own: float, extra: Mapping[str, float], value: float
 ) -> None:
-    found = combine_scores(task, scored(own), {name: scored(part) for name, part in extra.items()})
+    found = combine_scores(task, a_score(own), {name: a_score(part) for name, part in extra.items()})
     assert found.value == pytest.approx(value)
     assert found.components == {"math": own, **extra}
     assert found.seconds == 0.5 * (1 + len(extra))
@@ -86,9 +74,9 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
         extra_scorers=HALVES.extra_scorers | GATED.extra_scorers | {"seen": PartConfig(scorer=ANY)}
     )
     extra = {
-        name: replace(scored(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
+        name: replace(a_score(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
     }
-    found = combine_scores(task, scored(1.0, "equal"), extra)
+    found = combine_scores(task, a_score(1.0, "equal"), extra)
     assert found.reason == (
         "equal; style 0.25: style is poor; tone 0.25: tone is poor; "
         "safe 0.25 is below its gate of 0.5: safe is poor"
@@ -97,7 +85,7 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
     assert found.components == (
         {"math": 1.0} | dict.fromkeys(extra, 0.25) | {f"{name}.edit": 1.0 for name in extra}
     )
-    fine = combine_scores(GATED, scored(1.0, "equal"), {"safe": scored(1.0)})
+    fine = combine_scores(GATED, a_score(1.0, "equal"), {"safe": a_score(1.0)})
     assert fine.reason == "equal"
 
 
@@ -107,12 +95,12 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
 def test_where_a_part_that_counts_is_unscorable_the_whole_is(
     task: TaskConfig, name: str, counts: bool
 ) -> None:
-    extra = {other: scored(1.0) for other in task.extra_scorers} | {name: scored(None, "the judge is away")}
-    found = combine_scores(task, scored(1.0), extra)
+    extra = {other: a_score(1.0) for other in task.extra_scorers} | {name: a_score(None, "the judge is away")}
+    found = combine_scores(task, a_score(1.0), extra)
     assert (found.value is None) == counts
     assert (found.reason == f"{name}: the judge is away") == counts
     assert reward(task, found, None, [])[1] == (None if counts else 1.0)
-    assert combine_scores(task, scored(None, "broken"), extra).reason == "broken"
+    assert combine_scores(task, a_score(None, "broken"), extra).reason == "broken"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +211,8 @@ def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
     score, paid = reward(
         task,
-        combine_scores(task, scored(0.0, "wrong"), {}),
-        scored(0.0, "no box"),
+        combine_scores(task, a_score(0.0, "wrong"), {}),
+        a_score(0.0, "no box"),
         [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")],
     )
     assert (score.value, paid) == (0.0, -0.75)
@@ -235,14 +223,16 @@ def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
 @pytest.mark.parametrize(("shape", "paid"), [(1.0, 0.8), (0.0, 0.3)])
 def test_a_format_may_be_a_penalty(shape: float, paid: float) -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
-    assert reward(task, scored(0.8), scored(shape), [])[1] == pytest.approx(paid)
+    assert reward(task, a_score(0.8), a_score(shape), [])[1] == pytest.approx(paid)
 
 
 def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> None:
     swe = TaskConfig(scorer=SweConfig(format_penalty=True))
-    assert reward(swe, scored(0.0, edit=0.0), None, [Penalty("length", 0.1, "x")])[1] == pytest.approx(-1.1)
+    assert reward(swe, a_score(0.0, edit=0.0), None, [Penalty("length", 0.1, "x")])[1] == pytest.approx(-1.1)
     assert (
-        reward(TaskConfig(format=FormatConfig()), scored(1.0), scored(0.0), [Penalty("length", 0.1, "x")])[1]
+        reward(TaskConfig(format=FormatConfig()), a_score(1.0), a_score(0.0), [Penalty("length", 0.1, "x")])[
+            1
+        ]
         == -0.1
     )
 
@@ -251,7 +241,7 @@ def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
     task = TaskConfig(
         format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20))
     )
-    content = combine_scores(task, scored(1.0), {})
+    content = combine_scores(task, a_score(1.0), {})
     for completion, paid in (
         (sized("\\boxed{5}", 10), 1.0),
         (sized("\\boxed{5}", 90), 0.5),
