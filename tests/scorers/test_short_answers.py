@@ -24,22 +24,14 @@ from tests.scorers.search import corpus as search_corpus
 from tests.scorers.table import corpus as table_corpus
 from tests.support.text_tables import listed
 
-CONFIGS: dict[str, TableConfig | ChoiceConfig | SearchConfig] = {
-    "table": TableConfig(),
-    "choice": ChoiceConfig(),
-    "search": SearchConfig(),
-}
+CORPORA: dict[str, Any] = {"table": table_corpus, "choice": corpus, "search": search_corpus}
+CONFIGS: dict[str, Any] = {"table": TableConfig(), "choice": ChoiceConfig(), "search": SearchConfig()}
 SCORERS: dict[str, ShortAnswer[Any]] = {
-    "table": TableAnswer(TableConfig()),
-    "choice": ChoiceAnswer(ChoiceConfig()),
-    "search": SearchAnswer(SearchConfig()),
+    "table": TableAnswer(CONFIGS["table"]),
+    "choice": ChoiceAnswer(CONFIGS["choice"]),
+    "search": SearchAnswer(CONFIGS["search"]),
 }
-REFERENCES = {
-    "table": table_corpus.REFERENCES,
-    "choice": corpus.REFERENCES,
-    "search": search_corpus.REFERENCES,
-}
-BROKEN = {"table": table_corpus.BROKEN, "choice": corpus.BROKEN, "search": search_corpus.BROKEN}
+REFERENCES = {task: found.REFERENCES for task, found in CORPORA.items()}
 NULL_ANSWERS = [
     *listed(r"""
 ¦⏎¦I don't know¦</think>¦pass¦<think>It could be 5, but¦\boxed{}¦\boxed{ }¦<answer></answer>
@@ -167,7 +159,7 @@ def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task:
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_broken_row_is_refused_and_says_what_it_lacks(task: str) -> None:
-    for row_type, answer, message in BROKEN[task]:
+    for row_type, answer, message in CORPORA[task].BROKEN:
         info = {"type": row_type, "answer": answer}
         for refuse in (SCORERS[task].check_row, lambda info: SCORERS[task].score("\\boxed{5}", info)):
             with pytest.raises(BadMessage) as refused:
@@ -192,8 +184,9 @@ def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
 def test_the_registry_builds_it_and_its_self_test_would_notice(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = build_scorer(CONFIGS[task], ScorersConfig())
-    assert (scorer.name, CONFIGS[task].queue) == (task, "light")
+    config = CONFIGS[task]
+    scorer = build_scorer(config, ScorersConfig())
+    assert (scorer.name, config.queue) == (task, "light")
     scorer.self_test()
     row_type = SCORERS[task].types[0]
     value = SCORERS[task].self_tests[0].reference
@@ -214,17 +207,14 @@ def test_no_answer_is_right_for_two_references_of_a_table() -> None:
 
 
 def test_a_search_reference_without_a_word_is_unscorable() -> None:
-    score = SCORERS["search"].score(
-        "<answer>the</answer>", {"type": "qa_em", "answer": {"value": ["The", "?"]}}
-    )
+    info = {"type": "qa_em", "answer": {"value": ["The", "?"]}}
+    score = SCORERS["search"].score("<answer>the</answer>", info)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert "nothing without articles and punctuation" in score.reason
 
 
 def test_two_answers_say_where_they_stand_and_a_letter_out_of_the_options_is_named() -> None:
     info = {"type": "choice", "answer": {"value": "A", "options": 4}}
-    assert (
-        "B in the last box and A in the last line"
-        in SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info).reason
-    )
+    two = SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info)
+    assert "B in the last box and A in the last line" in two.reason
     assert "answer E, which is none of the 4 options" in SCORERS["choice"].score("\\boxed{E}", info).reason
