@@ -103,24 +103,17 @@ def test_where_a_part_that_counts_is_unscorable_the_whole_is(
     assert combine_scores(task, a_score(None, "broken"), extra).reason == "broken"
 
 
+def parts(**options: dict[str, Any]) -> dict[str, Any]:
+    return {"extra_scorers": {name: {"scorer": {"type": "math"}, **given} for name, given in options.items()}}
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (
-            {
-                "extra_scorers": {
-                    "a": {"scorer": {"type": "math"}, "weight": 0.6},
-                    "b": {"scorer": {"type": "swe"}, "weight": 0.4},
-                }
-            },
-            "leave nothing for the scorer itself",
-        ),
-        ({"extra_scorers": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
-        ({"extra_scorers": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
-        ({"extra_scorers": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
-        ({"extra_scorers": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
-        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
-        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
+        (parts(a={"weight": 0.6}, b={"weight": 0.4}), "leave nothing for the scorer itself"),
+        *((parts(**{name: {}}), f"{name} is taken") for name in ("math", "rule", "failed_tries", "overlong")),
+        (parts(a={"weight": -0.1}), "weight"),
+        (parts(a={"gate": 0}), "gate"),
         ({"penalties": {"overlong": {"buffer_tokens": 9, "max_tokens": 8}}}, "longer than max_tokens"),
         ({"penalties": {"overlong": {}}}, "buffer_tokens"),
         ({"penalties": {"length": {"weight": math.inf}}}, "finite"),
@@ -133,6 +126,10 @@ def test_where_a_part_that_counts_is_unscorable_the_whole_is(
 def test_a_task_that_can_not_be_meant_is_refused(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TaskConfig.model_validate(section)
+
+
+def amounts(config: PenaltiesConfig, *tokens: int) -> list[float]:
+    return [penalties_of(config, sized("x", count), allowed_tokens=100)[0].amount for count in tokens]
 
 
 @pytest.mark.parametrize(
@@ -159,18 +156,12 @@ def test_the_overlong_penalty_is_dapos(tokens: int, most: int | None, amount: fl
 
 def test_a_prompt_that_leaves_less_room_than_the_buffer_fines_no_short_answer() -> None:
     config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=512))
-    found = [
-        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (1, 50, 100)
-    ]
-    assert found == pytest.approx([0.01, 0.5, 1.0])
+    assert amounts(config, 1, 50, 100) == pytest.approx([0.01, 0.5, 1.0])
 
 
 def test_the_price_of_length_is_in_proportion_and_has_an_end() -> None:
     config = PenaltiesConfig(length=LengthConfig(weight=0.2))
-    found = [
-        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (50, 100, 200)
-    ]
-    assert found == pytest.approx([0.1, 0.2, 0.2])
+    assert amounts(config, 50, 100, 200) == pytest.approx([0.1, 0.2, 0.2])
 
 
 SPAN = "".join(chr(0x4E00 + number) for number in range(40))
@@ -209,12 +200,9 @@ def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
 
 def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
-    score, paid = reward(
-        task,
-        combine_scores(task, a_score(0.0, "wrong"), {}),
-        a_score(0.0, "no box"),
-        [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")],
-    )
+    content = combine_scores(task, a_score(0.0, "wrong"), {})
+    penalties = [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")]
+    score, paid = reward(task, content, a_score(0.0, "no box"), penalties)
     assert (score.value, paid) == (0.0, -0.75)
     assert score.reason == "wrong; format: no box; overlong -0.25: 90 tokens of 100"
     assert score.components == {"math": 0.0, "format": 0.0, "overlong": -0.25, "repetition": 0.0}
@@ -227,14 +215,10 @@ def test_a_format_may_be_a_penalty(shape: float, paid: float) -> None:
 
 
 def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> None:
-    swe = TaskConfig(scorer=SweConfig(format_penalty=True))
-    assert reward(swe, a_score(0.0, edit=0.0), None, [Penalty("length", 0.1, "x")])[1] == pytest.approx(-1.1)
-    assert (
-        reward(TaskConfig(format=FormatConfig()), a_score(1.0), a_score(0.0), [Penalty("length", 0.1, "x")])[
-            1
-        ]
-        == -0.1
-    )
+    swe, gated = TaskConfig(scorer=SweConfig(format_penalty=True)), TaskConfig(format=FormatConfig())
+    length = [Penalty("length", 0.1, "x")]
+    assert reward(swe, a_score(0.0, edit=0.0), None, length)[1] == pytest.approx(-1.1)
+    assert reward(gated, a_score(1.0), a_score(0.0), length)[1] == -0.1
 
 
 def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
