@@ -109,11 +109,9 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_right_answer_scores_1(task: str) -> None:
     assert not_worth(task, HONEST[task], 1.0) == []
-    thought = [
-        case._replace(text=f"<think>\\boxed{{0}} or <answer>0</answer>?</think>\n{case.text}<|im_end|>\n")
-        for case in HONEST[task]
-    ]
-    assert not_worth(task, thought, 1.0) == []
+    thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
+    dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
+    assert not_worth(task, dressed, 1.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
@@ -140,20 +138,16 @@ def test_saying_nothing_scores_nothing(task: str) -> None:
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_the_reference_as_the_prompt_asks_for_it_scores_1(task: str) -> None:
-    cases = [
-        Case(row_type, answer, text)
-        for row_type, answer in REFERENCES[task]
-        for text in renderings(task, answer)
-    ]
-    assert not_worth(task, cases, 1.0) == []
+    for row_type, answer in REFERENCES[task]:
+        cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
+        assert not_worth(task, cases, 1.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task: str) -> None:
-    other = [
-        (row, score.reason) for case, row in MEASURED[task] if (score := judged(task, case)).value != row.ours
-    ]
-    assert other == []
+    for case, row in MEASURED[task]:
+        score = judged(task, case)
+        assert score.value == row.ours, (row, score.reason)
     assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
 
 

@@ -35,10 +35,8 @@ SCORER = Livebench(LivebenchConfig())
 
 def info(question: Asked) -> dict[str, Any]:
     answer = {"value": question.value, "task": question.task}
-    return {
-        "type": "livebench",
-        "answer": answer if question.prompt is None else {**answer, "prompt": question.prompt},
-    }
+    asked = {} if question.prompt is None else {"prompt": question.prompt}
+    return {"type": "livebench", "answer": {**answer, **asked}}
 
 
 def failing(cases: list[tuple[Asked, str, float]]) -> list[str]:
