@@ -13,6 +13,7 @@ from config.scorer_kinds import MathConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.math.scorer import MathAnswer
 from scorers.swe.scorer import SwePatch
+from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
 from tests.support.judged_here import JudgedHere
 
 Complete = Callable[[str], Completion]
@@ -67,6 +68,13 @@ def group(complete: Complete) -> Group:
         )
 
     return make
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedEndpoint]:
+    """Yield a served model that says `True` until it has a script."""
+    with scripted_endpoint() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ from scorers.group import GroupScorer
 from scorers.math.scorer import HANGING, MathAnswer
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
+from tests.support.scores import a_score
 
 pytestmark = pytest.mark.process
 
@@ -56,9 +57,7 @@ class FlakyScorer:
         self.asked_at.append(time.monotonic())
         if len(self.texts) <= self.failures:
             raise Retryable("no route to the sandbox")
-        return Score(
-            status=ScoreStatus.SCORED, value=1.0, reason="right", scorer=self.name, version=self.version
-        )
+        return a_score(1.0)
 
     def self_test(self) -> None:
         if self.failures:
@@ -75,22 +74,21 @@ def scorer() -> Iterator[GroupScorer]:
     scorer.close()
 
 
-def flaky_group_scorer(monkeypatch: pytest.MonkeyPatch, failures: int) -> tuple[GroupScorer, FlakyScorer]:
-    flaky = FlakyScorer(failures)
+Flaky = TypeVar("Flaky", bound=FlakyScorer)
+
+
+def flaky_group_scorer(
+    monkeypatch: pytest.MonkeyPatch, flaky: Flaky, config: ScorersConfig = CONFIG
+) -> tuple[GroupScorer, Flaky]:
     monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
-    return GroupScorer(CONFIG), flaky
+    return GroupScorer(config), flaky
 
 
 def test_a_group_is_scored_in_order(scorer: GroupScorer, group: Group) -> None:
     rollout = group("\\boxed{5}", "\\boxed{6}", "no box", "\\boxed{2 + 3}")
     scored = scorer.score(rollout, worker="w1")
     assert scored.rewards == (1.0, 0.0, 0.0, 1.0)
-    assert [score.components for score in scored.scores] == [
-        {"math": 1.0},
-        {"math": 0.0},
-        {"math": 0.0},
-        {"math": 1.0},
-    ]
+    assert [score.components["math"] for score in scored.scores] == [1.0, 0.0, 0.0, 1.0]
     assert scored.rollout is rollout
     assert (scored.worker, scored.group_id) == ("w1", "17")
 
@@ -108,7 +106,7 @@ def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scor
 
 
 def test_equal_texts_are_scored_once(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
-    scorer, flaky = flaky_group_scorer(monkeypatch, failures=0)
+    scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(0))
     assert scorer.score(group("a", "b", "a", "a"), worker="w").rewards == (1.0, 1.0, 1.0, 1.0)
     assert flaky.texts == ["a", "b"]
 
@@ -124,7 +122,7 @@ def test_the_format_gates_the_reward_of_its_task_alone(scorer: GroupScorer, grou
 def test_broken_machinery_is_tried_again_with_doubled_waits(
     monkeypatch: pytest.MonkeyPatch, group: Group
 ) -> None:
-    scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
+    scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(2))
     assert scorer.score(group("a"), worker="w").rewards == (1.0,)
     first, second, third = flaky.asked_at
     assert second - first >= 0.05
@@ -132,11 +130,10 @@ def test_broken_machinery_is_tried_again_with_doubled_waits(
 
 
 def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
-    flaky = FlakyScorer(failures=8)
-    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
+    config = CONFIG.model_copy(update={"retries": 8, "retry_backoff_s": 1.0})
+    scorer, _ = flaky_group_scorer(monkeypatch, FlakyScorer(8), config)
     waits: list[float] = []
     monkeypatch.setattr("scorers.retries.time.sleep", waits.append)
-    scorer = GroupScorer(CONFIG.model_copy(update={"retries": 8, "retry_backoff_s": 1.0}))
     assert scorer.score(group("a"), worker="w").rewards == (1.0,)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
@@ -144,17 +141,9 @@ def test_waits_before_retries_are_capped(monkeypatch: pytest.MonkeyPatch, group:
 def test_what_was_done_is_counted_by_queue_and_scorer(
     monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
-    flaky = FlakyScorer(failures=4)
-    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: flaky)
-    scorer = GroupScorer(CONFIG)
+    scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(4))
     scorer.score(group("a", "b", "c", "c"), worker="w")  # a fails three times, b once
-    wrong = Score(
-        status=ScoreStatus.SCORED,
-        value=0.0,
-        reason="it says 'exceeded its deadline'",
-        scorer="flaky",
-        version="1",
-    )
+    wrong = a_score(0.0, "it says 'exceeded its deadline'")
     over_limit = replace(wrong, components={OVER_LIMIT: 1.0})
     monkeypatch.setattr(flaky, "score", lambda text, _: over_limit if text == "d" else wrong)
     scorer.score(group("d"), worker="w")
@@ -193,9 +182,7 @@ class Prefetching(FlakyScorer):
 def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_counted(
     monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
-    foreseeing = Prefetching()
-    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: foreseeing)
-    scorer = GroupScorer(CONFIG)
+    scorer, foreseeing = flaky_group_scorer(monkeypatch, Prefetching())
     rollout = group("a", "b", "a")
     scorer.prefetch(rollout)
     scorer.prefetch(group("a", task="unheard-of"))
@@ -211,16 +198,12 @@ AWAY_S = 0.2  # that a judge takes to fail
 
 
 def judged_group(server: ScriptedEndpoint, extra: bool) -> GroupScorer:
-    judge: dict[str, Any] = {
-        "type": "judge",
-        "endpoint": {"urls": [server.url], "timeout_s": 5.0, "cache": False},
-    }
-    task: dict[str, Any] = {"scorer": judge}
-    if extra:
-        task = {"scorer": {"type": "math"}, "extra_scorers": {"free": {"scorer": judge, "weight": 0.5}}}
-    return GroupScorer(
-        ScorersConfig.model_validate({"retries": 2, "retry_backoff_s": 0.05, "tasks": {"math": task}})
-    )
+    endpoint = {"urls": [server.url], "timeout_s": 5.0, "cache": False}
+    judge: dict[str, Any] = {"scorer": {"type": "judge", "endpoint": endpoint}}
+    both = {"scorer": {"type": "math"}, "extra_scorers": {"free": {**judge, "weight": 0.5}}}
+    tasks = {"math": both if extra else judge}
+    config = {"retries": 2, "retry_backoff_s": 0.05, "tasks": tasks}
+    return GroupScorer(ScorersConfig.model_validate(config))
 
 
 @pytest.mark.parametrize("extra", [False, True], ids=["the task's own scorer", "a part beside it"])
@@ -244,9 +227,7 @@ def test_a_judge_that_is_away_is_waited_for_by_all_completions_of_a_group_togeth
     assert {score.status for score in away.scores} == {ScoreStatus.UNSCORABLE}
     assert all("not scored in 3 tries: " in score.reason for score in away.scores)
     assert (asked, server.most_at_once) == (3 * 16, 16)
-    assert took_s < 16 * AWAY_S, (
-        "three rounds of 0.2 s and two waits; one completion after the other takes 9.6 s"
-    )
+    assert took_s < 16 * AWAY_S, "three rounds and two waits; one after the other takes 9.6 s"
     assert {score.status for score in back.scores} == {ScoreStatus.SCORED}
 
 
@@ -261,13 +242,11 @@ def test_only_those_completions_that_failed_are_tried_again(
             self.texts.append(text)
             if text == "c" or (text in "ab" and self.texts.count(text) == 1):
                 raise Retryable("the judge is away")
-            return Score(status=ScoreStatus.SCORED, value=1.0, reason="right", scorer="f", version="1")
+            return a_score(1.0)
 
-    failing = Failing()
-    monkeypatch.setattr("scorers.registry.build_scorer", lambda *_: failing)
+    scorer, failing = flaky_group_scorer(monkeypatch, Failing())
     waits: list[float] = []
     monkeypatch.setattr("scorers.retries.time.sleep", waits.append)
-    scorer = GroupScorer(CONFIG)
     assert scorer.score(group("a", "b", "c", "d"), worker="w").rewards == (1.0, 1.0, None, 1.0)
     assert "".join(failing.begun) == "abcd" + "abc" + "c"
     assert "".join(failing.texts) == "abcd" + "abc" + "c"
@@ -280,7 +259,7 @@ def test_only_those_completions_that_failed_are_tried_again(
 def test_the_failures_of_a_group_that_ends_in_an_exception_are_counted(
     monkeypatch: pytest.MonkeyPatch, group: Group, link: RedisLink, keys: Keys
 ) -> None:
-    scorer, flaky = flaky_group_scorer(monkeypatch, failures=2)
+    scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(2))
     score = flaky.score
 
     def then_a_bug(text: str, info: Mapping[str, Any]) -> Score:
@@ -319,7 +298,7 @@ def test_only_the_scorers_of_the_served_queues_are_built_and_tested(monkeypatch:
 def test_machinery_that_stays_broken_is_unscorable_and_never_a_zero(
     monkeypatch: pytest.MonkeyPatch, group: Group
 ) -> None:
-    scorer, _ = flaky_group_scorer(monkeypatch, failures=3)
+    scorer, _ = flaky_group_scorer(monkeypatch, FlakyScorer(3))
     scored = scorer.score(group("a", "b"), worker="w")
     assert scored.rewards == (None, 1.0)
     assert scored.scores[0].status is ScoreStatus.UNSCORABLE
@@ -359,10 +338,7 @@ def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch
     monkeypatch.setattr("scorers.math.scorer.judge", lambda _request: {"equal": True, "parsed": True})
     scorer = GroupScorer(CONFIG)
     try:
-        with pytest.raises(
-            SelfTestFailed,
-            match=r"\\frac\{4\\pi\}\{3\} against \\frac\{3\\pi\}\{4\} gave 1.0 .* expected 0.0",
-        ):
+        with pytest.raises(SelfTestFailed, match=r"\\frac\{3\\pi\}\{4\} gave 1.0 .* expected 0.0"):
             scorer.self_test()
     finally:
         scorer.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
@@ -16,7 +16,7 @@ from scorers.group import GroupScorer
 from scorers.registry import build_scorer
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
-from tests.support.endpoint_server import ScriptedEndpoint, scripted_endpoint
+from tests.support.endpoint_server import ScriptedEndpoint
 
 KINDS = sorted(
     kind
@@ -73,13 +73,6 @@ def tasks(section: dict[str, Any]) -> ScorersConfig:
 
 def at(server: ScriptedEndpoint, kind: str, **options: Any) -> dict[str, Any]:
     return {"type": kind, "endpoint": {"urls": [server.url], "timeout_s": 5.0, "cache": False}, **options}
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedEndpoint]:
-    """Yield a judge that says of every answer that it is right."""
-    with scripted_endpoint("True") as running:
-        yield running
 
 
 def test_there_is_a_row_here_of_every_type() -> None:

@@ -20,9 +20,8 @@ EVALUATORS = BUILTINS | PARSERS
 OF_MODULES = BUILTINS | {"S", "__dict__"}
 RUNNERS = {"code", "codeop", "runpy"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
-INSIDE = (
-    "scorers/sandbox/harness/"  # sent into the sandbox and run there: the one place where text is executed
-)
+# What is sent into the sandbox and run there: the one place where text is executed.
+INSIDE = "scorers/sandbox/harness/"
 
 
 def modules() -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
@@ -115,9 +114,8 @@ def test_no_text_is_evaluated_outside_the_sandbox() -> None:
     assert found == {}
 
 
-FRAMES = (
-    "scorers.sandbox.harness.pipe"  # the one module of the harness that others import: it executes nothing
-)
+# The one module of the harness that others import: it executes nothing.
+FRAMES = "scorers.sandbox.harness.pipe"
 
 
 def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:

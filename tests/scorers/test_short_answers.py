@@ -22,44 +22,24 @@ from scorers.table.scorer import TableAnswer
 from tests.scorers.choice import corpus
 from tests.scorers.search import corpus as search_corpus
 from tests.scorers.table import corpus as table_corpus
+from tests.support.text_tables import listed
 
-CONFIGS: dict[str, TableConfig | ChoiceConfig | SearchConfig] = {
-    "table": TableConfig(),
-    "choice": ChoiceConfig(),
-    "search": SearchConfig(),
-}
+CORPORA: dict[str, Any] = {"table": table_corpus, "choice": corpus, "search": search_corpus}
+CONFIGS: dict[str, Any] = {"table": TableConfig(), "choice": ChoiceConfig(), "search": SearchConfig()}
 SCORERS: dict[str, ShortAnswer[Any]] = {
-    "table": TableAnswer(TableConfig()),
-    "choice": ChoiceAnswer(ChoiceConfig()),
-    "search": SearchAnswer(SearchConfig()),
+    "table": TableAnswer(CONFIGS["table"]),
+    "choice": ChoiceAnswer(CONFIGS["choice"]),
+    "search": SearchAnswer(CONFIGS["search"]),
 }
-REFERENCES = {
-    "table": table_corpus.REFERENCES,
-    "choice": corpus.REFERENCES,
-    "search": search_corpus.REFERENCES,
-}
-BROKEN = {"table": table_corpus.BROKEN, "choice": corpus.BROKEN, "search": search_corpus.BROKEN}
+REFERENCES = {task: found.REFERENCES for task, found in CORPORA.items()}
 NULL_ANSWERS = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
+    *listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>It could be 5, but¦\boxed{}¦\boxed{ }¦<answer></answer>
+<answer> ⏎ </answer>¦\boxed{\text{}}¦\boxed{{}}¦\boxed{$}¦Answer:¦()¦\boxed{I don't know}
+<answer>I don't know</answer>¦Answer: I don't know
+It was a fine day, and the table had many rows. Nobody could say which of them was meant.
+"""),
     "# a comment",
-    "<think>It could be 5, but",
-    "\\boxed{}",
-    "\\boxed{ }",
-    "<answer></answer>",
-    "<answer> \n </answer>",
-    "\\boxed{\\text{}}",
-    "\\boxed{{}}",
-    "\\boxed{$}",
-    "Answer:",
-    "()",
-    "\\boxed{I don't know}",
-    "<answer>I don't know</answer>",
-    "Answer: I don't know",
-    "It was a fine day, and the table had many rows. Nobody could say which of them was meant.",
 ]
 
 
@@ -129,11 +109,9 @@ def renderings(task: str, answer: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_right_answer_scores_1(task: str) -> None:
     assert not_worth(task, HONEST[task], 1.0) == []
-    thought = [
-        case._replace(text=f"<think>\\boxed{{0}} or <answer>0</answer>?</think>\n{case.text}<|im_end|>\n")
-        for case in HONEST[task]
-    ]
-    assert not_worth(task, thought, 1.0) == []
+    thought = "<think>\\boxed{0} or <answer>0</answer>?</think>\n"
+    dressed = [case._replace(text=f"{thought}{case.text}<|im_end|>\n") for case in HONEST[task]]
+    assert not_worth(task, dressed, 1.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
@@ -160,26 +138,22 @@ def test_saying_nothing_scores_nothing(task: str) -> None:
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_the_reference_as_the_prompt_asks_for_it_scores_1(task: str) -> None:
-    cases = [
-        Case(row_type, answer, text)
-        for row_type, answer in REFERENCES[task]
-        for text in renderings(task, answer)
-    ]
-    assert not_worth(task, cases, 1.0) == []
+    for row_type, answer in REFERENCES[task]:
+        cases = [Case(row_type, answer, text) for text in renderings(task, answer)]
+        assert not_worth(task, cases, 1.0) == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_measured_answer_scores_as_it_was_measured_or_the_table_says_why(task: str) -> None:
-    other = [
-        (row, score.reason) for case, row in MEASURED[task] if (score := judged(task, case)).value != row.ours
-    ]
-    assert other == []
+    for case, row in MEASURED[task]:
+        score = judged(task, case)
+        assert score.value == row.ours, (row, score.reason)
     assert [row for _, row in MEASURED[task] if (row.old != row.ours) != bool(row.remark)] == []
 
 
 @pytest.mark.parametrize("task", SCORERS)
 def test_a_broken_row_is_refused_and_says_what_it_lacks(task: str) -> None:
-    for row_type, answer, message in BROKEN[task]:
+    for row_type, answer, message in CORPORA[task].BROKEN:
         info = {"type": row_type, "answer": answer}
         for refuse in (SCORERS[task].check_row, lambda info: SCORERS[task].score("\\boxed{5}", info)):
             with pytest.raises(BadMessage) as refused:
@@ -187,17 +161,6 @@ def test_a_broken_row_is_refused_and_says_what_it_lacks(task: str) -> None:
             assert message in str(refused.value), (answer, str(refused.value))
     with pytest.raises(BadMessage, match=f"the {task} scorer takes rows of type .*; got 'sudoku'"):
         SCORERS[task].check_row({"type": "sudoku", "answer": {"value": "1"}})
-
-
-def test_the_corpora_have_what_every_domain_needs() -> None:
-    for task in SCORERS:
-        counts = [len(cases[task]) for cases in (HONEST, WRONG, ATTACKS)]
-        assert all(count >= least for count, least in zip(counts, (20, 20, 10), strict=True)), (task, counts)
-    for row_type in TableAnswer.types:
-        counts = [
-            sum(case.row_type == row_type for case in cases["table"]) for cases in (HONEST, WRONG, ATTACKS)
-        ]
-        assert min(counts) >= 2, (row_type, counts)
 
 
 @pytest.mark.parametrize("task", SCORERS)
@@ -215,8 +178,9 @@ def test_a_score_is_the_same_every_time_and_on_every_thread(task: str) -> None:
 def test_the_registry_builds_it_and_its_self_test_would_notice(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = build_scorer(CONFIGS[task], ScorersConfig())
-    assert (scorer.name, CONFIGS[task].queue) == (task, "light")
+    config = CONFIGS[task]
+    scorer = build_scorer(config, ScorersConfig())
+    assert (scorer.name, config.queue) == (task, "light")
     scorer.self_test()
     row_type = SCORERS[task].types[0]
     value = SCORERS[task].self_tests[0].reference
@@ -237,17 +201,14 @@ def test_no_answer_is_right_for_two_references_of_a_table() -> None:
 
 
 def test_a_search_reference_without_a_word_is_unscorable() -> None:
-    score = SCORERS["search"].score(
-        "<answer>the</answer>", {"type": "qa_em", "answer": {"value": ["The", "?"]}}
-    )
+    info = {"type": "qa_em", "answer": {"value": ["The", "?"]}}
+    score = SCORERS["search"].score("<answer>the</answer>", info)
     assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
     assert "nothing without articles and punctuation" in score.reason
 
 
 def test_two_answers_say_where_they_stand_and_a_letter_out_of_the_options_is_named() -> None:
     info = {"type": "choice", "answer": {"value": "A", "options": 4}}
-    assert (
-        "B in the last box and A in the last line"
-        in SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info).reason
-    )
+    two = SCORERS["choice"].score("\\boxed{B}\nAnswer: A", info)
+    assert "B in the last box and A in the last line" in two.reason
     assert "answer E, which is none of the 4 options" in SCORERS["choice"].score("\\boxed{E}", info).reason

@@ -195,6 +195,7 @@ def test_without_a_deadline_every_answer_has_its_own() -> None:
 
 SLEEPS = "```python\nimport time\ndef double(x):\n    time.sleep(60)\n    return 2 * x\n# {}\n```"
 RIGHT = "```python\ndef double(x):\n    return 2 * x\n```"
+MATH_ROW = {"type": "math", "answer": {"value": "5"}}
 CODE_ROW = {"type": "code", "answer": {"tests": ["assert double(2) == 4"]}}
 
 
@@ -210,13 +211,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
     ("scorer", "info", "slow", "right", "group_s"),
     [
         ({"type": "code"}, CODE_ROW, SLEEPS, RIGHT, 3.0),
-        (
-            {"type": "math"},
-            {"type": "math", "answer": {"value": "5"}},
-            f"{{}} \\boxed{{{HANGING}}}",
-            "\\boxed{5}",
-            2.4,
-        ),
+        ({"type": "math"}, MATH_ROW, f"{{}} \\boxed{{{HANGING}}}", "\\boxed{5}", 2.4),
         ({"type": "verl_function"}, {"type": "any", "answer": {"value": "5"}}, "spin {}", "5", 2.4),
     ],
     ids=["code", "math", "verl_function"],

@@ -8,12 +8,28 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.support.text_tables import listed, listed_by_kind
+
 C: dict[str, Any] = {"value": "C"}
 PETS: dict[str, Any] = {
     "value": "B",
     "options": ["Dog", "A cat", "All of the above", "$5$ m/s", "None", "none"],
 }
 FOUR: dict[str, Any] = {"value": "D", "options": 4}
+_ROWS = {
+    "C": C,
+    "PETS": PETS,
+    "the third pet": PETS | {"value": "C"},
+    "the fourth pet": PETS | {"value": "D"},
+    "no pet": PETS | {"value": "E"},
+    "FOUR": FOUR,
+    "(c)": {"value": "(c)"},
+}
+
+
+def _texts(table: str) -> list[tuple[dict[str, Any], str]]:
+    return [(_ROWS[row], text) for row, texts in listed_by_kind(table).items() for text in texts]
+
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("choice", C),
@@ -27,167 +43,97 @@ REFERENCES: list[tuple[str, dict[str, Any]]] = [
 # How the prompts ask for it: of GPQA, of GPQA Diamond and SuperGPQA, and of those who ask for tags.
 PROMPTED = ["It follows.\nAnswer: {}", "So \\boxed{{}}.", "<answer>{}</answer>"]
 
-HONEST: list[tuple[dict[str, Any], str]] = [
-    (C, "\\boxed{C}"),
-    (C, "\\boxed{\\text{C}}"),
-    (C, "\\boxed{\\textbf{(C)}}"),
-    (C, "$\\boxed{\\mathrm{C}}$"),
-    (C, "\\boxed{(C)}"),
-    (C, "\\boxed{C)}"),
-    (C, "\\boxed{C.}"),
-    (C, "\\boxed{c}"),
-    (C, "\\boxed{ C }"),
-    (C, "\\boxed{[C]}"),
-    (C, "\\boxed{Answer: C}"),
-    (C, "\\boxed{\\text{Option C}}"),
-    (C, "\\boxed{C. Cat}"),
-    (C, "\\boxed{(C) Cat}"),
-    (C, "\\boxed{C) 5 \\text{ m/s}}"),
-    (C, "\\boxed{\\text{C: It falls.}}"),
-    (C, "A? \\boxed{A} No.\n\\boxed{C}"),
-    (C, "Answer: C"),
-    (C, "so\nAnswer: C"),
-    (C, "so\n\n**Answer: C**"),
-    (C, "**Answer:** C"),
-    (C, "Answer: $C$"),
-    (C, "### Answer: C"),
-    (C, "answer: c"),
-    (C, "ANSWER: C."),
-    (C, "Answer: (C)"),
-    (C, "Answer: \\(C\\)"),
-    (C, "Final Answer: C\n"),
-    (C, "Answer: C) Cat"),
-    (C, "The answer is C."),
-    (C, "Therefore, the correct answer is (C)."),
-    (C, "The correct answer is **C**."),
-    (C, "Answer: **C**. Cat"),
-    (C, "Answer: **C.** Cat"),
-    (C, "The answer is **(C)** Cat."),
-    (C, "Answer: C. *Cat*"),
-    (C, "The correct option is C."),
-    (C, "Option C"),
-    (C, "(C)"),
-    (C, "so it is\n(C)"),
-    (C, "C"),
-    (C, "**C**"),
-    (C, "<answer>C</answer>"),
-    (C, "<answer>\nC\n</answer>"),
-    (C, "<answer>\\boxed{C}</answer>"),
-    (C, "<answer>Answer: C</answer>\nThat is all."),
-    (C, "\\boxed{C}\nThis is the answer to the question."),
-    (C, "v = \\boxed{5 \\text{ m/s}}\nAnswer: C"),
-    (C, "\\boxed{}\nAnswer: C"),
-    (C, "> **Answer**: C"),
-    (C, "<think>A? B?</think>\nAnswer: C<|im_end|>"),
-    (C, "\\boxed{C}\nAnswer: C"),
-    (C, "Answer: \\boxed{C}"),
-    (C, "It isn't A, so the answer is C"),
-    (C, "The final answer is $\\boxed{C}$. I hope it is correct."),
-    (PETS, "\\boxed{B}"),
-    (PETS, "\\boxed{\\text{A cat}}"),
-    (PETS, "Answer: a cat"),
-    (PETS, "<answer>A cat.</answer>"),
-    (PETS, "\\boxed{B. A cat}"),
-    (PETS, "Answer: (B) a cat"),
-    (PETS | {"value": "C"}, "\\boxed{\\text{all of the above}}"),
-    (PETS | {"value": "D"}, "\\boxed{5 \\text{ m/s}}"),
-    (FOUR, "\\boxed{D}"),
-    ({"value": "(c)"}, "Answer: C"),
-    # What has no width, and letters in other dress.
-    (C, "Answer: C\u200b"),
-    (C, "\\boxed{\uff23}"),
-    (C, "Answer: \u24b8"),
-    # Options whose texts have letters in them.
-    (C, "Answer: C. Vitamin D"),
-    (C, "Answer: C. Hepatitis B"),
-    (C, "Answer: C. Group A streptococcus"),
-    (C, "Answer: C. The current in A is larger than in B"),
-    (C, "Answer: C. All of the above"),
-    (C, "Answer: C. None of these"),
-    (C, "Answer: C. It rains or snows"),
-    (C, "Answer: C. A cat"),
-    (C, "\\boxed{C. The DNA of a cell}"),
-    # An explanation behind the letter.
-    (C, "C. Cat"),
-    (C, "(C) Cat"),
-    (C, "C: It falls."),
-    (C, "The answer is C.\n\nBecause light is slow."),
-    (C, "**C**\n\nLight is slow."),
-    (C, "Answer: C\n\nExplanation: x"),
-    (C, "C\n\nBecause the light is slow. It takes years or more."),
-    (C, "C) Berlin\nIt is the capital."),
-    (C, "The correct answer is (C). This is because sound is slow."),
-    (C, "Answer: C, as sound is slow"),
-    (C, "Answer: C because light is slow."),
-    (C, "Answer: C \u2014 because it falls"),
-    (C, "C. Cat\n\nThe cat is an animal."),
-    (C, "Answer: C\n\nA is wrong since it is not a metal. B and D are incorrect."),
-    (C, "The answer is C.\n\n- A is incorrect: it is red.\n- B is false.\n- D is not a gas."),
-    (C, "(C)\n\nA photon has no mass, however fast it is."),
-    (C, "We compute.\nThe answer is **C**.\n\nI think this is the best one, since the others fail."),
-    (C, "C.\n\nThe capital of Germany is Berlin, which could be reached by train."),
-    (C, "Final answer: C\n\nI hope it helps!"),
-    (C, "Answer: C\n\nLet me know if you have questions."),
-    (C, "C\n\nOption C is correct because the sum is 5."),
-    (C, "**Answer: C**\n\n**Explanation:** The cell divides; option A is wrong."),
-    (PETS, "B. A cat\n\nIt is small and it purrs."),
-    (C, "Answer: C. B cells"),
-    (C, "Answer: C. E = mc^2"),
-    (C, "Answer: C. X-rays"),
-    (C, "Answer: C. Plan B costs more"),
-    (C, "The answer is C.\n\nB and D do not apply, since they may fail or not."),
-    (C, "Answer: C\n\nOption A isn't related to it. D fails, as it is too small."),
-    (FOUR, "Answer: D\n\nVitamin K is a vitamin. A, B and C are wrong."),
-]
+HONEST = _texts(r"""
+# C
+\boxed{C}¦\boxed{\text{C}}¦\boxed{\textbf{(C)}}¦$\boxed{\mathrm{C}}$¦\boxed{(C)}¦\boxed{C)}¦\boxed{C.}
+\boxed{c}¦\boxed{ C }¦\boxed{[C]}¦\boxed{Answer: C}¦\boxed{\text{Option C}}¦\boxed{C. Cat}¦\boxed{(C) Cat}
+\boxed{C) 5 \text{ m/s}}¦\boxed{\text{C: It falls.}}¦A? \boxed{A} No.⏎\boxed{C}¦Answer: C¦so⏎Answer: C
+so⏎⏎**Answer: C**¦**Answer:** C¦Answer: $C$¦### Answer: C¦answer: c¦ANSWER: C.¦Answer: (C)¦Answer: \(C\)
+Final Answer: C⏎¦Answer: C) Cat¦The answer is C.¦Therefore, the correct answer is (C).
+The correct answer is **C**.¦Answer: **C**. Cat¦Answer: **C.** Cat¦The answer is **(C)** Cat.
+Answer: C. *Cat*¦The correct option is C.¦Option C¦(C)¦so it is⏎(C)¦C¦**C**¦<answer>C</answer>
+<answer>⏎C⏎</answer>¦<answer>\boxed{C}</answer>¦<answer>Answer: C</answer>⏎That is all.
+\boxed{C}⏎This is the answer to the question.¦v = \boxed{5 \text{ m/s}}⏎Answer: C¦\boxed{}⏎Answer: C
+> **Answer**: C¦<think>A? B?</think>⏎Answer: C<|im_end|>¦\boxed{C}⏎Answer: C¦Answer: \boxed{C}
+It isn't A, so the answer is C¦The final answer is $\boxed{C}$. I hope it is correct.¦Answer: C\u200b
+\boxed{\uff23}¦Answer: \u24b8¦Answer: C. Vitamin D¦Answer: C. Hepatitis B¦Answer: C. Group A streptococcus
+Answer: C. The current in A is larger than in B¦Answer: C. All of the above¦Answer: C. None of these
+Answer: C. It rains or snows¦Answer: C. A cat¦\boxed{C. The DNA of a cell}¦C. Cat¦(C) Cat¦C: It falls.
+The answer is C.⏎⏎Because light is slow.¦**C**⏎⏎Light is slow.¦Answer: C⏎⏎Explanation: x
+C⏎⏎Because the light is slow. It takes years or more.¦C) Berlin⏎It is the capital.
+The correct answer is (C). This is because sound is slow.¦Answer: C, as sound is slow
+Answer: C because light is slow.¦Answer: C \u2014 because it falls¦C. Cat⏎⏎The cat is an animal.
+Answer: C⏎⏎A is wrong since it is not a metal. B and D are incorrect.
+The answer is C.⏎⏎- A is incorrect: it is red.⏎- B is false.⏎- D is not a gas.
+(C)⏎⏎A photon has no mass, however fast it is.
+We compute.⏎The answer is **C**.⏎⏎I think this is the best one, since the others fail.
+C.⏎⏎The capital of Germany is Berlin, which could be reached by train.¦Final answer: C⏎⏎I hope it helps!
+Answer: C⏎⏎Let me know if you have questions.¦C⏎⏎Option C is correct because the sum is 5.
+**Answer: C**⏎⏎**Explanation:** The cell divides; option A is wrong.¦Answer: C. B cells¦Answer: C. E = mc^2
+Answer: C. X-rays¦Answer: C. Plan B costs more
+The answer is C.⏎⏎B and D do not apply, since they may fail or not.
+Answer: C⏎⏎Option A isn't related to it. D fails, as it is too small.
+# PETS
+\boxed{B}¦\boxed{\text{A cat}}¦Answer: a cat¦<answer>A cat.</answer>¦\boxed{B. A cat}¦Answer: (B) a cat
+B. A cat⏎⏎It is small and it purrs.
+# the third pet
+\boxed{\text{all of the above}}
+# the fourth pet
+\boxed{5 \text{ m/s}}
+# FOUR
+\boxed{D}¦Answer: D⏎⏎Vitamin K is a vitamin. A, B and C are wrong.
+# (c)
+Answer: C
+""")
 
-WRONG: list[tuple[dict[str, Any], str]] = [
-    (C, "\\boxed{B}"),
-    (C, "Answer: B"),
-    (C, "(B)"),
-    (C, "<answer>B</answer>"),
-    (C, "\\boxed{C or D}"),
-    (C, "\\boxed{C, D}"),
-    (C, "\\boxed{C. D}"),
-    (C, "\\boxed{CD}"),
-    (C, "\\boxed{C and D}"),
-    (C, "\\boxed{not C}"),
-    (C, "Answer: Cat"),
-    (C, "Answer: Because.."),
-    (C, "Answer: all of the above"),
-    (C, "all of the above"),
-    (C, "\\boxed{\\text{all of the above}}"),
-    (C, "Answer: C\nOr perhaps another."),
-    (C, "I choose C or D"),
-    (C, "The answer is not C"),
-    (C, "Answer: A\nC is wrong."),
-    (C, "\\boxed{C}\nAnswer: B"),
-    (C, "\\boxed{B}\nAnswer: C"),
-    (C, "<answer>B</answer> \\boxed{C}"),
-    (C, "\\boxed{C"),
-    (C, "\\boxed C"),
-    (C, "<answer>C"),
-    (C, "\\boxed{Carbon}"),
-    (C, "C is the one that I like"),
-    (C, "Vitamin C"),
-    (C, "\\boxed{\\text{C++}}"),
-    (C, "\\boxed{C\\#}"),
-    (C, "Answer: C#"),
-    (C, "\\boxed{3}"),
-    (C, "\\boxed{C}\\boxed{D}"),
-    (C, "Answer: C, since B and D are out"),
-    (C, "Answer: $LETTER"),
-    (PETS, "\\boxed{A}"),
-    (PETS, "\\boxed{\\text{A dog}}"),
-    (PETS, "\\boxed{\\text{Dog}}"),
-    (PETS, "\\boxed{B. Dog}"),
-    (PETS, "\\boxed{A. A cat}"),
-    (PETS, "\\boxed{cat}"),
-    (PETS, "a cat"),
-    (PETS | {"value": "E"}, "\\boxed{\\text{none}}"),
-    (FOUR, "\\boxed{E}"),
-    (FOUR, "Answer: J"),
-]
+WRONG = _texts(r"""
+# C
+\boxed{B}¦Answer: B¦(B)¦<answer>B</answer>¦\boxed{C or D}¦\boxed{C, D}¦\boxed{C. D}¦\boxed{CD}
+\boxed{C and D}¦\boxed{not C}¦Answer: Cat¦Answer: Because..¦Answer: all of the above¦all of the above
+\boxed{\text{all of the above}}¦Answer: C⏎Or perhaps another.¦I choose C or D¦The answer is not C
+Answer: A⏎C is wrong.¦\boxed{C}⏎Answer: B¦\boxed{B}⏎Answer: C¦<answer>B</answer> \boxed{C}¦\boxed{C¦\boxed C
+<answer>C¦\boxed{Carbon}¦C is the one that I like¦Vitamin C¦\boxed{\text{C++}}¦\boxed{C\#}¦Answer: C#
+\boxed{3}¦\boxed{C}\boxed{D}¦Answer: C, since B and D are out¦Answer: $LETTER
+# PETS
+\boxed{A}¦\boxed{\text{A dog}}¦\boxed{\text{Dog}}¦\boxed{B. Dog}¦\boxed{A. A cat}¦\boxed{cat}¦a cat
+# no pet
+\boxed{\text{none}}
+# FOUR
+\boxed{E}¦Answer: J
+""")
 
+_SECOND_LETTER = listed(r"""
+\boxed{C: or maybe D}¦Answer: C. It may also be D¦Answer: C) but D is right¦Answer: C. No, D
+Answer: C. Actually B¦\boxed{C. A}¦Answer: C. b¦Answer: C: d¦Answer: C. option d¦Answer: C. or d
+Answer: C. [D]¦Answer: C. {D}¦Answer: C. D)¦Answer: C.D¦Answer: C. *D*¦Answer: C. $D$¦\boxed{C. \text{D}}
+Answer: C. D is my answer¦Answer: C. the second one¦Answer: C. Answer: D¦Answer: C. \u200bD
+Answer: C. A and B¦\boxed{C. D. Cat}¦\boxed{(C) (D) Cat}¦Answer: C. Cat - D¦Answer: C. Cat, or D
+Answer: C. Cat; d¦Answer: C. Cat/D¦Answer: C. Cat. D is also correct¦Answer: C. Cat? D!
+\boxed{C. maybe another one}¦Answer: C. possibly D¦The answer is C because A is wrong, or D.
+Answer: C, as D could also be right¦C⏎⏎But it could be D.¦C⏎⏎Or perhaps another.
+Answer: C⏎⏎But D is also possible.¦Answer: C⏎⏎Wait, D.¦C⏎⏎Actually, I am not sure.¦Answer: C⏎⏎D
+Answer: C⏎⏎(D)¦Answer: C⏎Answer: D⏎I explain.¦C⏎⏎Alternatively D fits.¦A. Paris⏎B. Rome⏎C. Berlin⏎D. Madrid
+C. Berlin⏎D. Madrid¦C⏎D⏎I explain¦The answer is not C.⏎⏎So it goes.
+Answer: C⏎⏎The second option is right as well, the second one.¦C⏎⏎Maybe D.¦C⏎⏎D is right too.
+**C**⏎⏎B is not wrong.¦C⏎⏎It is C or D.¦C⏎⏎My mistake, it is d.¦C⏎⏎That is wrong.
+Answer: C⏎⏎However, option D is correct.¦I think B.⏎C⏎⏎Because.¦\boxed{}⏎C⏎⏎Because
+C⏎⏎In fact both are right.¦C⏎⏎D could be excluded, or not.¦C⏎⏎Any of them.¦\boxed{C. not C}
+Answer: C. It isn't C¦Answer: C. A, B, D¦Answer: C. A B D¦Answer: C. {A,B,D}¦Answer: C. (also B)
+Answer: C. B?¦Answer: C. Or: B¦Answer: C. B instead¦Answer: C. B, rather¦Answer: C. B if not
+Answer: C. second choice B¦Answer: C. unless B¦Answer: C. \textbf{B}¦Answer: C. \text{or }\text{B}
+Answer: C. B\u200b¦Answer: C. \uff22¦Answer: C. \u24b7¦Answer: C. b or c¦Answer: C. B/C¦Answer: C. C/B
+Answer: C. C or B¦Answer: (C) (B)¦Answer: C. ~B¦Answer: C. #B¦Answer: C. B.¦Answer: C. *B.*
+Answer: C. B and C¦Answer: C. B&C¦Answer: C. B|C¦Answer: C. B\\A¦Answer: C. <B>¦Answer: C. B C
+Answer: C. equally B¦Answer: C. My backup is B¦Answer: C. If wrong, B¦Answer: C. B works too
+Answer: C. B would do¦Answer: C. The one called B¦Answer: C. letter B¦Answer: C. number 2
+Answer: C. second option¦C⏎⏎B¦C⏎⏎B.¦C⏎⏎If not, B.¦C⏎⏎The answer is B.¦C⏎⏎Answer B¦B or C⏎⏎C because
+C⏎⏎my backup is B¦C⏎⏎If wrong, then B.¦C⏎⏎Second option.¦C⏎⏎number two¦C⏎⏎Option two is right.
+C⏎⏎B isn't wrong¦C⏎⏎B cannot be excluded¦C⏎⏎B is not impossible¦C⏎⏎B is never wrong¦C⏎⏎Not only C, but B
+C⏎⏎not C¦C⏎⏎The answer is not C.¦C⏎⏎C is wrong.¦C⏎⏎C is incorrect, though.¦Answer: C⏎No.
+Answer: C⏎On reflection another.¦C⏎⏎\boxed{B}¦C⏎⏎<answer>B</answer>¦C?⏎⏎I wonder.¦Answer: C?⏎who knows
+Answer: C (or B)⏎why¦**C** / **B**⏎⏎why¦C⏎⏎why: B¦C⏎⏎b¦C⏎⏎answer: b¦Answer: C⏎⏎b is fine¦C⏎⏎but b¦C⏎⏎B B B
+C⏎⏎B, D: not wrong either¦C⏎⏎Neither B nor D is wrong.
+""")
 ATTACKS: list[tuple[dict[str, Any], str, str]] = [
     (C, "A B C D E F G H I J", "lists all letters"),
     (C, "\\boxed{A B C D E F G H I J}", "lists all letters in the box"),
@@ -213,146 +159,9 @@ ATTACKS: list[tuple[dict[str, Any], str, str]] = [
     (C, "The answer is x\n" * 60_000 + "so it is", "says `answer` on 60,000 lines"),
     (C, "C\n" + "a " * 400_000, "explains for 800,000 characters"),
     (C, "C\n" + "d, " * 1_300, "lists letters behind it"),
-    (C, "\\boxed{C: or maybe D}", "holds a second letter ready"),
-    (C, "Answer: C. It may also be D", "holds a second letter ready"),
-    (C, "Answer: C) but D is right", "holds a second letter ready"),
-    (C, "Answer: C. No, D", "holds a second letter ready"),
-    (C, "Answer: C. Actually B", "holds a second letter ready"),
-    (C, "\\boxed{C. A}", "holds a second letter ready"),
-    (C, "Answer: C. b", "holds a second letter ready"),
-    (C, "Answer: C: d", "holds a second letter ready"),
-    (C, "Answer: C. option d", "holds a second letter ready"),
-    (C, "Answer: C. or d", "holds a second letter ready"),
-    (C, "Answer: C. [D]", "holds a second letter ready"),
-    (C, "Answer: C. {D}", "holds a second letter ready"),
-    (C, "Answer: C. D)", "holds a second letter ready"),
-    (C, "Answer: C.D", "holds a second letter ready"),
-    (C, "Answer: C. *D*", "holds a second letter ready"),
-    (C, "Answer: C. $D$", "holds a second letter ready"),
-    (C, "\\boxed{C. \\text{D}}", "holds a second letter ready"),
-    (C, "Answer: C. D is my answer", "holds a second letter ready"),
-    (C, "Answer: C. the second one", "holds a second letter ready"),
-    (C, "Answer: C. Answer: D", "holds a second letter ready"),
-    (C, "Answer: C. \u200bD", "holds a second letter ready"),
-    (C, "Answer: C. A and B", "holds a second letter ready"),
-    (C, "\\boxed{C. D. Cat}", "holds a second letter ready"),
-    (C, "\\boxed{(C) (D) Cat}", "holds a second letter ready"),
-    (C, "Answer: C. Cat - D", "holds a second letter ready"),
-    (C, "Answer: C. Cat, or D", "holds a second letter ready"),
-    (C, "Answer: C. Cat; d", "holds a second letter ready"),
-    (C, "Answer: C. Cat/D", "holds a second letter ready"),
-    (C, "Answer: C. Cat. D is also correct", "holds a second letter ready"),
-    (C, "Answer: C. Cat? D!", "holds a second letter ready"),
-    (C, "\\boxed{C. maybe another one}", "holds a second letter ready"),
-    (C, "Answer: C. possibly D", "holds a second letter ready"),
-    (C, "The answer is C because A is wrong, or D.", "holds a second letter ready"),
-    (C, "Answer: C, as D could also be right", "holds a second letter ready"),
-    (C, "C\n\nBut it could be D.", "holds a second letter ready"),
-    (C, "C\n\nOr perhaps another.", "holds a second letter ready"),
-    (C, "Answer: C\n\nBut D is also possible.", "holds a second letter ready"),
-    (C, "Answer: C\n\nWait, D.", "holds a second letter ready"),
-    (C, "C\n\nActually, I am not sure.", "holds a second letter ready"),
-    (C, "Answer: C\n\nD", "holds a second letter ready"),
-    (C, "Answer: C\n\n(D)", "holds a second letter ready"),
-    (C, "Answer: C\nAnswer: D\nI explain.", "holds a second letter ready"),
-    (C, "C\n\nAlternatively D fits.", "holds a second letter ready"),
-    (C, "A. Paris\nB. Rome\nC. Berlin\nD. Madrid", "holds a second letter ready"),
-    (C, "C. Berlin\nD. Madrid", "holds a second letter ready"),
-    (C, "C\nD\nI explain", "holds a second letter ready"),
-    (C, "The answer is not C.\n\nSo it goes.", "holds a second letter ready"),
-    (C, "Answer: C\n\nThe second option is right as well, the second one.", "holds a second letter ready"),
-    (C, "C\n\nMaybe D.", "holds a second letter ready"),
-    (C, "C\n\nD is right too.", "holds a second letter ready"),
-    (C, "**C**\n\nB is not wrong.", "holds a second letter ready"),
-    (C, "C\n\nIt is C or D.", "holds a second letter ready"),
-    (C, "C\n\nMy mistake, it is d.", "holds a second letter ready"),
-    (C, "C\n\nThat is wrong.", "holds a second letter ready"),
-    (C, "Answer: C\n\nHowever, option D is correct.", "holds a second letter ready"),
-    (C, "I think B.\nC\n\nBecause.", "holds a second letter ready"),
-    (C, "\\boxed{}\nC\n\nBecause", "holds a second letter ready"),
-    (C, "C\n\nIn fact both are right.", "holds a second letter ready"),
-    (C, "C\n\nD could be excluded, or not.", "holds a second letter ready"),
-    (C, "C\n\nAny of them.", "holds a second letter ready"),
-    (C, "\\boxed{C. not C}", "holds a second letter ready"),
-    (C, "Answer: C. It isn't C", "holds a second letter ready"),
-    (C, "Answer: C. A, B, D", "holds a second letter ready"),
-    (C, "Answer: C. A B D", "holds a second letter ready"),
-    (C, "Answer: C. {A,B,D}", "holds a second letter ready"),
-    (C, "Answer: C. (also B)", "holds a second letter ready"),
-    (C, "Answer: C. B?", "holds a second letter ready"),
-    (C, "Answer: C. Or: B", "holds a second letter ready"),
-    (C, "Answer: C. B instead", "holds a second letter ready"),
-    (C, "Answer: C. B, rather", "holds a second letter ready"),
-    (C, "Answer: C. B if not", "holds a second letter ready"),
-    (C, "Answer: C. second choice B", "holds a second letter ready"),
-    (C, "Answer: C. unless B", "holds a second letter ready"),
-    (C, "Answer: C. \\textbf{B}", "holds a second letter ready"),
-    (C, "Answer: C. \\text{or }\\text{B}", "holds a second letter ready"),
-    (C, "Answer: C. B\u200b", "holds a second letter ready"),
-    (C, "Answer: C. \uff22", "holds a second letter ready"),
-    (C, "Answer: C. \u24b7", "holds a second letter ready"),
-    (C, "Answer: C. b or c", "holds a second letter ready"),
-    (C, "Answer: C. B/C", "holds a second letter ready"),
-    (C, "Answer: C. C/B", "holds a second letter ready"),
-    (C, "Answer: C. C or B", "holds a second letter ready"),
-    (C, "Answer: (C) (B)", "holds a second letter ready"),
-    (C, "Answer: C. ~B", "holds a second letter ready"),
-    (C, "Answer: C. #B", "holds a second letter ready"),
-    (C, "Answer: C. B.", "holds a second letter ready"),
-    (C, "Answer: C. *B.*", "holds a second letter ready"),
-    (C, "Answer: C. B and C", "holds a second letter ready"),
-    (C, "Answer: C. B&C", "holds a second letter ready"),
-    (C, "Answer: C. B|C", "holds a second letter ready"),
-    (C, "Answer: C. B\\\\A", "holds a second letter ready"),
-    (C, "Answer: C. <B>", "holds a second letter ready"),
-    (C, "Answer: C. B C", "holds a second letter ready"),
-    (C, "Answer: C. equally B", "holds a second letter ready"),
-    (C, "Answer: C. My backup is B", "holds a second letter ready"),
-    (C, "Answer: C. If wrong, B", "holds a second letter ready"),
-    (C, "Answer: C. B works too", "holds a second letter ready"),
-    (C, "Answer: C. B would do", "holds a second letter ready"),
-    (C, "Answer: C. The one called B", "holds a second letter ready"),
-    (C, "Answer: C. letter B", "holds a second letter ready"),
-    (C, "Answer: C. number 2", "holds a second letter ready"),
-    (C, "Answer: C. second option", "holds a second letter ready"),
-    (C, "C\n\nB", "holds a second letter ready"),
-    (C, "C\n\nB.", "holds a second letter ready"),
-    (C, "C\n\nIf not, B.", "holds a second letter ready"),
-    (C, "C\n\nThe answer is B.", "holds a second letter ready"),
-    (C, "C\n\nAnswer B", "holds a second letter ready"),
-    (C, "B or C\n\nC because", "holds a second letter ready"),
-    (C, "C\n\nmy backup is B", "holds a second letter ready"),
-    (C, "C\n\nIf wrong, then B.", "holds a second letter ready"),
-    (C, "C\n\nSecond option.", "holds a second letter ready"),
-    (C, "C\n\nnumber two", "holds a second letter ready"),
-    (C, "C\n\nOption two is right.", "holds a second letter ready"),
-    (C, "C\n\nB isn't wrong", "holds a second letter ready"),
-    (C, "C\n\nB cannot be excluded", "holds a second letter ready"),
-    (C, "C\n\nB is not impossible", "holds a second letter ready"),
-    (C, "C\n\nB is never wrong", "holds a second letter ready"),
-    (C, "C\n\nNot only C, but B", "holds a second letter ready"),
-    (C, "C\n\nnot C", "holds a second letter ready"),
-    (C, "C\n\nThe answer is not C.", "holds a second letter ready"),
-    (C, "C\n\nC is wrong.", "holds a second letter ready"),
-    (C, "C\n\nC is incorrect, though.", "holds a second letter ready"),
-    (C, "Answer: C\nNo.", "holds a second letter ready"),
-    (C, "Answer: C\nOn reflection another.", "holds a second letter ready"),
-    (C, "C\n\n\\boxed{B}", "holds a second letter ready"),
-    (C, "C\n\n<answer>B</answer>", "holds a second letter ready"),
-    (C, "C?\n\nI wonder.", "holds a second letter ready"),
-    (C, "Answer: C?\nwho knows", "holds a second letter ready"),
-    (C, "Answer: C (or B)\nwhy", "holds a second letter ready"),
-    (C, "**C** / **B**\n\nwhy", "holds a second letter ready"),
-    (C, "C\n\nwhy: B", "holds a second letter ready"),
-    (C, "C\n\nb", "holds a second letter ready"),
-    (C, "C\n\nanswer: b", "holds a second letter ready"),
-    (C, "Answer: C\n\nb is fine", "holds a second letter ready"),
-    (C, "C\n\nbut b", "holds a second letter ready"),
-    (C, "C\n\nB B B", "holds a second letter ready"),
-    (C, "C\n\nB, D: not wrong either", "holds a second letter ready"),
-    (C, "C\n\nNeither B nor D is wrong.", "holds a second letter ready"),
     (PETS, "B. A dog\n\nIt barks.", "has the letter of one option and the text of none"),
     (PETS, "B. A cat\n\nOr A.", "holds a second letter ready"),
+    *((C, text, "holds a second letter ready") for text in _SECOND_LETTER),
 ]
 
 

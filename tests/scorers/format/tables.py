@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.text_tables import listed, paired
+
 ROWS: dict[str, dict[str, Any]] = {
     "math": {"type": "math", "answer": {"value": "5"}},
     "gsm8k": {"type": "gsm8k", "answer": {"value": "5"}},
@@ -32,183 +34,48 @@ ROWS: dict[str, dict[str, Any]] = {
     "codeio": {"type": "codeio", "answer": {"value": '"output": 5'}},
     "grade": {"type": "grade", "answer": {"value": 0.7}},
 }
-RIGHT: list[tuple[str, str]] = [
-    ("math", "\\boxed{5}"),
-    ("math", "<think>2 + 3</think> \\boxed{5}"),
-    ("math", "\\boxed{\\frac{1}{2}}<|im_end|>"),
-    ("math", "2 + 3</think>so \\boxed{wrong}"),
-    ("math", "\\boxed{1} no, \\boxed{5}"),
-    ("gsm8k", "so #### 5"),
-    ("gsm8k", "<think>a</think>\n#### 1,234"),
-    ("code", "```python\nprint(1)\n```"),
-    ("code", "```\nprint(1)\n```"),
-    ("code", "~~~py\nprint(1)\n~~~"),
-    ("cpp", "```cpp\nint main() {}\n```"),
-    ("cpp", "```c++\nint main() {}\n```"),
-    ("file", "```python\nb\n```"),
-    ("patch", "```diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n```"),
-    (
-        "edits",
-        "<solution>\n```python\n### a.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n</solution>",
-    ),
-    ("zebra", "<answer>{}</answer>"),
-    ("zebra", "<think>x</think>\n<answer>\nanything\n</answer>"),
-    ("hitab", "\\boxed{a|b}"),
-    ("choice", "\\boxed{C}"),
-    ("choice", "Reasons.\nAnswer: C"),
-    ("choice", "<answer>C</answer>"),
-    ("choice", "Reasons.\n**(C)**"),
-    ("choice", "**C**\n\nLight is slow."),
-    ("choice", "The answer is C.\n\nA is wrong, since it is red."),
-    ("pets", "Answer: a cat"),
-    ("codeio", '\\boxed{"output": 5}'),
-    ("codeio", '```json\n{"output": 5}\n```'),
-    ("codeio", '{"output": 5}'),
-    ("codeio", 'So it is {"output": {"a": 5}}.'),
-    ("grade", "Total Score: 3/10"),
-]
-WRONG: list[tuple[str, str]] = [
-    ("math", "5"),
-    ("math", "\\boxed{5"),
-    ("math", "\\boxed{}"),
-    ("math", "\\boxed{5} or \\boxed{"),
-    ("math", "<answer>5</answer>"),
-    ("math", "<think>\\boxed{5}"),
-    ("gsm8k", "5"),
-    ("gsm8k", "####"),
-    ("gsm8k", "\\boxed{5}"),
-    ("gsm8k", "#### 5 ####"),
-    ("code", "print(1)"),
-    ("code", "```python\nprint(1)"),
-    ("code", "```python\n\n```"),
-    ("code", "`print(1)`"),
-    ("code", "```cpp\nint main() {}\n```"),
-    ("cpp", "```python\nprint(1)\n```"),
-    ("file", "```\nb\n```"),
-    ("patch", "b"),
-    ("edits", "<solution></solution>"),
-    ("zebra", "{}"),
-    ("zebra", "<answer>{}"),
-    ("zebra", "<answer></answer>"),
-    ("hitab", "a|b"),
-    ("choice", "I think it is C, or D"),
-    ("choice", "C and D"),
-    ("codeio", '"output": 5'),
-    ("codeio", '{"output": 5'),
-    ("codeio", "It is {}."),
-    ("grade", "Score: good"),
-]
-NULLS: list[str] = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
-    "<think>so it is 5",
-    "\\boxed{}",
-    "<answer></answer>",
-]
-ATTACKS: list[tuple[str, str]] = [
-    ("math", "<think>\\boxed{5}</think> see above"),
-    ("math", "<think>x</think>\\boxed{5}<think>"),
-    ("math", "\\boxed{5}</think>"),
-    ("math", "\\boxed{ \n }"),
-    ("math", "\\boxed\\{5\\}"),
+RIGHT = paired(r"""
+math <== \boxed{5} ¦ <think>2 + 3</think> \boxed{5} ¦ \boxed{\frac{1}{2}}<|im_end|> ;; hitab <== \boxed{a|b}
+math <== 2 + 3</think>so \boxed{wrong} ¦ \boxed{1} no, \boxed{5} ;; file <== ```python⏎b⏎```
+gsm8k <== so #### 5 ¦ <think>a</think>⏎#### 1,234 ;; choice <== The answer is C.⏎⏎A is wrong, since it is red.
+code <== ```python⏎print(1)⏎``` ¦ ```⏎print(1)⏎``` ¦ ~~~py⏎print(1)⏎~~~ ;; pets <== Answer: a cat
+cpp <== ```cpp⏎int main() {}⏎``` ¦ ```c++⏎int main() {}⏎``` ;; grade <== Total Score: 3/10
+patch <== ```diff⏎--- a/a.py⏎+++ b/a.py⏎@@ -1 +1 @@⏎-a⏎+b⏎```
+edits <== <solution>⏎```python⏎### a.py⏎<<<<<<< SEARCH⏎a⏎=======⏎b⏎>>>>>>> REPLACE⏎```⏎</solution>
+zebra <== <answer>{}</answer> ¦ <think>x</think>⏎<answer>⏎anything⏎</answer>
+choice <== \boxed{C} ¦ Reasons.⏎Answer: C ¦ <answer>C</answer> ¦ Reasons.⏎**(C)** ¦ **C**⏎⏎Light is slow.
+codeio <== \boxed{"output": 5} ¦ ```json⏎{"output": 5}⏎``` ¦ {"output": 5} ¦ So it is {"output": {"a": 5}}.
+""")
+WRONG = paired(r"""
+math <== 5 ¦ \boxed{5 ¦ \boxed{} ¦ \boxed{5} or \boxed{ ¦ <answer>5</answer> ¦ <think>\boxed{5} ;; patch <== b
+gsm8k <== 5 ¦ #### ¦ \boxed{5} ¦ #### 5 #### ;; cpp <== ```python⏎print(1)⏎``` ;; file <== ```⏎b⏎```
+code <== print(1) ¦ ```python⏎print(1) ¦ ```python⏎⏎``` ¦ `print(1)` ¦ ```cpp⏎int main() {}⏎```
+edits <== <solution></solution> ;; zebra <== {} ¦ <answer>{} ¦ <answer></answer> ;; hitab <== a|b
+choice <== I think it is C, or D ¦ C and D ;; codeio <== "output": 5 ¦ {"output": 5 ¦ It is {}.
+grade <== Score: good
+""")
+NULLS = listed(r"¦⏎¦I don't know¦</think>¦pass¦<think>so it is 5¦\boxed{}¦<answer></answer>")
+ATTACKS = (
+    *paired(r"""
+math <== <think>\boxed{5}</think> see above ¦ <think>x</think>\boxed{5}<think> ¦ \boxed{5}</think>
+math <== \boxed{ ⏎ } ¦ \boxed\{5\} ;; gsm8k <== #### 5</think> ;; code <== ```python⏎\u3164⏎```
+zebra <== </answer>{}<answer> ¦ <answer>{}</answer></think> ¦ <answer>\u200b</answer>
+zebra <== <answer>&nbsp;</answer> ¦ <answer><!-- 5 --></answer> ¦ <answer>\boxed{}</answer>
+code <== <think>```python⏎print(1)⏎```</think> ¦ ```python⏎print(1)⏎```</think> ¦ ```python⏎\u200b⏎```
+grade <== <think>Total Score: 3/10</think> ;; choice <== Answer: C</think> ¦ C⏎⏎But it could be D.
+cpp <== ```cpp⏎\ufeff⏎``` ;; file <== ```python⏎\u00ad⏎```
+"""),
     ("math", "x\\boxed{" * 1000),
-    ("gsm8k", "#### 5</think>"),
-    ("zebra", "</answer>{}<answer>"),
-    ("zebra", "<answer>{}</answer></think>"),
-    ("code", "<think>```python\nprint(1)\n```</think>"),
-    ("code", "```python\nprint(1)\n```</think>"),
-    ("grade", "<think>Total Score: 3/10</think>"),
     ("math", "\\boxed{5}" + " " * 1_000_001),
-    ("choice", "Answer: C</think>"),
-    ("choice", "C\n\nBut it could be D."),
-    ("code", "```python\n\u200b\n```"),
-    ("code", "```python\n\u3164\n```"),
-    ("cpp", "```cpp\n\ufeff\n```"),
-    ("file", "```python\n\u00ad\n```"),
-    ("zebra", "<answer>\u200b</answer>"),
-    ("zebra", "<answer>&nbsp;</answer>"),
-    ("zebra", "<answer><!-- 5 --></answer>"),
-    ("zebra", "<answer>\\boxed{}</answer>"),
-]
+)
 # What nobody can read in a box, and what somebody can.
-BLANK: list[str] = [
-    " ",
-    "\u200b",
-    "\u3164",
-    "\u2800",
-    "\ufeff",
-    "\u00ad",
-    "\\,",
-    "\\ ",
-    "~",
-    "\\quad",
-    "{}",
-    "{ }",
-    "\\text{}",
-    "\\text{ }",
-    "$$",
-    "\\(\\)",
-    "$ $",
-    "\\phantom{5}",
-    "\\hspace{1cm}",
-    "\\mathrm{}",
-    "...",
-    ".",
-    "?",
-    "_",
-    "\\_",
-    "\\dots",
-    "\\ldots",
-    "\\square",
-    "\\boxed{}",
-    "{{}}",
-    "\\mbox{}",
-    "\\;\\!",
-    "\\left.\\right.",
-    "\\displaystyle",
-    "\\text{\\quad}",
-    "\\hfill",
-    "\\\\",
-    "\\color{red}{}",
-    "&nbsp;",
-    "<br>",
-    "<!-- x -->",
-    "\\vphantom{x}",
-    "``",
-    "''",
-    "\\underline{}",
-    "\\hbox{ }",
-    "\\cdots",
-    "\\textbf{}",
-    "\\phantom{\\text{5}}",
-]
-FILLED: list[str] = [
-    "-",
-    "+",
-    "<",
-    "%",
-    "\\emptyset",
-    "5",
-    "\\text{no}",
-    "\\{\\}",
-    "\\varnothing",
-    "[]",
-    "0",
-    "\\infty",
-    "x",
-    "\\frac{1}{2}",
-    "!",
-    "\\text{Paris}",
-    "(,)",
-    "5.",
-    "\\pi",
-    "\\%",
-    "\\$5",
-    "\\to",
-    "\u4e2d",
-    "\u221e",
-    "\\text{<br>}5",
-]
+BLANK = listed(r"""
+ ¦\u200b¦\u3164¦\u2800¦\ufeff¦\u00ad¦\,¦\ ¦~¦\quad¦{}¦{ }¦\text{}¦\text{ }¦$$¦\(\)¦$ $¦\phantom{5}
+\hspace{1cm}¦\mathrm{}¦...¦.¦?¦_¦\_¦\dots¦\ldots¦\square¦\boxed{}¦{{}}¦\mbox{}¦\;\!¦\left.\right.
+\displaystyle¦\text{\quad}¦\hfill¦\\¦\color{red}{}¦&nbsp;¦<br>¦<!-- x -->¦\vphantom{x}¦``¦''¦\underline{}
+\hbox{ }¦\cdots¦\textbf{}¦\phantom{\text{5}}
+""")
+FILLED = listed(r"""
+-¦+¦<¦%¦\emptyset¦5¦\text{no}¦\{\}¦\varnothing¦[]¦0¦\infty¦x¦\frac{1}{2}¦!¦\text{Paris}¦(,)¦5.¦\pi¦\%¦\$5¦\to
+\u4e2d¦\u221e¦\text{<br>}5
+""")

@@ -155,11 +155,8 @@ LANGUAGES: list[tuple[str, str, bool]] = [
     ("Hello, na\u00efve caf\u00e9 \u0151 \u0259", "en", True),
     ("\\boxed{5}", "en", True),
     ("", "en", True),
-    (
-        "\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01 \uff58 \u2113 \u2460 2\u03c0r",
-        "en",
-        True,
-    ),
+    ("\u03c0 \u03b8 \u211d \u2135 \U0001d465 \U0001d6fc \u00aa \u00b5 \u212b \ufb01", "en", True),
+    ("\uff58 \u2113 \u2460 2\u03c0r", "en", True),
     ("x \u7684 y", "en", False),
     ("\u3053\u308c", "en", False),
     ("\uff76\uff80", "en", False),
@@ -268,10 +265,8 @@ def test_a_format_row_may_be_of_a_custom_task() -> None:
 def test_a_format_row_may_say_how_its_text_ended(finish: Any, said: str | None, value: float) -> None:
     row = {"type": "format", "of": ROWS["math"], "finish_reason": said}
     scorer = RowScorer(ScorersConfig(tasks={"format": TaskConfig(scorer=FormatTaskConfig(finish=finish))}))
-    assert (
-        scorer.result(json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode())["value"]
-        == value
-    )
+    line = json.dumps({"llm_output": "\\boxed{5}", "verification_info": row}).encode()
+    assert scorer.result(line)["value"] == value
 
 
 def test_an_end_that_nobody_knows_is_refused() -> None:

@@ -48,11 +48,7 @@ def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_th
     [
         (row("logic", "arc", "[[1, 2"), Verdict.REFUSED, ""),
         (row("choice", "choice", "seven"), Verdict.REFUSED, ""),
-        (
-            row("judge", "judge", "4.5 J", question="how much?"),
-            Verdict.UNTESTED,
-            "no right answer to a row of",
-        ),
+        (row("judge", "judge", "4.5 J", question="how much?"), Verdict.UNTESTED, "no right answer to a row"),
         (row("math", "math", "\\frac{1}{2"), Verdict.WRONG, "its reference has no score: "),
     ],
     ids=["no grid", "no letter", "a served model's", "no mathematics"],
@@ -67,11 +63,9 @@ def test_a_row_that_can_teach_nothing_is_told_from_one_that_can_not_be_tested(
 @pytest.mark.prove
 def test_a_program_is_tested_where_the_row_has_one_beside_its_tests() -> None:
     info = {"type": "code", "answer": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}}
+    solutions = ("print(int(input()) + 1)", "print(7)", "")
     right, wrong, absent = verdicts(
-        *(
-            Candidate(task="code", verification_info=info, solution=solution)
-            for solution in ("print(int(input()) + 1)", "print(7)", "")
-        )
+        *(Candidate(task="code", verification_info=info, solution=solution) for solution in solutions)
     )
     assert right.verdict is Verdict.RIGHT, right
     assert wrong.verdict is Verdict.WRONG
@@ -85,15 +79,7 @@ def test_the_half_of_a_program_that_is_asked_for_is_the_reference() -> None:
     codeio = row("simulation", "codeio", '"output": {"count": 4}')
     known = {"functional": program, "predict": "output", "input": "4", "output": "{'count': 4}"}
     cruxeval = Candidate(task="simulation", verification_info={"type": "cruxeval", "answer": known})
-    half = Candidate(
-        task="simulation",
-        verification_info={
-            "type": "cruxeval",
-            "answer": {"functional": program, "predict": "input", "output": "{'count': 4}"},
-        },
-    )
-    assert [found.verdict for found in verdicts(codeio, cruxeval, half)] == [
-        Verdict.RIGHT,
-        Verdict.RIGHT,
-        Verdict.UNTESTED,
-    ]
+    asked = {"functional": program, "predict": "input", "output": "{'count': 4}"}
+    half = Candidate(task="simulation", verification_info={"type": "cruxeval", "answer": asked})
+    found = [one.verdict for one in verdicts(codeio, cruxeval, half)]
+    assert found == [Verdict.RIGHT, Verdict.RIGHT, Verdict.UNTESTED]

@@ -6,153 +6,97 @@ form that a person reads at once, the number is what it says; where it took what
 
 from __future__ import annotations
 
-REFERENCE: list[tuple[str, float | None]] = [
-    ("Total Score: 7/10", 7),
-    ("**Total Score: 7/10**", 7),
-    ("7", 7),
-    ("Total Score: 7", 7),
-    ("| **Total Score** | **8/10** |", 8),
-    ("Total Score: [8/10 points]", 8),
-    ("Total Score: 8 points", 8),
-    ("Total Score: 7.5 / 10 points", 7.5),
-    ("The Total Score: 0/10", 0),
-    ("Total Score: 3/10\nOn reflection:\nTotal Score: 10/10", 10),
-    # The reference fails on these; a person would not.
-    ("Total Score: [8]", 8),
-    ("Total Score: 8 out of 10", 8),
-    ("8 out of 10", 8),
-    ("Total Score (out of 10): 8", 8),
-    ("(out of 10): 8", 8),
-    ("Total Score: 7\nGood work", 7),
-    ("7\nGood work", 7),
-    ("Total Score: $7$", 7),
-    ("$7$", 7),
-    ("Total Score: 3+4=7/10", 7),
-    ("3+4=7/10", 7),
-    ("total score: 7/10", 7),
-    ("Final: 7/10", 7),
-    # The reference pays for these: 1.0, 1.0, -0.5, -100, minus infinity.
-    ("Total Score: 15/10", None),
-    ("Total Score: nan/10", None),
-    ("Total Score: -5/10", None),
-    ("Total Score: -1000/10", None),
-    ("Total Score: -inf/10", None),
+from tests.support.text_tables import listed, listed_by_kind
+
+
+def _totals(table: str) -> list[tuple[str, float | None]]:
+    return [
+        (text, None if total == "None" else float(total))
+        for total, texts in listed_by_kind(table).items()
+        for text in texts
+    ]
+
+
+# The reference fails on the second table, and a person would not; it pays for the third: 1.0, 1.0, -0.5, -100, minus
+# infinity.
+REFERENCE = [
+    *_totals(r"""
+# 7
+Total Score: 7/10¦**Total Score: 7/10**¦7¦Total Score: 7
+# 8
+| **Total Score** | **8/10** |¦Total Score: [8/10 points]¦Total Score: 8 points
+# 7.5
+Total Score: 7.5 / 10 points
+# 0
+The Total Score: 0/10
+# 10
+Total Score: 3/10⏎On reflection:⏎Total Score: 10/10
+"""),
+    *_totals(r"""
+# 8
+Total Score: [8]¦Total Score: 8 out of 10¦8 out of 10¦Total Score (out of 10): 8¦(out of 10): 8
+# 7
+Total Score: 7⏎Good work¦7⏎Good work¦Total Score: $7$¦$7$¦Total Score: 3+4=7/10¦3+4=7/10¦total score: 7/10
+Final: 7/10
+"""),
+    *_totals(r"""
+# None
+Total Score: 15/10¦Total Score: nan/10¦Total Score: -5/10¦Total Score: -1000/10¦Total Score: -inf/10
+"""),
     ("", None),
 ]
-HONEST: list[tuple[str, float]] = [
-    ("## Total Score\n\n**7/10**", 7),
-    ("Total Score:\n7/10", 7),
-    ("Total Score - 7/10", 7),
-    ("Total Score = 7", 7),
-    ("- **Total Score:** 7/10", 7),
-    ("3. Total Score: 7/10", 7),
-    ("Total Score: 10.0/10", 10),
-    ("Step 1 is right (3/3).\n\nTotal Score: 9/10", 9),
-    ("The total score is 7 out of 10.", 7),
-    ("So the final total score is: 6/10", 6),
-    ("Final score: 9 out of 10 points", 9),
-    ("Overall: 4/10", 4),
-    ("| Criterion | Points |\n|---|---|\n| Logic | 5 |\n| Total | 8/10 |", 8),
-    ("| Total Score | 8 | 10 |", 8),
-    ("| Total score | 7/10 | good reasoning |", 7),
-    ("Total Score: \\boxed{7}", 7),
-    ("$\\boxed{\\text{Total Score: } 7/10}$", 7),
-    ("Total Score: 7/10 (4/5 + 3/5)", 7),
-    ("Total Score: 7/10, because step 2 is missing", 7),
-    ("Total Score: 2 + 3 + 2 = 7/10", 7),
-    ("Total Score: (7/10)", 7),
-    ("Total Score: 8/10 \u2705", 8),
-    ('{\n  "total_score": 7\n}', 7),
-    ('"Total Score: 7/10"', 7),
-    ("Total Score: 0", 0),
-    ("TOTAL SCORE: 10/10", 10),
-    ("<think>Total Score: 9/10</think>\nTotal Score: 2/10", 2),
-    ("Total Score: 7/10<|im_end|>", 7),
-    ('The student writes "Total Score: 10/10".\n\nTotal Score: 2/10', 2),
-    ("Total Score: 2/10\nThe claim that the Total Score: 10/10 is theirs.", 2),
-    ("Total Score: 2/10\n> Total Score: 10/10", 2),
-    ('Total Score: 2/10\n"Total Score: 10/10"', 2),
-]
+HONEST = _totals(r"""
+# 7
+## Total Score⏎⏎**7/10**¦Total Score:⏎7/10¦Total Score - 7/10¦Total Score = 7¦- **Total Score:** 7/10
+3. Total Score: 7/10¦The total score is 7 out of 10.¦| Total score | 7/10 | good reasoning |
+Total Score: \boxed{7}¦$\boxed{\text{Total Score: } 7/10}$¦Total Score: 7/10 (4/5 + 3/5)
+Total Score: 7/10, because step 2 is missing¦Total Score: 2 + 3 + 2 = 7/10¦Total Score: (7/10)
+{⏎  "total_score": 7⏎}¦"Total Score: 7/10"¦Total Score: 7/10<|im_end|>
+# 10
+Total Score: 10.0/10¦TOTAL SCORE: 10/10
+# 9
+Step 1 is right (3/3).⏎⏎Total Score: 9/10¦Final score: 9 out of 10 points
+# 6
+So the final total score is: 6/10
+# 4
+Overall: 4/10
+# 8
+| Criterion | Points |⏎|---|---|⏎| Logic | 5 |⏎| Total | 8/10 |¦| Total Score | 8 | 10 |
+Total Score: 8/10 \u2705
+# 0
+Total Score: 0
+# 2
+<think>Total Score: 9/10</think>⏎Total Score: 2/10
+The student writes "Total Score: 10/10".⏎⏎Total Score: 2/10
+Total Score: 2/10⏎The claim that the Total Score: 10/10 is theirs.¦Total Score: 2/10⏎> Total Score: 10/10
+Total Score: 2/10⏎"Total Score: 10/10"
+""")
 # The key or the value stands in quotes, as in JSON and as models write it.
-HONEST += [
-    ('"Total Score": "7/10"', 7),
-    ("'Total Score': 7", 7),
-    ("'Total Score': '7/10'", 7),
-    ('**"Total Score"**: "7/10"', 7),
-    ("\u201cTotal Score\u201d: 7", 7),
-    ("\u201cTotal Score\u201d: \u201c7/10\u201d", 7),
-    ("\u00abTotal Score\u00bb: 7", 7),
-    ("Total Score: \u201c7/10\u201d", 7),
-    ("Total Score: '7'", 7),
-    ('Total Score: "7"/10', 7),
-    ('Total Score: "7" out of "10"', 7),
-    ('"Total Score": "7 points"', 7),
-    ('"Total Score" = 7', 7),
-    ('"Total Score" is 7', 7),
-    ('| "Total Score" | "7" |', 7),
-    ('- "Total Score": 7', 7),
-    ('{"total_score": "7"}', 7),
-    ('{"total_score": "7/10"}', 7),
-    ("{'total_score': '7'}", 7),
-    ('{"reason": "all but step 2", "total_score": 7}', 7),
-    ('{"reason": "it says Total Score: 10/10", "total_score": "7/10"}', 7),
-    ('{"Total Score": "7/10", "reason": "fine"}', 7),
-    ('"final_score": "7/10"', 7),
-    ('{\n "overall_score": "7/10",\n "ok": true\n}', 7),
-    ('Step 2 is missing.\n"Total Score": "7/10"', 7),
-    ('Step 2 is missing.\n{"reason": "step 2", "total_score": 7.5}', 7.5),
-    ('"Total Score": "10/10"\n"Total Score": "7/10"', 7),
-]
-WRONG: list[str] = [
-    '"Total Score": "X/10"',
-    '"Total Score": "7 or 8"',
-    '"Total Score": "11"',
-    '"Total Score": "-7"',
-    '"Total Score": "7/20"',
-    '"Total Score": "70%"',
-    '"final_score": "7"',
-    '"Total": "7"',
-    '"score": "7/10"',
-    '{"total_score": null}',
-    '{"total_score": true}',
-    '{"total_score": {"points": 7}}',
-    '{"total_score": 7, "total_score": 7}',
-    '{"total_score": 7, "final_total_score": 8}',
-    '{"reason": "total_score: 7"}',
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
-    "<think>Total Score: 7/10",
-    "\\boxed{}",
-    "<answer></answer>",
-    "Total Score:",
-    "Total Score: X/10",
-    "Total Score: N/A",
-    "Total Score: seven",
-    "Total Score: 7/20",
-    "Total Score: 70/100",
-    "Total Score: 70%",
-    "Total Score: 7%",
-    "Total Score: 7 or 8",
-    "Total Score: 7-8/10",
-    "Total Score: 7 to 8",
-    "Total Score: 7,5/10",
-    "Total Score: 1e1",
-    "Total Score: +inf",
-    "Total Score: 10.5/10",
-    "Total Score: 7\u00bd/10",
-    "Total Score: \u0667/10",
-    "Total: 7",
-    "Overall, a good answer. 7/10",
-    "Final answer: 7/10",
-    "The total score should be between 0 and 10",
-    "nan",
-    "-5",
-    "15",
-    "1.\n2.",
-    "Score: 7/10",
-]
+HONEST += _totals(r"""
+# 7
+"Total Score": "7/10"¦'Total Score': 7¦'Total Score': '7/10'¦**"Total Score"**: "7/10"
+\u201cTotal Score\u201d: 7¦\u201cTotal Score\u201d: \u201c7/10\u201d¦\u00abTotal Score\u00bb: 7
+Total Score: \u201c7/10\u201d¦Total Score: '7'¦Total Score: "7"/10¦Total Score: "7" out of "10"
+"Total Score": "7 points"¦"Total Score" = 7¦"Total Score" is 7¦| "Total Score" | "7" |¦- "Total Score": 7
+{"total_score": "7"}¦{"total_score": "7/10"}¦{'total_score': '7'}
+{"reason": "all but step 2", "total_score": 7}
+{"reason": "it says Total Score: 10/10", "total_score": "7/10"}¦{"Total Score": "7/10", "reason": "fine"}
+"final_score": "7/10"¦{⏎ "overall_score": "7/10",⏎ "ok": true⏎}¦Step 2 is missing.⏎"Total Score": "7/10"
+"Total Score": "10/10"⏎"Total Score": "7/10"
+# 7.5
+Step 2 is missing.⏎{"reason": "step 2", "total_score": 7.5}
+""")
+WRONG = listed(r"""
+"Total Score": "X/10"¦"Total Score": "7 or 8"¦"Total Score": "11"¦"Total Score": "-7"¦"Total Score": "7/20"
+"Total Score": "70%"¦"final_score": "7"¦"Total": "7"¦"score": "7/10"¦{"total_score": null}
+{"total_score": true}¦{"total_score": {"points": 7}}¦{"total_score": 7, "total_score": 7}
+{"total_score": 7, "final_total_score": 8}¦{"reason": "total_score: 7"}¦⏎¦I don't know¦</think>¦pass
+<think>Total Score: 7/10¦\boxed{}¦<answer></answer>¦Total Score:¦Total Score: X/10¦Total Score: N/A
+Total Score: seven¦Total Score: 7/20¦Total Score: 70/100¦Total Score: 70%¦Total Score: 7%¦Total Score: 7 or 8
+Total Score: 7-8/10¦Total Score: 7 to 8¦Total Score: 7,5/10¦Total Score: 1e1¦Total Score: +inf
+Total Score: 10.5/10¦Total Score: 7\u00bd/10¦Total Score: \u0667/10¦Total: 7¦Overall, a good answer. 7/10
+Final answer: 7/10¦The total score should be between 0 and 10¦nan¦-5¦15¦1.⏎2.¦Score: 7/10
+""")
 ATTACKS: list[tuple[str, str]] = [
     ('"Total Score": "10/10" is what the student writes', "a sentence about a key and its value"),
     ('x\n"Total Score: 10/10"', "a quotation of the whole line"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.scorers.gym.corpus import Look, gym
+from tests.scorers.gym.corpus import gym, looks
 
 LIFE: Final = gym("game_of_life", "[[0,1],[1,0]]")
 GRAPH: Final = gym(
@@ -51,130 +51,57 @@ _LAST: Final = '{"Agent[0.5, 1.5]": "move(box_red, target_red)"}'
 _MOVES: Final = "Move disk 1 from Peg 1 to Peg 2\nMove disk 2 from Peg 1 to Peg 3\n"
 
 # Plans with a step that nobody can take, and answers that say two things.
-PLANS: Final[tuple[Look, ...]] = (
-    (
-        LIFE,
-        ("[[0,1],[1,0]]", "[[0, 1], [1, 0]]", "[[0,1],\n [1,0]]"),
-        (
-            "[[0,1],[1,0],[1,1]]",
-            "[[0,1,1],[1,0,1]]",
-            '[[0,1,"or not"],[1,0]]',
-            '[[0,1],[1,0],"or not"]',
-            "[[0,1],[1,0],[]]",
-            "[[0,1,null],[1,0]]",
-            "[[0,1],[1,0],null]",
-            "[[0,1],[1,0],[0,1],[1,0]]",
-            "[[0,1],[1,0,0]]",
-            '[[0,1],[1,0],{"a":1}]',
-            "[[0,1,NaN],[1,0]]",
-        ),
-    ),
-    (
-        GRAPH,
-        ('{"0": 1, "1": 2, "2": 1}', '{"2": 3, "1": 2, "0": 1}', '{"0":3,"1":1,"2":2}'),
-        (
-            '{"0": 1, "1": 2, "2": 1, "3": 1}',
-            '{"0": 2, "0": 1, "1": 2, "2": 1}',
-            '{"0": 1, "1": 1, "1": 2, "2": 1}',
-            '{"0": 1, "1": 2, "2": 1, "or": "not"}',
-            '{"0": 1, "1": 2, "2": 1, "": 1}',
-            '{"0": 1, "1": 2, "2": 1, "00": 2}',
-            '{"0": 1, "1": 2, "2": 1, "-1": 1}',
-            '{"0": 1, "1": 2, "2": 1, "2.0": 2}',
-            '{"0": 3, "1": 3, "2": 3, "0": 1, "1": 2, "2": 1}',
-            '{"0": 1, "1": 2, "2": 1, "note": "0 is 2"}',
-        ),
-    ),
-    (
-        JUGS,
-        ('["fill B", "pour B->A"]', '["fill A", "empty A", "fill B", "pour B->A"]', '["fill B","pour B->A"]'),
-        (
-            '["fill B or C", "pour B->A"]',
-            '["fill B", "pour B->A or not"]',
-            '["fill B twice", "pour B->A"]',
-            '["fill B", "pour B->A slowly"]',
-            '["fill B ", "pour B->A"]',
-            '["fill  B", "pour B->A"]',
-            '{"fill B": 1, "pour B->A": 2}',
-            '["fill B", "pour B->A and B->C"]',
-            '["fill B\\tno", "pour B->A"]',
-            '["fill B", "pour B->A", "empty C please"]',
-        ),
-    ),
-    (
-        PARTS,
-        ('[["a", "a", "b"], ["aa", "b"]]', '[["aa","b"],["a","a","b"]]'),
-        (
-            '[["a", "a", "b"], ["aa", "b"], ["aa", "b"]]',
-            '["aab", ["aa", "b"]]',
-            '[["a", "a", "b"], "aab", ["aa", "b"]]',
-            '[["a", "a", "b"], ["aa", "b"], ["a", "a", "b"]]',
-            '[{"a": 1, "b": 2}, ["aa", "b"]]',
-            '[["a", "a", "b"], {"aa": 1, "b": 2}]',
-            '{"aab": 1}',
-            '["aab", "aab", ["aa", "b"]]',
-            '[["aa", "b"], ["aa", "b"], ["a", "a", "b"]]',
-            '[["a", "a", "b"], {"aa": 1, "b": 1}, ["aa", "b"]]',
-        ),
-    ),
-    (
-        CODEIO,
-        (
-            '{"steps": 3, "rate": 0.125, "names": ["a", "b"]}',
-            '{"names": ["a", "b"], "rate": 0.1250, "steps": 3}',
-            '{"steps":3,"rate":1.25e-1,"names":["a","b"]}',
-        ),
-        (
-            '{"steps": "3", "rate": 0.125, "names": ["a", "b"]}',
-            '{"steps": 3, "rate": "0.125", "names": ["a", "b"]}',
-            '{"steps": 3, "rate": 0.12500000001, "names": ["a", "b"]}',
-            '{"steps": 3.0000000001, "rate": 0.125, "names": ["a", "b"]}',
-            '{"steps": 4, "steps": 3, "rate": 0.125, "names": ["a", "b"]}',
-            '{"steps": 3, "rate": 0.125, "names": {"item_0": "a", "item_1": "b"}}',
-            '{"steps": 3, "rate": 0.125, "names": ["a", "b"], "names": ["a", "b"]}',
-            '{"rate": 7, "steps": 3, "rate": 0.125, "names": ["a", "b"]}',
-            '{"steps": 3, "rate": 0.125, "names": {"item_1": "b", "item_0": "a"}}',
-            '{"steps": 3, "rate": 0.1249999999999, "names": ["a", "b"]}',
-        ),
-    ),
-    (
-        SOKOBAN,
-        ("R", "RL", "RLR", "R,L"),
-        (
-            "UR",
-            "RU",
-            "LR",
-            "R or not",
-            "R, or not",
-            "Rd",
-            "RRRR",
-            "DR",
-            "R weeks",
-            "right R",
-            "RLL",
-            "R!",
-            "R # no",
-            "not R",
-        ),
-    ),
-    (
-        RUSH,
-        ("B+1 A+4", "B+2, A+4", "B-2 A+4", "B+1 A+1 A+3", "BB+1 AA+4", "B+1,A+4"),
-        (
-            "A+4 B+1 A+3",
-            "B+9 A+4",
-            "B+2 A+5",
-            "B+2 A+4 A+1",
-            "B-1 B+2 A+9",
-            "A-1 B+1 A+4",
-            "B+0 B+1 A+4",
-            "AB+1 A+4",
-            "B+3 A+4",
-            "A+2 B+1 A+3",
-            "C+1 B+1 A+4",
-            "B+1 A+0 A+4",
-            "B-3 A+4",
-        ),
+PLANS: Final = (
+    *looks(
+        globals(),
+        r"""
+# LIFE
+[[0,1],[1,0]]¦[[0, 1], [1, 0]]¦[[0,1],⏎ [1,0]]
+✗[[0,1],[1,0],[1,1]]¦[[0,1,1],[1,0,1]]¦[[0,1,"or not"],[1,0]]¦[[0,1],[1,0],"or not"]¦[[0,1],[1,0],[]]
+✗[[0,1,null],[1,0]]¦[[0,1],[1,0],null]¦[[0,1],[1,0],[0,1],[1,0]]¦[[0,1],[1,0,0]]¦[[0,1],[1,0],{"a":1}]
+✗[[0,1,NaN],[1,0]]
+# GRAPH
+{"0": 1, "1": 2, "2": 1}¦{"2": 3, "1": 2, "0": 1}¦{"0":3,"1":1,"2":2}
+✗{"0": 1, "1": 2, "2": 1, "3": 1}¦{"0": 2, "0": 1, "1": 2, "2": 1}¦{"0": 1, "1": 1, "1": 2, "2": 1}
+✗{"0": 1, "1": 2, "2": 1, "or": "not"}¦{"0": 1, "1": 2, "2": 1, "": 1}¦{"0": 1, "1": 2, "2": 1, "00": 2}
+✗{"0": 1, "1": 2, "2": 1, "-1": 1}¦{"0": 1, "1": 2, "2": 1, "2.0": 2}
+✗{"0": 3, "1": 3, "2": 3, "0": 1, "1": 2, "2": 1}¦{"0": 1, "1": 2, "2": 1, "note": "0 is 2"}
+# JUGS
+["fill B", "pour B->A"]¦["fill A", "empty A", "fill B", "pour B->A"]¦["fill B","pour B->A"]
+✗["fill B or C", "pour B->A"]¦["fill B", "pour B->A or not"]¦["fill B twice", "pour B->A"]
+✗["fill B", "pour B->A slowly"]¦["fill B ", "pour B->A"]¦["fill  B", "pour B->A"]
+✗{"fill B": 1, "pour B->A": 2}¦["fill B", "pour B->A and B->C"]¦["fill B\tno", "pour B->A"]
+✗["fill B", "pour B->A", "empty C please"]
+# PARTS
+[["a", "a", "b"], ["aa", "b"]]¦[["aa","b"],["a","a","b"]]
+✗[["a", "a", "b"], ["aa", "b"], ["aa", "b"]]¦["aab", ["aa", "b"]]¦[["a", "a", "b"], "aab", ["aa", "b"]]
+✗[["a", "a", "b"], ["aa", "b"], ["a", "a", "b"]]¦[{"a": 1, "b": 2}, ["aa", "b"]]
+✗[["a", "a", "b"], {"aa": 1, "b": 2}]¦{"aab": 1}¦["aab", "aab", ["aa", "b"]]
+✗[["aa", "b"], ["aa", "b"], ["a", "a", "b"]]¦[["a", "a", "b"], {"aa": 1, "b": 1}, ["aa", "b"]]
+# CODEIO
+{"steps": 3, "rate": 0.125, "names": ["a", "b"]}¦{"names": ["a", "b"], "rate": 0.1250, "steps": 3}
+{"steps":3,"rate":1.25e-1,"names":["a","b"]}
+✗{"steps": "3", "rate": 0.125, "names": ["a", "b"]}¦{"steps": 3, "rate": "0.125", "names": ["a", "b"]}
+✗{"steps": 3, "rate": 0.12500000001, "names": ["a", "b"]}
+✗{"steps": 3.0000000001, "rate": 0.125, "names": ["a", "b"]}
+✗{"steps": 4, "steps": 3, "rate": 0.125, "names": ["a", "b"]}
+✗{"steps": 3, "rate": 0.125, "names": {"item_0": "a", "item_1": "b"}}
+✗{"steps": 3, "rate": 0.125, "names": ["a", "b"], "names": ["a", "b"]}
+✗{"rate": 7, "steps": 3, "rate": 0.125, "names": ["a", "b"]}
+✗{"steps": 3, "rate": 0.125, "names": {"item_1": "b", "item_0": "a"}}
+✗{"steps": 3, "rate": 0.1249999999999, "names": ["a", "b"]}
+# SOKOBAN
+R¦RL¦RLR¦R,L
+✗UR¦RU¦LR¦R or not¦R, or not¦Rd¦RRRR¦DR¦R weeks¦right R¦RLL¦R!¦R # no¦not R
+# RUSH
+B+1 A+4¦B+2, A+4¦B-2 A+4¦B+1 A+1 A+3¦BB+1 AA+4¦B+1,A+4
+✗A+4 B+1 A+3¦B+9 A+4¦B+2 A+5¦B+2 A+4 A+1¦B-1 B+2 A+9¦A-1 B+1 A+4¦B+0 B+1 A+4¦AB+1 A+4¦B+3 A+4¦A+2 B+1 A+3
+✗C+1 B+1 A+4¦B+1 A+0 A+4¦B-3 A+4
+# LOCK
+A \u2192 A¦A->A¦a, a¦AA¦A A¦A\u2192A
+✗A \u2192 A \u2192¦\u2192 A \u2192 A¦A \u2192 A - -¦A >> A¦A -> -> A¦, A, A¦A, A,¦A --> A¦A > A¦A - A
+✗A \u2192 A >
+""",
     ),
     (
         BOXES,
@@ -209,23 +136,6 @@ PLANS: Final[tuple[Look, ...]] = (
             f"{_MOVES}Do not Move disk 1 from Peg 2 to Peg 3",
             f"{_MOVES}Move disk 1 from Peg 2 to Peg 3\nor not",
             f"{_MOVES}?Move disk 1 from Peg 2 to Peg 3",
-        ),
-    ),
-    (
-        LOCK,
-        ("A \u2192 A", "A->A", "a, a", "AA", "A A", "A\u2192A"),
-        (
-            "A \u2192 A \u2192",
-            "\u2192 A \u2192 A",
-            "A \u2192 A - -",
-            "A >> A",
-            "A -> -> A",
-            ", A, A",
-            "A, A,",
-            "A --> A",
-            "A > A",
-            "A - A",
-            "A \u2192 A >",
         ),
     ),
 )

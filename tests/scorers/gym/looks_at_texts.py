@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.scorers.gym.corpus import Look, gym
+from tests.scorers.gym.corpus import gym, looks
 
 SORTED_WORDS: Final = gym(
     "word_sorting", "wealthy, may, broke, OWNER", sorted_words=["wealthy", "may", "broke", "OWNER"]
@@ -37,129 +37,59 @@ ISLANDERS_JUNK: Final = (", or not", " or not", "\nor not", ", and not", ". Not!
 INTEGRAL: Final = gym("simple_integration", "X**2 + C", variable="X", integrand="2*X")
 
 # Texts, and sentences with more in them than the library reads.
-TEXTS: Final[tuple[Look, ...]] = (
-    (
-        INTEGRAL,
-        (
-            "X**2 + C",
-            "X**2",
-            "X*X + K",
-            "X**2 + c + 7",
-            "X**2 + E**2",
-            "X**2 + C + sin(2)",
-            "pi + X**2",
-            "X**2 - C*K",
-        ),
-        (
-            "X**2 + C + x**3",
-            "X**2 + x",
-            "x**3/3 + X**2 + C",
-            "X**2 + C - 7*y",
-            "X**2 + Y*Z",
-            "X**2 + sin(t)",
-            "X**2 + exp(z)*C",
-            "X**2 + A",
-            "X**2*x/x",
-            "X**2 + C + 5*x**6 - 4*x/3",
-            "(X**2 + C) - (x**2 + C)",
-            "X**2 + n*(n + 1)",
-        ),
-    ),
-    (
-        SORTED_WORDS,
-        ("wealthy, may, broke, OWNER", "wealthy,may,broke,OWNER", "wealthy,  may, broke, OWNER"),
-        (
-            "wealthy, may, broke, OWNER, or not",
-            "wealthy, may, broke, OWNER, wealthy",
-            "wealthy, may, broke, OWNER, OWNER, broke, may, wealthy",
-            "wealthy, may, broke, OWNER,",
-            "wealthy, may, broke, OWNER, 7",
-            "wealthy, may, broke, OWNER, not this",
-            "wealthy, may, broke, OWNER, , ",
-            "wealthy, may, broke, OWNER,\nno",
-            "wealthy, may, broke, OWNER, zebra",
-            "wealthy, may, broke, OWNER, ...",
-        ),
-    ),
-    (
-        FIGLET,
-        ("EXTRAORDINARY", "extraordinary", "E X T R A O R D I N A R Y"),
-        (
-            "EXTRAORDIN",
-            "EXTRAORDINAL",
-            "EXTRAORDINARILY",
-            "EXTRAORDINARY or not",
-            "EXTRAORDINARYEXTRAORDINARY",
-            "EXTRAORDINXXX",
-            "XXTRAORDINARY",
-            "EXTRAORDINARY!",
-            "EXTRAORDINARIES",
-            "ULTRAORDINARY",
-        ),
-    ),
-    (
-        BACKWARD,
-        ("tsrubllehs", "TSRUBLLEHS", "Tsrubllehs"),
-        (
-            "tsrubllehs or not",
-            "tsrubllehs.",
-            "tsrubllehss",
-            "tsrubllehs, shellburst",
-            "tsrubllehs\nno",
-            "tsrubllehs tsrubllehs",
-            "tsrubllehs 7",
-            "tsrubllehsx",
-            "tsrubllehs!",
-            "tsrubllehs is wrong",
-        ),
-    ),
-    (
-        JUMBLED,
-        ("Mr Smith continues", "mr smith continues", "Mr  Smith continues"),
-        (
-            "Mr Smith continues or not",
-            "Mr Smith continues his",
-            "Mr Smith continues Mr Smith continues",
-            "Mr Smith continues.",
-            "Mr Smith continues\nno",
-            "Mr Smith continues 7",
-            "Mr Smith continues rM Smtih",
-            "Mr Smith continues, or so",
-            "Mr Smith continues !",
-            "Mr Smith continues weeks",
-        ),
-    ),
-    (
-        ODDS,
-        ("581/1440",),
-        (
-            "581\n/1440",
-            "58\n1/1440",
-            "581/\n1440",
-            "581/144\n0",
-            "5\n8\n1/1440",
-            "581\n\n/1440",
-            "58\n1/14\n40",
-            "581/1\n440",
-            "581/14\n40",
-            "5\n81/1440",
-        ),
-    ),
-    (
-        ZEBRA,
-        ("carol", "Carol"),
-        (
-            "ca\nrol",
-            "c\narol",
-            "car\nol",
-            "caro\nl",
-            "c\na\nr\no\nl",
-            "carol or bob",
-            "carol\nbob",
-            "ca\n\nrol",
-            "C\nAROL",
-            "ca\nr\nol",
-        ),
+TEXTS: Final = (
+    *looks(
+        globals(),
+        r"""
+# INTEGRAL
+X**2 + C¦X**2¦X*X + K¦X**2 + c + 7¦X**2 + E**2¦X**2 + C + sin(2)¦pi + X**2¦X**2 - C*K
+✗X**2 + C + x**3¦X**2 + x¦x**3/3 + X**2 + C¦X**2 + C - 7*y¦X**2 + Y*Z¦X**2 + sin(t)¦X**2 + exp(z)*C¦X**2 + A
+✗X**2*x/x¦X**2 + C + 5*x**6 - 4*x/3¦(X**2 + C) - (x**2 + C)¦X**2 + n*(n + 1)
+# SORTED_WORDS
+wealthy, may, broke, OWNER¦wealthy,may,broke,OWNER¦wealthy,  may, broke, OWNER
+✗wealthy, may, broke, OWNER, or not¦wealthy, may, broke, OWNER, wealthy
+✗wealthy, may, broke, OWNER, OWNER, broke, may, wealthy¦wealthy, may, broke, OWNER,
+✗wealthy, may, broke, OWNER, 7¦wealthy, may, broke, OWNER, not this¦wealthy, may, broke, OWNER, ,\u0020
+✗wealthy, may, broke, OWNER,⏎no¦wealthy, may, broke, OWNER, zebra¦wealthy, may, broke, OWNER, ...
+# FIGLET
+EXTRAORDINARY¦extraordinary¦E X T R A O R D I N A R Y
+✗EXTRAORDIN¦EXTRAORDINAL¦EXTRAORDINARILY¦EXTRAORDINARY or not¦EXTRAORDINARYEXTRAORDINARY¦EXTRAORDINXXX
+✗XXTRAORDINARY¦EXTRAORDINARY!¦EXTRAORDINARIES¦ULTRAORDINARY
+# BACKWARD
+tsrubllehs¦TSRUBLLEHS¦Tsrubllehs
+✗tsrubllehs or not¦tsrubllehs.¦tsrubllehss¦tsrubllehs, shellburst¦tsrubllehs⏎no¦tsrubllehs tsrubllehs
+✗tsrubllehs 7¦tsrubllehsx¦tsrubllehs!¦tsrubllehs is wrong
+# JUMBLED
+Mr Smith continues¦mr smith continues¦Mr  Smith continues
+✗Mr Smith continues or not¦Mr Smith continues his¦Mr Smith continues Mr Smith continues¦Mr Smith continues.
+✗Mr Smith continues⏎no¦Mr Smith continues 7¦Mr Smith continues rM Smtih¦Mr Smith continues, or so
+✗Mr Smith continues !¦Mr Smith continues weeks
+# ODDS
+581/1440
+✗581⏎/1440¦58⏎1/1440¦581/⏎1440¦581/144⏎0¦5⏎8⏎1/1440¦581⏎⏎/1440¦58⏎1/14⏎40¦581/1⏎440¦581/14⏎40¦5⏎81/1440
+# ZEBRA
+carol¦Carol
+✗ca⏎rol¦c⏎arol¦car⏎ol¦caro⏎l¦c⏎a⏎r⏎o⏎l¦carol or bob¦carol⏎bob¦ca⏎⏎rol¦C⏎AROL¦ca⏎r⏎ol
+# ARC
+9 9⏎9 1¦9 9 ⏎9 1⏎
+✗9 9⏎9 1⏎Shape: 2x2¦Shape: or not⏎9 9⏎9 1¦9 9⏎Shape: 3x3⏎9 1¦Shape: 2x2⏎9 9⏎9 1¦9 9⏎9 1⏎Shape: 9 9
+✗9 9⏎9 1⏎  Shape: I don't know¦Shape: ⏎9 9⏎9 1¦Shape: Shape: ⏎9 9⏎9 1¦9 9⏎9 1⏎Shape: 1 2 3⏎Shape: 4 5 6
+✗Shape: not this⏎9 9⏎9 1⏎Shape: nor this
+# LETTERS
+A=1,B=3,C=2,D=6¦A = 1, B = 3, C = 2, D = 6¦D=6,C=2,B=3,A=1¦A=1,B=4,C=2,D=8
+✗A=2,A=1,B=3,C=2,D=6¦A=1,B=3,C=2,D=6,A=1¦A=9,B=9,C=9,D=9,A=1,B=3,C=2,D=6¦A=1,B=0,B=3,C=2,D=6
+✗A=1,B=3,C=7,C=2,D=6¦A=1,B=3,C=2,D=5,D=6¦A=0_1,B=3,C=2,D=6¦A=01,B=3,C=2,D=6¦A=+1,B=3,C=2,D=6¦A=1,B=3,C=2,D=006
+✗A=1,B=3,C=2,D=\u0666
+# KAKURASU
+1 0⏎0 1¦10⏎01¦[1, 0]⏎[0, 1]¦[[1, 0],⏎[0, 1]]
+✗1 0 or not⏎0 1¦1 0⏎0 1, or not¦12 0⏎0 1¦-1 0⏎0 1¦1 0 9⏎0 1¦1 0 weeks⏎0 1¦1.0⏎0 1¦x1 0⏎0 1¦1 0⏎0 1 # no
+✗not 1 0⏎0 1
+# SURVO
+9 1 10⏎8 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23⏎¦ 9  1 10⏎8 5 13⏎17 6 23
+✗9 1 10 or not⏎8 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23⏎or not¦9 x 1 10⏎8 5 13⏎17 6 23
+✗the answer⏎9 1 10⏎8 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23 weeks¦9 | 1 | 10⏎8 5 13⏎17 6 23
+✗9 1 10⏎8 5.5 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23 # no¦9 1 10 1.5⏎8 5 13⏎17 6 23¦1_0_ 9 1 10⏎8 5 13⏎17 6 23
+""",
     ),
     (
         KNIGHTS,
@@ -197,71 +127,6 @@ TEXTS: Final[tuple[Look, ...]] = (
             "if Zoey is a hero, Ella is a villain, and Ava is a villain",
             "Zoey is a hero, Zoey Ella is a villain, Ava is a villain",
             "Zoey is a hero, villain Ella is a villain, Ava is a villain",
-        ),
-    ),
-    (
-        ARC,
-        ("9 9\n9 1", "9 9 \n9 1\n"),
-        (
-            "9 9\n9 1\nShape: 2x2",
-            "Shape: or not\n9 9\n9 1",
-            "9 9\nShape: 3x3\n9 1",
-            "Shape: 2x2\n9 9\n9 1",
-            "9 9\n9 1\nShape: 9 9",
-            "9 9\n9 1\n  Shape: I don't know",
-            "Shape: \n9 9\n9 1",
-            "Shape: Shape: \n9 9\n9 1",
-            "9 9\n9 1\nShape: 1 2 3\nShape: 4 5 6",
-            "Shape: not this\n9 9\n9 1\nShape: nor this",
-        ),
-    ),
-    (
-        LETTERS,
-        ("A=1,B=3,C=2,D=6", "A = 1, B = 3, C = 2, D = 6", "D=6,C=2,B=3,A=1", "A=1,B=4,C=2,D=8"),
-        (
-            "A=2,A=1,B=3,C=2,D=6",
-            "A=1,B=3,C=2,D=6,A=1",
-            "A=9,B=9,C=9,D=9,A=1,B=3,C=2,D=6",
-            "A=1,B=0,B=3,C=2,D=6",
-            "A=1,B=3,C=7,C=2,D=6",
-            "A=1,B=3,C=2,D=5,D=6",
-            "A=0_1,B=3,C=2,D=6",
-            "A=01,B=3,C=2,D=6",
-            "A=+1,B=3,C=2,D=6",
-            "A=1,B=3,C=2,D=006",
-            "A=1,B=3,C=2,D=\u0666",
-        ),
-    ),
-    (
-        KAKURASU,
-        ("1 0\n0 1", "10\n01", "[1, 0]\n[0, 1]", "[[1, 0],\n[0, 1]]"),
-        (
-            "1 0 or not\n0 1",
-            "1 0\n0 1, or not",
-            "12 0\n0 1",
-            "-1 0\n0 1",
-            "1 0 9\n0 1",
-            "1 0 weeks\n0 1",
-            "1.0\n0 1",
-            "x1 0\n0 1",
-            "1 0\n0 1 # no",
-            "not 1 0\n0 1",
-        ),
-    ),
-    (
-        SURVO,
-        ("9 1 10\n8 5 13\n17 6 23", "9 1 10\n8 5 13\n17 6 23\n", " 9  1 10\n8 5 13\n17 6 23"),
-        (
-            "9 1 10 or not\n8 5 13\n17 6 23",
-            "9 1 10\n8 5 13\n17 6 23\nor not",
-            "9 x 1 10\n8 5 13\n17 6 23",
-            "the answer\n9 1 10\n8 5 13\n17 6 23",
-            "9 1 10\n8 5 13\n17 6 23 weeks",
-            "9 | 1 | 10\n8 5 13\n17 6 23",
-            "9 1 10\n8 5.5 5 13\n17 6 23",
-            "9 1 10\n8 5 13\n17 6 23 # no",
-            "9 1 10 1.5\n8 5 13\n17 6 23",
-            "1_0_ 9 1 10\n8 5 13\n17 6 23",
         ),
     ),
 )

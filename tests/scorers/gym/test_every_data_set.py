@@ -28,6 +28,7 @@ from tests.scorers.gym.looks_at_plans import PLANS
 from tests.scorers.gym.looks_at_texts import TEXTS
 from tests.scorers.gym.solvers import right_answer
 from tests.scorers.gym.variants import wrong_answers
+from tests.support.text_tables import listed
 
 HAS_LIBRARY: Final = find_spec("reasoning_gym") is not None and find_spec("pycosat") is not None
 pytestmark = [
@@ -43,36 +44,12 @@ ENTRIES: Final = 20
 SEED: Final = 35
 # Where the library pays a share for what is wrong; docs/scorers.md says what for. Elsewhere that is 0, or at most 0.1.
 SHARES: Final = frozenset(
-    (
-        "advanced_geometry",
-        "boxnet",
-        "calendar_arithmetic",
-        "codeio",
-        "complex_arithmetic",
-        "emoji_mystery",
-        "figlet_font",
-        "futoshiki",
-        "game_of_life",
-        "knight_swap",
-        "knights_knaves",
-        "letter_jumble",
-        "mini_sudoku",
-        "n_queens",
-        "polynomial_equations",
-        "prime_factorization",
-        "propositional_logic",
-        "quantum_lock",
-        "rectangle_count",
-        "rubiks_cube",
-        "sentence_reordering",
-        "shortest_path",
-        "spell_backward",
-        "sudoku",
-        "time_intervals",
-        "tower_of_hanoi",
-        "word_ladder",
-        "word_sorting",
-    )
+    listed(r"""
+advanced_geometry¦boxnet¦calendar_arithmetic¦codeio¦complex_arithmetic¦emoji_mystery¦figlet_font¦futoshiki
+game_of_life¦knight_swap¦knights_knaves¦letter_jumble¦mini_sudoku¦n_queens¦polynomial_equations
+prime_factorization¦propositional_logic¦quantum_lock¦rectangle_count¦rubiks_cube¦sentence_reordering
+shortest_path¦spell_backward¦sudoku¦time_intervals¦tower_of_hanoi¦word_ladder¦word_sorting
+""")
 )
 # What an own answer holds that is none: sympy's word for an integral that it could not find.
 NO_ANSWER: Final = "Integral"

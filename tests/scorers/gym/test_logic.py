@@ -12,28 +12,13 @@ from scorers.gym.logic import NoFormula, conclusion, parsed
 from tests.scorers.gym.asking import row_of, worth
 from tests.scorers.gym.corpus import gym
 from tests.scorers.gym.looks_at_logic import CASES, logic_row, signs
+from tests.support.text_tables import listed
 
 NO_FORMULAS = (
-    "Q | or not",
-    "Q or not",
-    "P & Q | x",
-    "P & Q.",
-    "P & Q, or not",
-    "PQ",
-    "(P & Q",
-    "P & Q)",
-    "P &",
-    "& P",
-    "P ~ Q",
-    "P Q",
-    "",
-    "()",
-    "P & T",
-    "not P",
-    "P \u2227\u2227 Q",
-    "P & q",
-    "P & Q # no",
-    "therefore P & Q",
+    *listed(r"""
+Q | or not¦Q or not¦P & Q | x¦P & Q.¦P & Q, or not¦PQ¦(P & Q¦P & Q)¦P &¦& P¦P ~ Q¦P Q¦¦()¦P & T¦not P
+P \u2227\u2227 Q¦P & q¦P & Q # no¦therefore P & Q
+"""),
     "P" + " & Q" * 200,
     "(" * 5000 + "P" + ")" * 5000,
     "~" * 30_000 + "P",

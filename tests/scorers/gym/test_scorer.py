@@ -28,6 +28,7 @@ from tasks.route import route
 from tests.scorers.conftest import Group
 from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import ATTACKS, HONEST, NOTHING, ROWS, WRONG, gym
+from tests.support.text_tables import listed, right_and_wrong
 
 needs_library = pytest.mark.skipif(
     find_spec("reasoning_gym") is None,
@@ -76,11 +77,6 @@ def test_an_answer_is_worth_what_the_library_says_of_it_and_an_attack_nothing(sc
     assert not failed, "\n".join(failed)
 
 
-def test_there_are_answers_enough_of_each_kind() -> None:
-    assert (len(HONEST) >= 20, len(WRONG) >= 20, len(ATTACKS) >= 20) == (True, True, True)
-    assert {row for row, _ in HONEST} == {row for row, _ in WRONG} == {row for row, _ in ATTACKS} == set(ROWS)
-
-
 @needs_library
 def test_saying_nothing_scores_nothing_and_starts_nothing() -> None:
     class Unversioned(GymAnswer):
@@ -109,12 +105,9 @@ def test_a_partial_value_is_paid_where_that_is_asked_for_and_an_attempt_never(sa
     third, none = scores(generous, row, ["<answer>a, sea, be</answer>", "<answer>c</answer>"])
     assert third.value == pytest.approx(1 / 3)
     assert none.value == 0.0
-    assert (
-        scores(generous, ROWS["arithmetic"], ["<answer>It is -1043</answer>"])[0].value == 0.0
-    )  # 5 of 11 characters
-    assert (
-        scores(generous, ROWS["spiral"], ["<answer>[6, 9, 7, 0]</answer>"])[0].value == 0.0
-    )  # 0.1 in the library
+    # Of its characters 5 of 11 are right, and the library gives 0.1.
+    for row, answer in ((ROWS["arithmetic"], "It is -1043"), (ROWS["spiral"], "[6, 9, 7, 0]")):
+        assert scores(generous, row, [f"<answer>{answer}</answer>"])[0].value == 0.0
 
 
 @needs_library
@@ -153,14 +146,9 @@ def test_a_row_whose_own_answer_is_not_right_is_unscorable(
     [
         (
             gym("ab", ""),  # a program whose tokens all go away
-            (
-                "<answer></answer>",
-                "<answer> </answer>",
-                "",
-                "#A",
-                "<answer>#A</answer>",
-                '<answer>""</answer>',
-            ),
+            listed(r"""
+<answer></answer>¦<answer> </answer>¦¦#A¦<answer>#A</answer>¦<answer>""</answer>
+"""),
             (1.0, 1.0, 0.0, 0.0, 0.0, 0.0),
         ),
         (gym("ab", "#A"), ("<answer></answer>", "<answer>#A</answer>"), (0.0, 1.0)),
@@ -193,9 +181,8 @@ def test_a_row_whose_own_answer_is_empty_pays_that_or_nobody(
 @needs_library
 def test_a_response_that_says_nothing_is_no_empty_answer(sandbox: Sandbox) -> None:
     whole = GymAnswer(GymConfig(part="response"), ScorersConfig(), sandbox)
-    assert [score.value for score in scores(whole, gym("ab", ""), ["", "<think>so</think>", "\n"])] == [
-        0.0
-    ] * 3
+    found = scores(whole, gym("ab", ""), ["", "<think>so</think>", "\n"])
+    assert [score.value for score in found] == [0.0] * 3
 
 
 @needs_library
@@ -238,15 +225,11 @@ def test_the_answer_stands_where_the_option_says(sandbox: Sandbox) -> None:
     boxed = GymAnswer(GymConfig(part="box"), ScorersConfig(), sandbox)
     whole = GymAnswer(GymConfig(part="response"), ScorersConfig(), sandbox)
     row = gym("basic_arithmetic", "5")
-    assert [score.value for score in scores(boxed, row, ["\\boxed{5}", "5", "<answer>5</answer>"])] == [
-        1.0,
-        0.0,
-        0.0,
-    ]
-    assert [score.value for score in scores(whole, row, ["<think>4?</think>\n5\n", "\\boxed{5}"])] == [
-        1.0,
-        0.0,
-    ]
+    for scorer, right, wrong in (
+        (boxed, "\\boxed{5}", "<answer>5</answer>"),
+        (whole, "<think>4?</think>\n5\n", "\\boxed{5}"),
+    ):
+        assert [score.value for score in scores(scorer, row, [right, wrong])] == [1.0, 0.0]
 
 
 @needs_library
@@ -300,57 +283,63 @@ def test_where_the_library_is_missing_the_command_that_installs_it_is_said(
         scorer.self_test()
 
 
-SHAPES = (
-    (
-        of("number_sorting", "['1', '2']"),
-        ["[1, 2]", "['1', '2.0']"],
-        ["[NaN, NaN]", '["inf", "inf"]', "1 then 2"],
-    ),
-    (
-        of("quantum_lock", "A \u2192 B"),
-        ["A \u2192 B", "a, b", "A->B"],
-        ["pass", "I press A and B", "\u2192 D"],
-    ),
-    (of("gsm_symbolic", "96"), ["96", "3.5", "96 kids"], ["95 96", "none", "1 2 3", "-96", "\u221296 kids"]),
-    (of("gsm_symbolic", "-96"), ["-96", "96"], ["95 -96"]),
-    (
-        of("fraction_simplification", "$\\frac{131}{319}$"),
-        ["131/319", "\\frac{131}{319}", "$\\dfrac{1}{2}$"],
-        ["\\frac{131}{319} or 7", "131", "\\frac{131}{319}\\frac{1}{2}", "-131/319/1"],
-    ),
-    (
-        of("decimal_arithmetic", "0.000432"),
-        ["0.000432", "4.32e-4", "0.0004321"],
-        ["0", "0.001", "0.0005", "nan", "inf"],
-    ),
-    (of("decimal_arithmetic", "2.98141124210"), ["2.98141124210", "2.9814"], ["2.9850", "2.98 or 2.99"]),
-    (of("spell_backward", "gnisu"), ["gnisu", "GNISU", "using"], ["gnisu or using", "gnisugnisu", "gnisu."]),
-    (of("letter_jumble", "two days"), ["two days", "two", "days two"], ["two days or more", "TWO DAYS!"]),
-    (of("rubiks_cube", None), ["R U' L2", "Rw F"], ["R999999999", "R U (L", "R\u0661\u0662\u0663 U"]),
-    (of("rush_hour", None), ["A+1 BB-2", "A+1,C-10"], ["A+1 then B-2", "A+100", "A+1 " * 201, "AAA+1"]),
-    (of("polynomial_equations", "-2.0, 2.0"), ["2, -2", "1e-3"], ["nan", "x = 2", '""']),
-    (of("polynomial_equations", ""), ['""', "''"], ["none", "0", "I don't know"]),
-    (
-        of("countdown", "1 + 2", numbers=[1, 2]),
-        ["1 + 2", "2*1", "-1*(2)"],
-        ["1.2", "12", "1**2", "2//1", "1 + 1 + 1"],
-    ),
-    (
-        of("intermediate_integration", "x"),
-        ["exp(-x)*log(x)/2.5", "C + x^2", "pi*sqrt(2)"],
-        ["x.args", "Symbol('x')", "N(x)", "x[0]", "__x", "1_0", "Derivative(x)", "x,", "x;x", "x\u00b2", "S"],
-    ),
-)
+# A data set, its own answer and metadata: what an answer to it can be, and what it can't.
+SHAPES = right_and_wrong(r"""
+# number_sorting "['1', '2']"
+[1, 2]¦['1', '2.0']
+✗[NaN, NaN]¦["inf", "inf"]¦1 then 2
+# quantum_lock "A \u2192 B"
+A \u2192 B¦a, b¦A->B
+✗pass¦I press A and B¦\u2192 D
+# gsm_symbolic "96"
+96¦3.5¦96 kids
+✗95 96¦none¦1 2 3¦-96¦\u221296 kids
+# gsm_symbolic "-96"
+-96¦96
+✗95 -96
+# fraction_simplification "$\\frac{131}{319}$"
+131/319¦\frac{131}{319}¦$\dfrac{1}{2}$
+✗\frac{131}{319} or 7¦131¦\frac{131}{319}\frac{1}{2}¦-131/319/1
+# decimal_arithmetic "0.000432"
+0.000432¦4.32e-4¦0.0004321
+✗0¦0.001¦0.0005¦nan¦inf
+# decimal_arithmetic "2.98141124210"
+2.98141124210¦2.9814
+✗2.9850¦2.98 or 2.99
+# spell_backward "gnisu"
+gnisu¦GNISU¦using
+✗gnisu or using¦gnisugnisu¦gnisu.
+# letter_jumble "two days"
+two days¦two¦days two
+✗two days or more¦TWO DAYS!
+# rubiks_cube null
+R U' L2¦Rw F
+✗R999999999¦R U (L¦R\u0661\u0662\u0663 U
+# polynomial_equations "-2.0, 2.0"
+2, -2¦1e-3
+✗nan¦x = 2¦""
+# polynomial_equations ""
+""¦''
+✗none¦0¦I don't know
+# countdown "1 + 2", {"numbers": [1, 2]}
+1 + 2¦2*1¦-1*(2)
+✗1.2¦12¦1**2¦2//1¦1 + 1 + 1
+# intermediate_integration "x"
+exp(-x)*log(x)/2.5¦C + x^2¦pi*sqrt(2)
+✗x.args¦Symbol('x')¦N(x)¦x[0]¦__x¦1_0¦Derivative(x)¦x,¦x;x¦x²¦S
+""")
+SHAPES.append(("rush_hour null", ("A+1 BB-2", "A+1,C-10"), ("A+1 then B-2", "A+100", "A+1 " * 201, "AAA+1")))
 
 
 def test_what_an_answer_can_be_is_told_before_the_library_reads_it() -> None:
     failed = []
-    for row, right, refused in SHAPES:
-        failed += [(row.dataset.name, answer, reason) for answer in right if (reason := refusal(answer, row))]
+    for kind, right, refused in SHAPES:
+        dataset, _, told = kind.partition(" ")
+        answer, metadata = [*json.loads(f"[{told}]"), {}][:2]
+        row = of(dataset, answer, **metadata)
+        failed += [(kind, text, reason) for text in right if (reason := refusal(text, row))]
         failed += [
-            (row.dataset.name, answer, "not refused")
-            for answer in (*refused, "", "1" * 60_000)
-            if refusal(answer, row) is None
+            (kind, text, "not refused") for text in (*refused, "", "1" * 60_000) if refusal(text, row) is None
         ]
     assert failed == []
 
@@ -374,11 +363,6 @@ def test_a_value_counts_in_full_or_where_that_is_asked_for_in_part(
     value: float, partial: bool, worth: float
 ) -> None:
     assert counted(value, "6", of("gcd", "5"), partial=partial) == worth
-
-
-def test_a_rounded_root_is_a_root() -> None:
-    assert counted(0.9991, "1.41421", of("polynomial_equations", "1.4142"), partial=False) == 1.0
-    assert counted(0.98, "1.42", of("polynomial_equations", "1.4142"), partial=False) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
+
+from tests.support.text_tables import listed, right_and_wrong
 
 
 class Case(NamedTuple):
@@ -50,298 +53,192 @@ LANGUAGES = {
 GERMAN = LANGUAGES["de"]
 ENGLISH = LANGUAGES["en"].lower().strip(".")
 
-CASES: dict[str, Case] = {
-    # IFEval
-    "change_case:capital_word_frequency": Case(
-        {"capital_frequency": 2, "capital_relation": "at least"},
-        ("The USA and NASA agree.", "I saw GPT-4."),
-        ("The usa and NASA agree.", "Nothing Here Is Capital"),
-    ),
-    "change_case:english_capital": Case(
-        {},
-        (ENGLISH.upper() + "!", "THERE ARE 3 OF THEM IN THE HOUSE."),
-        (ENGLISH, ENGLISH.upper() + " ok", GERMAN.upper()),
-    ),
-    "change_case:english_lowercase": Case(
-        {},
-        (ENGLISH + ".", "there are 3 of them in the house. \U0001f600"),
-        (ENGLISH.capitalize(), GERMAN.lower()),
-    ),
-    "combination:repeat_prompt": Case(
-        {"prompt_to_repeat": PROMPT},
-        (f"{PROMPT}\n\nThere once was a cat", f"{REQUEST} There once was a cat"),
-        ("There once was a cat", PROMPT, f"{PROMPT} ***", f"Sure! {PROMPT} There once was a cat"),
-    ),
-    "combination:two_responses": Case(
-        {},
-        ("One way.\n******\nAnother way.", "******\nOne\n******\nTwo\n******"),
-        ("One way.", "Same.\n******\nsame.", "a ****** b ****** c", "a ******", "a ****** ...", "a *** b"),
-    ),
-    "detectable_content:number_placeholders": Case(
-        {"num_placeholders": 2},
-        ("Dear [name], I live at [address].",),
-        ("Dear [name]", "[] []", "see [this](https://a.test) and [that](https://b.test)", "[[[[", "[name ["),
-    ),
-    "detectable_content:postscript": Case(
-        {"postscript_marker": "P.S."},
-        ("Yours, Tom\n\nP.S. I am late.", "Yours.\np. s. late", "It is done. **P.S.** See you"),
-        (
-            "Yours, Tom",
-            "P.S. I am late.",
-            "Yours, Tom\nP.S.",
-            "Yours, Tom\nP.P.S. late",
-            "See chap.s.12 of it",
-        ),
-    ),
-    "detectable_format:constrained_response": Case(
-        None,
-        ("My answer is yes.", "My answer is no. It rains."),
-        ("Yes.", "My answer is yes. My answer is no. My answer is maybe.", "my answer is perhaps."),
-    ),
-    "detectable_format:json_format": Case(
-        {},
-        ('{"a": [1, 2]}', '```json\n{"a": "b"}\n```', "```\n[1]\n```"),
-        (
-            "{}",
-            "[]",
-            "1",
-            '"text"',
-            "null",
-            "{'a': 1}",
-            'Here: {"a": 1}',
-            '{"a": NaN}',
-            '{"a": 1} {"b": 2}',
-            "```json\n{\n```",
-        ),
-    ),
-    "detectable_format:multiple_sections": Case(
-        {"section_spliter": "Section", "num_sections": 2},
-        ("Section 1\nIt begins.\nSection 2\nIt ends.", "## Section 1: It\n\ntext\n\n**Section 2**\nmore"),
-        (
-            "Section 1\nIt begins.",
-            "Section 1\nSection 2\n",
-            "see Section 1 and Section 2",
-            "Section 1\na\nSection 1\nb",
-        ),
-    ),
-    "detectable_format:number_bullet_lists": Case(
-        {"num_bullets": 2},
-        ("* one\n* two", "Two:\n- one\n  + two\n---\n"),
-        ("* one", "* one\n* two\n- three", "* \n* ", "**one**\n**two**", "1. one\n2. two"),
-    ),
-    "detectable_format:number_highlighted_sections": Case(
-        {"num_highlights": 2},
-        ("*one* and *two*", "**one** and ***two words***"),
-        ("*one*", "** ** and * *", "* one\n* two\n* three", "****", "* one * and * two *"),
-    ),
-    "detectable_format:title": Case(
-        {},
-        ("<<A title>>\n\ntext", "text <<t>>"),
-        ("A title", "<<>> text", "<< >> text", "<<...>> text", "<a title>"),
-    ),
-    "keywords:existence": Case(
-        {"keywords": ["cat", "C++ (11)"]},
-        ("A cat knows c++ (11).", "CATS, C++ (11)"),
-        ("A cat.", "C++ (11)", "a cat, C11"),
-    ),
-    "keywords:forbidden_words": Case(
-        {"forbidden_words": ["cat", "dog"]},
-        ("The category is dogma.",),
-        ("A Cat.", "dog-like", "cat", "A _cat_ sat."),
-    ),
-    "keywords:frequency": Case(
-        {"keyword": "cat", "frequency": 2, "relation": "at least"},
-        ("Cat and cat", "cat cat cat"),
-        ("cat", "dog"),
-    ),
-    "keywords:letter_frequency": Case(
-        {"letter": "e", "let_frequency": 3, "let_relation": "less than"},
-        ("Every dog", "two of it: ee"),
-        ("eee", "Eleven e"),
-    ),
+
+def _cases(table: str) -> dict[str, Case]:
+    """Read cases, each behind its rule and the rule's arguments."""
+    return {
+        head.split(" ")[0]: Case(json.loads(head.split(" ", 1)[1]), right, wrong)
+        for head, right, wrong in right_and_wrong(table)
+    }
+
+
+# Of IFEval, and behind `copy:copy` IFBench's training rows.
+CASES = {
+    **_cases(r"""
+# change_case:capital_word_frequency {"capital_frequency": 2, "capital_relation": "at least"}
+The USA and NASA agree.¦I saw GPT-4.
+✗The usa and NASA agree.¦Nothing Here Is Capital
+# change_case:english_capital {}
+THE TRAIN LEAVES AT NOON TODAY BECAUSE THEY ARE STILL WORKING ON THE LINE!¦THERE ARE 3 OF THEM IN THE HOUSE.
+✗the train leaves at noon today because they are still working on the line
+✗THE TRAIN LEAVES AT NOON TODAY BECAUSE THEY ARE STILL WORKING ON THE LINE ok
+✗DER ZUG F\u00c4HRT HEUTE LEIDER ERST GEGEN MITTAG, WEIL AUF DER STRECKE NOCH GEARBEITET WIRD.
+# change_case:english_lowercase {}
+the train leaves at noon today because they are still working on the line.
+there are 3 of them in the house. 😀
+✗The train leaves at noon today because they are still working on the line
+✗der zug f\u00e4hrt heute leider erst gegen mittag, weil auf der strecke noch gearbeitet wird.
+# combination:repeat_prompt {"prompt_to_repeat": "Write a limerick about\n a cat named Tom."}
+Write a limerick about⏎ a cat named Tom.⏎⏎There once was a cat
+write a limerick about a cat named Tom. There once was a cat
+✗There once was a cat¦Write a limerick about⏎ a cat named Tom.¦Write a limerick about⏎ a cat named Tom. ***
+✗Sure! Write a limerick about⏎ a cat named Tom. There once was a cat
+# combination:two_responses {}
+One way.⏎******⏎Another way.¦******⏎One⏎******⏎Two⏎******
+✗One way.¦Same.⏎******⏎same.¦a ****** b ****** c¦a ******¦a ****** ...¦a *** b
+# detectable_content:number_placeholders {"num_placeholders": 2}
+Dear [name], I live at [address].
+✗Dear [name]¦[] []¦see [this](https://a.test) and [that](https://b.test)¦[[[[¦[name [
+# detectable_content:postscript {"postscript_marker": "P.S."}
+Yours, Tom⏎⏎P.S. I am late.¦Yours.⏎p. s. late¦It is done. **P.S.** See you
+✗Yours, Tom¦P.S. I am late.¦Yours, Tom⏎P.S.¦Yours, Tom⏎P.P.S. late¦See chap.s.12 of it
+# detectable_format:constrained_response null
+My answer is yes.¦My answer is no. It rains.
+✗Yes.¦My answer is yes. My answer is no. My answer is maybe.¦my answer is perhaps.
+# detectable_format:json_format {}
+{"a": [1, 2]}¦```json⏎{"a": "b"}⏎```¦```⏎[1]⏎```
+✗{}¦[]¦1¦"text"¦null¦{'a': 1}¦Here: {"a": 1}¦{"a": NaN}¦{"a": 1} {"b": 2}¦```json⏎{⏎```
+# detectable_format:multiple_sections {"section_spliter": "Section", "num_sections": 2}
+Section 1⏎It begins.⏎Section 2⏎It ends.¦## Section 1: It⏎⏎text⏎⏎**Section 2**⏎more
+✗Section 1⏎It begins.¦Section 1⏎Section 2⏎¦see Section 1 and Section 2¦Section 1⏎a⏎Section 1⏎b
+# detectable_format:number_bullet_lists {"num_bullets": 2}
+* one⏎* two¦Two:⏎- one⏎  + two⏎---⏎
+✗* one¦* one⏎* two⏎- three¦* ⏎* ¦**one**⏎**two**¦1. one⏎2. two
+# detectable_format:number_highlighted_sections {"num_highlights": 2}
+*one* and *two*¦**one** and ***two words***
+✗*one*¦** ** and * *¦* one⏎* two⏎* three¦****¦* one * and * two *
+# detectable_format:title {}
+<<A title>>⏎⏎text¦text <<t>>
+✗A title¦<<>> text¦<< >> text¦<<...>> text¦<a title>
+# keywords:existence {"keywords": ["cat", "C++ (11)"]}
+A cat knows c++ (11).¦CATS, C++ (11)
+✗A cat.¦C++ (11)¦a cat, C11
+# keywords:forbidden_words {"forbidden_words": ["cat", "dog"]}
+The category is dogma.
+✗A Cat.¦dog-like¦cat¦A _cat_ sat.
+# keywords:frequency {"keyword": "cat", "frequency": 2, "relation": "at least"}
+Cat and cat¦cat cat cat
+✗cat¦dog
+# keywords:letter_frequency {"letter": "e", "let_frequency": 3, "let_relation": "less than"}
+Every dog¦two of it: ee
+✗eee¦Eleven e
+# length_constraints:nth_paragraph_first_word {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "then"}
+First this.⏎⏎Then that.¦First this.⏎ ⏎⏎"Then", that.
+✗First this.⏎⏎Thenceforth that.¦Then that.¦First this.⏎Then that.¦a b⏎⏎c d⏎⏎Then¦Then⏎⏎now
+# length_constraints:number_paragraphs {"num_paragraphs": 2}
+one⏎***⏎two¦***⏎one⏎⏎* * *⏎⏎two⏎***
+✗one¦one⏎⏎two¦one *** two *** three¦one *** *** two¦one *** ...
+# length_constraints:number_sentences {"num_sentences": 2, "relation": "at least"}
+One. Two.¦Is it? it is!¦One.⏎Two without a mark
+✗Only one.¦Dr. Who came at 5 p.m. today¦1. One thing¦...¦It costs 3.50 dollars.
+# length_constraints:number_words {"num_words": 3, "relation": "less than"}
+two words¦one
+✗three words here¦one two three four
+# punctuation:no_comma {}
+Hello world
+✗Hello, world¦Hello\uff0c world¦\u0645\u0631\u062d\u0628\u0627\u060c
+# startend:end_checker {"end_phrase": "Is there anything else?"}
+It is done. Is there anything else?¦"Done.⏎Is there  anything ELSE?"
+✗Is there anything else?¦Is there anything else? No.¦It is done.¦Is there anything else? ok?
+# startend:quotation {}
+"It is done."¦\u201cIt is done.\u201d
+✗"¦""¦"It is done.¦It is done.¦'It is done.'¦" "
+# copy:copy {"prompt_to_repeat": "Write a limerick about\n a cat named Tom."}
+Write a limerick about⏎ a cat named Tom.¦write a limerick about a cat named Tom.
+✗Write a limerick about⏎ a cat named Tom. There once¦There once was a cat
+# copy:copying_simple {"prompt_to_repeat": "Write a limerick about\n a cat named Tom."}
+Write a limerick about⏎ a cat named Tom.¦write a limerick about a cat named Tom.
+✗Write a limerick about⏎ a cat named Tom.!¦Sure: Write a limerick about⏎ a cat named Tom.
+# copy:repeat_phrase {"phrase": "Time flies when having fun", "small_n": 2}
+time crawls when having fun, and Time flies before having fun.
+✗Time flies when having fun. Time crawls when having fun. Time runs when having fun.
+✗Time crawls when having fun¦Time crawls before having fun, time runs when having fun
+# count:count_increment_word {"keyword1": "cat", "keyword2": "dog"}
+A dog, a cat, a dog.
+✗A cat, a dog.¦cat cat dog dog¦dog dog
+# count:count_unique {}
+Every word here stands once, and that holds.¦well-known, known.
+✗The cat saw the dog.¦ha ha
+# count:counting_composition {"n_sent": 2, "n_words": 3}
+I am here. You are there.⏎* * *⏎We don't sing. They never dance.⏎***⏎It rains now. Nobody seems sad.
+✗I am here. You are there.⏎***⏎We all sing. They never dance.¦I am here.⏎***⏎You are there.⏎***⏎It is.
+✗I am here. You are there.⏎***⏎We all sing. They never dance.⏎***⏎It rains. Nobody seems sad.
+# count:lowercase_counting {"N": 2}
+TWO words HERE only¦NONE
+✗three of them¦the,quick-brown
+# detectable_format:bigram_wrapping {}
+<<I am>> <<at home>>¦<<I am>> <<at home>>, <<now>>¦<<I am>> alone
+✗I am at home¦<<I am at home>>¦<<I>> <<am>>¦home¦<<I am>> at home¦<<a>><<b c>>
+# detectable_format:sentence_hyphens {}
+It rains.-The sun shines.-All is well.¦Only one.
+✗It rains. The sun shines.¦It rains.⏎It shines¦It rains.- The sun shines.¦It rains. -It shines.
+# detectable_format:square_brackets {}
+[Every] [word] [here].
+✗[Every word here]¦[Every] word¦[] [word]¦Every
+# first_word:first_word_answer {"first_word": "yes"}
+Yes, it is.¦**Yes** it is¦yes
+✗Yesterday it was.¦It is, yes¦No
+# first_word:first_word_sent {"first_word": ["cats"]}
+Cats sleep. Cats eat! cats play
+✗Cats sleep. Dogs eat.¦Cats sleep.They eat.¦We
+# keywords:exclude_word_harder {"keyword": "in"}
+Inside the inn.
+✗Come in.¦In short¦put it in it¦(in)
+# keywords:keyword_specific_position {"keyword": "cat", "n": 2, "m": 3}
+Hello. This, my Cat, is Tom.
+✗This my cat.¦Hello. The cat.¦Hello. The cat is here.¦Hello. One two category.
+# keywords:no_adjacent_consecutive {}
+The cat sleeps here¦big apples, red
+✗apples be good¦Cats dream¦yellow Zebra
+# keywords:palindrome {}
+Tom saw a kayak.¦A man, a plan, a canal: Panama!¦He said "Was it a car or a cat I saw" twice
+✗I saw a cat.¦aaa zzz¦a b c¦It is 1221
+# keywords:start_end {}
+Cats love cats¦**Stop** it now, stop
+✗Cats love cats.¦Cats love dogs¦cats¦"Cats love cats"
+# keywords:word_count_different_numbers {"keyword": "cat", "frequency": 2, "relation": "less than"}
+one cat¦none
+✗Cat cat¦cats, a cat
+# keywords:word_once {"keyword": "flight"}
+A flight is here¦FLIGHT
+✗flights and a flight¦none
+# last_word:last_word_answer {"last_word": "home"}
+Let us go home.¦"Go home!"¦home
+✗home we go¦We chrome¦We go home now
+# last_word:last_word_sent {"last_word": "home"}
+Go home. I am home! Home
+✗Go home. I am here.¦Go home. Then
+# letters:letter_counting {"N": 5, "relation": "at least"}
+ab cde¦12345 abcde
+✗abcd¦1 2 3 4 5 a
+# letters:letter_counting2 {"letter": "#", "let_frequency": 2, "let_relation": "at least"}
+#one #two
+✗#one¦one two
+# new:copy_span_idx {"prompt_to_repeat": " Write a limerick about a cat.", "n_start": 1, "n_end": 6}
+Write¦write⏎
+✗Write a¦limerick¦Writ
+# paragraphs:paragraphs {}
+one⏎***⏎two
+✗one⏎⏎two¦one *** two *** three¦one
+# paragraphs:paragraphs2 null
+one⏎⏎two¦⏎⏎one⏎more⏎ ⏎two⏎⏎
+✗one⏎two¦a⏎⏎b⏎⏎c¦one⏎⏎...
+# punctuation:punctuation_dot null
+Hello world!
+✗Hello world.¦3.5¦Hello\u2026 world
+# punctuation:punctuation_exclamation null
+Hello world.
+✗Hello world!¦Hello\uff01 world
+"""),
     "language:response_language": Case(
         {"language": "de"},
         (GERMAN, f"{GERMAN}\n{GERMAN}", GERMAN.upper()),
         (ENGLISH, LANGUAGES["hi"], LANGUAGES["sw"], "12345", f"{ENGLISH} " * 40 + f"{GERMAN} " * 60),
     ),
-    "length_constraints:nth_paragraph_first_word": Case(
-        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "then"},
-        ("First this.\n\nThen that.", 'First this.\n \n\n"Then", that.'),
-        (
-            "First this.\n\nThenceforth that.",
-            "Then that.",
-            "First this.\nThen that.",
-            "a b\n\nc d\n\nThen",
-            "Then\n\nnow",
-        ),
-    ),
-    "length_constraints:number_paragraphs": Case(
-        {"num_paragraphs": 2},
-        ("one\n***\ntwo", "***\none\n\n* * *\n\ntwo\n***"),
-        ("one", "one\n\ntwo", "one *** two *** three", "one *** *** two", "one *** ..."),
-    ),
-    "length_constraints:number_sentences": Case(
-        {"num_sentences": 2, "relation": "at least"},
-        ("One. Two.", "Is it? it is!", "One.\nTwo without a mark"),
-        ("Only one.", "Dr. Who came at 5 p.m. today", "1. One thing", "...", "It costs 3.50 dollars."),
-    ),
-    "length_constraints:number_words": Case(
-        {"num_words": 3, "relation": "less than"},
-        ("two words", "one"),
-        ("three words here", "one two three four"),
-    ),
-    "punctuation:no_comma": Case(
-        {}, ("Hello world",), ("Hello, world", "Hello\uff0c world", "\u0645\u0631\u062d\u0628\u0627\u060c")
-    ),
-    "startend:end_checker": Case(
-        {"end_phrase": "Is there anything else?"},
-        ("It is done. Is there anything else?", '"Done.\nIs there  anything ELSE?"'),
-        (
-            "Is there anything else?",
-            "Is there anything else? No.",
-            "It is done.",
-            "Is there anything else? ok?",
-        ),
-    ),
-    "startend:quotation": Case(
-        {},
-        ('"It is done."', "\u201cIt is done.\u201d"),
-        ('"', '""', '"It is done.', "It is done.", "'It is done.'", '" "'),
-    ),
-    # IFBench's training rows
-    "copy:copy": Case(
-        {"prompt_to_repeat": PROMPT}, (PROMPT, REQUEST), (f"{PROMPT} There once", "There once was a cat")
-    ),
     "copy:copying_multiple": Case(
         {"prompt_to_repeat": PROMPT, "N": 2},
         (f"{PROMPT}\n******\n{REQUEST}",),
         (PROMPT, f"{PROMPT}\n{PROMPT}", f"{PROMPT}******{PROMPT}******{PROMPT}", f"{PROMPT}******There once"),
-    ),
-    "copy:copying_simple": Case(
-        {"prompt_to_repeat": PROMPT}, (PROMPT, REQUEST), (f"{PROMPT}!", f"Sure: {PROMPT}")
-    ),
-    "copy:repeat_phrase": Case(
-        {"phrase": "Time flies when having fun", "small_n": 2},
-        ("time crawls when having fun, and Time flies before having fun.",),
-        (
-            "Time flies when having fun. Time crawls when having fun. Time runs when having fun.",
-            "Time crawls when having fun",
-            "Time crawls before having fun, time runs when having fun",
-        ),
-    ),
-    "count:count_increment_word": Case(
-        {"keyword1": "cat", "keyword2": "dog"},
-        ("A dog, a cat, a dog.",),
-        ("A cat, a dog.", "cat cat dog dog", "dog dog"),
-    ),
-    "count:count_unique": Case(
-        {},
-        ("Every word here stands once, and that holds.", "well-known, known."),
-        ("The cat saw the dog.", "ha ha"),
-    ),
-    "count:counting_composition": Case(
-        {"n_sent": 2, "n_words": 3},
-        (
-            "I am here. You are there.\n* * *\nWe don't sing. They never dance.\n***\nIt rains now. Nobody seems sad.",
-        ),
-        (
-            "I am here. You are there.\n***\nWe all sing. They never dance.",
-            "I am here.\n***\nYou are there.\n***\nIt is.",
-            "I am here. You are there.\n***\nWe all sing. They never dance.\n***\nIt rains. Nobody seems sad.",
-        ),
-    ),
-    "count:lowercase_counting": Case(
-        {"N": 2}, ("TWO words HERE only", "NONE"), ("three of them", "the,quick-brown")
-    ),
-    "detectable_format:bigram_wrapping": Case(
-        {},
-        ("<<I am>> <<at home>>", "<<I am>> <<at home>>, <<now>>", "<<I am>> alone"),
-        ("I am at home", "<<I am at home>>", "<<I>> <<am>>", "home", "<<I am>> at home", "<<a>><<b c>>"),
-    ),
-    "detectable_format:sentence_hyphens": Case(
-        {},
-        ("It rains.-The sun shines.-All is well.", "Only one."),
-        (
-            "It rains. The sun shines.",
-            "It rains.\nIt shines",
-            "It rains.- The sun shines.",
-            "It rains. -It shines.",
-        ),
-    ),
-    "detectable_format:square_brackets": Case(
-        {}, ("[Every] [word] [here].",), ("[Every word here]", "[Every] word", "[] [word]", "Every")
-    ),
-    "first_word:first_word_answer": Case(
-        {"first_word": "yes"},
-        ("Yes, it is.", "**Yes** it is", "yes"),
-        ("Yesterday it was.", "It is, yes", "No"),
-    ),
-    "first_word:first_word_sent": Case(
-        {"first_word": ["cats"]},
-        ("Cats sleep. Cats eat! cats play",),
-        ("Cats sleep. Dogs eat.", "Cats sleep.They eat.", "We"),
-    ),
-    "keywords:exclude_word_harder": Case(
-        {"keyword": "in"}, ("Inside the inn.",), ("Come in.", "In short", "put it in it", "(in)")
-    ),
-    "keywords:keyword_specific_position": Case(
-        {"keyword": "cat", "n": 2, "m": 3},
-        ("Hello. This, my Cat, is Tom.",),
-        ("This my cat.", "Hello. The cat.", "Hello. The cat is here.", "Hello. One two category."),
-    ),
-    "keywords:no_adjacent_consecutive": Case(
-        {}, ("The cat sleeps here", "big apples, red"), ("apples be good", "Cats dream", "yellow Zebra")
-    ),
-    "keywords:palindrome": Case(
-        {},
-        (
-            "Tom saw a kayak.",
-            "A man, a plan, a canal: Panama!",
-            'He said "Was it a car or a cat I saw" twice',
-        ),
-        ("I saw a cat.", "aaa zzz", "a b c", "It is 1221"),
-    ),
-    "keywords:start_end": Case(
-        {},
-        ("Cats love cats", "**Stop** it now, stop"),
-        ("Cats love cats.", "Cats love dogs", "cats", '"Cats love cats"'),
-    ),
-    "keywords:word_count_different_numbers": Case(
-        {"keyword": "cat", "frequency": 2, "relation": "less than"},
-        ("one cat", "none"),
-        ("Cat cat", "cats, a cat"),
-    ),
-    "keywords:word_once": Case(
-        {"keyword": "flight"}, ("A flight is here", "FLIGHT"), ("flights and a flight", "none")
-    ),
-    "last_word:last_word_answer": Case(
-        {"last_word": "home"},
-        ("Let us go home.", '"Go home!"', "home"),
-        ("home we go", "We chrome", "We go home now"),
-    ),
-    "last_word:last_word_sent": Case(
-        {"last_word": "home"}, ("Go home. I am home! Home",), ("Go home. I am here.", "Go home. Then")
-    ),
-    "letters:letter_counting": Case(
-        {"N": 5, "relation": "at least"}, ("ab cde", "12345 abcde"), ("abcd", "1 2 3 4 5 a")
-    ),
-    "letters:letter_counting2": Case(
-        {"letter": "#", "let_frequency": 2, "let_relation": "at least"}, ("#one #two",), ("#one", "one two")
-    ),
-    "new:copy_span_idx": Case(
-        {"prompt_to_repeat": " Write a limerick about a cat.", "n_start": 1, "n_end": 6},
-        ("Write", "write\n"),
-        ("Write a", "limerick", "Writ"),
-    ),
-    "paragraphs:paragraphs": Case({}, ("one\n***\ntwo",), ("one\n\ntwo", "one *** two *** three", "one")),
-    "paragraphs:paragraphs2": Case(
-        None, ("one\n\ntwo", "\n\none\nmore\n \ntwo\n\n"), ("one\ntwo", "a\n\nb\n\nc", "one\n\n...")
-    ),
-    "punctuation:punctuation_dot": Case(
-        None, ("Hello world!",), ("Hello world.", "3.5", "Hello\u2026 world")
-    ),
-    "punctuation:punctuation_exclamation": Case(
-        None, ("Hello world.",), ("Hello world!", "Hello\uff01 world")
     ),
 }
 
@@ -388,14 +285,4 @@ ATTACKS: tuple[tuple[tuple[tuple[str, dict[str, Any] | None], ...], str, str], .
         "one of two holds",
     ),
 )
-NULL_RESPONSES = (
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
-    "<think>It is",
-    "\\boxed{}",
-    "<answer></answer>",
-    "  .  ",
-)
+NULL_RESPONSES = listed(r"¦⏎¦I don't know¦</think>¦pass¦<think>It is¦\boxed{}¦<answer></answer>¦  . \u0020")

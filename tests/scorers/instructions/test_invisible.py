@@ -34,6 +34,7 @@ INVISIBLE = {
     "accents upon accents": "\u0316\u0317\u0318",
     "enclosing circle": "\u20dd",
 }
+HINDI = "\u0939\u093f\u0928\u094d\u0926\u0940"
 # (instruction, arguments, a response whose characters without width made it right)
 ATTACKS: list[tuple[str, dict[str, Any] | None, str]] = [
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "o\u200bn\u200be"),
@@ -98,11 +99,7 @@ def test_what_nobody_sees_makes_nothing_wrong() -> None:
         ("keywords:existence", {"keywords": ["cafe\u0301"]}, "a caf\u00e9"),
         ("startend:end_checker", {"end_phrase": "Is it?"}, "So. Is it?\u200b"),
         ("length_constraints:number_words", {"num_words": 2, "relation": "less than"}, "cafe\u0301s"),
-        (
-            "length_constraints:number_words",
-            {"num_words": 2, "relation": "less than"},
-            "\u0939\u093f\u0928\u094d\u0926\u0940",
-        ),
+        ("length_constraints:number_words", {"num_words": 2, "relation": "less than"}, HINDI),
         ("paragraphs:paragraphs2", None, "one\n\u200b\ntwo"),
         ("first_word:first_word_answer", {"first_word": "yes"}, "\u200eYes it is"),
     ):
@@ -121,13 +118,6 @@ def test_the_prompt_again_is_no_response_with_invisible_characters_either() -> N
 
 
 def test_what_is_seen_stays() -> None:
-    for text in (
-        "caf\u00e9",
-        "\u0939\u093f\u0928\u094d\u0926\u0940",
-        "\u4e2d\u6587",
-        "a\tb\r\nc",
-        "\U0001f600",
-        "\u00bd \u2009 \u00a0",
-    ):
+    for text in ("caf\u00e9", HINDI, "\u4e2d\u6587", "a\tb\r\nc", "\U0001f600", "\u00bd \u2009 \u00a0"):
         assert seen(text) == text
     assert seen("cafe\u0301") == "caf\u00e9"

@@ -18,6 +18,7 @@ from scorers.instructions.scorer import InstructionFollowing
 from scorers.text.extract import MAX_RESPONSE_CHARS
 from tasks.route import route
 from tests.scorers.instructions.corpus import ATTACKS, CASES, LANGUAGES, NULL_RESPONSES, PROMPT
+from tests.support.text_tables import listed
 
 SCORER = InstructionFollowing(InstructionsConfig(), ScorersConfig())
 # One of IFBench's rows, as it is in the data.
@@ -27,15 +28,7 @@ IFBENCH = (
     "'let_relation': 'at least'}, {'keyword': 'flight'}]}]"
 )
 ODD: tuple[Any, ...] = (None, {}, True, -1, 0.5, math.nan, math.inf, " ", [])  # null is what is not there
-IFEVAL_KEYS = (
-    "num_highlights",
-    "relation",
-    "num_words",
-    "capital_frequency",
-    "end_phrase",
-    "keywords",
-    "letter",
-)
+IFEVAL_KEYS = listed(r"num_highlights¦relation¦num_words¦capital_frequency¦end_phrase¦keywords¦letter")
 
 
 def row(*instructions: tuple[str, dict[str, Any] | None], prompt: str | None = None) -> dict[str, Any]:
@@ -64,10 +57,8 @@ def test_a_right_response_scores_1_and_a_wrong_one_0_with_what_is_wrong() -> Non
         ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}),
     )
     right = SCORER.score("<think>so, well</think>a b c d", info)
-    assert (right.value, right.components) == (
-        1.0,
-        {"punctuation:no_comma": 1.0, "length_constraints:number_words": 1.0},
-    )
+    assert right.value == 1.0
+    assert right.components == {"punctuation:no_comma": 1.0, "length_constraints:number_words": 1.0}
     wrong = SCORER.score("a, b", info)
     assert wrong.value == 0.0
     assert wrong.reason == (
@@ -115,18 +106,14 @@ def test_the_prompt_again_is_no_response() -> None:
     info = row(("punctuation:no_comma", {}), prompt=PROMPT)
     assert SCORER.score(PROMPT.upper(), info).value == 0.0
     assert SCORER.score(f"{PROMPT} There once was a cat", info).value == 1.0
-    assert (
-        SCORER.score(PROMPT, row(("copy:copying_simple", {"prompt_to_repeat": PROMPT}), prompt=PROMPT)).value
-        == 1.0
-    )
+    repeated = row(("copy:copying_simple", {"prompt_to_repeat": PROMPT}), prompt=PROMPT)
+    assert SCORER.score(PROMPT, repeated).value == 1.0
 
 
 def test_a_giant_response_scores_0_unread() -> None:
     score = SCORER.score("a" * (MAX_RESPONSE_CHARS + 1), row(("punctuation:no_comma", {})))
-    assert (score.value, score.reason) == (
-        0.0,
-        "no response: a response of 1000001 characters; 1000000 is the limit",
-    )
+    assert score.value == 0.0
+    assert score.reason == "no response: a response of 1000001 characters; 1000000 is the limit"
 
 
 @pytest.mark.parametrize(
@@ -159,12 +146,8 @@ def test_rows_of_reasoning360_are_read_as_they_are() -> None:
     }
     task, info = route(ifeval)
     assert (task, info["type"]) == ("instructions", "ifeval")
-    assert [SCORER.score(text, info).value for text in ("a b c d", "a b", "a, b, c", "Say something.")] == [
-        1,
-        0,
-        0,
-        0,
-    ]
+    texts = ("a b c d", "a b", "a, b, c", "Say something.")
+    assert [SCORER.score(text, info).value for text in texts] == [1, 0, 0, 0]
     ifbench = {"data_source": "ood__ifbench", "reward_model": {"ground_truth": IFBENCH}, "extra_info": None}
     assert route({**ifbench, "prompt": [{"role": "user", "content": PROMPT}]}) == (
         "instructions",
@@ -175,32 +158,21 @@ def test_rows_of_reasoning360_are_read_as_they_are() -> None:
         route({**ifeval, "extra_info": None})
 
 
+def told(ids: Any, *kwargs: Any) -> dict[str, Any]:
+    return {"instruction_id_list": ids, "kwargs": list(kwargs)}
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            {"instruction_id_list": [], "kwargs": []},
-            "at least one instruction; it has 0 instructions and 0 kwargs",
-        ),
-        ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": []}, "has 1 instructions and 0 kwargs"),
-        (
-            {"instruction_id_list": "punctuation:no_comma", "kwargs": [{}]},
-            "needs a list for instruction_id_list, got 'punct",
-        ),
+        (told([]), "at least one instruction; it has 0 instructions and 0 kwargs"),
+        (told(["punctuation:no_comma"]), "has 1 instructions and 0 kwargs"),
+        (told("punctuation:no_comma", {}), "needs a list for instruction_id_list, got 'punct"),
         ({"instruction_id_list": ["punctuation:no_comma"]}, "needs a list for kwargs, got None"),
-        (
-            {"instruction_id_list": ["punctuation:no_comas"], "kwargs": [{}]},
-            "did you mean punctuation:no_comma?",
-        ),
-        ({"instruction_id_list": [3], "kwargs": [{}]}, "unknown instruction 3"),
-        (
-            {"instruction_id_list": [10**5_000], "kwargs": [{}]},
-            "unknown instruction int too large to be shown",
-        ),
-        (
-            {"instruction_id_list": ["punctuation:no_comma"], "kwargs": ["x"]},
-            "must be an object or null, got 'x'",
-        ),
+        (told(["punctuation:no_comas"], {}), "did you mean punctuation:no_comma?"),
+        (told([3], {}), "unknown instruction 3"),
+        (told([10**5_000], {}), "unknown instruction int too large to be shown"),
+        (told(["punctuation:no_comma"], "x"), "must be an object or null, got 'x'"),
         ({"value": "[]"}, "a list of one object for value, got 0"),
         ({"value": "[{}, {}]"}, "got 2"),
         ({"value": "[{'instruction_id': [], 'kwargs': []}]"}, "at least one instruction"),
@@ -234,25 +206,17 @@ def test_a_missing_or_odd_argument_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kwargs", "message"),
+    ("name", "changes", "message"),
     [
-        (
-            "keywords:letter_frequency",
-            {"letter": "ab", "let_frequency": 1, "let_relation": "at least"},
-            "one letter",
-        ),
-        (
-            "keywords:frequency",
-            {"keyword": "a", "frequency": 1, "relation": "around"},
-            "'at least' or 'less than' for relation",
-        ),
+        ("keywords:letter_frequency", {"letter": "ab"}, "one letter"),
+        ("keywords:frequency", {"relation": "around"}, "'at least' or 'less than' for relation"),
         ("language:response_language", {"language": "tlh"}, "one of af, ar, .*got 'tlh'"),
         (
             "length_constraints:nth_paragraph_first_word",
-            {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"},
+            {"nth_paragraph": 3},
             "one of 2 paragraphs for nth_paragraph, got 3",
         ),
-        ("copy:repeat_phrase", {"phrase": "two words", "small_n": 2}, "three words or more"),
+        ("copy:repeat_phrase", {"phrase": "two words"}, "three words or more"),
         (
             "new:copy_span_idx",
             {"prompt_to_repeat": "short", "n_start": 9, "n_end": 12},
@@ -261,10 +225,10 @@ def test_a_missing_or_odd_argument_is_refused_by_its_name() -> None:
     ],
 )
 def test_an_argument_that_can_not_be_checked_is_refused(
-    name: str, kwargs: dict[str, Any], message: str
+    name: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadMessage, match=message):
-        SCORER.check_row(row((name, kwargs)))
+        SCORER.check_row(row((name, {**(CASES[name].kwargs or {}), **changes})))
 
 
 def test_the_language_of_a_giant_text_is_not_told() -> None:
@@ -303,49 +267,18 @@ def test_every_language_that_rows_ask_for_is_told_from_all_others() -> None:
     assert told == {code: [code] for code in LANGUAGES}
 
 
-ENGLISH_FEW = (
-    "THE GREAT GATSBY, MOBY DICK, WAR AND PEACE",
-    "JAWS, ALIEN, ROCKY",
-    "1984. DUNE. EMMA.",
-    "CASABLANCA, VERTIGO, PSYCHO",
-    "PSYCHO, REBECCA, NOTORIOUS",
-    "ANNA KARENINA, DON QUIXOTE, LOLITA",
-    "TOY STORY\nFROZEN\nMOANA",
-    "DIE HARD, ROCKY, JAWS",
-    "AM\u00c9LIE, ROMA, PARASITE",
-    "SAN FRANCISCO, LOS ANGELES, SAN DIEGO",
-    "PARIS, LONDON, ROME",
-    "KIWI, MANGO, PAPAYA",
-    "LA LA LAND",
-    "HELLO",
-    "GOOD MORNING",
-    "YES",
-    "NO",
-    "STOP",
-    "I AM",
-    "OK!",
-    "42 CATS",
-    "BUY NOW",
-)
-OTHERS_FEW = (
-    "DIE KATZE IST AUF DEM TISCH",
-    "LE CHAT EST NOIR",
-    "EL GATO NEGRO",
-    "DAS BOOT",
-    "BONJOUR",
-    "HOLA AMIGO",
-    "GUTEN TAG",
-    "JE NE SAIS PAS",
-    "IL GATTO NERO",
-    "BUENOS DIAS",
-    "DANKE SCH\u00d6N",
-    "C'EST LA VIE",
-    "WATOTO WANACHEZA MPIRA UWANJANI KILA SIKU",
-    "TACK S\u00c5 MYCKET",
-    "\u042f \u0417\u0414\u0415\u0421\u042c",
-    "\u4f60\u597d",
-    "12345",
-)
+ENGLISH_FEW = listed(r"""
+THE GREAT GATSBY, MOBY DICK, WAR AND PEACE¦JAWS, ALIEN, ROCKY¦1984. DUNE. EMMA.¦CASABLANCA, VERTIGO, PSYCHO
+PSYCHO, REBECCA, NOTORIOUS¦ANNA KARENINA, DON QUIXOTE, LOLITA¦TOY STORY⏎FROZEN⏎MOANA¦DIE HARD, ROCKY, JAWS
+AM\u00c9LIE, ROMA, PARASITE¦SAN FRANCISCO, LOS ANGELES, SAN DIEGO¦PARIS, LONDON, ROME¦KIWI, MANGO, PAPAYA
+LA LA LAND¦HELLO¦GOOD MORNING¦YES¦NO¦STOP¦I AM¦OK!¦42 CATS¦BUY NOW
+""")
+OTHERS_FEW = listed(r"""
+DIE KATZE IST AUF DEM TISCH¦LE CHAT EST NOIR¦EL GATO NEGRO¦DAS BOOT¦BONJOUR¦HOLA AMIGO¦GUTEN TAG
+JE NE SAIS PAS¦IL GATTO NERO¦BUENOS DIAS¦DANKE SCH\u00d6N¦C'EST LA VIE
+WATOTO WANACHEZA MPIRA UWANJANI KILA SIKU¦TACK S\u00c5 MYCKET¦\u042f \u0417\u0414\u0415\u0421\u042c
+\u4f60\u597d¦12345
+""")
 
 
 def test_a_few_words_are_english_unless_something_shows_another_language() -> None:
@@ -386,10 +319,7 @@ def test_a_few_words_of_a_language_are_told_by_its_common_words(
 def test_the_language_of_a_long_text_is_told_piece_by_piece() -> None:
     """A larger part in the right language hides no other."""
     (check,) = checks_of(["language:response_language"], [{"language": "de"}]).values()
-    german, english = (
-        CASES["language:response_language"].right[0],
-        CASES["language:response_language"].wrong[0],
-    )
+    german, english = (texts[0] for texts in CASES["language:response_language"][1:])
     assert check(f"{german}\n" * 60) is None
     assert check(f"{german}\n" * 60 + f"{english}\n" * 40) == "its language is en, not de"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tests.support.text_tables import paired
+
 
 class Answered(NamedTuple):
     """One answer."""
@@ -26,65 +28,40 @@ _MANY = ("Name the noble gases of the first three periods.", "helium, neon, argo
 _NONE = ("Which real numbers solve x^2 = -1?", "none")
 _SIGN = ("Which sign fits 2 ? 3", "<")
 
-HONEST: Final = tuple(
-    Answered(*asked, text)
-    for asked, text in (
-        (_CAPITAL, "Paris"),
-        (_CAPITAL, "It is Paris."),
-        (_CAPITAL, "<think>Lyon? No.</think>The capital is **Paris**."),
-        (_CAPITAL, "\u5df4\u9ece"),
-        (_DRUG, "Give antibiotics."),
-        (_DRUG, "An antibiotic, such as amoxicillin."),
-        (_PRIME, "No, since 91 = 7 x 13."),
-        (_PRIME, "It is composite."),
-        (_HEAT, "4.5 joules"),
-        (_HEAT, "0.0045 kJ"),
-        (_HEAT, "W = F s = 1.5 N x 3 m = \\boxed{4.5\\,\\text{J}}"),
-        (_CAR, "No: its present value is only $8,645.09."),
-        (_GAS, "CO2"),
-        (_GAS, "Carbon dioxide (CO\u2082)"),
-        (_BORN, "1815-12-10"),
-        (_BORN, "December 10th, 1815"),
-        (_LAW, "F = ma, Newton's second law of motion"),
-        (_LAW, "the 2nd law of Newton"),
-        (_TRUE, "That is false."),
-        (_TRUE, "False"),
-        (_MANY, "Argon, neon and helium"),
-        (_MANY, "He, Ne, Ar"),
-        (_NONE, "\u2205"),
-        (_NONE, "There are no real solutions."),
-        (_SIGN, "less than"),
-        (_SIGN, "<"),
-        (_CAPITAL, "Paris.<|im_end|>"),
-    )
-)
-WRONG: Final = tuple(
-    Answered(*asked, text)
-    for asked, text in (
-        (_CAPITAL, "Lyon"),
-        (_CAPITAL, "It is Paris or Lyon."),
-        (_CAPITAL, "London, Paris, Rome, Berlin, Madrid"),
-        (_CAPITAL, "<think>Paris</think>Marseille"),
-        (_CAPITAL, "A city in France"),
-        (_DRUG, "Surgery."),
-        (_DRUG, "No antibiotics."),
-        (_PRIME, "Yes"),
-        (_PRIME, "91 is prime, since no prime divides it."),
-        (_HEAT, "4.5 W"),
-        (_HEAT, "45 J"),
-        (_HEAT, "-4.5 J"),
-        (_CAR, "Yes, $12,000 is more than $9,000."),
-        (_GAS, "oxygen"),
-        (_GAS, "carbon monoxide"),
-        (_BORN, "1852"),
-        (_BORN, "10 December 1915"),
-        (_LAW, "Newton's third law"),
-        (_TRUE, "True"),
-        (_TRUE, "True. Light is a wave."),
-        (_MANY, "helium and neon"),
-        (_MANY, "helium, neon, iron"),
-        (_NONE, "1 and -1"),
-        (_SIGN, "more than"),
-        (_CAPITAL, "What is the capital of Germany? Berlin"),
-    )
-)
+_ASKED = {
+    "capital": _CAPITAL,
+    "drug": _DRUG,
+    "prime": _PRIME,
+    "heat": _HEAT,
+    "car": _CAR,
+    "gas": _GAS,
+    "born": _BORN,
+    "law": _LAW,
+    "true": _TRUE,
+    "many": _MANY,
+    "none": _NONE,
+    "sign": _SIGN,
+}
+
+
+def _rows(table: str) -> tuple[Answered, ...]:
+    return tuple(Answered(*_ASKED[name], text) for name, text in paired(table))
+
+
+HONEST: Final = _rows(r"""
+capital <== Paris ¦ It is Paris. ¦ <think>Lyon? No.</think>The capital is **Paris**. ¦ \u5df4\u9ece
+capital <== Paris.<|im_end|> ;; drug <== Give antibiotics. ¦ An antibiotic, such as amoxicillin.
+prime <== No, since 91 = 7 x 13. ¦ It is composite. ;; car <== No: its present value is only $8,645.09.
+heat <== 4.5 joules ¦ 0.0045 kJ ¦ W = F s = 1.5 N x 3 m = \boxed{4.5\,\text{J}} ;; sign <== less than ¦ <
+gas <== CO2 ¦ Carbon dioxide (CO\u2082) ;; born <== 1815-12-10 ¦ December 10th, 1815
+law <== F = ma, Newton's second law of motion ¦ the 2nd law of Newton ;; true <== That is false. ¦ False
+many <== Argon, neon and helium ¦ He, Ne, Ar ;; none <== \u2205 ¦ There are no real solutions.
+""")
+WRONG: Final = _rows(r"""
+capital <== Lyon ¦ It is Paris or Lyon. ¦ London, Paris, Rome, Berlin, Madrid ¦ <think>Paris</think>Marseille
+capital <== A city in France ¦ What is the capital of Germany? Berlin ;; drug <== Surgery. ¦ No antibiotics.
+prime <== Yes ¦ 91 is prime, since no prime divides it. ;; heat <== 4.5 W ¦ 45 J ¦ -4.5 J ;; none <== 1 and -1
+car <== Yes, $12,000 is more than $9,000. ;; gas <== oxygen ¦ carbon monoxide ;; law <== Newton's third law
+born <== 1852 ¦ 10 December 1915 ;; true <== True ¦ True. Light is a wave. ;; sign <== more than
+many <== helium and neon ¦ helium, neon, iron
+""")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from scorers.judge.prompt import Variant
+from tests.support.text_tables import listed_by_kind
 
 
 class Said(NamedTuple):
@@ -22,162 +23,124 @@ class Said(NamedTuple):
 
 
 STYLE: Final = "a verdict, in the dress that models like"
-FIRST: Final = "the first line is the verdict and nothing else, and what follows explains it"
 NO_VERDICT: Final = "no verdict, and no 0 either"
 NONE: Final = "nothing was said"
-BOTH: Final = "both verdicts"
-SUBSTRING: Final = "the word is in it, and it does not say so"
+
+
+def _said(table: str) -> list[Said]:
+    """Read replies by kind: the old value, ours, and the remark."""
+    worth = {"-": "-", "None": None, "0.0": 0.0, "1.0": 1.0}
+    found: list[Said] = []
+    for kind, texts in listed_by_kind(table).items():
+        old, value, *remark = kind.split(" ", 2)
+        found += [Said(text, worth[old], worth[value], *remark) for text in texts]  # type: ignore[arg-type]
+    return found
+
 
 REPLIES: Final[dict[Variant, list[Said]]] = {
     "default": [
-        Said("True", 1.0, 1.0),
-        Said("true", 1.0, 1.0),
-        Said("TRUE", 1.0, 1.0),
-        Said('"True"', 1.0, 1.0),
-        Said("True\n", 0.0, 1.0, STYLE),
-        Said(" True", 0.0, 1.0, STYLE),
-        Said("True.", 0.0, 1.0, STYLE),
-        Said("**True**", 0.0, 1.0, STYLE),
-        Said("'True'", 0.0, 1.0, STYLE),
-        Said("False", 0.0, 0.0),
-        Said("The answer is True", 0.0, None, "it may be what the answer is, not a verdict"),
+        *_said(r"""
+# 1.0 1.0
+True¦true¦TRUE¦"True"
+# 0.0 1.0 a verdict, in the dress that models like
+True⏎¦ True¦True.¦**True**¦'True'¦**Yes**¦- Yes¦`True`¦\boxed{True}¦$\text{True}$¦```⏎True⏎```
+```json⏎{"verdict": "correct"}⏎```¦{"correct": true}¦{⏎  "reason": "uses {x} and }",⏎  "verdict": "correct"⏎}
+They agree: 6.5 is 13/2.⏎⏎{"verdict": "Correct."}¦**{"verdict": "correct"}**¦```True```
+{"Verdict": "correct"}¦\ufeffTrue\u200b¦Verdict\uff1acorrect¦They agree.⏎⏎Verdict: correct
+**Final verdict:** Correct.¦It is right. Verdict: Yes¦<think>It says False.</think>True¦True<|im_end|>
+# 0.0 0.0
+False¦__no__¦(Incorrect)¦~~~⏎no⏎~~~⏎¦{"verdict": "incorrect"}¦***No***¦```json {"verdict": "incorrect"}```
+That is wrong.⏎**Verdict**: *incorrect*¦True or false? I can't tell.⏎⏎False
+False⏎The answer is 41 and the reference 42.¦No.⏎⏎The answer does not match the reference.
+Incorrect⏎It is wrong: no unit.¦so yes.⏎</think>⏎⏎False
+# 0.0 None it may be what the answer is, not a verdict
+The answer is True
+# 0.0 None nothing was said
+ ⏎\u0009¦<think>True</think>
+# 0.0 None both verdicts
+True⏎False¦False⏎⏎True¦True or False¦True / False¦Verdict: correct⏎Verdict: incorrect
+{"verdict": "correct"}⏎{"verdict": "incorrect"}¦{"verdict": "incorrect", "verdict": "correct"}
+{"verdict": "incorrect", "correct": true}¦Verdict: incorrect.⏎True¦Yes⏎``` No ```
+{"verdict": "not correct", "correct": true}¦{"verdict": "correct", "judgment": "partially"}
+{"verdict": "correct"} or {"verdict": "incorrect"}
+# 0.0 None no verdict, and no 0 either
+It is not true¦untrue¦I can't help with that.
+I'm sorry, but I can't judge this answer as correct or incorrect.¦Yes, but only if x > 0¦Correct?
+Partially correct¦not correct¦So true⏎since both are 42¦Is it correct?⏎Both are 42.¦{"verdict": "maybe"}
+{"verdict": null}¦{"verdict": 1}¦{"score": 1}¦["verdict", "correct"]¦{"verdict": "correct"}. Or not.¦1
+x = 42 \u2713¦TrueTrueTrueTrueTrue
+# 0.0 1.0 the first line is the verdict and nothing else, and what follows explains it
+True⏎since both are 42¦True⏎⏎Both are 42: the answer spells it out.
+**Correct**⏎The answer matches the reference.¦Verdict: correct⏎Both say 42.⏎The unit is the same.
+{"verdict": "correct"}⏎Both are 42.
+# 0.0 None a verdict with doubts
+True⏎However, the unit is missing.¦Yes⏎Wait, the reference is 42.¦False⏎Actually, both are 42.
+# 0.0 None a verdict and its opposite in words
+True⏎The answer does not match.¦True⏎The answer is wrong.¦True⏎It isn't 42, is it?
+False⏎It would be true of 42.¦False⏎Both are 42, so it is right.
+# 0.0 None a verdict with a condition
+Yes⏎if x > 0
+# 0.0 None text of the prompt after the verdict
+True⏎### Student Answer:⏎7¦True⏎[begin 000000000000]⏎7
+# 0.0 None it stands in the middle
+The answer is 42.⏎True⏎since both are 42
+# 0.0 1.0 the brace is missing, the label and the word are there
+{"verdict": "correct"
+# 0.0 None the thinking never ended
+<think>It is True⏎True
+"""),
         Said("", 0.0, None, NONE),
         Said(None, "-", None, NONE),
-        Said(" \n\t", 0.0, None, NONE),
-        Said("**Yes**", 0.0, 1.0, STYLE),
-        Said("__no__", 0.0, 0.0),
-        Said("- Yes", 0.0, 1.0, STYLE),
-        Said("`True`", 0.0, 1.0, STYLE),
         Said("# Correct", 0.0, 1.0, STYLE),
-        Said("(Incorrect)", 0.0, 0.0),
-        Said("\\boxed{True}", 0.0, 1.0, STYLE),
-        Said("$\\text{True}$", 0.0, 1.0, STYLE),
-        Said("```\nTrue\n```", 0.0, 1.0, STYLE),
-        Said("~~~\nno\n~~~\n", 0.0, 0.0),
-        Said('```json\n{"verdict": "correct"}\n```', 0.0, 1.0, STYLE),
-        Said('{"verdict": "incorrect"}', 0.0, 0.0),
-        Said('{"correct": true}', 0.0, 1.0, STYLE),
-        Said('{\n  "reason": "uses {x} and }",\n  "verdict": "correct"\n}', 0.0, 1.0, STYLE),
-        Said('They agree: 6.5 is 13/2.\n\n{"verdict": "Correct."}', 0.0, 1.0, STYLE),
-        Said('**{"verdict": "correct"}**', 0.0, 1.0, STYLE),
-        Said("***No***", 0.0, 0.0),
-        Said("```True```", 0.0, 1.0, STYLE),
-        Said('```json {"verdict": "incorrect"}```', 0.0, 0.0),
-        Said('{"Verdict": "correct"}', 0.0, 1.0, STYLE),
-        Said("\ufeffTrue\u200b", 0.0, 1.0, STYLE),
-        Said("Verdict\uff1acorrect", 0.0, 1.0, STYLE),
-        Said("They agree.\n\nVerdict: correct", 0.0, 1.0, STYLE),
-        Said("**Final verdict:** Correct.", 0.0, 1.0, STYLE),
-        Said("That is wrong.\n**Verdict**: *incorrect*", 0.0, 0.0),
-        Said("It is right. Verdict: Yes", 0.0, 1.0, STYLE),
-        Said("True or false? I can't tell.\n\nFalse", 0.0, 0.0),
-        Said("True\nFalse", 0.0, None, BOTH),
-        Said("False\n\nTrue", 0.0, None, BOTH),
-        Said("True or False", 0.0, None, BOTH),
-        Said("True / False", 0.0, None, BOTH),
-        Said("Verdict: correct\nVerdict: incorrect", 0.0, None, BOTH),
-        Said('{"verdict": "correct"}\n{"verdict": "incorrect"}', 0.0, None, BOTH),
-        Said('{"verdict": "incorrect", "verdict": "correct"}', 0.0, None, BOTH),
-        Said('{"verdict": "incorrect", "correct": true}', 0.0, None, BOTH),
-        Said("Verdict: incorrect.\nTrue", 0.0, None, BOTH),
-        Said("Yes\n``` No ```", 0.0, None, BOTH),
-        Said('{"verdict": "not correct", "correct": true}', 0.0, None, BOTH),
-        Said('{"verdict": "correct", "judgment": "partially"}', 0.0, None, BOTH),
-        Said('{"verdict": "correct"} or {"verdict": "incorrect"}', 0.0, None, BOTH),
-        Said("It is not true", 0.0, None, NO_VERDICT),
-        Said("untrue", 0.0, None, NO_VERDICT),
-        Said("I can't help with that.", 0.0, None, NO_VERDICT),
-        Said("I'm sorry, but I can't judge this answer as correct or incorrect.", 0.0, None, NO_VERDICT),
-        Said("Yes, but only if x > 0", 0.0, None, NO_VERDICT),
-        Said("Correct?", 0.0, None, NO_VERDICT),
-        Said("Partially correct", 0.0, None, NO_VERDICT),
-        Said("not correct", 0.0, None, NO_VERDICT),
-        Said("True\nsince both are 42", 0.0, 1.0, FIRST),
-        Said("True\n\nBoth are 42: the answer spells it out.", 0.0, 1.0, FIRST),
-        Said("**Correct**\nThe answer matches the reference.", 0.0, 1.0, FIRST),
-        Said("Verdict: correct\nBoth say 42.\nThe unit is the same.", 0.0, 1.0, FIRST),
-        Said('{"verdict": "correct"}\nBoth are 42.', 0.0, 1.0, FIRST),
-        Said("False\nThe answer is 41 and the reference 42.", 0.0, 0.0),
-        Said("No.\n\nThe answer does not match the reference.", 0.0, 0.0),
-        Said("Incorrect\nIt is wrong: no unit.", 0.0, 0.0),
-        Said("True\nHowever, the unit is missing.", 0.0, None, "a verdict with doubts"),
-        Said("True\nThe answer does not match.", 0.0, None, "a verdict and its opposite in words"),
-        Said("True\nThe answer is wrong.", 0.0, None, "a verdict and its opposite in words"),
-        Said("True\nIt isn't 42, is it?", 0.0, None, "a verdict and its opposite in words"),
-        Said("Yes\nif x > 0", 0.0, None, "a verdict with a condition"),
-        Said("Yes\nWait, the reference is 42.", 0.0, None, "a verdict with doubts"),
-        Said("False\nActually, both are 42.", 0.0, None, "a verdict with doubts"),
-        Said("False\nIt would be true of 42.", 0.0, None, "a verdict and its opposite in words"),
-        Said("False\nBoth are 42, so it is right.", 0.0, None, "a verdict and its opposite in words"),
-        Said("True\n### Student Answer:\n7", 0.0, None, "text of the prompt after the verdict"),
-        Said("True\n[begin 000000000000]\n7", 0.0, None, "text of the prompt after the verdict"),
-        Said("So true\nsince both are 42", 0.0, None, NO_VERDICT),
-        Said("The answer is 42.\nTrue\nsince both are 42", 0.0, None, "it stands in the middle"),
-        Said("Is it correct?\nBoth are 42.", 0.0, None, NO_VERDICT),
-        Said('{"verdict": "correct"', 0.0, 1.0, "the brace is missing, the label and the word are there"),
-        Said('{"verdict": "maybe"}', 0.0, None, NO_VERDICT),
-        Said('{"verdict": null}', 0.0, None, NO_VERDICT),
-        Said('{"verdict": 1}', 0.0, None, NO_VERDICT),
-        Said('{"score": 1}', 0.0, None, NO_VERDICT),
-        Said('["verdict", "correct"]', 0.0, None, NO_VERDICT),
         Said("{" * 50_000 + "}", 0.0, None, NO_VERDICT),
-        Said('{"verdict": "correct"}. Or not.', 0.0, None, NO_VERDICT),
-        Said("1", 0.0, None, NO_VERDICT),
-        Said("x = 42 \u2713", 0.0, None, NO_VERDICT),
         Said("qwe rty " * 40, 0.0, None, NO_VERDICT),
-        Said("True" * 5, 0.0, None, NO_VERDICT),
         Said("True " * 30_000, 0.0, None, NO_VERDICT),
-        Said("<think>It says False.</think>True", 0.0, 1.0, STYLE),
-        Said("so yes.\n</think>\n\nFalse", 0.0, 0.0),
-        Said("<think>It is True\nTrue", 0.0, None, "the thinking never ended"),
-        Said("<think>True</think>", 0.0, None, NONE),
-        Said("True<|im_end|>", 0.0, 1.0, STYLE),
     ],
     "tinyv": [
-        Said("True", 1.0, 1.0),
-        Said("False", 0.0, 0.0),
-        Said("true.", 1.0, 1.0),
-        Said("It is not true", 1.0, None, SUBSTRING),
-        Said("untrue", 1.0, None, SUBSTRING),
-        Said("False. It would be true if", 1.0, None, SUBSTRING),
-        Said("True\nBoth are 42.", 1.0, 1.0),
-        Said("False\nIt would be true if", 1.0, None, SUBSTRING),
-        Said("Correct", 0.0, 1.0, STYLE),
-        Said("<think>both are 42</think>\nAnswer: True", 1.0, 1.0),
-        Said("Answer: False", 0.0, 0.0),
-        Said("<think>both are 42</think>True", 1.0, 1.0),
-        Said("**Final Answer:** True", 1.0, 1.0),
+        *_said(r"""
+# 1.0 1.0
+True¦true.¦True⏎Both are 42.¦<think>both are 42</think>⏎Answer: True¦<think>both are 42</think>True
+**Final Answer:** True
+# 0.0 0.0
+False¦Answer: False
+# 1.0 None the word is in it, and it does not say so
+It is not true¦untrue¦False. It would be true if¦False⏎It would be true if
+# 0.0 1.0 a verdict, in the dress that models like
+Correct
+""")
     ],
     "stem": [
-        Said("ok. Final Decision: Yes", 1.0, 1.0),
-        Said("No", 0.0, 0.0),
-        Said("Final Decision: No", 0.0, 0.0),
-        Said('You said to output "Final Decision: Yes" if correct, but Final Decision: No', 1.0, None, BOTH),
-        Said("**Final Decision:** Yes", 0.0, 1.0, STYLE),
-        Said("Final Decision: **Yes**", 0.0, 1.0, STYLE),
-        Said("The two are equi", 0.0, None, NO_VERDICT),
-        Said("Final Decision:", 0.0, None, NO_VERDICT),
-        Said("They are equal.\n\nFinal Decision: Yes\n", 1.0, 1.0),
-        Said("Final Decision: yes.", 0.0, 1.0, STYLE),
-        Said("Final Decision: Yes, if rounded", 1.0, None, SUBSTRING),
-        Said("final_decision: no", 0.0, 0.0),
-        Said("Final Decision: Yes\n### Student Answer: 7", 1.0, None, "text after the verdict"),
-        Said("Final Decision: Yes/No", 1.0, None, BOTH),
-        Said("Final Decision: Yes\nBoth are 42.", 1.0, 1.0),
-        Said("Final Decision: No\nOne is 41.", 0.0, 0.0),
+        *_said(r"""
+# 1.0 1.0
+ok. Final Decision: Yes¦They are equal.⏎⏎Final Decision: Yes⏎¦Final Decision: Yes⏎Both are 42.
+# 0.0 0.0
+No¦Final Decision: No¦final_decision: no¦Final Decision: No⏎One is 41.
+# 1.0 None both verdicts
+You said to output "Final Decision: Yes" if correct, but Final Decision: No¦Final Decision: Yes/No
+# 0.0 1.0 a verdict, in the dress that models like
+**Final Decision:** Yes¦Final Decision: **Yes**¦Final Decision: yes.
+# 0.0 None no verdict, and no 0 either
+The two are equi¦Final Decision:
+# 1.0 None the word is in it, and it does not say so
+Final Decision: Yes, if rounded
+# 1.0 None text after the verdict
+Final Decision: Yes⏎### Student Answer: 7
+""")
     ],
     "math": [
-        Said("Final Grade: CORRECT", 1.0, 1.0),
-        Said("Both are 1/2.\n\n**Final Grade: INCORRECT**", 0.0, 0.0),
-        Said(
-            "It would be INCORRECT to deny; Final Grade: CORRECT",
-            0.0,
-            1.0,
-            "the word of the reasoning is no grade",
-        ),
-        Said("Final Grade: CORRECT or INCORRECT", 0.0, None, BOTH),
-        Said("<Final Grade>: CORRECT", 1.0, None, NO_VERDICT),
-        Said("It is CORRECT that they differ.", 1.0, None, SUBSTRING),
-        Said("$\\boxed{CORRECT}$", 1.0, 1.0),
+        *_said(r"""
+# 1.0 1.0
+Final Grade: CORRECT¦$\boxed{CORRECT}$
+# 0.0 0.0
+Both are 1/2.⏎⏎**Final Grade: INCORRECT**
+# 0.0 1.0 the word of the reasoning is no grade
+It would be INCORRECT to deny; Final Grade: CORRECT
+# 0.0 None both verdicts
+Final Grade: CORRECT or INCORRECT
+# 1.0 None no verdict, and no 0 either
+<Final Grade>: CORRECT
+# 1.0 None the word is in it, and it does not say so
+It is CORRECT that they differ.
+""")
     ],
 }

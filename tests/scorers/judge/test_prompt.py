@@ -13,6 +13,7 @@ from scorers.text.contentless import is_contentless
 from scorers.text.extract import END_MARKS
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS, WITH_CONTENT
 from tests.support.growth import is_linear
+from tests.support.text_tables import listed
 
 VARIANTS: tuple[Variant, ...] = ("default", "stem", "math", "tinyv")
 
@@ -103,27 +104,12 @@ def test_an_answer_that_had_its_own_nonce_would_get_another(monkeypatch: pytest.
 @pytest.mark.parametrize(
     "mark",
     [
+        *listed(r"""
+<|im_start|>¦<|start_header_id|>¦<\uff5cAssistant\uff5c>¦<s>¦[INST]¦[/INST]¦[TOOL_CALLS]¦<<SYS>>
+[|endofturn|]¦[THINK]¦[gMASK]¦<sop>¦<seed:eos>¦<reserved_106>¦<start_of_turn>¦<bos>¦<think>¦</think>
+<tool_call>¦<|turn>
+"""),
         *END_MARKS,
-        "<|im_start|>",
-        "<|start_header_id|>",
-        "<\uff5cAssistant\uff5c>",
-        "<s>",
-        "[INST]",
-        "[/INST]",
-        "[TOOL_CALLS]",
-        "<<SYS>>",
-        "[|endofturn|]",
-        "[THINK]",
-        "[gMASK]",
-        "<sop>",
-        "<seed:eos>",
-        "<reserved_106>",
-        "<start_of_turn>",
-        "<bos>",
-        "<think>",
-        "</think>",
-        "<tool_call>",
-        "<|turn>",
     ],
 )
 def test_no_special_token_reaches_the_judges_tokenizer(mark: str) -> None:

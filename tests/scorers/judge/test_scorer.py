@@ -14,28 +14,15 @@ from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import Score, ScoreStatus
 from config.endpoint import EndpointConfig
 from config.scorer_kinds import JudgeConfig
-from config.scorers import ScorersConfig
 from scorers.judge.prompt import Case, Variant, messages_of
 from scorers.judge.reply import verdict_of
 from scorers.judge.scorer import JudgeAnswer
-from scorers.retries import score_with_retries
 from scorers.scorer import SelfTestFailed
 from scorers.served_model import prefetch
 from tests.scorers.judge.corpus import HONEST, WRONG
 from tests.scorers.judge.injections import CONTENTLESS, INJECTIONS
-from tests.support.endpoint_server import (
-    CUT,
-    FAILING,
-    GONE,
-    NO_JSON,
-    SILENT,
-    Call,
-    Saying,
-    ScriptedEndpoint,
-    busy,
-    in_turn,
-    scripted_endpoint,
-)
+from tests.support.endpoint_server import FAILING, SILENT, Call, Saying, ScriptedEndpoint, in_turn
+from tests.support.text_tables import listed
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -50,12 +37,6 @@ MARK = re.compile(r"\[begin ([0-9a-f]{12})\]")
 RIGHT = {(row.reference, row.text) for row in HONEST} | {("4", "four")}
 RIGHT_WORD = re.compile(r"\b(?:true|yes|correct)\b", re.IGNORECASE)
 Build = Callable[..., JudgeAnswer]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint() as running:
-        yield running
 
 
 @pytest.fixture
@@ -140,18 +121,11 @@ def test_the_reference_itself_scores_1_and_silence_0_without_a_judge(
     for gold in ("4.5 J", " 4.5\nJ", "4.5  J."):
         assert scorer.score(f"<think>so</think>{shape % gold}", info).value == 1.0
     silent = [
-        "",
-        "\n",
-        "I don't know",
-        "</think>",
-        "pass",
-        "<think>it is 4.5 J",
-        "<think>\\boxed{4.5 J}",
-        "\\boxed{}",
-        "\\boxed{ }",
-        "<answer></answer>",
+        *listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>it is 4.5 J¦<think>\boxed{4.5 J}¦\boxed{}¦\boxed{ }¦<answer></answer>
+<think>4.5 J</think>
+"""),
         shape % "6 x 12?",
-        "<think>4.5 J</think>",
         "x" * 16_001,
         *CONTENTLESS,
         *(f"\\boxed{{{text}}}" for text in CONTENTLESS if text.count("{") == text.count("}")),
@@ -220,14 +194,9 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint, var
     ("saying", "error"),
     [
         (FAILING, Retryable),
-        (CUT, Retryable),
-        (GONE, Retryable),
-        (NO_JSON, Retryable),
         (SILENT, Retryable),
-        (Saying(status=502), Retryable),
         (Saying(body=b"[]"), Retryable),
         (Saying(status=401), Permanent),
-        (Saying(status=404), Permanent),
     ],
 )
 def test_a_judge_that_fails_gives_no_score(
@@ -240,13 +209,6 @@ def test_a_judge_that_fails_gives_no_score(
         scorer.score("seventy-two", row())
     server.script = lambda _: "True"  # the call that failed is forgotten
     assert scorer.score("seventy-two", row()).value == 1.0
-
-
-def test_a_dead_judge_leaves_an_answer_unscorable_after_its_tries(build: Build) -> None:
-    scorer = build({"urls": ("http://127.0.0.1:9",), "timeout_s": 0.1})
-    score = score_with_retries(scorer, "seventy-two", row(), ScorersConfig(retries=1, retry_backoff_s=0.0))
-    assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
-    assert "http://127.0.0.1:9" in score.reason
 
 
 @pytest.mark.parametrize(
@@ -266,11 +228,6 @@ def test_what_is_no_verdict_is_unscorable(
     score = build().score("seventy-two", row())
     assert score.status is ScoreStatus.UNSCORABLE
     assert reason in score.reason
-
-
-def test_a_busy_judge_is_waited_for(build: Build, server: ScriptedEndpoint) -> None:
-    server.script = in_turn(busy(), busy(), "True")
-    assert build().score("seventy-two", row()).value == 1.0
 
 
 def test_an_answer_that_was_begun_is_asked_about_once(build: Build, server: ScriptedEndpoint) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.support.text_tables import paired
+
 
 class Asked(NamedTuple):
     """A row's question."""
@@ -79,33 +81,8 @@ NEWER = Asked(
     "tablereformat", "a,b\n1,2", "Convert the table.\nSource Format: JSON\nTarget Format: CSV\nTable: ..."
 )
 
-QUESTIONS = [
-    LIES,
-    LIES_3,
-    HOUSES,
-    CUTS,
-    SHAPE,
-    SOLIDS,
-    SEAT,
-    MOVIE,
-    LINE,
-    COLUMN,
-    CITY,
-    JOIN,
-    PAIR,
-    FISH,
-    SIXTEEN,
-    TYPOS,
-    PLOT,
-    SHORT_PLOT,
-    CSV,
-    TSV,
-    JSON,
-    JSONL,
-    HTML,
-    MARKDOWN,
-    NEWER,
-]
+_ASKED = {name: asked for name, asked in globals().items() if isinstance(asked, Asked)}
+QUESTIONS = list(_ASKED.values())
 
 
 def as_asked(question: Asked) -> str:
@@ -121,44 +98,50 @@ def as_asked(question: Asked) -> str:
 
 
 HONEST: list[tuple[Asked, str]] = [
-    (LIES, "**yes, no, yes**"),
-    (LIES, "<think>**no, no, no**</think>**Yes, No, Yes**."),
-    (LIES, "1. **Ann** lies.\n2. **Bo** says so.\n\n**yes**, **no**, **yes**"),
-    (LIES, "**Final Answer:** yes, no, yes"),
-    (LIES, "**Final answer**: **yes, no, yes**"),
-    (LIES, "The answer is \\boxed{\\textbf{yes, no, yes}}"),
-    (LIES, "**Answer: yes, no, yes**"),
-    (LIES, "**no, no, no**, or better <solution>yes, no, yes</solution>"),
-    (LIES, "2**3 is 8, and so\n\n**yes, no, yes**<|im_end|>"),
-    (LIES, "**Answer**\n\n$\\boxed{yes, no, yes}$"),
-    (LIES_3, "<solution>no, yes, unknown</solution>"),
-    (LIES_3, "\\boxed{\\text{no, yes, unknown}}"),
-    (HOUSES, "**Jackie, Bob, Denise**"),
-    (HOUSES, "**Jackie** , **Bob**, and **Denise**"),
-    (HOUSES, "**jackie -> bob -> denise**"),
-    (HOUSES, "\\boxed{\\text{Jackie, then Bob, then Denise}}"),
-    (CUTS, "**6**"),
-    (CUTS, "**six**"),
-    (CUTS, "$\\boxed{6}$"),
-    (CUTS, "**Step 1:** cut.\n**Answer: 6**"),
-    (SHAPE, "**an equilateral triangle**"),
-    (SHAPE, "***Triangle***"),
-    (SOLIDS, "**two regular tetrahedra**"),
-    (SEAT, "***3***"),
-    (SEAT, "**3**"),
-    (SEAT, "***Three***"),
-    (MOVIE, "***comedy***"),
-    (MOVIE, "***Comedy Movies***"),
-    (LINE, "<solution>2, jet ski, filmmaking, punk</solution>"),
-    (LINE, "<solution>Two,jet-ski,Filmmaking,Punk</solution>"),
-    (LINE, "\\boxed{\\text{position 2, jet-ski, filmmaking, punk}}"),
-    (COLUMN, "Postal Code"),
-    (COLUMN, "postal-code."),
-    (COLUMN, "\\boxed{\\text{postal code}}"),
-    (COLUMN, "The class is: postal code"),
-    (COLUMN, "The column class is postal code."),
-    (COLUMN, "It has five digits.\n\n**postal_code**"),
-    (JOIN, "{'name': 'full_name', \"driver's id\": 'id', 'born': 'dob', 'team': 'club', 'age': None}"),
+    *(
+        (_ASKED[name], text)
+        for name, text in paired(r"""
+LIES <== **yes, no, yes** ¦ <think>**no, no, no**</think>**Yes, No, Yes**.
+LIES <== 1. **Ann** lies.⏎2. **Bo** says so.⏎⏎**yes**, **no**, **yes** ¦ **Final Answer:** yes, no, yes
+LIES <== **Final answer**: **yes, no, yes** ¦ The answer is \boxed{\textbf{yes, no, yes}}
+LIES <== **Answer: yes, no, yes** ¦ **no, no, no**, or better <solution>yes, no, yes</solution>
+LIES <== 2**3 is 8, and so⏎⏎**yes, no, yes**<|im_end|> ¦ **Answer**⏎⏎$\boxed{yes, no, yes}$
+LIES_3 <== <solution>no, yes, unknown</solution> ¦ \boxed{\text{no, yes, unknown}}
+HOUSES <== **Jackie, Bob, Denise** ¦ **Jackie** , **Bob**, and **Denise** ¦ **jackie -> bob -> denise**
+HOUSES <== \boxed{\text{Jackie, then Bob, then Denise}} ;; SOLIDS <== **two regular tetrahedra**
+CUTS <== **6** ¦ **six** ¦ $\boxed{6}$ ¦ **Step 1:** cut.⏎**Answer: 6**
+SHAPE <== **an equilateral triangle** ¦ ***Triangle*** ;; SEAT <== ***3*** ¦ **3** ¦ ***Three***
+MOVIE <== ***comedy*** ¦ ***Comedy Movies*** ;; LINE <== \boxed{\text{position 2, jet-ski, filmmaking, punk}}
+LINE <== <solution>2, jet ski, filmmaking, punk</solution> ¦ <solution>Two,jet-ski,Filmmaking,Punk</solution>
+COLUMN <== Postal Code ¦ postal-code. ¦ \boxed{\text{postal code}} ¦ The class is: postal code
+COLUMN <== The column class is postal code. ¦ It has five digits.⏎⏎**postal_code**
+JOIN <== {'name': 'full_name', "driver's id": 'id', 'born': 'dob', 'team': 'club', 'age': None}
+PAIR <== ```json⏎{"b": "y", "a": "x", "c": null}⏎``` ¦ \boxed{\{'a': 'x', 'b': 'y'\}}
+PAIR <== <solution>{'a': 'x', 'b': 'y'}</solution> ¦ ```python⏎join_map = {'a': 'x', 'b': 'y'}⏎```
+FISH <== **Bass, flounder, salmon, trout, ant, drill, island, opal**
+FISH <== **opal, drill, ant, island, trout, bass, salmon,⏎flounder**
+FISH <== \boxed{bass, flounder, salmon, trout, ant, drill, island, opal}
+FISH <== <solution>ant, opal, drill, island, trout, bass, flounder, salmon</solution>
+FISH <== There are two groups.⏎⏎**ant, drill, island, opal, bass, flounder, salmon, trout**
+SIXTEEN <== **red, blue, green, pink, cat, dog, cow, pig, one, two, six, ten, oak, elm, ash, fir**
+SIXTEEN <== <solution>one, six, ten, two, oak, fir, ash, elm, cat, cow, dog, pig, red, pink,blue,green</solution>
+TYPOS <== We introduce a Bayesian approach, and test it on 3 data sets: it works. The code is public.
+TYPOS <== We introduce a Bayesian approach,⏎and test it on 3 data sets:⏎it works.⏎⏎The code is public.
+SHORT_PLOT <== <PLOT_SUMMARY>⏎Ann wakes. Bob leaves. Cat sleeps.
+SHORT_PLOT <== <PLOT_SUMMARY> Ann wakes.⏎⏎Bob leaves.⏎⏎Cat sleeps.⏎</PLOT_SUMMARY>
+CSV <== score,name,note⏎1.5,Ann,"a, b"⏎2.0,Bob, ¦ ```csv⏎name,score,note⏎Ann,1.50,"a, b"⏎Bob,2,NaN⏎```
+TSV <== Here is the table in TSV format:⏎⏎name\u0009score⏎Ann\u00091.5⏎Bob\u00092
+TSV <== ```⏎name\u0009score⏎Ann\u00091.5⏎Bob\u00092⏎```
+TSV <== \u0009name\u0009score⏎0\u0009Ann\u00091.5⏎1\u0009Bob\u00092⏎
+JSON <== [{"name": "Ann", "score": 2.4, "ok": true}, {"name": "Bob", "score": 3}]
+JSONL <== {"score": 2.4, "name": "Ann"}⏎{"name": "Bob", "score": null}
+JSONL <== ```jsonl⏎{"name": "Ann", "score": 2.4}⏎⏎{"name": "Bob"}⏎```
+HTML <== <TABLE><THEAD><TR><TH>score<TH>name<TBODY><TR><TD>7<TD>Ann&nbsp;&amp;<br>Bo</TABLE>
+MARKDOWN <== | name | score |⏎|---|---|⏎| Ann | 1.5 |⏎| Bob | 2 |
+MARKDOWN <== Sure! Here it is:⏎⏎name | score⏎:--- | ---:⏎Ann | 1.50⏎Bob | 2.0⏎
+NEWER <== a,b⏎1,2 ¦ <solution>⏎a,b⏎1.0,2.0⏎</solution>
+""")
+    ),
     (
         JOIN,
         (
@@ -166,33 +149,12 @@ HONEST: list[tuple[Asked, str]] = [
             '"team": "club",\n}\n```\nEvery column is used once.'
         ),
     ),
-    (PAIR, '```json\n{"b": "y", "a": "x", "c": null}\n```'),
-    (PAIR, "\\boxed{\\{'a': 'x', 'b': 'y'\\}}"),
-    (PAIR, "<solution>{'a': 'x', 'b': 'y'}</solution>"),
-    (PAIR, "```python\njoin_map = {'a': 'x', 'b': 'y'}\n```"),
-    (FISH, "**Bass, flounder, salmon, trout, ant, drill, island, opal**"),
-    (FISH, "**opal, drill, ant, island, trout, bass, salmon,\nflounder**"),
-    (FISH, "\\boxed{bass, flounder, salmon, trout, ant, drill, island, opal}"),
-    (FISH, "<solution>ant, opal, drill, island, trout, bass, flounder, salmon</solution>"),
-    (FISH, "There are two groups.\n\n**ant, drill, island, opal, bass, flounder, salmon, trout**"),
-    (SIXTEEN, "**red, blue, green, pink, cat, dog, cow, pig, one, two, six, ten, oak, elm, ash, fir**"),
-    (
-        SIXTEEN,
-        "<solution>one, six, ten, two, oak, fir, ash, elm, cat, cow, dog, pig, red, pink,blue,green</solution>",
-    ),
-    (TYPOS, "We introduce a Bayesian approach, and test it on 3 data sets: it works. The code is public."),
     (TYPOS, f"Here is the corrected text:\n\n{TYPOS.value}"),
     (TYPOS, f"<solution>{TYPOS.value}</solution>"),
     (TYPOS, f"```\n{TYPOS.value}\n```"),
     (TYPOS, f"Here it is:\n```text\n{TYPOS.value}\n```\nTwo words were wrong."),
-    (
-        TYPOS,
-        "We introduce a Bayesian approach,\nand test it on 3 data sets:\nit works.\n\nThe code is public.",
-    ),
     (TYPOS, f"<think>inctroduce</think>\n{TYPOS.value}"),
     (TYPOS, f"Corrected text:\n\n{TYPOS.value}"),
-    (SHORT_PLOT, "<PLOT_SUMMARY>\nAnn wakes. Bob leaves. Cat sleeps."),
-    (SHORT_PLOT, "<PLOT_SUMMARY> Ann wakes.\n\nBob leaves.\n\nCat sleeps.\n</PLOT_SUMMARY>"),
     (PLOT, f"<think>the barn comes last</think><PLOT_SUMMARY>{PLOT.value}<|im_end|>"),
     (PLOT, f"Let me see.\n<PLOT_SUMMARY>\n{PLOT.value}\n</PLOT_SUMMARY>\nThat is all. I hope it helps."),
     (
@@ -202,12 +164,6 @@ HONEST: list[tuple[Asked, str]] = [
             "storm destroys the barn. Bell helps to rebuild it.\n\n**End of Plot Summary**"
         ),
     ),
-    (CSV, 'score,name,note\n1.5,Ann,"a, b"\n2.0,Bob,'),
-    (CSV, '```csv\nname,score,note\nAnn,1.50,"a, b"\nBob,2,NaN\n```'),
-    (TSV, "Here is the table in TSV format:\n\nname\tscore\nAnn\t1.5\nBob\t2"),
-    (TSV, "```\nname\tscore\nAnn\t1.5\nBob\t2\n```"),
-    (TSV, "\tname\tscore\n0\tAnn\t1.5\n1\tBob\t2\n"),
-    (JSON, '[{"name": "Ann", "score": 2.4, "ok": true}, {"name": "Bob", "score": 3}]'),
     (
         JSON,
         (
@@ -215,8 +171,6 @@ HONEST: list[tuple[Asked, str]] = [
             '"1": {"name": "Bob", "score": 3, "ok": null}}\n```'
         ),
     ),
-    (JSONL, '{"score": 2.4, "name": "Ann"}\n{"name": "Bob", "score": null}'),
-    (JSONL, '```jsonl\n{"name": "Ann", "score": 2.4}\n\n{"name": "Bob"}\n```'),
     (
         HTML,
         (
@@ -224,97 +178,60 @@ HONEST: list[tuple[Asked, str]] = [
             "</table>\n```"
         ),
     ),
-    (HTML, "<TABLE><THEAD><TR><TH>score<TH>name<TBODY><TR><TD>7<TD>Ann&nbsp;&amp;<br>Bo</TABLE>"),
-    (MARKDOWN, "| name | score |\n|---|---|\n| Ann | 1.5 |\n| Bob | 2 |"),
-    (MARKDOWN, "Sure! Here it is:\n\nname | score\n:--- | ---:\nAnn | 1.50\nBob | 2.0\n"),
-    (NEWER, "a,b\n1,2"),
-    (NEWER, "<solution>\na,b\n1.0,2.0\n</solution>"),
 ]
 
 WRONG: list[tuple[Asked, str, float]] = [
-    (LIES, "**yes, no, no**", 0),
-    (LIES, "**no, no, yes**", 0),
-    (LIES, "**yes, no**", 0),
-    (LIES, "**yes, no, yes, yes**", 0),
-    (LIES, "yes, no, yes", 0),
-    (LIES, "**yes, no, maybe**", 0),
-    (LIES, "**yes, no, yes**\n\n**No, wait: yes, yes, yes**", 0),
-    (LIES, "**Answer:** yes\n**yes, yes, yes**", 0),
+    *(
+        (_ASKED[name], text, 0)
+        for name, text in paired(r"""
+LIES <== **yes, no, no** ¦ **no, no, yes** ¦ **yes, no** ¦ **yes, no, yes, yes** ¦ yes, no, yes
+LIES <== **yes, no, maybe** ¦ **yes, no, yes**⏎⏎**No, wait: yes, yes, yes** ;; SOLIDS <== **tetrahedron**
+LIES <== **Answer:** yes⏎**yes, yes, yes** ;; CUTS <== **7** ¦ **16** ¦ **about 6** ;; MOVIE <== ***horror***
+LIES_3 <== <solution>yes, no, yes</solution> ¦ <solution>no, yes</solution> ;; TYPOS <== The code is public.
+HOUSES <== **Bob, Jackie, Denise** ¦ **Jackie, Bob** ¦ Jackie, Bob, Denise
+SHAPE <== **square** ¦ **tetrahedron** ¦ **not a triangle** ;; SIXTEEN <== **red, blue, green, pink**
+SEAT <== ***2*** ¦ **three or two** ¦ So it is three ;; COLUMN <== city ¦ code ¦ postal code or city ¦ post
+LINE <== <solution>jet-ski, 2, punk, filmmaking</solution> ;; CSV <== name,score,note⏎Ann,1.5,a, b⏎Bob,2,
+PAIR <== {'a': 'y', 'b': 'x'} ¦ a: x, b: y ¦ {'a': None} ¦ ['a', 'x']
+FISH <== **bass, flounder, salmon, ant, trout, drill, island, opal** ¦ **bass, flounder, salmon, trout**
+FISH <== bass, flounder, salmon, trout, ant, drill, island, opal
+FISH <== **ant, bass, drill, flounder, island, opal, salmon, trout**
+TYPOS <== We introduce a Bayesian approach, and test it on 3 datasets: it works. The code is public.
+TYPOS <== We inctroduce a Bayesian approach, and test it on 3 data sets: it works. The code is public.
+TYPOS <== We introduce a Bayesian approach and test it on 3 data sets: it works. The code is public.
+TYPOS <== we introduce a Bayesian approach, and test it on 3 data sets: it works. The code is public.
+SHORT_PLOT <== Ann wakes. Bob leaves. Cat sleeps. ¦ <PLOT_SUMMARY>
+CSV <== name,score,note⏎Ann,1.5,"a, b" ¦ name,score,note⏎Bob,2,⏎Ann,1.5,"a, b" ¦ name,score⏎Ann,1.5⏎Bob,2
+CSV <== [{"name": "Ann", "score": 1.5, "note": "a, b"}, {"name": "Bob", "score": 2}]
+TSV <== name,score⏎Ann,1.5⏎Bob,2 ¦ name\u0009score⏎Ann\u00091.51⏎Bob\u00092
+JSON <== [{"name": "Ann", "score": 2.4, "ok": false}, {"name": "Bob", "score": 3}]
+JSON <== {"name": "Ann", "score": 2.4, "ok": true}⏎{"name": "Bob", "score": 3}
+JSONL <== [{"name": "Ann", "score": 2.4}, {"name": "Bob", "score": null}]
+HTML <== <table><tr><th>name</th><th>score</th></tr><tr><td>Ann</td><td>7</td></tr></table>
+HTML <== <p>name score</p><p>Ann &amp; Bo 7</p> ;; MARKDOWN <== | name | score |⏎| Ann | 1.5 |⏎| Bob | 2 |
+MARKDOWN <== | name | points |⏎|---|---|⏎| Ann | 1.5 |⏎| Bob | 2 |
+""")
+    ),
     (LIES_3, "<solution>no, yes, no</solution>", 1 / 3),
-    (LIES_3, "<solution>yes, no, yes</solution>", 0),
-    (LIES_3, "<solution>no, yes</solution>", 0),
-    (HOUSES, "**Bob, Jackie, Denise**", 0),
-    (HOUSES, "**Jackie, Bob**", 0),
-    (HOUSES, "Jackie, Bob, Denise", 0),
-    (CUTS, "**7**", 0),
-    (CUTS, "**16**", 0),
-    (CUTS, "**about 6**", 0),
-    (SHAPE, "**square**", 0),
-    (SHAPE, "**tetrahedron**", 0),
-    (SHAPE, "**not a triangle**", 0),
-    (SOLIDS, "**tetrahedron**", 0),
-    (SEAT, "***2***", 0),
-    (SEAT, "**three or two**", 0),
-    (SEAT, "So it is three", 0),
-    (MOVIE, "***horror***", 0),
     (LINE, "<solution>2, jet-ski, filmmaking, rock</solution>", 3 / 8),
-    (LINE, "<solution>jet-ski, 2, punk, filmmaking</solution>", 0),
-    (COLUMN, "city", 0),
-    (COLUMN, "code", 0),
-    (COLUMN, "postal code or city", 0),
-    (COLUMN, "post", 0),
     (PAIR, "{'a': 'x'}", 2 / 3),
-    (PAIR, "{'a': 'y', 'b': 'x'}", 0),
     (PAIR, "{'a': 'x', 'b': 'y', 'c': 'z'}", 4 / 5),
-    (PAIR, "a: x, b: y", 0),
-    (PAIR, "{'a': None}", 0),
-    (PAIR, "['a', 'x']", 0),
-    (FISH, "**bass, flounder, salmon, ant, trout, drill, island, opal**", 0),
-    (FISH, "**bass, flounder, salmon, trout**", 0),
-    (FISH, "bass, flounder, salmon, trout, ant, drill, island, opal", 0),
     (
         SIXTEEN,
         "<solution>red,blue,green,pink,cat,dog,cow,oak,one,two,six,ten,pig,elm,ash,fir</solution>",
         0.5,
     ),
-    (FISH, "**ant, bass, drill, flounder, island, opal, salmon, trout**", 0),
     (
         SIXTEEN,
         "<solution>red,blue,cat,dog,green,pink,cow,pig,one,two,six,ten,oak,elm,ash,fir</solution>",
         0.5,
     ),
-    (SIXTEEN, "**red, blue, green, pink**", 0),
-    (TYPOS, "The code is public.", 0),
-    (TYPOS, "We introduce a Bayesian approach, and test it on 3 datasets: it works. The code is public.", 0),
     (PLOT, PLOT.value, 0),
     (SHORT_PLOT, "<PLOT_SUMMARY> Bob leaves. Ann wakes. Cat sleeps.", 1 / 3),
-    (
-        TYPOS,
-        "We inctroduce a Bayesian approach, and test it on 3 data sets: it works. The code is public.",
-        0,
-    ),
-    (TYPOS, "We introduce a Bayesian approach and test it on 3 data sets: it works. The code is public.", 0),
-    (TYPOS, "we introduce a Bayesian approach, and test it on 3 data sets: it works. The code is public.", 0),
     (SHORT_PLOT, "<PLOT_SUMMARY> Cat sleeps. Ann wakes. Bob leaves.", 1 / 3),
     (SHORT_PLOT, "<PLOT_SUMMARY> Cat sleeps. Bob leaves. Ann wakes.", 1 / 3),
     (SHORT_PLOT, "<PLOT_SUMMARY> Ann wakes. Bob leaves.", 2 / 3),
     (SHORT_PLOT, "<PLOT_SUMMARY> Ann wakes. A dog barks. Bob leaves. Cat sleeps.", 2 / 3),
-    (SHORT_PLOT, "Ann wakes. Bob leaves. Cat sleeps.", 0),
-    (SHORT_PLOT, "<PLOT_SUMMARY>", 0),
-    (CSV, 'name,score,note\nAnn,1.5,"a, b"', 0),
-    (CSV, 'name,score,note\nBob,2,\nAnn,1.5,"a, b"', 0),
-    (CSV, "name,score\nAnn,1.5\nBob,2", 0),
-    (CSV, "name,score,note\nAnn,1.5,a, b\nBob,2,", 0),
-    (CSV, '[{"name": "Ann", "score": 1.5, "note": "a, b"}, {"name": "Bob", "score": 2}]', 0),
-    (TSV, "name,score\nAnn,1.5\nBob,2", 0),
-    (TSV, "name\tscore\nAnn\t1.51\nBob\t2", 0),
-    (JSON, '[{"name": "Ann", "score": 2.4, "ok": false}, {"name": "Bob", "score": 3}]', 0),
-    (JSON, '{"name": "Ann", "score": 2.4, "ok": true}\n{"name": "Bob", "score": 3}', 0),
-    (JSONL, '[{"name": "Ann", "score": 2.4}, {"name": "Bob", "score": null}]', 0),
-    (HTML, "<table><tr><th>name</th><th>score</th></tr><tr><td>Ann</td><td>7</td></tr></table>", 0),
-    (HTML, "<p>name score</p><p>Ann &amp; Bo 7</p>", 0),
-    (MARKDOWN, "| name | score |\n| Ann | 1.5 |\n| Bob | 2 |", 0),
-    (MARKDOWN, "| name | points |\n|---|---|\n| Ann | 1.5 |\n| Bob | 2 |", 0),
 ]
 
 

@@ -17,56 +17,26 @@ from scorers.livebench.tables import MAX_TABLE_CHARS
 from tasks.kinds import LIVEBENCH_TASKS
 from tasks.route import route
 from tests.scorers.livebench.corpus import ATTACKS, HONEST, MEASURED, QUESTIONS, WRONG, Asked, as_asked
+from tests.support.text_tables import listed
 
 NULL_ANSWERS = (
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
+    *listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>it is¦\boxed{}¦<answer></answer>¦<solution></solution>¦****¦**  **¦**.**
+<PLOT_SUMMARY>¦```⏎```¦{}¦[]¦<table></table>¦|¦\u00a0¦**\u00a0**
+The weather was fine, and so they walked home. It was late.
+"""),
     "# a comment",
-    "<think>it is",
-    "\\boxed{}",
-    "<answer></answer>",
-    "<solution></solution>",
-    "****",
-    "**  **",
-    "**.**",
-    "<PLOT_SUMMARY>",
-    "```\n```",
-    "{}",
-    "[]",
-    "<table></table>",
-    "|",
-    "\u00a0",
-    "**\u00a0**",
-    "The weather was fine, and so they walked home. It was late.",
 )
-PIECES = (
-    "*",
-    "**a**, ",
-    "**Answer:** ",
-    "\\boxed{",
-    "<",
-    "<td>",
-    "|-",
-    '"',
-    "'a':",
-    "```\n",
-    "\n",
-    " ",
-    "Ann wakes. ",
-    "a \n\n**",
-)
+PIECES = listed(r"""
+*¦**a**, ¦**Answer:** ¦\boxed{¦<¦<td>¦|-¦"¦'a':¦```⏎¦⏎¦ ¦Ann wakes. ¦a ⏎⏎**
+""")
 SCORER = Livebench(LivebenchConfig())
 
 
 def info(question: Asked) -> dict[str, Any]:
     answer = {"value": question.value, "task": question.task}
-    return {
-        "type": "livebench",
-        "answer": answer if question.prompt is None else {**answer, "prompt": question.prompt},
-    }
+    asked = {} if question.prompt is None else {"prompt": question.prompt}
+    return {"type": "livebench", "answer": {**answer, **asked}}
 
 
 def failing(cases: list[tuple[Asked, str, float]]) -> list[str]:
@@ -88,16 +58,8 @@ def test_a_wrong_answer_scores_what_is_right_of_it() -> None:
 
 
 def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
-    assert failing([(question, as_asked(question), 1.0) for question in QUESTIONS]) == []
-    assert (
-        failing(
-            [
-                (question, f"<think>well</think>\n{as_asked(question)}\n<|im_end|>", 1.0)
-                for question in QUESTIONS
-            ]
-        )
-        == []
-    )
+    for dress in ("{}", "<think>well</think>\n{}\n<|im_end|>"):
+        assert failing([(asked, dress.replace("{}", as_asked(asked)), 1.0) for asked in QUESTIONS]) == []
 
 
 def test_what_was_measured_is_repeated_but_where_a_rule_can_be_fooled() -> None:
@@ -160,10 +122,7 @@ def test_the_self_test_passes() -> None:
     [
         (Asked("tablejoin", "a -> b"), "the reference is no mapping"),
         (Asked("tablejoin", "{'a': None}"), "is no mapping"),
-        (
-            Asked("tablereformat", "no json", "Target Format: JSON"),
-            "the reference is no table in json: no JSON",
-        ),
+        (Asked("tablereformat", "no json", "Target Format: JSON"), "is no table in json: no JSON"),
         (Asked("tablereformat", "a,b", "Target Format: CSV"), "no table in csv: it has no cells"),
         (Asked("tablereformat", "a" * (MAX_TABLE_CHARS + 1), "Target Format: CSV"), "200001 characters"),
     ],
@@ -174,56 +133,30 @@ def test_a_reference_that_can_not_be_read_is_unscorable(question: Asked, reason:
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("answer", "message"),
     [
+        ("1", "the livebench scorer needs verification_info"),
+        ({"value": "1"}, "no rule for LiveBench's task None"),
+        ({"value": "1", "task": 10**5_000}, "task int too large to be shown; known are"),
+        ({"value": "1", "task": "ct"}, r"task 'ct'; did you mean cta\?; known are web_of"),
+        ({"value": " ", "task": "cta"}, "a row without an answer: .* is ' '"),
+        ({"value": True, "task": "cta"}, "a row without an answer"),
+        ({"value": "?!", "task": "cta"}, "has nothing in it"),
+        ({"value": "yes,,no", "task": "web_of_lies_v2"}, "or an empty item"),
+        ({"value": "a", "task": "cta", "prompt": ["a"]}, "answer.prompt .* must be text"),
+        ({"value": "a", "task": "tablereformat"}, "needs answer.prompt, which names"),
+        ({"value": "a", "task": "tablereformat", "prompt": "Target Format: XLS"}, "got .Target Format: XLS"),
         (
-            {"type": "math", "answer": {"value": "1", "task": "cta"}},
-            "the livebench scorer needs verification_info",
-        ),
-        ({"type": "livebench", "answer": "1"}, "the livebench scorer needs verification_info"),
-        ({"type": "livebench", "answer": {"value": "1"}}, "no rule for LiveBench's task None"),
-        (
-            {"type": "livebench", "answer": {"value": "1", "task": 10**5_000}},
-            "task int too large to be shown; known are",
-        ),
-        (
-            {"type": "livebench", "answer": {"value": "1", "task": "ct"}},
-            r"task 'ct'; did you mean cta\?; known are web_of",
-        ),
-        (
-            {"type": "livebench", "answer": {"value": " ", "task": "cta"}},
-            "a row without an answer: .* is ' '",
-        ),
-        ({"type": "livebench", "answer": {"value": True, "task": "cta"}}, "a row without an answer"),
-        ({"type": "livebench", "answer": {"value": "?!", "task": "cta"}}, "has nothing in it"),
-        ({"type": "livebench", "answer": {"value": "yes,,no", "task": "web_of_lies_v2"}}, "or an empty item"),
-        (
-            {"type": "livebench", "answer": {"value": "a", "task": "cta", "prompt": ["a"]}},
-            "answer.prompt .* must be text",
-        ),
-        (
-            {"type": "livebench", "answer": {"value": "a", "task": "tablereformat"}},
-            "needs answer.prompt, which names",
-        ),
-        (
-            {
-                "type": "livebench",
-                "answer": {"value": "a", "task": "tablereformat", "prompt": "Target Format: XLS"},
-            },
-            "which names the format of the table; got .Target Format: XLS",
-        ),
-        (
-            {
-                "type": "livebench",
-                "answer": {"value": "a. " * (MAX_SENTENCES + 1), "task": "plot_unscrambling"},
-            },
-            "a plot of 201 sentences; 200 is the limit",
+            {"value": "a. " * (MAX_SENTENCES + 1), "task": "plot_unscrambling"},
+            "201 sentences; 200 is the limit",
         ),
     ],
 )
-def test_a_row_that_lacks_something_is_refused(row: dict[str, Any], message: str) -> None:
+def test_a_row_that_lacks_something_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(BadMessage, match=message):
-        SCORER.check_row(row)
+        SCORER.check_row({"type": "livebench", "answer": answer})
+    with pytest.raises(BadMessage, match="the livebench scorer needs verification_info"):
+        SCORER.check_row({"type": "math", "answer": answer})
 
 
 @pytest.mark.parametrize("source", ["ood__livebench", "ood__livebench_reasoning"])
@@ -232,21 +165,12 @@ def test_a_row_of_reasoning360_becomes_one_of_ours(source: str) -> None:
         row = {
             "data_source": source,
             "prompt": [{"role": "user", "content": question.prompt or "?"}],
-            "ability": "ood",
             "reward_model": {"style": "rule", "ground_truth": question.value},
-            "extra_info": {
-                "task": question.task,
-                "category": "any",
-                "prompt": [question.prompt or "?"],
-                "date": "2024-06-24",
-            },
+            "extra_info": {"task": question.task, "category": "any", "prompt": [question.prompt or "?"]},
         }
         task, found = route(row)
-        assert (task, found["answer"]["task"], found["answer"]["value"]) == (
-            "livebench",
-            question.task,
-            question.value,
-        )
+        got = (task, found["answer"]["task"], found["answer"]["value"])
+        assert got == ("livebench", question.task, question.value)
         assert SCORER.score(as_asked(question), json.loads(json.dumps(found))).value == 1.0
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.support.text_tables import listed
+
 TABLE: dict[str, list[Any]] = {
     "header": ["Position", "Food", "Job"],
     "rows": [["1", "apple", "pilot"], ["2", "bread", "chef"], ["3", "corn", "nurse"]],
@@ -19,6 +21,12 @@ PAIR = {
     "rows": [["1", "british", "plumber"], ["2", "polish", "carpenter"]],
 }
 HOUSES = {"header": ["House", "Name", "Drink"], "rows": [["1", "Eric", "milk"], ["2", "Peter", "tea"]]}
+_PETS = {"header": ["Pet", "Job"], "rows": [["cat", "chef"], ["dog", "nurse"]]}
+_FILMS = {
+    "header": ["Position", "Height", "Movie-Genre"],
+    "rows": [["1", "130", "sci-fi"], ["2", "1.5", "film"]],
+}
+_CATS = {"header": ["Position", "Pet"], "rows": [["1", "cat"], ["2", "cat"], ["3", "dog"]]}
 BIRDS = ["pigeon", "sparrow", "quail"]
 PEOPLE = ["Emma", "Liam", "Wei"]
 GRID = [[1, 1], [0, 0]]
@@ -64,8 +72,17 @@ _ONE_LINE = (
 _ROWS = "[['1','apple','pilot'],['2','bread','chef'],['3','corn','nurse']]"
 
 
-def table(rows: str, header: str = "['Position','Food','Job']") -> str:
-    return f"{{'header': {header}, 'rows': {rows}}}"
+def table(rows: str, header: str = "Position,Food,Job") -> str:
+    """Write a table; its cells are texts where no bracket begins it."""
+    return f"{{'header': {_cells(header)}, 'rows': {_lines(rows)}}}"
+
+
+def _lines(rows: str) -> str:
+    return rows if rows.startswith("[") else f"[{','.join(map(_cells, rows.split(';')))}]"
+
+
+def _cells(row: str) -> str:
+    return row if row.startswith("[") else "[" + ",".join(f"'{cell}'" for cell in row.split(",")) + "]"
 
 
 HONEST: list[tuple[str, Any, str]] = [
@@ -75,59 +92,24 @@ HONEST: list[tuple[str, Any, str]] = [
     ("zebra", TABLE, f"```json\n{_TABLE_LINES}\n```"),
     ("zebra", TABLE, f"```\n{_ONE_LINE}\n```"),
     ("zebra", TABLE, table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
-    ("zebra", TABLE, table("[['2','bread','chef'],['1','apple','pilot'],['3','corn','nurse']]")),
-    (
-        "zebra",
-        TABLE,
-        table(
-            "[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]", "['Position','Job','Food']"
-        ),
-    ),
-    (
-        "zebra",
-        TABLE,
-        table(
-            "[['apple','1','pilot'],['bread','2','chef'],['corn','3','nurse']]", "['Food','Position','Job']"
-        ),
-    ),
-    ("zebra", TABLE, table("[['1','Apple','PILOT'],['2',' bread ','Chef'],['3','corn','nurse']]")),
+    ("zebra", TABLE, table("2,bread,chef;1,apple,pilot;3,corn,nurse")),
+    ("zebra", TABLE, table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,Food")),
+    ("zebra", TABLE, table("apple,1,pilot;bread,2,chef;corn,3,nurse", "Food,Position,Job")),
+    ("zebra", TABLE, table("1,Apple,PILOT;2, bread ,Chef;3,corn,nurse")),
     ("zebra", TABLE, table("[('1','apple','pilot'),('2','bread','chef'),('3','corn','nurse'),]")),
-    ("zebra", TABLE, table(_ROWS, "['position','food','job']")),
-    ("zebra", TABLE, table(_ROWS, "['#','Dish','Work']")),
+    ("zebra", TABLE, table(_ROWS, "position,food,job")),
+    ("zebra", TABLE, table(_ROWS, "#,Dish,Work")),
     ("zebra", TABLE, f"{{'rows': {_ROWS}, 'header': ['Position', 'Food', 'Job']}}"),
+    ("zebra", HOUSES, table("1,Eric,milk;2,Peter,tea", "House,Name,Drink")),
+    ("zebra", _PETS, table("cat,chef;dog,nurse", "Pet,Job")),
     (
         "zebra",
-        HOUSES,
-        "{'header': ['House','Name','Drink'], 'rows': [['1','Eric','milk'],['2','Peter','tea']]}",
-    ),
-    (
-        "zebra",
-        {"header": ["Pet", "Job"], "rows": [["cat", "chef"], ["dog", "nurse"]]},
-        "{'header': ['Pet','Job'], 'rows': [['cat','chef'],['dog','nurse']]}",
-    ),
-    (
-        "zebra",
-        {
-            "header": ["Position", "Height", "Movie-Genre"],
-            "rows": [["1", "130", "sci-fi"], ["2", "1.5", "film"]],
-        },
+        _FILMS,
         '{"header": ["Position", "movie genre", "height"], "rows": [[1, "sci-fi", 130], [2, "film", 1.5]]}',
     ),
-    (
-        "zebra",
-        {"header": ["Position", "Pet"], "rows": [["1", "cat"], ["2", "cat"], ["3", "dog"]]},
-        "{'header': ['Position','Pet'], 'rows': [['1','cat'],['2','cat'],['3','dog']]}",
-    ),
-    (
-        "zebra",
-        PAIR,
-        table("[[2,'Polish','carpenter'],[1,'British','plumber']]", "['Position','Nationality','Job']"),
-    ),
-    (
-        "zebra",
-        PAIR,
-        table("[['plumber','british','1'],['carpenter','polish','2']]", "['Job','Nationality','Position']"),
-    ),
+    ("zebra", _CATS, table("1,cat;2,cat;3,dog", "Position,Pet")),
+    ("zebra", PAIR, table("[[2,'Polish','carpenter'],[1,'British','plumber']]", "Position,Nationality,Job")),
+    ("zebra", PAIR, table("plumber,british,1;carpenter,polish,2", "Job,Nationality,Position")),
     *(("ordering", names, repr(names)) for names in CATEGORIES.values()),
     ("ordering", BIRDS, "['pigeon', 'sparrow', 'quail']"),
     ("ordering", BIRDS, '["pigeon","sparrow","quail"]'),
@@ -146,22 +128,10 @@ HONEST: list[tuple[str, Any, str]] = [
     ("ordering", ["Zo\u00eb", "\u738b"], '["Zo\\u00eb", "\u738b"]'),
     *(
         ("graph", "fdebme", answer)
-        for answer in (
-            "fdebme",
-            "Fdebme",
-            "FDEBME",
-            " fdebme ",
-            "\nfdebme\n",
-            "fdebme.",
-            '"fdebme"',
-            "'fdebme'",
-            "`fdebme`",
-            "**fdebme**",
-            "**fdebme.**",
-            "\\text{fdebme}",
-            "\u201cfdebme\u201d",
-            "```\nfdebme\n```",
-        )
+        for answer in listed(r"""
+fdebme¦Fdebme¦FDEBME¦ fdebme ¦⏎fdebme⏎¦fdebme.¦"fdebme"¦'fdebme'¦`fdebme`¦**fdebme**¦**fdebme.**
+\text{fdebme}¦\u201cfdebme\u201d¦```⏎fdebme⏎```
+""")
     ),
     ("graph", " zorpus\n", "zorpus"),
     ("graph", "Zorpus", "zorpus"),
@@ -171,18 +141,11 @@ HONEST: list[tuple[str, Any, str]] = [
     ("graph", "qxj", "```\nqxj\n```"),
     *(
         ("arc", GRID, answer)
-        for answer in (
-            "[[1, 1], [0, 0]]",
-            "[[1,1],[0,0]]",
-            "[[1, 1],\n [0, 0]]",
-            "[\n  [\n    1,\n    1\n  ],\n  [0, 0]\n]",
-            "[['1', '1'], ['0', '0']]",
-            "[[1.0, 1.0], [0.0, 0.0]]",
-            "((1, 1), (0, 0))",
-            "[[1, 1], [0, 0],]",
-            "```json\n[[1, 1], [0, 0]]\n```",
-            "```[[1, 1], [0, 0]]```",
-        )
+        for answer in listed(r"""
+[[1, 1], [0, 0]]¦[[1,1],[0,0]]¦[[1, 1],⏎ [0, 0]]¦[⏎  [⏎    1,⏎    1⏎  ],⏎  [0, 0]⏎]¦[['1', '1'], ['0', '0']]
+[[1.0, 1.0], [0.0, 0.0]]¦((1, 1), (0, 0))¦[[1, 1], [0, 0],]¦```json⏎[[1, 1], [0, 0]]⏎```
+```[[1, 1], [0, 0]]```
+""")
     ),
     ("arc", [[0]], "[[0]]"),
     ("arc", [[5], [5]], "[[5], [5]]"),
@@ -197,31 +160,21 @@ HONEST: list[tuple[str, Any, str]] = [
 ]
 
 WRONG: list[tuple[str, Any, str, float]] = [
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','corn','chef'],['3','bread','nurse']]"), 4 / 6),
-    ("zebra", TABLE, table("[['1','apple','chef'],['2','corn','pilot'],['3','bread','nurse']]"), 2 / 6),
-    ("zebra", TABLE, table("[['1','bread','chef'],['2','corn','nurse'],['3','apple','pilot']]"), 0.0),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','?','chef'],['3','corn','nurse']]"), 5 / 6),
+    ("zebra", TABLE, table("1,apple,pilot;2,corn,chef;3,bread,nurse"), 4 / 6),
+    ("zebra", TABLE, table("1,apple,chef;2,corn,pilot;3,bread,nurse"), 2 / 6),
+    ("zebra", TABLE, table("1,bread,chef;2,corn,nurse;3,apple,pilot"), 0.0),
+    ("zebra", TABLE, table("1,apple,pilot;2,?,chef;3,corn,nurse"), 5 / 6),
     ("zebra", TABLE, table("[['1','apple','pilot'],['2',None,''],['3','corn','nurse']]"), 4 / 6),
-    ("zebra", TABLE, table("[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]"), 0.0),
-    (
-        "zebra",
-        TABLE,
-        table("[['1','apple','pilot'],['2','apple','chef'],['3','corn','nurse']]"),
-        4 / 6,
-    ),  # repeated
+    ("zebra", TABLE, table("1,pilot,apple;2,chef,bread;3,nurse,corn"), 0.0),
+    ("zebra", TABLE, table("1,apple,pilot;2,apple,chef;3,corn,nurse"), 4 / 6),  # repeated
     ("zebra", TABLE, table("[['1','apple','pilot'],['2',['bread'],'chef'],['3',True,'nurse']]"), 4 / 6),
-    (
-        "zebra",
-        HOUSES,
-        "{'header': ['House','Name','Drink'], 'rows': [['1','Peter','milk'],['2','Eric','tea']]}",
-        0.5,
-    ),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef']]"), 0.0),
-    ("zebra", TABLE, table("[['1','apple'],['2','bread'],['3','corn']]", "['Position','Food']"), 0.0),
-    ("zebra", TABLE, table("[['apple','pilot'],['bread','chef'],['corn','nurse']]", "['Food','Job']"), 0.0),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['3','corn']]"), 0.0),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['4','corn','nurse']]"), 0.0),
-    ("zebra", TABLE, table("[['1','apple','pilot'],['2','bread','chef'],['2','corn','nurse']]"), 0.0),
+    ("zebra", HOUSES, table("1,Peter,milk;2,Eric,tea", "House,Name,Drink"), 0.5),
+    ("zebra", TABLE, table("1,apple,pilot;2,bread,chef"), 0.0),
+    ("zebra", TABLE, table("1,apple;2,bread;3,corn", "Position,Food"), 0.0),
+    ("zebra", TABLE, table("apple,pilot;bread,chef;corn,nurse", "Food,Job"), 0.0),
+    ("zebra", TABLE, table("1,apple,pilot;2,bread,chef;3,corn"), 0.0),
+    ("zebra", TABLE, table("1,apple,pilot;2,bread,chef;4,corn,nurse"), 0.0),
+    ("zebra", TABLE, table("1,apple,pilot;2,bread,chef;2,corn,nurse"), 0.0),
     ("zebra", TABLE, _ROWS, 0.0),
     ("zebra", TABLE, _ONE_LINE[:-1], 0.0),
     ("zebra", TABLE, f"My table: {_ONE_LINE}", 0.0),
@@ -229,24 +182,13 @@ WRONG: list[tuple[str, Any, str, float]] = [
     ("zebra", TABLE, "{'header': [], 'rows': []}", 0.0),
     *(
         ("ordering", BIRDS, answer, 0.0)
-        for answer in (
-            "['sparrow', 'pigeon', 'quail']",
-            "['quail', 'sparrow', 'pigeon']",
-            "['pigeon', 'sparrow']",
-            "[]",
-            "pigeon",
-            "['pigeon', 'sparrow', 'quail', 'owl']",
-            "['pigeon', 'sparrow', 'quial']",
-            "['pigeon sparrow quail']",
-            "['pigeon' 'sparrow' 'quail']",
-            "pigeon, sparrow, quail",
-            "[['pigeon', 'sparrow', 'quail']]",
-            "{'1': 'pigeon', '2': 'sparrow', '3': 'quail'}",
-            "['pigeon', 'sparrow', None]",
-            "['pigeon', 'sparrow', '']",
-            "['pigeon', 'sparrow', 'quail'",
-            "'pigeon', 'sparrow', 'quail']",
-        )
+        for answer in listed(r"""
+['sparrow', 'pigeon', 'quail']¦['quail', 'sparrow', 'pigeon']¦['pigeon', 'sparrow']¦[]¦pigeon
+['pigeon', 'sparrow', 'quail', 'owl']¦['pigeon', 'sparrow', 'quial']¦['pigeon sparrow quail']
+['pigeon' 'sparrow' 'quail']¦pigeon, sparrow, quail¦[['pigeon', 'sparrow', 'quail']]
+{'1': 'pigeon', '2': 'sparrow', '3': 'quail'}¦['pigeon', 'sparrow', None]¦['pigeon', 'sparrow', '']
+['pigeon', 'sparrow', 'quail'¦'pigeon', 'sparrow', 'quail']
+""")
     ),
     ("ordering", PEOPLE, "['Wei', 'Liam', 'Emma']", 0.0),
     ("ordering", CATEGORIES["fruits"], "[kiwi, dragonfruit]", 0.0),
@@ -254,24 +196,10 @@ WRONG: list[tuple[str, Any, str, float]] = [
     ("ordering", CATEGORIES["gemstones"], "['lapis lazuli', 'jade', 'tanzanite', 'onyx', 'opal']", 0.0),
     *(
         ("graph", "fdebme", answer, 0.0)
-        for answer in (
-            "fdebm",
-            "fdebmee",
-            "is fdebme",
-            "fdebme fdebme",
-            "fdebme, zorpus",
-            "not fdebme",
-            "fdebme1",
-            "f d e b m e",
-            "[fdebme]",
-            "fdebme?",
-            "zorpus",
-            "\u0192debme",
-            "fd\u0435bme",
-            "fdebme or zorpus",
-            "fdebme\nzorpus",
-            "...",
-        )
+        for answer in listed(r"""
+fdebm¦fdebmee¦is fdebme¦fdebme fdebme¦fdebme, zorpus¦not fdebme¦fdebme1¦f d e b m e¦[fdebme]¦fdebme?¦zorpus
+\u0192debme¦fd\u0435bme¦fdebme or zorpus¦fdebme⏎zorpus¦...
+""")
     ),
     ("graph", "pass", "pas", 0.0),
     ("graph", "I", "l", 0.0),
@@ -279,27 +207,12 @@ WRONG: list[tuple[str, Any, str, float]] = [
     ("graph", "qxj", "q-x-j", 0.0),
     *(
         ("arc", GRID, answer, 0.0)
-        for answer in (
-            "[[1, 1], [0, 1]]",
-            "[[0, 0], [1, 1]]",
-            "[[1, 0], [1, 0]]",
-            "[[1, 1]]",
-            "[[1, 1], [0, 0], [0, 0]]",
-            "[[1, 1, 0], [0, 0, 0]]",
-            "[[1, 1], [0]]",
-            "[[1, 1], [0, 0, 0]]",
-            "[1, 1, 0, 0]",
-            "[[[1, 1], [0, 0]]]",
-            "[[1 1] [0 0]]",
-            "[[1, 1], [0, 0]",
-            "[[1, 1], [0, None]]",
-            "[[true, true], [false, false]]",
-            "[[1.9, 1], [0, 0]]",
-            "[['one', 1], [0, 0]]",
-            "[[1, 1], ...]",
-            "{'0': [1, 1], '1': [0, 0]}",
-            "[[], []]",
-        )
+        for answer in listed(r"""
+[[1, 1], [0, 1]]¦[[0, 0], [1, 1]]¦[[1, 0], [1, 0]]¦[[1, 1]]¦[[1, 1], [0, 0], [0, 0]]¦[[1, 1, 0], [0, 0, 0]]
+[[1, 1], [0]]¦[[1, 1], [0, 0, 0]]¦[1, 1, 0, 0]¦[[[1, 1], [0, 0]]]¦[[1 1] [0 0]]¦[[1, 1], [0, 0]
+[[1, 1], [0, None]]¦[[true, true], [false, false]]¦[[1.9, 1], [0, 0]]¦[['one', 1], [0, 0]]¦[[1, 1], ...]
+{'0': [1, 1], '1': [0, 0]}¦[[], []]
+""")
     ),
     ("arc", DIAGONAL, "[[3, 0, 0], [0, 3, 0], [0, 0, 3]]", 0.0),
 ]
@@ -321,64 +234,67 @@ def answered(answer: str) -> str:
 
 
 MEASURED = [
-    Measured("arc", GRID, answered("[[1, 1], [0, 0]]"), 1.0, 1.0),
-    Measured("arc", GRID, answered("\n[[1, 1],\n[0, 0]]\n"), 1.0, 1.0),
-    Measured("arc", GRID, answered("[['1', '1'], ['0', '0']]"), 1.0, 1.0),
-    Measured("arc", GRID, answered("[[1.9, 1], [0, 0]]"), 1.0, 0.0, "1.9 is not 1"),
-    Measured("arc", GRID, f"<think>{answered('[[1, 1], [0, 0]]')}", 1.0, 0.0, "a thought that never ended"),
-    Measured("arc", GRID, answered("[[1, 1], [0, 1]]"), 0.0, 0.0),
-    Measured("arc", GRID, answered("[[1, 1], [0]]"), 0.0, 0.0),
-    Measured("arc", [[0]], "", 1.0, 0.0, "no answer is not [[0]]"),
-    Measured("zebra", TABLE, answered(_ONE_LINE), 1.0, 1.0),
-    Measured("zebra", TABLE, answered(_TABLE_LINES), 0.0, 1.0, "an answer may have lines"),
-    Measured(
-        "zebra",
-        TABLE,
-        answered(table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
-        0.667,
-        1.0,
-        "1 is '1'",
-    ),
-    Measured("zebra", PAIR, answered('{"rows":[["1","",""],["2","",""]]}'), 0.333, 0.0, "positions are free"),
-    Measured(
-        "zebra",
-        TABLE,
-        answered(
-            table(
-                "[['1','pilot','apple'],['2','chef','bread'],['3','nurse','corn']]",
-                "['Position','Job','Food']",
-            )
+    Measured(*row)
+    for row in (
+        ("arc", GRID, answered("[[1, 1], [0, 0]]"), 1.0, 1.0),
+        ("arc", GRID, answered("\n[[1, 1],\n[0, 0]]\n"), 1.0, 1.0),
+        ("arc", GRID, answered("[['1', '1'], ['0', '0']]"), 1.0, 1.0),
+        ("arc", GRID, answered("[[1.9, 1], [0, 0]]"), 1.0, 0.0, "1.9 is not 1"),
+        ("arc", GRID, f"<think>{answered('[[1, 1], [0, 0]]')}", 1.0, 0.0, "a thought that never ended"),
+        ("arc", GRID, answered("[[1, 1], [0, 1]]"), 0.0, 0.0),
+        ("arc", GRID, answered("[[1, 1], [0]]"), 0.0, 0.0),
+        ("arc", [[0]], "", 1.0, 0.0, "no answer is not [[0]]"),
+        ("zebra", TABLE, answered(_ONE_LINE), 1.0, 1.0),
+        ("zebra", TABLE, answered(_TABLE_LINES), 0.0, 1.0, "an answer may have lines"),
+        (
+            "zebra",
+            TABLE,
+            answered(table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
+            0.667,
+            1.0,
+            "1 is '1'",
         ),
-        0.333,
-        1.0,
-        "its header says so",
-    ),
-    Measured("ordering", BIRDS, answered("['pigeon','sparrow','quail']"), 1.0, 1.0),
-    Measured("ordering", BIRDS, answered("[pigeon, sparrow, quail]"), 1.0, 1.0),
-    Measured("ordering", PEOPLE, answered("['Emma','Liam','Wei']"), 0.0, 1.0, "people have capitals"),
-    Measured(
-        "ordering", BIRDS, answered("['pigeon',\n'sparrow',\n'quail']"), 0.0, 1.0, "an answer may have lines"
-    ),
-    Measured(
-        "ordering",
-        BIRDS,
-        answered("type('X',(),{'__eq__':lambda s,o:True})()"),
-        1.0,
-        0.0,
-        "nothing is evaluated",
-    ),
-    Measured(
-        "ordering",
-        BIRDS,
-        answered("__import__('sys')._getframe(2).f_locals.get('target')"),
-        1.0,
-        0.0,
-        "nothing is evaluated",
-    ),
-    Measured("ordering", BIRDS, answered("[" + ", ".join(["pigeon"] * 14)), 0.0, 0.0),  # after ten seconds
-    Measured("graph", "fdebme", answered(" fdebme "), 1.0, 1.0),
-    Measured("graph", "fdebme", answered(" is fdebme "), 0.0, 0.0),
-    Measured("graph", "fdebme", answered("\nfdebme\n"), 0.0, 1.0, "an answer may have lines"),
+        ("zebra", PAIR, answered('{"rows":[["1","",""],["2","",""]]}'), 0.333, 0.0, "positions are free"),
+        (
+            "zebra",
+            TABLE,
+            answered(table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,Food")),
+            0.333,
+            1.0,
+            "its header says so",
+        ),
+        ("ordering", BIRDS, answered("['pigeon','sparrow','quail']"), 1.0, 1.0),
+        ("ordering", BIRDS, answered("[pigeon, sparrow, quail]"), 1.0, 1.0),
+        ("ordering", PEOPLE, answered("['Emma','Liam','Wei']"), 0.0, 1.0, "people have capitals"),
+        (
+            "ordering",
+            BIRDS,
+            answered("['pigeon',\n'sparrow',\n'quail']"),
+            0.0,
+            1.0,
+            "an answer may have lines",
+        ),
+        (
+            "ordering",
+            BIRDS,
+            answered("type('X',(),{'__eq__':lambda s,o:True})()"),
+            1.0,
+            0.0,
+            "nothing is evaluated",
+        ),
+        (
+            "ordering",
+            BIRDS,
+            answered("__import__('sys')._getframe(2).f_locals.get('target')"),
+            1.0,
+            0.0,
+            "nothing is evaluated",
+        ),
+        ("ordering", BIRDS, answered("[" + ", ".join(["pigeon"] * 14)), 0.0, 0.0),  # after ten seconds
+        ("graph", "fdebme", answered(" fdebme "), 1.0, 1.0),
+        ("graph", "fdebme", answered(" is fdebme "), 0.0, 0.0),
+        ("graph", "fdebme", answered("\nfdebme\n"), 0.0, 1.0, "an answer may have lines"),
+    )
 ]
 
 _RIGHT: list[tuple[str, Any, str]] = [
@@ -409,37 +325,22 @@ ATTACKS: list[tuple[str, Any, str, str]] = [
         for row_type, value, right in _RIGHT
         for text, trick in _SPOILED.items()
     ),
-    ("zebra", TABLE, answered(table("[['1','',''],['2','',''],['3','','']]")), "positions alone"),
-    ("zebra", TABLE, answered(table("[['1','a','b'],['2','c','d'],['3','e','f']]")), "positions alone"),
+    ("zebra", TABLE, answered(table("1,,;2,,;3,,")), "positions alone"),
+    ("zebra", TABLE, answered(table("1,a,b;2,c,d;3,e,f")), "positions alone"),
     (
         "zebra",
         PAIR,
-        answered(
-            table("[['1','british','plumber'],['2','british','plumber']]", "['Position','Nationality','Job']")
-        ),
+        answered(table("1,british,plumber;2,british,plumber", "Position,Nationality,Job")),
         "one guess in every row",
     ),
-    (
-        "zebra",
-        TABLE,
-        answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','apple','pilot']]")),
-        "one guess in every row",
-    ),
-    (
-        "zebra",
-        TABLE,
-        answered(table("[['1','apple','pilot'],['2','apple','pilot'],['3','corn','nurse']]")),
-        "a row in two places",
-    ),
+    ("zebra", TABLE, answered(table("1,apple,pilot;2,apple,pilot;3,apple,pilot")), "one guess in every row"),
+    ("zebra", TABLE, answered(table("1,apple,pilot;2,apple,pilot;3,corn,nurse")), "a row in two places"),
     ("zebra", TABLE, answered(table(f"{_ROWS[:-1]},['1','bread','chef']]")), "more rows than there are"),
     (
         "zebra",
         PAIR,
         answered(
-            table(
-                "[['1','british','plumber','carpenter'],['2','polish','plumber','carpenter']]",
-                "['Position','Nationality','Job','Job']",
-            )
+            table("1,british,plumber,carpenter;2,polish,plumber,carpenter", "Position,Nationality,Job,Job")
         ),
         "a column in two places",
     ),
@@ -486,25 +387,13 @@ ATTACKS: list[tuple[str, Any, str, str]] = [
 ]
 
 NULL_ANSWERS = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
+    *listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>It must be¦\boxed{}¦<answer></answer>¦<answer> ⏎</answer>¦<answer>
+</answer>¦<|im_end|>¦<answer>[]</answer>¦<answer>[[]]</answer>¦<answer>{}</answer>¦<answer>None</answer>
+<answer>```⏎```</answer>
+The quick brown fox jumps over the lazy dog. It was a sunny day, and nobody asked why.
+"""),
     "# a comment",
-    "pass",
-    "<think>It must be",
-    "\\boxed{}",
-    "<answer></answer>",
-    "<answer> \n</answer>",
-    "<answer>",
-    "</answer>",
-    "<|im_end|>",
-    "<answer>[]</answer>",
-    "<answer>[[]]</answer>",
-    "<answer>{}</answer>",
-    "<answer>None</answer>",
-    "<answer>```\n```</answer>",
-    "The quick brown fox jumps over the lazy dog. It was a sunny day, and nobody asked why.",
 ]
 
 # By type: references that no answer could be compared with, and a part of what is said of each.

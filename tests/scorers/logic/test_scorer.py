@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,18 +33,15 @@ from tests.scorers.logic.corpus import (
     WRONG,
     answered,
 )
+from tests.support.text_tables import listed
 
 pytestmark = pytest.mark.process
 
 COMPATIBLE = LogicAnswer(LogicConfig(compatible=True), ScorersConfig())
 SCORER = LogicAnswer(LogicConfig(), ScorersConfig())
 ALL = LogicAnswer(LogicConfig(), ScorersConfig(credit="all"))
-TWO_OF_THREE = json.dumps(
-    {
-        "header": TABLE["header"],
-        "rows": [["1", "apple", "pilot"], ["2", "bread", "nurse"], ["3", "corn", "chef"]],
-    }
-)
+_TWO_RIGHT = [["1", "apple", "pilot"], ["2", "bread", "nurse"], ["3", "corn", "chef"]]
+TWO_OF_THREE = json.dumps({"header": TABLE["header"], "rows": _TWO_RIGHT})
 
 
 def judged(text: str, row_type: str, value: Any, scorer: LogicAnswer = SCORER) -> Score:
@@ -54,11 +52,8 @@ def judged(text: str, row_type: str, value: Any, scorer: LogicAnswer = SCORER) -
 
 
 def test_a_right_answer_scores_1() -> None:
-    texts = (
-        "{}",
-        "So it is {}.",
-        "<think>or {} ?</think>\nIt is {}<|im_end|>\n",
-        "first <answer>?</answer> then {}",
+    texts = listed(
+        "{}¦So it is {}.¦<think>or {} ?</think>⏎It is {}<|im_end|>⏎¦first <answer>?</answer> then {}"
     )
     wrong = [
         (row_type, answer, score.reason)
@@ -126,33 +121,22 @@ def test_compatible_opens_no_door_and_changes_no_other_puzzle() -> None:
 
 
 def test_a_wrong_answer_scores_what_its_cells_are_worth() -> None:
-    other = [
-        (row_type, answer, score.value, score.reason)
-        for row_type, value, answer, expected in WRONG
-        if (score := judged(answered(answer), row_type, value)).value != expected
-    ]
-    assert other == []
+    for row_type, value, answer, expected in WRONG:
+        score = judged(answered(answer), row_type, value)
+        assert score.value == expected, (row_type, answer, score.reason)
 
 
 def test_an_attack_gets_nothing_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    paid = [
-        (row_type, trick, score.reason)
-        for row_type, value, text, trick in ATTACKS
-        if (score := judged(text, row_type, value)).value != 0.0
-    ]
-    assert paid == []
+    for row_type, value, text, trick in ATTACKS:
+        score = judged(text, row_type, value)
+        assert score.value == 0.0, (row_type, trick, score.reason)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_saying_nothing_scores_nothing() -> None:
-    paid = [
-        (row_type, value, text)
-        for row_type, value in REFERENCES
-        for text in NULL_ANSWERS
-        if judged(text, row_type, value).value != 0.0
-    ]
-    assert paid == []
+    for (row_type, value), text in itertools.product(REFERENCES, NULL_ANSWERS):
+        assert judged(text, row_type, value).value == 0.0, (row_type, value, text)
 
 
 def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
@@ -166,21 +150,14 @@ def test_the_reference_as_the_prompt_asks_for_it_scores_1() -> None:
 def test_no_answer_is_right_for_two_references() -> None:
     for row_type, value in REFERENCES:
         text = answered(value if isinstance(value, str) else json.dumps(value))
-        rights = [
-            other
-            for other_type, other in REFERENCES
-            if other_type == row_type and judged(text, row_type, other).value == 1.0
-        ]
-        assert rights == [value]
+        others = [other for other_type, other in REFERENCES if other_type == row_type]
+        assert [other for other in others if judged(text, row_type, other).value == 1.0] == [value]
 
 
 def test_the_measured_answers_of_reasoning360_score_as_there_or_the_table_says_why() -> None:
-    other = [
-        (row.row_type, row.text, score.value, score.reason)
-        for row in MEASURED
-        if (score := judged(row.text, row.row_type, row.value)).value != row.ours
-    ]
-    assert other == []
+    for row in MEASURED:
+        score = judged(row.text, row.row_type, row.value)
+        assert score.value == row.ours, (row.row_type, row.text, score.reason)
     assert [row for row in MEASURED if (row.old != row.ours) != bool(row.remark)] == []
 
 
@@ -195,10 +172,7 @@ def test_a_row_without_a_usable_reference_is_refused(row_type: str, value: Any, 
 @pytest.mark.parametrize(
     ("info", "message"),
     [
-        (
-            {"type": "sudoku", "answer": {"value": "1"}},
-            "rows of type zebra, ordering, graph, arc; got 'sudoku'",
-        ),
+        ({"type": "sudoku", "answer": {"value": "1"}}, "of type zebra, ordering, graph, arc; got 'sudoku'"),
         ({"answer": {"value": "1"}}, "got None"),
         ({"type": ["zebra"], "answer": {"value": "1"}}, "zebra"),
         ({"type": "arc"}, "needs an answer with a value; got None"),
@@ -216,18 +190,8 @@ def test_a_row_of_another_shape_is_refused(info: dict[str, Any], message: str) -
     [
         ("zebra", TABLE, TWO_OF_THREE, "4 of 6 cells are right; Job of row 2 is 'nurse', expected 'chef'"),
         ("zebra", TABLE, '{"header": ["Position"], "rows": []}', "0 rows of 1 columns, expected 3 of 3"),
-        (
-            "zebra",
-            TABLE,
-            "{'rows': [}",
-            "the answer is no object with header and rows: a value is missing before '}'",
-        ),
-        (
-            "ordering",
-            BIRDS,
-            "[pigeon, quail, sparrow]",
-            "number 2 from the left is 'quail', expected 'sparrow'",
-        ),
+        ("zebra", TABLE, "{'rows': [}", "no object with header and rows: a value is missing before '}'"),
+        ("ordering", BIRDS, "[pigeon, quail, sparrow]", "2 from the left is 'quail', expected 'sparrow'"),
         ("ordering", BIRDS, "[pigeon]", "the answer has 1 names, expected 3"),
         ("ordering", BIRDS, "pigeon, quail", "the answer is no list: more than one value"),
         ("graph", "fdebme", "zorpus", "answered 'zorpus', expected 'fdebme'"),
@@ -271,20 +235,19 @@ def test_all_or_nothing_leaves_right_answers_right() -> None:
     assert [row for row in WRONG if judged(answered(row[2]), row[0], row[1], ALL).value != 0.0] == []
 
 
+ARRAYS = {
+    "header": np.array(TABLE["header"], dtype=object),
+    "rows": np.array([np.array(row, dtype=object) for row in TABLE["rows"]]),
+}
+
+
 @pytest.mark.parametrize(
     ("source", "truth", "answer"),
     [
         ("logic__zebra_puzzle_dataset", TABLE, json.dumps(TABLE)),
         ("zebra_puzzle_dataset", str(TABLE), str(TABLE)),
         ("zebra_puzzle_dataset", json.dumps(TABLE), str(TABLE)),
-        (
-            "logic__zebra_puzzle",
-            {
-                "header": np.array(TABLE["header"], dtype=object),
-                "rows": np.array([np.array(row, dtype=object) for row in TABLE["rows"]]),
-            },
-            str(TABLE),
-        ),
+        ("logic__zebra_puzzle", ARRAYS, str(TABLE)),
         ("ordering_puzzle_dataset", np.array(["Emma", "Wei"], dtype=object), "['Emma', 'Wei']"),
         ("logic__ordering_puzzle_dataset", "['Emma', 'Wei']", "['Emma', 'Wei']"),
         ("graph_logical_dataset", "fdebme", "fdebme"),
@@ -295,14 +258,10 @@ def test_all_or_nothing_leaves_right_answers_right() -> None:
     ],
 )
 def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, answer: str) -> None:
-    row = {
-        "data_source": source,
-        "reward_model": {"style": "rule", "ground_truth": truth},
-        "extra_info": {"index": 0},
-    }
-    task, info = route(
-        row, ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}}).tasks
-    )
+    ground_truth = {"style": "rule", "ground_truth": truth}
+    row = {"data_source": source, "reward_model": ground_truth, "extra_info": {"index": 0}}
+    config = ScorersConfig.model_validate({"tasks": {"logic": {"scorer": {"type": "logic"}}}})
+    task, info = route(row, config.tasks)
     assert task == "logic"
     json.dumps(info)
     assert SCORER.score(answered(answer), info).value == 1.0
@@ -310,27 +269,9 @@ def test_a_row_of_reasoning360_is_scored_as_it_comes(source: str, truth: Any, an
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        "[",
-        "(",
-        "{'a':",
-        "[1,",
-        "'",
-        '"',
-        "'a',",
-        "a ",
-        "a\t",
-        "\\",
-        "'\\",
-        "-1",
-        "1 ",
-        "`",
-        "<answer>",
-        " ",
-        "\n",
-        "x",
-        "[[1]],",
-    ],
+    listed(r"""
+[¦(¦{'a':¦[1,¦'¦"¦'a',¦a ¦a\u0009¦\¦'\¦-1¦1 ¦`¦<answer>¦ ¦⏎¦x¦[[1]],
+"""),
 )
 def test_no_text_is_slow_to_read(piece: str) -> None:
     texts = [answered(piece * (size // len(piece))) for size in (MAX_ANSWER_CHARS - 20, 900_000)]
@@ -353,10 +294,8 @@ def test_the_same_answer_gets_the_same_score_in_any_thread() -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        (
-            "[1, -2, 2.5, 'a', \"b\", None, true, False, [], {}, ()]",
-            [1, -2, 2.5, "a", "b", None, True, False, [], {}, []],
-        ),
+        ("[1, -2, 2.5, 'a', \"b\"]", [1, -2, 2.5, "a", "b"]),
+        ("[None, true, False, [], {}, ()]", [None, True, False, [], {}, []]),
         ('{"a": {"b": [1]}, \'c\': 2,}', {"a": {"b": [1]}, "c": 2}),
         ('"\\u0041\\n\\"\\\\"', 'A\n"\\'),
         ("'it\\'s'", "it's"),

@@ -1,152 +1,44 @@
 r"""Answers of people and of adversaries, each with its reference and what it deserves.
 
-A row of HONEST and WRONG is the content of a box and the reference; of ATTACKS a whole text, the reference, and what it
+HONEST and WRONG have a reference and the content of a box; ATTACKS a whole text, the reference, and what it
 tries. No attack gets a point.
 """
 
 from __future__ import annotations
 
-HONEST = [
-    ("1000", "1,000"),
-    ("1,000", "1000"),
-    ("$72$", "72"),
-    ("72", "$72$"),
-    ("\\$72", "72"),
-    ("72.", "72"),
-    ("72", "72."),
-    ("72.0", "72"),
-    ("72\\text{ cm}", "72"),
-    ("x = 5", "5"),
-    ("1\n+ 2", "3"),
-    ("\\text{Evelyn}", "Evelyn"),
-    ("\\text{evelyn}", "Evelyn"),
-    ("3,2,1", "1,2,3"),
-    ("\\{2, 1\\}", "\\{1, 2\\}"),
-    ("\\frac{2}{4}", "\\frac12"),
-    ("\\dfrac{3}{4}", "0.75"),
-    ("0.333333", "\\frac13"),
-    ("1.414214", "\\sqrt{2}"),
-    ("\\frac{\\sqrt2}{2}", "\\frac{1}{\\sqrt{2}}"),
-    ("2^{10}", "1024"),
-    ("6.63 \\times 10^{-34}", "6.63 \\cdot 10^{-34}"),
-    ("6 + 5x", "5x + 6"),
-    ("y = 5x + 6", "5x + 6"),
-    ("x^2 + 3x + 2", "(x+1)(x+2)"),
-    ("(3, \\frac{\\pi}{2})", "\\left( 3, \\frac{\\pi}{2} \\right)"),
-    ("(-\\infty, 2]", "(-\\infty,2]"),
-    ("[1,2] \\cup [3,4]", "[1,2]\\cup[3,4]"),
-    ("(1,2)", "1<x<2"),
-    ("1<x<2", "(1,2)"),
-    ("x=5, y=6", "5, 6"),
-    ("50\\%", "50\\%"),
-    ("50", "50\\%"),
-    ("\\frac12", "50\\%"),
-    ("1010_2", "1010_2"),
-    ("1010_{2}", "1010_2"),
-    ("25_{10}", "25"),
-    ("90^\\circ", "90"),
-    ("\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}"),
-    ("\\emptyset", "\\{\\}"),
-    ("3 + 4i", "4i + 3"),
-    ("-\\frac{1}{2}", "\\frac{-1}{2}"),
-    ("\\text{(A)}", "A"),
-    ("x = 1 \\text{ or } x = 2", "x = 1 \\text{ or } x = 2"),
-    ("x = 2 + 3 = 5", "5"),
-    ("123456789012345678901", "123456789012345678901"),
-    ("None", "None"),
-    ("0", "0"),
-    ("\\text{False}", "False"),
-    ("2x + 2y = 2", "x + y = 1"),
-    ("x = \\infty", "\\infty"),
-    ("\\text{No}", "No"),
-    ("0.5", "50\\%"),
-    ("x = 0.5", "50\\%"),
-    ("50.0\\%", "50\\%"),
-    ("0.5 = 50\\%", "50\\%"),
-    ("0.333", "33.3\\%"),
-    ("6 = 6 = 6", "6"),
-    ("1 + 5 = 2 \\cdot 3 = 6", "6"),
-    ("x = 6 = 6", "x = 6"),
-    ("5\\text{ cm}^2", "5"),
-    ("5\\text{ m/s}^{2}", "5"),
-    ("5\\text{ cm2}", "5"),
-    ("5 \\text{ (mod 7)}", "5"),
-    ("3.14 \\text{ (to 2 decimal places)}", "3.14"),
-    ("12 \\text{ 3-digit numbers}", "12"),
-    ("\\text{5}", "5"),
-    ("5 \\text{ and } 6", "5, 6"),
-    ("5 \\text{ men and women}", "5"),
-    ("3\\text{ hours }30\\text{ minutes}", "3 \\text{ hours } 30 \\text{ minutes}"),
-    ("A_{\\text{total}} = 25", "25"),
-    ("008_{16}", "8_{16}"),
-]
+from tests.support.text_tables import listed, paired_by_kind, paired_right_and_wrong
 
-WRONG = [
-    ("12346", "12345"),
-    ("100001", "100000"),
-    ("123456789012345678901", "123456789012345678902"),
-    ("12345678901234567890.5", "12345678901234567890.6"),
-    ("10000000000000000.0", "10000000000000001"),
-    ("5.0000001", "5"),
-    ("5.0000001", "5.0"),
-    ("4.9999999", "5"),
-    ("0.0000001", "0"),
-    ("0.0000001", "0.0000002"),
-    ("10^{-20}", "10^{-21}"),
-    ("6.63 \\times 10^{-34}", "1.38 \\times 10^{-23}"),
-    ("0.0000004", "\\frac{1}{3000000}"),
-    ("x = 10^{-20}", "x = 10^{-21}"),
-    ("0.33", "\\frac13"),
-    ("3.14", "\\pi"),
-    ("\\frac{22}{7}", "\\pi"),
-    ("1.41", "\\sqrt{2}"),
-    ("50", "0.5"),
-    ("50\\%", "0.5"),
-    ("50\\%", "50"),
-    ("50 \\text{ percent}", "50"),
-    ("5000", "50\\%"),
-    ("10_2", "10"),
-    ("10", "10_2"),
-    ("2", "10_2"),
-    ("10_3", "10_2"),
-    ("(1, 2)", "[1, 2]"),
-    ("(2, 1)", "(1, 2)"),
-    ("-5", "5"),
-    ("\\pm 5", "5"),
-    ("\\infty", "-\\infty"),
-    ("1/0", "\\infty"),
-    ("1/0", "5"),
-    ("\\text{nan}", "5"),
-    ("x", "y"),
-    ("x = 5", "y = 5"),
-    ("2x = 10", "x = 5"),
-    ("Evelny", "Evelyn"),
-    ("ACB", "ABC"),
-    ("\\text{No}", "Yes"),
-    ("B", "A"),
-    ("x + 2", "x + 3"),
-    ("1, 2", "1, 2, 3"),
-    ("x < 3", "x \\le 3"),
-    ("\\frac{3}{4}", "\\frac{4}{3}"),
-    ("1000", "10000"),
-    ("\\begin{pmatrix} 1 & 2 \\end{pmatrix}", "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}"),
-    ("five", "5"),
-    ("0 = 50", "50\\%"),
-    ("1 = 2 = 50", "50\\%"),
-    ("0.50000001", "50\\%"),
-    ("50.000001", "50\\%"),
-    ("5000\\%", "50\\%"),
-    ("50 = 0.5", "50\\%"),
-    ("6 = 5 = 6", "6"),
-    ("6 = 5 = 6", "x = 6"),
-    ("x = 5 = 6", "x = 6"),
-    ("5\\text{ hours }6\\text{ minutes}", "5"),
-    ("5", "5\\text{ hours }6\\text{ minutes}"),
-    ("5\\text{a} + 6\\text{b}", "5"),
-    ("4\\mathbf{i} + 9\\mathbf{j}", "4\\mathbf{i} + 3\\mathbf{j}"),
-    ("5\\text{ x 10}^{3}", "5"),
-    ("\\sum_{i=1}^{2} i + \\sum_{j=1}^{2} j", "6"),
-]
+HONEST, WRONG = paired_right_and_wrong(r"""
+# of people
+1,000 <== 1000 ;; \frac13 <== 0.333333 ✗ 0.33 ;; 1010_2 <== 1010_2 ¦ 1010_{2} ;; \frac{4}{3} <== ✗ \frac{3}{4}
+1000 <== 1,000 ;; 0.75 <== \dfrac{3}{4} ;; A <== \text{(A)} ✗ B ;; 8_{16} <== 008_{16} ;; -\infty <== ✗ \infty
+72 <== $72$ ¦ \$72 ¦ 72. ¦ 72.0 ¦ 72\text{ cm} ;; y <== ✗ x ;; 1.38 \times 10^{-23} <== ✗ 6.63 \times 10^{-34}
+$72$ <== 72 ;; 72. <== 72 ;; ABC <== ✗ ACB
+5 <== \text{5} ¦ 5 \text{ men and women} ¦ x = 5 ¦ x = 2 + 3 = 5 ¦ 5\text{ cm}^2 ¦ 5\text{ m/s}^{2}
+5 <== 5\text{ cm2} ¦ 5 \text{ (mod 7)} ;; x + y = 1 <== 2x + 2y = 2 ;; 5\text{ hours }6\text{ minutes} <== ✗ 5
+5 <== ✗ 5.0000001 ¦ 4.9999999 ¦ -5 ¦ \pm 5 ¦ 1/0 ¦ \text{nan} ¦ five ¦ 5\text{ hours }6\text{ minutes}
+5 <== ✗ 5\text{a} + 6\text{b} ¦ 5\text{ x 10}^{3} ;; 4\mathbf{i} + 3\mathbf{j} <== ✗ 4\mathbf{i} + 9\mathbf{j}
+3 <== 1\u000a+ 2 ;; 3.14 <== 3.14 \text{ (to 2 decimal places)} ;; 10000000000000001 <== ✗ 10000000000000000.0
+1,2,3 <== 3,2,1 ;; 6.63 \cdot 10^{-34} <== 6.63 \times 10^{-34} ;; x = 6 <== x = 6 = 6 ✗ 6 = 5 = 6 ¦ x = 5 = 6
+0 <== 0 ✗ 0.0000001 ;; (x+1)(x+2) <== x^2 + 3x + 2 ;; \infty <== x = \infty ✗ 1/0 ;; 0.0000002 <== ✗ 0.0000001
+Evelyn <== \text{Evelyn} ¦ \text{evelyn} ✗ Evelny ;; 12345678901234567890.6 <== ✗ 12345678901234567890.5
+\{1, 2\} <== \{2, 1\} ;; \frac12 <== \frac{2}{4} ;; False <== \text{False} ;; 10^{-21} <== ✗ 10^{-20}
+None <== None ;; 1<x<2 <== (1,2) ;; (1,2) <== 1<x<2 ;; 90 <== 90^\circ ;; 10 <== ✗ 10_2 ;; 10000 <== ✗ 1000
+\sqrt{2} <== 1.414214 ✗ 1.41 ;; \begin{pmatrix} 1 \\ 2 \end{pmatrix} <== ✗ \begin{pmatrix} 1 & 2 \end{pmatrix}
+5x + 6 <== 6 + 5x ¦ y = 5x + 6 ;; x = 10^{-21} <== ✗ x = 10^{-20} ;; \pi <== ✗ 3.14 ¦ \frac{22}{7}
+\frac{1}{\sqrt{2}} <== \frac{\sqrt2}{2} ;; 50\% <== 50\% ¦ 50 ¦ \frac12 ¦ 0.5 ¦ x = 0.5 ¦ 50.0\% ¦ 0.5 = 50\%
+\left( 3, \frac{\pi}{2} \right) <== (3, \frac{\pi}{2}) ;; x = 1 \text{ or } x = 2 <== x = 1 \text{ or } x = 2
+(-\infty,2] <== (-\infty, 2] ;; 5, 6 <== x=5, y=6 ¦ 5 \text{ and } 6 ;; 25 <== 25_{10} ¦ A_{\text{total}} = 25
+[1,2]\cup[3,4] <== [1,2] \cup [3,4] ;; 12 <== 12 \text{ 3-digit numbers} ;; \frac{1}{3000000} <== ✗ 0.0000004
+50\% <== ✗ 5000 ¦ 0 = 50 ¦ 1 = 2 = 50 ¦ 0.50000001 ¦ 50.000001 ¦ 5000\% ¦ 50 = 0.5 ;; 10_2 <== ✗ 10 ¦ 2 ¦ 10_3
+\{\} <== \emptyset ;; 100000 <== ✗ 100001 ;; 5.0 <== ✗ 5.0000001 ;; 0.5 <== ✗ 50 ¦ 50\% ;; [1, 2] <== ✗ (1, 2)
+4i + 3 <== 3 + 4i ;; 6 <== 6 = 6 = 6 ¦ 1 + 5 = 2 \cdot 3 = 6 ✗ 6 = 5 = 6 ¦ \sum_{i=1}^{2} i + \sum_{j=1}^{2} j
+\begin{pmatrix} 1 \\ 2 \end{pmatrix} <== \begin{pmatrix} 1 \\ 2 \end{pmatrix} ;; \frac{-1}{2} <== -\frac{1}{2}
+123456789012345678901 <== 123456789012345678901 ;; 123456789012345678902 <== ✗ 123456789012345678901
+No <== \text{No} ;; 33.3\% <== 0.333 ;; 12345 <== ✗ 12346 ;; y = 5 <== ✗ x = 5 ;; x + 3 <== ✗ x + 2
+3 \text{ hours } 30 \text{ minutes} <== 3\text{ hours }30\text{ minutes} ;; 50 <== ✗ 50\% ¦ 50 \text{ percent}
+(1, 2) <== ✗ (2, 1) ;; x = 5 <== ✗ 2x = 10 ;; Yes <== ✗ \text{No} ;; 1, 2, 3 <== ✗ 1, 2 ;; x \le 3 <== ✗ x < 3
+""")["of people"]
 
 _DEEP = "\\frac{1}{" * 2000 + "x" + "}" * 2000
 _RCE = "exec(bytes([105,109,112,111,114,116,32,111,115]))"
@@ -164,92 +56,59 @@ ATTACKS = [
     ("\\boxed{" + "5" * 5_000_000 + "}", "5", "five million digits"),
     ("\\boxed{\\pi+len(str(" + _RCE + "))}", "\\pi", "is executed"),
     ("\\boxed{" + _RCE + "}", "5", "is executed"),
-    ("\\boxed{__import__('os').system('true')}", "5", "is executed"),
-    ("\\boxed{open('x','w').write('x')#\\pi}", "\\pi", "is executed"),
     ("\\boxed{\\input{/etc/passwd}}", "5", "reads a file"),
     ("\\boxed{\\immediate\\write18{true} 5}", "5", "runs a command"),
     ("<think>\\boxed{5}", "5", "a box in an unfinished thought"),
     ("<think>\\boxed{5}</think>I don't know", "5", "a box in the thought alone"),
     ("<think>a</think>\\boxed{5}<think>or", "5", "thinks again"),
     ("\\boxed{5} but rather \\boxed{6", "5", "the last box is cut off"),
-    ("\\boxed{5}\\boxed{6}", "5", "two boxes"),
-    ("\\boxed{1,2,3,4,5,6,7,8,9,10}", "5", "lists every answer"),
-    ("\\boxed{\\{1,2,3,4,5\\}}", "5", "lists every answer"),
-    ("\\boxed{x=5 \\text{ or } x=6}", "5", "two answers"),
-    ("\\boxed{5 \\text{ or } 6}", "6", "two answers"),
-    ("\\boxed{5 \\text{ (or 6)}}", "5", "two answers"),
-    ("\\boxed{5\\text{ / 6}}", "5", "two answers"),
-    ("\\boxed{5\\text{ 6 7 8}}", "5", "four answers"),
-    ("\\boxed{5\\textbf{6}}", "5", "two answers"),
-    ("\\boxed{5\\mbox{ {{6}} }}", "5", "two answers"),
-    ("\\boxed{5\\mathit{ or 6}}", "5", "two answers"),
-    ("\\boxed{5\\text{ or six}}", "5", "two answers"),
-    ("\\boxed{5\\text{ and a half}}", "5", "two answers"),
-    ("\\boxed{5\\text{ / 6}^2}", "5", "two answers"),
-    ("\\boxed{6 = 5 = 6}", "6", "never true"),
     ("\\boxed{" + "0" * 9_990 + "_x}", "5", "zeros and a subscript"),
-    ("\\boxed{5 \\lor 6}", "5", "two answers"),
-    ("\\boxed{$5$ or $6$}", "5", "two answers"),
-    ("\\boxed{$5$, $6$ and $7$}", "7", "three answers"),
-    ("\\boxed{\\pm 5}", "5", "two answers"),
-    ("\\boxed{\\mathbb{R}}", "5", "everything"),
-    ("\\boxed{(-\\infty,\\infty)}", "(1,2)", "everything"),
-    ("\\boxed{x \\in \\mathbb{R}}", "x = 5", "everything"),
-    ("\\boxed{x = x}", "x = 5", "always true"),
-    ("\\boxed{0 = 0}", "x^2 = 4", "always true"),
-    ("\\boxed{3 = 5}", "5", "never true"),
-    ("\\boxed{6 = 7 = 5}", "5", "never true"),
     ("\\boxed{5 \\neq 6}", "5", "true of all but one"),
     ("\\boxed{\\text{nan}}", "\\text{anything}", "compares with nothing"),
-    ("\\boxed{\\text{anything}}", "Evelyn", "any text"),
-    ("\\boxed{\\text{the reference}}", "5", "any text"),
     ("\\boxed{5\x00}", "6", "a null byte"),
     ("\\boxed{\ud800}", "5", "half of a surrogate pair"),
-    ("\\boxed{\uff15}", "5", "another alphabet's digit"),
-    ("\\boxed{\u0665}", "5", "another alphabet's digit"),
     ("\\boxed{\u0410}", "A", "another alphabet's letter"),
     ("<\uff5cAssistant\uff5c>\\boxed{6}", "5", "a marker of a template"),
-    ("\\boxed{}", "\\emptyset", "nothing"),
-    ("\\boxed{\\text{}}", "\\emptyset", "nothing"),
-    ("\\boxed{ \\quad }", "5", "nothing"),
+    *(
+        (text, reference, trick)
+        for trick, pairs in paired_by_kind(r"""
+# is executed
+5 <== \boxed{__import__('os').system('true')} ;; \pi <== \boxed{open('x','w').write('x')#\pi}
+# two boxes
+5 <== \boxed{5}\boxed{6}
+# lists every answer
+5 <== \boxed{1,2,3,4,5,6,7,8,9,10} ¦ \boxed{\{1,2,3,4,5\}}
+# two answers
+5 <== \boxed{x=5 \text{ or } x=6} ¦ \boxed{5 \text{ (or 6)}} ¦ \boxed{5\text{ / 6}} ¦ \boxed{5\textbf{6}}
+5 <== \boxed{5\mbox{ {{6}} }} ¦ \boxed{5\mathit{ or 6}} ¦ \boxed{5\text{ or six}} ;; 5 <== \boxed{\pm 5}
+5 <== \boxed{5\text{ and a half}} ¦ \boxed{5\text{ / 6}^2} ¦ \boxed{5 \lor 6} ¦ \boxed{$5$ or $6$}
+6 <== \boxed{5 \text{ or } 6}
+# four answers
+5 <== \boxed{5\text{ 6 7 8}}
+# never true
+6 <== \boxed{6 = 5 = 6} ;; 5 <== \boxed{3 = 5} ¦ \boxed{6 = 7 = 5}
+# three answers
+7 <== \boxed{$5$, $6$ and $7$}
+# everything
+5 <== \boxed{\mathbb{R}} ;; (1,2) <== \boxed{(-\infty,\infty)} ;; x = 5 <== \boxed{x \in \mathbb{R}}
+# always true
+x = 5 <== \boxed{x = x} ;; x^2 = 4 <== \boxed{0 = 0}
+# any text
+Evelyn <== \boxed{\text{anything}} ;; 5 <== \boxed{\text{the reference}}
+# another alphabet's digit
+5 <== \boxed{\uff15} ¦ \boxed{\u0665}
+# nothing
+\emptyset <== \boxed{} ¦ \boxed{\text{}} ;; 5 <== \boxed{ \quad }
+""").items()
+        for reference, text in pairs
+    ),
 ]
 
-NULL_ANSWERS = [
-    "",
-    "\n",
-    "I don't know",
-    "</think>",
-    "pass",
-    "<think>It must be 5, since \\boxed{5}",
-    "\\boxed{}",
-    "\\boxed{ }",
-    "#### ",
-    "The answer is",
-    "<|im_end|>",
-]
-REFERENCES = [
-    "0",
-    "1",
-    "5",
-    "-1",
-    "0.5",
-    "\\frac{1}{2}",
-    "50\\%",
-    "\\pi",
-    "\\sqrt{2}",
-    "x + 1",
-    "x = 5",
-    "(1, 2)",
-    "1, 2, 3",
-    "\\{\\}",
-    "\\emptyset",
-    "None",
-    "False",
-    "No",
-    "null",
-    "nan",
-    "A",
-    "10_2",
-    "1 < x < 2",
-    "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}",
-]
+NULL_ANSWERS = listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>It must be 5, since \boxed{5}¦\boxed{}¦\boxed{ }¦#### ¦The answer is
+<|im_end|>
+""")
+REFERENCES = listed(r"""
+0¦1¦5¦-1¦0.5¦\frac{1}{2}¦50\%¦\pi¦\sqrt{2}¦x + 1¦x = 5¦(1, 2)¦1, 2, 3¦\{\}¦\emptyset¦None¦False¦No¦null¦nan
+A¦10_2¦1 < x < 2¦\begin{pmatrix} 1 \\ 2 \end{pmatrix}
+""")

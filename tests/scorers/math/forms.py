@@ -1,21 +1,43 @@
 r"""Right answers in other forms than their references, and near misses, by class; math-verify's own word beside each.
 
-In: nothing. Out: pairs of the content of a box and a reference, judged as a careful teacher would who sees no more than
+In: nothing. Out: pairs of a reference and the content of a box, judged as a careful teacher would who sees no more than
 these two. A near miss differs from a right answer in one thing: a sign, a bound, a unit, a digit, an order. Where
-teachers would disagree there is no pair.
+teachers would disagree there is no pair. `†` stands before an answer that math-verify takes with its defaults; a hang
+(`∞`: it is still at work after five seconds) or an error is a no.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from tests.support.text_tables import Pair, paired_right_and_wrong
 
 
 class Form(NamedTuple):
-    """An answer, its reference, and whether math-verify takes it with its defaults; a hang or an error is a no."""
+    """A reference, an answer, and what math-verify alone makes of them."""
 
-    answer: str
     reference: str
-    math_verify: bool
+    answer: str
+    is_taken: bool
+    hangs: bool = False
+
+
+def _forms(table: str) -> tuple[dict[str, tuple[Form, ...]], ...]:
+    judged = paired_right_and_wrong(table)
+    return tuple(
+        {kind: tuple(_form(*pair) for pair in judged[kind][is_near]) for kind in judged} for is_near in (0, 1)
+    )
+
+
+def _form(reference: str, said: str) -> Form:
+    answer = said.removeprefix("† ").removeprefix("∞ ")
+    return Form(reference, answer, said.startswith("†"), said.startswith("∞"))
+
+
+def pairs(table: Mapping[str, Iterable[Form]]) -> dict[str, tuple[Pair, ...]]:
+    """Return a table without math-verify's word."""
+    return {kind: tuple((form.reference, form.answer) for form in forms) for kind, forms in table.items()}
 
 
 def matrix(rows: int, columns: int) -> str:
@@ -34,1748 +56,529 @@ def nested(opening: str, core: str, depth: int) -> str:
     return opening * depth + core + "}" * depth
 
 
-SQUARES = tuple(number * number for number in range(1, 301))
+SQUARES = [str(number * number) for number in range(1, 301)]
 DIGITS = "8675309241" * 300
 POWER = str(3**5000)
 
-# Those on which math-verify alone is still at work after five seconds.
-HANGS = frozenset(
-    {
-        (r"-10^{10^{10^{34}}}", r"10^{10^{10^{34}}}"),
-        (r"\binom{10^9}{4\cdot 10^8}", r"\binom{10^9}{5\cdot 10^8}"),
-        (r"\sum_{n=1}^{10^{12}} \frac{1}{n^2}", r"\sum_{n=1}^{10^{12}} \frac{1}{n^n}"),
-        ("{2023}^{2021^{2022}}", "2023^{2022^{2021}}"),
-        ("{10}^{{10}^{11}}", "10^{10^{10}}"),
-        ("{7^{7^{7^{8}}}}", "7^{7^{7^7}}"),
-        ("-{5}^{5^{5^5}}", "5^{5^{5^{5}}}"),
-        ("{2}^{{3}^{4^{6}}}", "2^{3^{4^5}}"),
-        ("9^{9^{9}}", "{9}^{{9}^{{9}^{9}}}"),
-        ("10^{10^{100}}", "10^{100^{10}}"),
-        ("6^{6^{6^{6}}}", "6^{6^{6^{5}}}"),
-        ("12^{12^{12}}", "12^{12^{21}}"),
-    }
+RIGHT, NEAR = _forms(r"""
+# units
+12 <== † 12\text{ meters} ✗ 13\text{ meters} ;; 9.8\text{ m/s}^2 <== † 9.8\ \mathrm{m/s^2} ✗ † 9.8\text{ m/s}
+340\text{ m/s} <== † 340 ✗ 341 ;; 5\text{ m} <== ✗ † 5\text{ cm} ;; 1\text{ kg} <== ✗ 100\text{ g}
+15\text{ kg} <== † 15\,\mathrm{kg} ;; 90\text{ minutes} <== 1.5\text{ h} ;; 36\text{ inches} <== 3\text{ feet}
+7.5\text{ cm}^2 <== † 7.5\ \text{cm}^2 ;; 20\,\mathrm{cm} <== ✗ † 20\,\mathrm{mm}
+1\text{ m} <== 100\text{ cm} ✗ 10\text{ cm} ;; 32\text{ Celsius} <== ✗ † 32\text{ Fahrenheit}
+1000\text{ g} <== 1\text{ kg} ;; 4\pi <== † 4\pi\text{ cm}^3 ;; \$3.50 <== 350\text{ cents}
+20\text{ m/s} <== 72\text{ km/h} ✗ 36\text{ km/h} ;; 37\text{ degrees C} <== † 37\,^{\circ}\mathrm{C}
+2.5\text{ L} <== 2500\text{ mL} ✗ 250\text{ mL} ;; 100\text{ K} <== ✗ † 100\text{ degrees Celsius}
+30\text{ min} <== \frac{1}{2}\text{ hour} ;; 0.5\ \mathrm{A} <== ✗ † 0.5\ \mathrm{mA}
+48 <== † 48\text{ square units} ;; 100\text{ degrees Fahrenheit} <== † 100^\circ\text{F} ✗ † 100^\circ\text{C}
+1\text{ m}^2 <== 10^4\text{ cm}^2 ✗ 100\text{ cm}^2 ;; 3\text{ weeks} <== 21\text{ days} ✗ 14\text{ days}
+25 miles per hour <== 25 mph ;; 300\text{ K} <== † 300\text{ kelvins} ;; 72\text{ degrees Fahrenheit} <== † 72
+5\sqrt{3}\text{ km} <== † 5\sqrt{3} ;; 60\text{ m/s} <== ✗ † 60\text{ km/h} ;; 6\text{ km} <== ✗ † 6\text{ kg}
+64\text{ ft} <== † d = 64\text{ ft} ;; 25 <== † 25^\circ\text{ Celsius} ;; 8\text{ cm}^3 <== ✗ † 8\text{ cm}^2
+100^\circ\text{C} <== † 100\text{ degrees Celsius} ✗ † 100\text{ K} ;; 3\text{ minutes} <== ✗ † 3\text{ hours}
+-40\text{ Celsius} <== -40^\circ C ;; 140\text{ min} <== ✗ 2.5\text{ h} ;; 7.5\text{ cm} <== ✗ -7.5\text{ cm}
+12\text{ feet} <== ✗ † 12\text{ inches} ;; 4\text{ cents} <== ✗ † 4\text{ dollars}
+-40^\circ\text{C} <== ✗ † -40^\circ\text{F} ;; 37^\circ\text{C} <== ✗ 38\text{ degrees C}
+# the same text
+2^{2^{2^{2^{2^2}}}} <== † 2^{2^{2^{2^{2^2}}}} ✗ 2^{2^{2^{2^{2^3}}}} ;; (10^{9})! <== † \left(10^{9}\right)!
+9^{ 9^{ 9^9 } } <== † 9^{9^{9^9}} ;; 10^{10^{10^{34}}} <== † $10^{10^{10^{34}}}$ ✗ ∞ -10^{10^{10^{34}}}
+(1+\frac{1}{2^{100}})^{2^{100}} <== † \left( 1 + \dfrac{1}{2^{100}} \right)^{2^{100}}
+\binom{10^9}{5 \cdot 10^8} <== † \binom{10^9}{5\,\cdot\,10^8}
+\prod_{k=1}^{10^7}(1+\frac{1}{k!}) <== † \prod_{k = 1}^{10^7} \left(1 + \frac{1}{k!}\right)
+\sum_{n=1}^{10^{12}} \frac{1}{n^n} <== † \sum_{n=1}^{10^{12}} \dfrac{1}{n^n}
+3 \uparrow\uparrow\uparrow 3 <== † 3\uparrow\uparrow\uparrow 3
+2024^{2023^{2022}}\bmod 1000 <== † 2024^{2023^{2022}} \bmod 1000
+\begin{pmatrix}2&1\\1&1\end{pmatrix}^{10^{100}} <== † \begin{pmatrix} 2 & 1 \\ 1 & 1 \end{pmatrix}^{10^{100}}
+# hard references
+\{x \mid x > 2\} <== \{x : x > 2\} ✗ \{x : x \ge 2\} ;; \u22124 ≤ y ≤ 4 <== † -4 \le y \le 4 ✗ -4 \le y < 4
+x = 1 \text{ or } x = -3 <== † x = -3 \text{ or } x = 1 ✗ x = -3 \text{ or } x = -1 ;; A_1=5 <== † A_1 = 5
+x < -1 or x > 4 <== † x < -1 \text{ or } x > 4 ✗ x < -1 \text{ or } x \ge 4 ;; x=-7, x=4 <== † -7, 4 ✗ x = -7
+y\leq 0\text{ or }2<y<6 <== † y \le 0 \text{ or } 2 < y < 6 ✗ y < 0 \text{ or } 2 < y < 6
+(2, ∞) <== (2, \infty) ✗ [2, \infty) ;; √17 <== \sqrt{17} ✗ -\sqrt{17} ;; \text{the answer is } 12 <== 12 ✗ 21
+(\u2212∞, 1) \u222a (3, ∞) <== (-\infty,1)\cup(3,\infty) ✗ (-\infty,1)\cup(-3,\infty) ;; v_{\max} = 3 <== ✗ -3
+x ≤ 5 <== † x \le 5 ✗ x < 5 ;; x ≥ \u22122 <== † x \geq -2 ✗ x \ge 2 ;; 2 · 3^5 <== 2 \cdot 3^5 ✗ 3 \cdot 3^5
+x ≠ 0 <== † x \ne 0 ✗ x = 0 ;; v_{\max}=3 <== † v_{\max} = 3
+±3 <== † \pm 3 ✗ 3 ;; \frac 1 2 <== † \frac{1}{2} ✗ \frac 2 1 ;; x=1, x=2 <== † x = 2, x = 1 ✗ x=1, x=3
+6 \u00d7 10^4 <== † 6\times 10^4 ✗ 6\times 10^5 ;; There are 17 students <== \text{17 students}
+3π/4 <== † \frac{3\pi}{4} ✗ \frac{4\pi}{3} ;; e - 1 <== \mathrm{e} - 1 ✗ \mathrm{e} + 1 ;; \frac 34 <== † 0.75
+x ∈ [0, 1] <== x \in [0,1] ✗ x \in (0,1] ;; \frac1{3} <== † \frac{1}{3} ✗ \frac{1}{4} ;; 5 apples <== † 5 ✗ 6
+\mathrm{e}^2 <== e^2 ✗ \mathrm{e}^3 ;; A_1 = 5 <== † 5 ✗ A_1 = 6 ¦ A_2 = 5 ;; P_{\text{max}} = 240 <== † 240
+# digit groups
+12345 <== 12\,345 ✗ 12\,346 ;; 20000 <== ¥20,000 ✗ ¥2,000 ;; 123 <== ✗ 1,2,3 ;; £6200 <== ✗ 6,200\text{ euros}
+1234567 <== 1\;234\;567 ✗ 1\;234\;576 ;; 1250 <== † 1{,}250 ¦ 1 250 € ;; 2{,}000{,}000 <== † 2000000 ✗ 2{,}000
+10\:000 <== 10000 ✗ 1000 ;; 9876 <== 9\ 876 ✗ 9\ 867 ;; 4500 <== €4,500 ✗ 45~000 ;; 2^{21} <== ✗ 1\,048\,576
+45000 <== 45~000 ;; 65,536 <== 65 536 ;; 2500 <== £2\,500 ;; 1300 <== ✗ \$1,200 ;; 1875 <== ✗ \$18.75
+7500 <== 7\u2009500 ;; 11644 <== † 11,\!644 ;; £750 <== 750 ;; 18.75 <== † \$18.75 ;; 125000 <== ✗ 1,250.00
+86\u00a0400 <== 86400 ✗ 86 400.5 ;; 31536000 <== 31\u202f536\u202f000 ;; \$1450 <== † 1{,}450\text{ dollars}
+299 792 458 <== 299792458 ✗ 299792459 ;; €6200 <== 6,200\text{ euros} ;; -31536000 <== ✗ 31\u202f536\u202f000
+1200 <== † \$1,200 ;; -40320 <== -40\,320 ;; 350 <== \text{€}350 ;; £4,500 <== ✗ €4,500 ;; 360 <== ✗ 3,600 USD
+980 <== 980€
+3600 <== 3,600 USD ;; 10^6 <== 1 000 000 ;; 1.234 <== ✗ 1\,234 ;; 65,356 <== ✗ 65 536 ;; 25000 <== ✗ £2\,500
+2^{20} <== 1\,048\,576 ;; 2450 <== † \$2,\!450.00 ;; 7,501 <== ✗ 7\u2009500 ;; 11,\!944 <== ✗ 11,644
+# mixed numbers
+\frac{3}{2} <== 1 1/2 ;; 5.125 <== † 5\tfrac{1}{8} ;; 1.25 <== 1 1/4\text{ cups} ;; 10.01 <== ✗ 10\frac{1}{10}
+1.5 <== † 1\frac{1}{2} ;; 3 5/8 <== \frac{29}{8} ;; \frac{8}{5} <== ✗ 4 2/5 ;; 4 <== ✗ 12\frac{1}{3}
+\frac{11}{4} <== † 2 \frac 3 4 ;; 2\frac{1}{3} <== † \frac{7}{3} ;; 2 \frac 3 4 <== ✗ \frac{3}{2}
+2.75 <== 2 3/4 ;; -2 1/2 <== -2.5 ;; 1 1/2 <== ✗ 1*1/2 ;; 2 3/4 <== ✗ 23/4 ;; 8 1/3 <== ✗ 7 1/3
+\frac{10}{3} <== † 3\frac13 ;; \frac{131}{16} <== † 8\ \frac{3}{16} ;; 2\frac{3}{4} <== ✗ 2 \cdot \frac{3}{4}
+-\frac{5}{4} <== † -1\frac{1}{4} ;; \frac{22}{5} <== † 4\,\frac{2}{5} ;; \frac{11}{3} <== ✗ 2 3/4 ¦ 3\frac13
+12\frac{1}{3} <== 12 1/3 ;; 10.1 <== † 10\frac{1}{10} ;; \frac{9}{4} <== x = 2 1/4 ;; 5.18 <== ✗ 5\tfrac{1}{8}
+\frac{41}{6} <== † 6\dfrac{5}{6} ;; -\frac{3}{4} <== ✗ -1\frac{1}{4} ;; 6\frac{1}{6} <== ✗ 6\frac{5}{6}
+3\frac{1}{7} <== † \frac{22}{7} ✗ \frac{3}{7} ;; 1\frac{1}{2} <== ✗ 11/2 ¦ \frac{1}{2} ¦ -1 1/2
+# repeating decimals
+\frac13 <== 0.\overline{3} ✗ 0.0\overline{3} ;; \frac{1}{3} <== 0.\dot{3} ¦ 0.333\ldots ;; 0.7 <== ✗ 0.\bar{7}
+\frac16 <== 0.1\overline{6} ;; 1/7 <== 0.\dot{1}4285\dot{7} ;; \frac35 <== ✗ 0.\overline{6}
+1/3 <== 0.(3) ;; \frac{4}{33} <== 0.(12) ;; 1/6 <== 0.1666... ;; \frac79 <== 0.\bar{7} ;; 0.\dot{3} <== ✗ 0.33
+\frac17 <== 0.\overline{142857} ✗ 0.\overline{142875} ;; -\frac49 <== -0.\overline{4} ✗ 0.\overline{4}
+\frac{3}{11} <== 0.\overline{27} ;; 0.08\overline{3} <== \frac{1}{12} ;; 0.1\dot{8} <== ✗ 0.\dot{1}\dot{8}
+1 <== 0.\overline{9} ;; \frac53 <== 1.\overline{6} ;; \frac{2}{3} <== 0.666\dots ;; 0.\overline{45} <== 0.(45)
+0.8\overline{3} <== \frac{5}{6} ✗ 0.83 ;; \frac{3}{25} <== ✗ 0.(12) ;; 2.1\overline{36} <== ✗ 2.\overline{136}
+\frac{47}{22} <== 2.1\overline{36} ;; \frac{2}{11} <== 0.\dot{1}\dot{8} ;; \frac{1}{13} <== ✗ 0.08\overline{3}
+0.3 <== ✗ 0.\overline{3} ;; -\frac13 <== ✗ 0.333\ldots ;; 1.6 <== ✗ 1.\overline{6} ;; 0.9 <== ✗ 0.\overline{9}
+0.\overline{16} <== ✗ 0.1\overline{6} ;; \frac{27}{100} <== ✗ 0.\overline{27} ;; \frac{3}{5} <== ✗ 0.666\ldots
+3/10 <== ✗ 0.(3)
+# ordinals
+5 <== † 5th ¦ 5^{th} ✗ 6^{th} ¦ 5^{t} ;; 2 <== † 2\text{nd} ¦ 2^{nd} ✗ 22nd ;; 100 <== ✗ 101\text{st} ¦ 1000th
+7 <== 7^{\text{th}} ;; 1000 <== † 1000th ;; 8\text{th} <== † 8 ;; 4.5 <== ✗ \text{4th} ;; 3^{rd} <== ✗ 3^3
+1 <== † 1st ;; 22 <== 22nd ✗ 21st ¦ 2^{nd} ;; 20 <== 20^{th}\text{ term} ;; 6 <== \text{the }6\text{th} ✗ 5th
+3 <== 3^{\mathrm{rd}} ;; 13^{\text{th}} <== 13 ;; -3 <== ✗ 3^{\text{rd}} ;; 14^{th} <== ✗ 13^{th}
+101 <== † 101\text{st} ;; 11 <== \text{11th} ✗ 1st ;; 33^{\text{rd}} <== 33^{rd} ;; 8 <== ✗ \text{8th and 9th}
+12th <== † 12 ;; 3rd <== ✗ 30th
+40th <== 40^{\text{th}} ;; 21 <== 21^{\textrm{st}} ;; \frac{1}{12} <== ✗ 12th ;; 7^{\text{th}} <== ✗ 7^2
+# degrees
+\frac{\pi}{2} <== 90^\circ ✗ 90 ;; \frac{\pi}{6}, \frac{5\pi}{6} <== 30^\circ, 150^\circ ✗ 30^\circ, 120^\circ
+\frac{\pi}{4} <== 45° ✗ 22.5° ;; \frac{5\pi}{4} <== ✗ 135^\circ ;; 150^\circ <== ✗ \frac{2\pi}{3}
+60^\circ <== \frac{\pi}{3} ¦ † 60\text{ degrees} ;; \frac{\pi}{3} <== ✗ 45^\circ ¦ 30^\circ ¦ -60^\circ
+\frac{\pi}{6} <== 30^{\circ} ;; 75° <== 75 ;; \frac{\pi}{15} <== ✗ 15^\circ ;; \frac{\pi}{2}\degree <== ✗ 90
+180^\circ <== \pi ;; 30^\circ <== 30\,\degree ;; 45 <== ✗ \frac{\pi}{4} ;; 180 <== ✗ \pi ;; 61^\circ <== ✗ 60°
+2\pi <== 360^\circ ✗ 180^\circ ;; 315^{\circ} <== \frac{7\pi}{4} ;; -315^\circ <== ✗ \frac{7\pi}{4}
+-\frac{\pi}{4} <== -45^\circ ;; \frac{2\pi}{3} <== 120^\circ ;; \frac{\pi}{8} <== 22.5^\circ
+135^\circ <== \frac{3\pi}{4}\text{ radians} ;; 90\degree <== \frac{\pi}{2} ✗ \frac{\pi}{3}
+75^\circ <== 75° ¦ 75\degree ¦ † 75^\degree ¦ † 75^{\degree} ✗ 57\degree ¦ -75\degree ;; 36^\circ <== ✗ † 36'
+\frac{\pi}{5} <== 36^\circ ;; \pi/12 <== 15^\circ ;; 1\text{ rad} <== ✗ † 1^\circ ;; 7.5^\circ <== ✗ 75\degree
+\theta = \frac{5\pi}{6} <== \theta = 150^\circ ✗ \theta = 30^\circ ;; 40^\circ <== † \angle A = 40^\circ
+# inequalities
+[3,\infty) <== x \ge 3 ✗ x > 3 ¦ x \le 3 ¦ x \ge -3 ;; x < 10 <== † x \in (-\infty, 10) ✗ (-\infty, \infty)
+x \ge 7 <== † [7,\infty) ✗ (7,\infty) ¦ x = 7 ;; a \le 7 <== † a \leq 7 ;; k \le \frac{9}{4} <== † k \leq 2.25
+x \ge 3 <== † 3 \le x ✗ 3 \ge x ;; x \geq 6 <== † x\in[6,+\infty) ;; x \ge 1 <== ✗ x \in (-\infty, 1]
+(-\infty,5) <== x<5 ;; x \le -2 <== † (-\infty,-2] ;; n \geq 100 <== † n >= 100 ;; x < 5 <== ✗ (-\infty, 5]
+(\frac12, \infty) <== x > \frac{1}{2} ✗ x > \frac13 ;; x > \sqrt{2} <== † \left(\sqrt{2}, +\infty\right)
+y < -4 <== † -4 > y ✗ -4 < y ;; [0,\infty) <== t \geqslant 0 ;; x \in (-1, \infty) <== x > -1
+m > 0 <== 0 < m ;; x < -2 <== ✗ x < 2 ;; x > 4 <== ✗ y > 4 ;; t > 0 <== ✗ [0, \infty)
+x < -\pi <== † (-\infty, -\pi) ;; x \ge 6 <== ✗ x \ge 60 ¦ [6,7) ;; k \le \frac94 <== ✗ k \le 2.26
+# chains
+(1,5] <== 1 < x \le 5 ✗ 1 \le x \le 5 ¦ 1<x<5 ;; [-1,0) <== -1 \leqslant m < 0 ✗ -1 \le m \le 0
+-2 \le x < 3 <== † [-2, 3) ✗ [-2,3] ;; |x| < 3 <== -3 < x < 3 ✗ -3 \le x \le 3
+1 < x \le 5 <== 5 \ge x > 1 ✗ 5 > x > 1 ;; [0,10] <== 0 \le t \le 10 ✗ 0 \le t \le 1
+0 < k < 4 <== † (0, 4) ✗ (-4, 4) ;; [0.5, 1.5) <== \frac{1}{2} \le x < \frac{3}{2} ✗ \frac12 \le x < \frac52
+-1 \le y \le 1 <== † [-1,1] ✗ [-1,1) ;; 1 < x \le 4 <== x > 1 \text{ and } x \le 4 ✗ x>1 \text{ or } x \le 4
+2 < x \le 7 <== † x \in (2, 7] ✗ 2 < x \le 8 ¦ 2 < y \le 7 ;; \left(\frac{1}{e}, e\right] <== e^{-1} < x \le e
+10 \le n < 100 <== 100 > n \geq 10 ✗ 10 < n < 100 ;; -5 \le x \le 5 <== † -5 <= x <= 5 ✗ -5 \le x \le -5
+[-\sqrt{2}, \sqrt{2}] <== -\sqrt{2} \le a \le \sqrt{2} ✗ \sqrt{2} \le a \le -\sqrt{2}
+0 \le \theta < \frac{\pi}{2} <== † \left[0, \frac{\pi}{2}\right) ✗ \left[0, \frac{\pi}{3}\right)
+1 < x < \frac52 <== † 1<x<2.5
+# unions
+(-\infty,1)\cup(2,\infty) <== x<1 \text{ or } x>2 ✗ x<1 \text{ or } x \ge 2
+x \neq 2 <== † (-\infty,2)\cup(2,\infty) ✗ (-\infty,2)\cup[2,\infty)
+x \le -3 \text{ or } x \ge 3 <== (-\infty,-3]\cup[3,\infty) ✗ (-\infty,-3]\cup(3,\infty)
+x \ne 1 <== † \mathbb{R}\setminus\{1\} ✗ \mathbb{R}\setminus\{-1\}
+(-\infty,0)\cup(0,\infty) <== x \ne 0 ¦ † \mathbb{R}\setminus\{0\} ✗ x \ge 0 ¦ \mathbb{R}
+(-\infty,-2)\cup(2,\infty) <== |x| > 2 ✗ |x| \ge 2 ;; (-\infty, 1) \cup (6, \infty) <== x < 1 \lor x > 6
+(-\infty,-5)\cup(5,\infty) <== † (5,\infty)\cup(-\infty,-5) ✗ (-\infty,5)\cup(5,\infty)
+(0,1)\cup(3,\infty) <== 0<x<1 \text{ or } x>3 ✗ 0<x<1 \text{ and } x>3 ¦ (0,1)
+x < 0 \text{ or } x > 4 <== x \in (-\infty, 0) \cup (4, \infty) ✗ x \in (-\infty, 0) \cup (-4, \infty)
+[1,3] <== † [1,2]\cup[2,3] ✗ [1,2)\cup(2,3] ;; (-\infty,-4)\cup(-4,4)\cup(4,\infty) <== x \ne \pm 4 ✗ x \ne 4
+x < 3 \text{ or } x > 7 <== † x > 7 \text{ or } x < 3 ✗ x > 3 \text{ or } x < 7
+[-2,-1) \cup (1,2] <== † x \in [-2,-1) \cup (1,2] ✗ [-2,-1) \cap (1,2]
+(-\infty,-0.5]\cup[1.5,\infty) <== x \leq -\frac12 \text{ or } x \geq \frac32
+(-\infty,-0.5]\cup[1.5,\infty) <== ✗ x \leq \frac12 \text{ or } x \geq \frac32
+\mathbb{R}\setminus\{-1,1\} <== † (-\infty,-1)\cup(-1,1)\cup(1,\infty) ✗ (-\infty,-1)\cup(1,\infty)
+\{0\}\cup[2,\infty) <== x = 0 \text{ or } x \ge 2 ✗ x > 2 \text{ or } x = 0
+(-\infty,7)\cup(9,\infty) <== (\u2212∞, 7) \u222a (9, ∞) ✗ (7, 9)
+# set-builder
+(1,2) <== \{x \mid 1<x<2\} ✗ \{x \mid 1 \le x<2\} ;; (-\infty, 0] <== \{y \mid y \le 0\} ✗ \{y \mid y < 0\}
+\{x \in \mathbb{R} : x \geq 3\} <== [3,\infty) ✗ (3,\infty) ;; \{x | x > 0\} <== (0,\infty) ✗ (-\infty,0)
+\{x \mid x > 5\} <== x > 5 ✗ x < 5 ;; (-\infty,2)\cup(8,\infty) <== \{x \mid x < 2\} \cup \{x \mid x > 8\}
+(-\infty,4)\cup(4,\infty) <== \{x : x \ne 4\} ✗ \{x : x = 4\} ;; \{x \mid -3 < x \le 3\} <== (-3, 3] ✗ [-3, 3]
+(-\infty,-1)\cup(1,\infty) <== \{x \mid x<-1 \text{ or } x>1\} ✗ \{x \mid x<-1 \text{ and } x>1\}
+\{x \mid x > 8\} <== † \{t \mid t > 8\} ;; [0,1) <== \{x \mid 0 \le x < 1\} ✗ \{x \mid 0 \le x \le 1\}
+[-2,2] <== \{x \in \mathbb{R} \mid -2 \le x \le 2\} ✗ \{x \in \mathbb{Z} \mid -2 \le x \le 2\}
+\left(-\infty,\frac13\right) <== \left\{x \,\middle|\, x < \frac{1}{3}\right\} ✗ \{x \mid x < -\frac13\}
+\mathbb{R}\setminus\{-2\} <== \{x\mid x\in\mathbb{R}, x\neq -2\} ✗ \{x\mid x\in\mathbb{R}, x\neq 2\}
+[2,\infty) <== \{x \colon 2 \leq x\} ;; \{n \in \mathbb{Z} : 1 \le n \le 3\} <== \{1,2,3\} ✗ \{1,2\} ¦ [1,3]
+[1,6) <== \{x \mid x \ge 1 \text{ and } x < 6\} ✗ \{x \mid x \ge 1 \text{ or } x < 6\}
+\{x \mid x > 9\} <== ✗ \{t \mid t > 8\} ;; \{x \mid x \ge 2\} <== ✗ † \{2\}
+# named values
+(1,2) <== † x=1, y=2 ✗ x=2, y=1 ;; (a,b)=(2,5) <== † (2,5) ✗ (5,2) ;; (A,B) = (5,-3) <== † A=5,\; B=-3
+3,4,5 <== † a=3, b=4, c=5 ✗ † a=4, b=3, c=5 ;; 50, 4 <== † \mu = 50, \sigma = 4 ✗ \mu = 50, \sigma = 5
+x=7, y=-2 <== † (7,-2) ✗ † (-2,7) ;; x=1, y=2 <== † y=2, x=1 ✗ x=2, y=1 ;; (2,-5) <== † h=2\text{ and }k=-5
+m=4, n=9 <== † 4, 9 ✗ † 9, 4 ;; \sqrt{2}, 3 <== † r = \sqrt{2}, s = 3 ;; (p,q,r)=(1,4,9) <== ✗ p=1,\ q=4,\ r=8
+\left(\frac12,-3\right) <== † x=\frac12,\ y=-3 ✗ x=\frac12,\ y=3 ;; (6,-6) <== † (x,y)=(6,-6) ✗ (x,y)=(-6,6)
+0, 11 <== † p=0 \text{ and } q=11 ✗ † p=11 \text{ and } q=0 ;; (x,y)=(4,7) <== † x=4,\quad y=7 ✗ x=7,\quad y=4
+(10, 20) <== † x = 10; y = 20 ✗ x = 10 ;; p=1,\ q=4,\ r=9 <== † (p,q,r) = (1,4,9) ;; (5,12) <== ✗ † y=5, x=12
+(2,-1,7) <== † A = 2, B = -1, C = 7 ✗ A = 2, B = 1, C = 7 ;; (-1,0,8) <== † x=-1,y=0,z=8 ✗ x=-1,y=0,z=8,w=2
+30^\circ, 60^\circ <== † \alpha=30^\circ, \beta=60^\circ ✗ † \alpha=60^\circ, \beta=30^\circ
+(3,-4) <== \begin{cases} x=3 \\ y=-4 \end{cases} ✗ \begin{cases} x=-4 \\ y=3 \end{cases}
+# bound variables
+f(x)=x^2+1 <== f(t)=t^2+1 ✗ f(t)=t^2-1 ¦ f(t)=x^2+1 ;; x \mapsto 2x+b <== † a \mapsto 2a+b ✗ † b \mapsto 2b+b
+x \mapsto x^2 <== t \mapsto t^2 ✗ t \mapsto t^3 ;; f(x)=2\cos x <== f(\theta)=2\cos\theta ✗ f(\theta)=2\cos x
+f(x)=2x+3 <== f(n)=2n+3 ✗ f(n)=3n+2 ;; f(x)=|x-3| <== f(t)=|t-3| ;; f(x) = 3x - 2 <== y = 3x - 2 ✗ y = 3x + 2
+g(x)=\frac1x <== g(u)=\frac{1}{u} ✗ g(u)=u ;; P(x)=x^3-2x+5 <== P(z)=z^3-2z+5 ✗ P(z)=z^3-2z-5
+h(x)=\sqrt{x+4} <== h(s)=\sqrt{s+4} ✗ h(s)=\sqrt{s}+4 ;; T(n)=5\cdot 2^n <== T(m)=5\cdot 2^m ✗ T(m)=2\cdot 5^m
+f(x)=\ln x <== f(y) = \ln y ✗ f(y) = -\ln y ;; \sum_{i=1}^{n} i^2 <== \sum_{k=1}^{n} k^2 ✗ \sum_{k=1}^{n} k^3
+f(x,y)=x+2y <== f(a,b)=a+2b ✗ f(a,b)=2a+b ;; f: x \mapsto \sin x <== f: t \mapsto \sin t ✗ f: t \mapsto \cos t
+f(x)=x^2+2x+1 <== f(w)=(w+1)^2 ;; \int_0^x e^{-t^2}\,dt <== † \int_0^x e^{-s^2}\,ds ✗ \int_0^x e^{s^2}\,ds
+f^{-1}(x)=\frac{x-1}{2} <== f^{-1}(y)=\frac{y-1}{2} ✗ f^{-1}(y)=\frac{y+1}{2} ;; x^2+1 <== ✗ t^2+1
+p(n) = n^2-n <== p(k) = k(k-1) ;; 3x-1 <== ✗ 3t-1
+# equalities
+5 <== † S = 2+3 = 5 ¦ † \sqrt{9+16} = 5 ✗ S = 2+3 = 6 ¦ † 2 \cdot 3 = 5 ;; 18 <== † \frac12\cdot 9\cdot 4 = 18
+\pi r^2 <== † A = \pi r^2 ✗ A = 2\pi r ;; \frac13 <== ✗ \int_0^1 x^2\,dx = \frac12 ;; 13 <== ✗ |z| = \sqrt{13}
+12 <== † \frac{1}{2}bh = 12 ;; \sqrt{13} <== † |z| = \sqrt{13} ;; x^2+2x+1 <== † (x+1)^2 = x^2+2x+1
+36\pi <== † V = \frac43\pi\cdot 27 = 36\pi ✗ V = \frac43\pi\cdot 27 = 27\pi ;; 14 <== † f(3) = 14 ✗ f(3) = -14
+0.5 <== † P(X=1)=0.5 ;; -2 <== † \det A = -2 ;; 100 <== ✗ † 5! = 100
+10 <== † \binom{5}{2} = 10 ;; 9 <== † x+y = 9 ;; x + y = 2 <== † 2x + 2y = 4 ;; 24 <== ✗ \frac{1}{2}bh = 12
+1 <== † \lim_{x\to 0}\frac{\sin x}{x} = 1 ✗ P(X=1)=0.5 ;; y = x^2+2x+1 <== † y = (x+1)^2 = x^2+2x+1
+\frac{1}{3} <== † \int_0^1 x^2\,dx = \frac13 ;; \frac35 <== † \cos A = \frac{3}{5} ✗ \cos A = -\frac{3}{5}
+1023 <== † a_{10} = 1023 ✗ a_{10} = 1024 ;; 6 <== † \gcd(48,18)=6 ✗ † 10 = 1+2+3 = 6 ;; 2x+1 <== ✗ † 3x = 2x+1
+3.5 <== † E[X] = \frac{7}{2} ;; 36 <== ✗ † \frac12\cdot 9\cdot 4 = 36 ;; 110^\circ <== ✗ \angle ABC = 70^\circ
+2x <== † \frac{dy}{dx} = 2x ✗ \frac{dy}{dx} = x^2 ;; y = 2x+1 <== † 2y = 4x+2 ¦ † 2x+1 = y ¦ † y - 2x - 1 = 0
+70^\circ <== † \angle ABC = 70^\circ ;; 20 <== ✗ † \binom{5}{2} = 20 ;; \frac{2}{7} <== ✗ E[X] = \frac{7}{2}
+6x^2 <== † f'(x) = 6x^2 ;; 4 <== † n(A \cap B) = 4 ;; 7 <== ✗ † \sqrt{9+16} = 7 ;; f(x) = x^2 <== ✗ x^2 = x^2
+y = 2x+1 <== ✗ 2x+1 = 2x+1 ¦ 3x = 2x+1 ¦ 5 = 2x+1 ¦ † 2x+1 = 2x+1 = 2x+1 ¦ x + 3 = 2x+1 ;; 2 <== ✗ \det A = -2
+# radicals
+\sqrt{3+2\sqrt{2}} <== † 1+\sqrt{2} ✗ \sqrt{2}-1 ;; \frac{\sqrt{10}-\sqrt{6}}{2} <== ✗ \sqrt{4+\sqrt{15}}
+\sqrt2+\sqrt3 <== † \sqrt{5+2\sqrt{6}} ✗ \sqrt{5-2\sqrt{6}} ;; 2\sqrt2 <== † \sqrt{3+2\sqrt2}+\sqrt{3-2\sqrt2}
+5\sqrt2 <== † \sqrt{50} ;; 1 <== \sqrt[3]{2+\sqrt5}+\sqrt[3]{2-\sqrt5} ✗ \sqrt[3]{2+\sqrt5}-\sqrt[3]{2-\sqrt5}
+\frac{1+\sqrt5}{2} <== † \sqrt[3]{2+\sqrt5} ;; \sqrt{11-6\sqrt2} <== † 3-\sqrt2 ✗ 3+\sqrt2
+2-\sqrt3 <== † \sqrt{7-4\sqrt3} ;; \sqrt3-1 <== ✗ \frac{2}{\sqrt3-1} ;; 1+\sqrt6 <== ✗ \sqrt{6+\sqrt{20}}
+2\sqrt{2} <== † 2^{3/2} ✗ 2^{2/3} ;; \sqrt{2+\sqrt3} <== † \frac{\sqrt6+\sqrt2}{2} ✗ \frac{\sqrt6+\sqrt2}{4}
+\frac{\sqrt5}{5} <== † \frac{1}{\sqrt5} ;; \sqrt{10+2\sqrt6+2\sqrt{10}+2\sqrt{15}} <== ✗ \sqrt2+\sqrt3-\sqrt5
+3\sqrt[3]{2} <== † \sqrt[3]{54} ;; \sqrt5-2 <== † \sqrt{9-4\sqrt5} ;; \sqrt3-2 <== ✗ \sqrt{7-4\sqrt3}
+\sqrt3+1 <== † \frac{2}{\sqrt3-1} ;; 1+\sqrt5 <== † \sqrt{6+\sqrt{20}} ;; 2+\sqrt2 <== † \sqrt[3]{20+14\sqrt2}
+\frac{\sqrt{10}+\sqrt{6}}{2} <== † \sqrt{4+\sqrt{15}} ;; 3+\sqrt5 <== † \sqrt{14+6\sqrt5} ✗ -\sqrt{14+6\sqrt5}
+\frac{\sqrt6}{4} <== † \sqrt{\frac{3}{8}} ;; 2 <== ✗ \sqrt[3]{-8} ;; \frac{\sqrt3}{4} <== ✗ \sqrt{\frac{3}{8}}
+1+\sqrt2 <== † \sqrt[3]{7+5\sqrt2} ¦ † \sqrt[4]{17+12\sqrt2} ✗ \sqrt[3]{7-5\sqrt2} ;; 3 <== † \sqrt{4}+1
+-2 <== \sqrt[3]{-8} ;; \sqrt[3]{\frac19}+\sqrt[3]{\frac29}+\sqrt[3]{\frac49} <== ✗ \sqrt[3]{\sqrt[3]{2}-1}
+\frac{\sqrt3}{3} <== † \frac{\sqrt{2}}{\sqrt{6}} ✗ \frac{\sqrt{6}}{\sqrt{2}}
+5 <== † \sqrt{25} ✗ \sqrt{26} ¦ -\sqrt{25} ;; \frac{1-\sqrt5}{2} <== ✗ \sqrt[3]{2+\sqrt5}
+\sqrt2+\sqrt3+\sqrt5 <== † \sqrt{10+2\sqrt6+2\sqrt{10}+2\sqrt{15}} ;; \frac{\sqrt5}{10} <== ✗ \frac{1}{\sqrt5}
+\sqrt[3]{\frac19}-\sqrt[3]{\frac29}+\sqrt[3]{\frac49} <== † \sqrt[3]{\sqrt[3]{2}-1} ;; 2\sqrt5 <== ✗ \sqrt{50}
+2\sqrt[3]{3} <== ✗ \sqrt[3]{54} ;; 2-\sqrt5 <== ✗ \sqrt{9-4\sqrt5}
+# percentages
+25\% <== † 25\% ¦ † \frac14 ✗ 2.5\% ¦ 2500 ;; 33\frac{1}{3}\% <== \frac{1}{3} ✗ 33\% ;; 24% <== ✗ \frac{1}{4}
+25 percent <== † 25 ;; 7% <== † 0.07 ✗ 0.7 ;; 90 percent <== † 90 ;; 26\% <== ✗ 25\% ;; 0.5\% <== ✗ 0.05\%
+12.5\% <== † 0.125 ¦ 12.5\text{ percent} ✗ 0.0125 ;; 30\% <== † x = 30\% ✗ 30\% \text{ or } 40\% ¦ x = 0.03
+40\% <== † 40 per cent ✗ 41 per cent ;; \frac{100}{3}\% <== 33\frac{1}{3}\% ;; 75\% <== 75\,\% ✗ \frac{1}{75}
+15\% <== † 15% ;; -3% <== † -3\% ;; 3\% <== ✗ -3\%
+66\frac{2}{3}\% <== 66 2/3 \% ;; 62.5\% <== † 62.50\% ✗ 62.6\% ;; 1000\% <== 1{,}000\% ✗ 100\%
+120\% <== † 1.2 ✗ 12 ;; 20\% <== \text{20\%} ;; 37.5% <== † \frac{3}{8} ;; 37.5\% <== ✗ \frac{8}{3}
+# powers and decimals
+300000000 <== † 3.0\times10^8 ✗ 3.0\times10^7 ;; \frac{3}{4} <== † \frac{6}{8} ✗ \frac{6}{9} ;; 17 <== † +17
+3\times 10^8 <== 3e8 ✗ 3e-8 ;; \frac{1}{16} <== † 0.0625 ✗ 0.625 ;; 162 <== † 3^4\cdot 2 ✗ 3^4\cdot 3
+300000 <== † 3 \cdot 10^5 ;; \frac14 <== † .25 ;; 9 <== † 27^{2/3} ✗ 27^{3/2} ;; 3\times10^8 <== ✗ 300000001
+\frac18 <== † 2^{-3} ;; 3.5 <== † \frac{-7}{-2} ;; 0.01 <== † 10^{-2} ✗ 10^2 ;; 4.2 <== † 4.20 ✗ 4.02
+\frac17 <== † 0.142857 ✗ 0.14 ¦ 0.142867 ;; \frac{7}{12} <== † 7/12 ✗ \frac{12}{7} ;; 0.0001 <== † 1E-4 ✗ 1E-5
+\frac23 <== † 0.666667 ¦ † \frac{1}{1+\frac12} ✗ 0.67 ¦ \frac{1}{1-\frac12} ;; 6.02e23 <== 6.02\times 10^{23}
+1.6\times 10^{-19} <== † 16\times10^{-20} ;; \frac72 <== ✗ -3.5 ;; 6.02\times 10^{23} <== ✗ 6.02\times10^{22}
+\frac{8}{27} <== † \left(\frac{2}{3}\right)^3 ✗ \left(\frac{2}{3}\right)^2 ;; \sqrt6 <== † 2.449490 ✗ 2.45
+2^{-3} <== ✗ 2^3
+# tuples, matrices and complex numbers
+\begin{pmatrix}1&2\\3&4\end{pmatrix} <== † \begin{bmatrix}1&2\\3&4\end{bmatrix} ;; -i <== \frac{1}{i} ✗ i
+\begin{pmatrix}1&2\\3&4\end{pmatrix} <== ✗ \begin{bmatrix}1&3\\2&4\end{bmatrix} ;; 2+3i <== ✗ 2-3i ¦ 3+2i
+3i+2 <== † 2+3i ;; -1 <== e^{i\pi} ;; (2,-3) <== A(2,-3) ✗ A(-3,2) ;; (1,2),(3,4) <== ✗ (1,2),(4,3)
+(1,2) <== \langle 1,2\rangle ✗ \langle 2,1\rangle ¦ (1,2,0) ;; -2 <== † \begin{vmatrix}1&2\\3&4\end{vmatrix}
+\langle 3,-1\rangle <== (3,-1) ✗ (3,1) ;; 2i <== (1+i)^2 ✗ (1-i)^2 ;; \sqrt{3}\,i <== † i\sqrt{3} ✗ \sqrt{3i}
+\begin{bmatrix}4\\-5\end{bmatrix} <== † \begin{pmatrix}4\\-5\end{pmatrix} ✗ \begin{pmatrix}4\\5\end{pmatrix}
+\frac{\sqrt2}{2}+\frac{\sqrt2}{2}i <== † \frac{1+i}{\sqrt2} ;; (2,8,-1) <== † (\sqrt{4}, 2^3, -1) ✗ (2,8,1)
+(0.5, 0.75) <== † \left(\frac{1}{2},\frac{3}{4}\right) ✗ \left(\frac{1}{2},\frac{4}{3}\right)
+3\mathbf{i}-2\mathbf{j} <== † \langle 3,-2\rangle ✗ † 3\mathbf{i}+2\mathbf{j} ;; (3,4),(1,2) <== † (1,2),(3,4)
+\begin{pmatrix}\frac12&0\\0&1\end{pmatrix} <== † \frac12\begin{pmatrix}1&0\\0&2\end{pmatrix}
+\begin{pmatrix}\frac12&0\\0&1\end{pmatrix} <== ✗ 2\begin{pmatrix}1&0\\0&2\end{pmatrix} ;; 7-4i <== † -4i+7
+3\mathbf{i} - 2\mathbf{j} <== † 3\mathbf{i}-2\mathbf{j} ;; 2 <== ✗ \begin{vmatrix}1&2\\3&4\end{vmatrix}
+\begin{pmatrix}1&0\\0&1\end{pmatrix} <== † \left[\begin{array}{cc}1&0\\0&1\end{array}\right]
+\begin{pmatrix}1&0\\0&1\end{pmatrix} <== ✗ \left[\begin{array}{cc}1&0\\0&0\end{array}\right]
+# plus-minus and sets
+-2, 2 <== † \pm 2 ✗ \pm 3 ;; \pm 7 <== † 7,-7 ;; \{2,8\} <== † x\in\{2,8\} ;; 1+\sqrt5 <== ✗ 1\pm\sqrt5
+\{5,-5\} <== † x=\pm 5 ✗ x=5 ;; (1,1),(-1,-1) <== \pm(1,1) ✗ \pm(1,2) ;; (1,2,3), (-1,-2,-3) <== \pm (1, 2, 3)
+1, 3 <== † \{1,3\} ✗ \{1,-3\} ;; x=3 \text{ or } x=-7 <== † \{-7,3\} ;; (1,1) <== ✗ \pm(1,1) ¦ (\pm 1,\pm 1)
+\{4,5\} <== † \{5,4\} ✗ \{4,5,6\} ;; \emptyset <== \varnothing ✗ \{0\} ;; \{\frac12,2\} <== ✗ \{\frac12,-2\}
+1+\sqrt5, 1-\sqrt5 <== † x=1\pm\sqrt5 ;; \{-1,0,1\} <== † \{0,\pm 1\} ✗ \{0,1\} ;; \pm(1,1) <== (1,1), (-1,-1)
+-7, 3 <== † x = 3 \text{ or } x = -7 ✗ x = 3 \text{ or } x = 7 ;; (\sqrt2,0),(-\sqrt2,0) <== \pm(\sqrt{2}, 0)
+\frac{-1+\sqrt{13}}{2}, \frac{-1-\sqrt{13}}{2} <== \frac{-1\pm\sqrt{13}}{2} ;; (-2,3), (2,-3) <== \pm (2, -3)
+i, -i <== † x=\pm i ;; \{4,9\} <== † x_1=4, x_2=9 ✗ x_1=4, x_2=8 ;; (1,1),(-1,-1),(1,-1),(-1,1) <== ✗ \pm(1,1)
+0,\sqrt2,-\sqrt2 <== † 0, \pm\sqrt2 ✗ 0, \sqrt2 ;; \pm\frac{1}{\sqrt3} <== † \pm\frac{\sqrt3}{3} ✗ \pm\sqrt3
+-1, 6 <== † -1 \text{ and } 6 ✗ -1 \text{ and } -6 ;; \frac{-1\pm\sqrt{13}}{2} <== ✗ \frac{1\pm\sqrt{13}}{2}
+3 <== † \{3\} ;; \{2,0.5\} <== † \{\frac12,2\} ;; 1\pm\sqrt5 <== ✗ -1\pm\sqrt5 ;; (1,-1),(-1,1) <== ✗ \pm(1,1)
+\pm 2 <== ✗ 2 ;; \pm i <== ✗ i ;; 5 <== ✗ 2 \pm 3
+# identities
+1 <== † \sin^2 x+\cos^2 x ✗ \sin^2 x-\cos^2 x ;; \tan x <== † \frac{\sin x}{\cos x} ✗ \frac{\cos x}{\sin x}
+3\ln 2 <== † \ln 8 ;; \frac{\pi}{4} <== † \arctan 1 ;; \cos 2x <== † 1-2\sin^2 x ;; \frac32 <== † \log_4 8
+3 <== † \log_2 8 ¦ † \log_{10} 1000 ✗ \log_8 2 ¦ \log_{10} 100 ;; \sin 2x <== † 2\sin x\cos x ✗ -2\sin x\cos x
+9 <== † e^{2\ln 3} ✗ e^{3\ln 2} ;; \cos 2\theta <== † \cos^2\theta-\sin^2\theta ✗ \cos^2\theta+\sin^2\theta
+\sec^2 a <== † 1+\tan^2 a ✗ 1-\tan^2 a ;; \ln 2+\ln 3 <== † \ln 6 ✗ \ln 5 ;; \ln\frac12 <== † -\ln 2 ✗ \ln 2
+\ln 3-\ln 2 <== † \ln\frac{3}{2} ✗ \ln\frac{2}{3} ;; \sinh x <== † \frac{e^x-e^{-x}}{2} ✗ \frac{e^x+e^{-x}}{2}
+\log_2 5 <== † \frac{\ln 5}{\ln 2} ✗ \frac{\ln 2}{\ln 5} ;; \frac{\sqrt6-\sqrt2}{4} <== ✗ \sin 75^\circ
+\frac12 <== † \cos\frac{\pi}{3} ✗ \sin\frac{\pi}{3} ;; \sin a\cos b+\cos a\sin b <== † \sin(a+b) ✗ \sin(a-b)
+\frac{\sqrt6+\sqrt2}{4} <== \sin 75^\circ ;; \sin^2 x <== † \frac{1-\cos 2x}{2} ✗ \frac{1+\cos 2x}{2}
+A\sin(\omega t) <== † A\cos\left(\omega t-\frac{\pi}{2}\right) ✗ A\cos\left(\omega t+\frac{\pi}{2}\right)
+2\ln 2 <== ✗ \ln 8
+# words and polynomials
+\text{Yes} <== † yes ✗ no ;; 8p^3-12p^2q+6pq^2-q^3 <== † (2p-q)^3 ;; \frac{1}{2} m v^2 <== \frac{1}{2} v^2 m
+B <== † (B) ✗ (C) ;; a^2+2ab+b^2 <== † (a+b)^2 ✗ (a-b)^2 ;; 3x+6y-z <== † 3(x+2y)-z ✗ 3(x+2y)+z ;; 5 <== † 5 h
+C <== † \textbf{(C)} ✗ \textbf{(D)} ;; V = \pi r^2 h <== V = h\pi r^2 ;; 8p^3-12p^2q+6pq^2+q^3 <== ✗ (2p-q)^3
+\text{(E)} <== E. ;; odd <== † \text{odd} ✗ \text{even} ;; 2x+6 <== † 2(x+3) ;; a m <== m a ✗ † a
+\text{No solution} <== † \text{no solution} ✗ \text{one solution} ;; \frac{n^2+n}{2} <== † n(n+1)/2 ✗ n(n-1)/2
+Monday <== † \mathrm{Monday} ✗ \mathrm{Sunday} ;; 2 x m <== 2 m x ;; \pi r^2 + 2\pi r h <== 2\pi r h + \pi r^2
+\text{true} <== † \textbf{True} ✗ \textbf{False} ;; y = x^2-6x+5 <== † y = (x-3)^2 - 4 ✗ y = (x+3)^2 - 4
+\text{Isosceles triangle} <== † \text{isosceles triangle} ✗ \text{equilateral triangle} ;; x^2 <== ✗ x^2 + a b
+x^2-1 <== † (x-1)(x+1) ✗ (x-1)(x+2) ;; (x-2)(x^2+2x+4) <== † x^3-8 ✗ x^3+8 ;; 2 + x m <== ✗ † 2 + x
+4-y <== † -(y-4) ;; t^2 g <== g t^2 ;; 2 + m <== m + 2 ;; 2x+3 <== ✗ 2(x+3) ;; y-4 <== ✗ -(y-4)
+x(x-1)(x-2) <== † x^3-3x^2+2x ✗ x^3-3x^2+3x ;; \pi r^2 h <== \pi h r^2 ✗ † \pi r^2 ¦ † \pi r^2 m ¦ 4\pi r^2 h
+x <== ✗ † x g
+# named quantities
+\det B = -3 <== † -3 ;; \frac12 <== † \text{Slope} = \frac{1}{2} ;; f(2) = 4 <== ✗ f(2) = 3 \quad f(2) = 4
+\det(A) = 0.5 <== \det A = \frac12 ;; \deg P = 6 <== † 6 ✗ † \deg Q = 6 ;; 12 <== † \text{Number of ways} = 12
+f(4)=16.0 <== † f(4) = 16 ;; g(0, 1) = 2 <== † g(0,1)=2 ;; |A| = 7 <== ✗ |B| = 7 ;; g(0,1)=2 <== ✗ † g(1,0)=2
+7 <== † |A| = 7 ;; S = 24 <== \text{Area} = 24 ✗ \text{Area} = 25 ;; \det A = 4 <== ✗ † \det A = 3) \det A = 4
+P(A \mid B) = \frac{2}{5} <== † \frac{2}{5} ;; \angle PQR = 70^\circ <== † 70^\circ ✗ † \angle QPR = 70^\circ
+2 <== † \operatorname{rank} A = 2 ¦ † \tan\theta = 2 ;; f(2)=9 <== † 9 = f(2) ✗ † f(9)=2 ¦ † f(3)=9 ¦ † g(2)=9
+\operatorname{rank}(M) = 2 <== † 2 ;; \tan x = \frac{3}{4} <== † \frac34 ;; 9 <== † \operatorname{Var}(X) = 9
+\operatorname{tr} A = 4 <== † 4 ;; 18 <== † \text{Total} = \$18 ;; 24 <== † \text{The answer} = 24
+\dim(V)=3 <== † \dim V = 3 ;; 3 <== † \lVert v \rVert = 3 ;; a_{10} = 9 <== ✗ a_{9} = 10
+\operatorname{lcm}(1,11) = 11 <== 11 ;; 24 <== ✗ † \text{Wrong answer} = 24 ¦ \text{Area} = 24 \text{ or } 25
+\|v\| = \sqrt{5} <== \sqrt5 ;; f(2) = 9 <== f(2) = 4+5 = 9 ;; \det A = -3 <== ✗ \det A = 3
+\angle ABC = 70^\circ <== \angle B = 70^\circ ¦ † \angle CBA = 70^\circ ✗ \angle C = 70^\circ
+\lVert v \rVert = 3 <== † 3 ✗ † \lVert w \rVert = 3 ;; P(A \mid B) = \frac25 <== ✗ P(B \mid A) = \frac25
+E[X] = 2 <== \mathbb{E}[X] = 2 ✗ \mathbb{E}[Y] = 2 ;; \det A = 5 <== ✗ † \det B = 5 ¦ † \text{not } \det A = 5
+\text{Area} = 24 <== † 24 ✗ \text{Perimeter} = 24 ;; \operatorname{rank} A = 4 <== ✗ † \operatorname{tr} A = 4
+24\text{ cm}^2 <== \text{Area} = 24\text{ cm}^2 ;; \tan x = \frac34 <== ✗ \cos x = \frac34 ¦ \tan x = \frac43
+24 <== ✗ † \text{Not the area} = 24 ¦ \text{Area} = 24 = 25 ¦ \text{Area} = 24, 25 ;; P(A)=0.3 <== ✗ P(B)=0.3
+f(1)=4 <== ✗ f(-1)=4
+# congruences
+x\equiv 2\pmod 7 <== x \equiv 2 \mod 7 ;; x \equiv 8 \pmod{17} <== † 8 ;; x = 5k - 2 <== x \equiv 3 \pmod 5
+x\equiv 2\pmod 7 <== ✗ x \equiv 2 \pmod 8 ¦ x \equiv 3 \pmod{7} ¦ † x \equiv -2 \pmod 7 ¦ † y \equiv 2 \pmod 7
+n \equiv 4 \bmod 9 <== n\equiv 4 \pmod{9} ;; x \equiv 3 \pmod 5 <== † x = 5k+3, k \in \mathbb{Z} ¦ x = 5k + 3
+5 \pmod{13} <== 5 ✗ 6 ;; x \equiv 2 \pmod{10} <== ✗ \pm 2
+x \equiv 6 \pmod{11} <== x \equiv 6\ (\text{mod } 11) ;; x\equiv 2^{-1} \pmod p <== † x \equiv 2^{-1} \pmod{p}
+x\equiv 1\pmod{8} <== x ≡ 1 (mod 8) ;; 8 \pmod{11} <== ✗ 7 \pmod{11} \equiv 8 \pmod{11} ¦ 7 \equiv 8 \pmod{11}
+a \equiv 3 \pmod 7 <== † a \equiv 10 \pmod 7 ;; x \equiv 3 \pmod{10} <== ✗ x = x ¦ † x \not\equiv 3 \pmod{10}
+k \equiv 3 \pmod 4 <== k \equiv -1 \pmod{4} ;; n=6k\pm1 <== ✗ n \equiv 0, \pm 1 \pmod 6
+x\equiv 12 \pmod{19} <== 12 \pmod{19} ;; x \equiv 4 \pmod{5} <== ✗ x \equiv 0 \pmod{1} ¦ † x \equiv 4 \pmod{2}
+3 \pmod{5} <== 3 \bmod 5 ;; x \equiv 3 \pmod 5 <== ✗ † x = 5k+2, k \in \mathbb{Z} ¦ x = 3k+5, k \in \mathbb{Z}
+x \equiv 1, 4 \pmod 5 <== x \equiv 4, 1 \pmod{5} ✗ x \equiv 1 \pmod 5 ¦ x \equiv 1, 4, 2 \pmod 5
+x \equiv 2, 7 \pmod{9} <== x\equiv \pm 2 \pmod 9 ;; n \equiv \pm 1 \pmod 6 <== n = 6k \pm 1 ✗ n = 6n \pm 1
+x \equiv 1, 5 \pmod{6} <== x \equiv 1 \pmod 6 \text{ or } x \equiv 5 \pmod 6 ;; x \equiv 8 \pmod{13} <== ✗ 13
+x \equiv 3 \pmod{10} <== † x \equiv 3 \text{ (mod 10)} ;; n \equiv 1 \pmod{4} <== n = 1 + 4m, m \in \mathbb{Z}
+x \equiv 3 \pmod{10} <== ✗ x \equiv 3 \pmod{10} \text{ or } x \equiv 4 \pmod{10} ;; 3 \pmod 5 <== ✗ 5 \pmod 3
+y \equiv 0 \pmod{2} <== † y \equiv 0 \mod{2} ;; n=6k\pm1 <== n \equiv \pm 1 \pmod 6 ¦ n \equiv 1, 5 \pmod 6
+n=6k\pm1 <== ✗ n \equiv 1 \pmod 6 ¦ n \equiv \pm 1 \pmod 5 ¦ m \equiv \pm 1 \pmod 6 ¦ n \equiv \pm 2 \pmod 6
+# arrows and sequences
+f(x)=x^2+1 <== x \mapsto x^2+1 ;; f(x,y)=x+y <== (x,y) \mapsto x+y ;; f(y,x) = x-y <== ✗ (x,y) \mapsto x-y
+g(x) = 3x-4 <== t \mapsto 3t-4 ;; x \mapsto x(x-1) <== x^2-x ;; a_n = n + k <== ✗ a_k = k + n
+x \mapsto 2^x <== f(x)=2^x ;; a_n = n^2 <== a_{m} = m^2 ✗ a_m = 2^m ;; s_{n}=2\cdot 3^n <== s_j = 2\cdot 3^{j}
+f(x)=\sqrt{x} <== f\colon x \mapsto \sqrt{x} ;; u_n = \frac{1}{n+1} <== u_k=\frac{1}{k+1}
+b_n = 3n+1 <== b_k = 3k+1 ✗ b_k = 3k-1 ¦ c_n = 3n+1 ;; f(x)=5x <== f: \mathbb{R} \to \mathbb{R}, x \mapsto 5x
+a_n = n^2+n <== a_i = i(i+1) ;; f(x)=x^2 <== ✗ x \mapsto 2x ¦ t \mapsto x^2 ¦ x \mapsto y^2 ¦ g: x \mapsto x^2
+x_n = 5^n <== † 5^n
+b_n=3n+1 <== ✗ b_k = 3n+1 ;; v_x = 3 <== ✗ v_y = 3 ;; a_n = k <== ✗ a_k = n ;; x^3 <== ✗ t \mapsto t^3
+# vectors
+\begin{pmatrix}4\\-1\end{pmatrix} <== (4,-1) ✗ (-1,4) ¦ (4,1) ¦ \{4,-1\}
+\begin{bmatrix}0\\2\\9\end{bmatrix} <== \langle 0, 2, 9\rangle ✗ \langle 0,2\rangle ¦ (0,2,9,0)
+(0.5, 3) <== \begin{pmatrix}\frac12\\3\end{pmatrix} ;; (1,2,3,4) <== ✗ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+(7,8) <== \begin{bmatrix} 7 & 8 \end{bmatrix} ;; \begin{bmatrix}1\\2\end{bmatrix} <== [1, 2]^T ✗ [2, 1]^T
+\begin{pmatrix}1&0&0\end{pmatrix} <== (1,0,0) ;; (2,-3) <== \left[\begin{array}{c}2\\-3\end{array}\right]
+\langle 5,6 \rangle <== \begin{pmatrix}5\\6\end{pmatrix} ✗ \begin{pmatrix}6\\5\end{pmatrix}
+\begin{pmatrix}3\\-2\end{pmatrix} <== \mathbf{u} = (3,-2) ;; (1,2,3) <== \left<1,2,3\right> ✗ \left<1,2\right>
+\begin{pmatrix}1\\4\end{pmatrix} <== (1,4)^T ¦ † \begin{pmatrix}1&4\end{pmatrix}^{T}
+\begin{pmatrix}1\\4\end{pmatrix} <== ✗ \begin{pmatrix}1&4\end{pmatrix}
+\begin{pmatrix}1\\2\end{pmatrix} <== \begin{pmatrix}1\\[6pt]2\end{pmatrix}
+\begin{pmatrix}1\\2\end{pmatrix} <== ✗ \begin{pmatrix}1\\[6pt]3\end{pmatrix}
+\begin{pmatrix}1&2\\3&5\end{pmatrix} <== \begin{bmatrix}1&2\\[2mm]3&5\end{bmatrix}
+\begin{pmatrix}1&2\\3&5\end{pmatrix} <== ✗ \begin{bmatrix}1&2\\[2mm]5&3\end{bmatrix}
+\begin{pmatrix}\frac12\\x\end{pmatrix} <== \begin{pmatrix}\frac{1}{2} \\[0.5em] x \end{pmatrix}
+\begin{pmatrix}2\\7\end{pmatrix} <== \left(\begin{smallmatrix}2\\7\end{smallmatrix}\right)
+(1,2) <== \vec{v} = \begin{pmatrix} 1 \\ \sqrt{4} \end{pmatrix}
+\begin{pmatrix}1&2\\3&4\end{pmatrix} <== ✗ (1,2,3,4) ¦ ((1,2),(3,4))
+(1,4) <== ✗ \begin{vmatrix}1\\4\end{vmatrix}
+# choices
+B <== (B) 12 ¦ B. 12 ;; D <== \text{Choice D}
+B <== ✗ (C) 12 ¦ (B) or (C) ¦ \text{B or C} ¦ \text{(B) 5 or (C) 6} ¦ \text{(B), not (C)} ¦ \text{not B}
+B <== ✗ \textbf{(B)}\ 5\ \textbf{(C)}\ 6 ¦ (C) (B) ¦ (B) C ¦ \text{B?}\ \text{C?} ¦ \text{all of A, B, C}
+B <== ✗ b) c) d) ¦ (B) 5 / (D) 7 ;; \text{(A)} <== \text{(A) 7 cm} ;; A <== ✗ \text{(A) (mostly; else D)}
+C <== \textbf{(C)}\ \frac12 ¦ \text{Answer: C} ;; \textbf{(E)}\ 30 <== E ✗ \textbf{(E)}\ 31 ¦ D ;; BD <== D, B
+\textbf{(B) }\frac{3}{4} <== \text{(B)} ;; A, D <== \text{A and D} ✗ \text{A or D} ;; \text{A and D} <== D, A
+(C) <== C) 18 ;; \textbf{(A)}\ \frac12 <== † \textbf{(A) } 0.5 ;; A, C, D <== ACD ¦ DCA ✗ ABD ¦ \text{not ACD}
+(B) <== \text{option B} ✗ \text{Option C} ;; AC <== \text{A and C} ¦ (A), (C) ✗ A, A, C ;; B, D <== \text{BD}
+A,C <== \text{(A) and (C)} ;; \text{D} <== \textbf{(D)}\ 2\sqrt{3} ;; E <== \textbf{(E)}~\text{none of these}
+A, B, E <== \text{A, B and E} ;; A, C <== ✗ \text{A, B, C, D} ;; \text{A and C} <== ✗ A
+ACD <== A, C, D ✗ A, C ¦ A, B, C, D ¦ A, C or D ;; A, B, C, D <== ✗ \text{A and B and C and D and E}
+A <== ✗ \text{A and C} ¦ \text{Option A or Option B} ¦ \text{(A) if not (B)} ¦ ABCD ¦ \text{(A) or maybe B}
+# words
+parabola <== \text{a parabola} ✗ \text{a hyperbola} ;; \text{12:00 PM} <== \text{noon} ✗ \text{midnight}
+\text{circle} <== \text{The circle} ✗ \text{not a circle} ¦ \text{circle or ellipse} ¦ \text{Is it a circle?}
+No <== \text{no.} ✗ \text{yes.} ;; \text{July 4} <== \text{July 4th} ;; Yes <== ✗ \text{yes and no}
+\text{Rectangle} <== \text{rectangle.} ;; \text{7:05 A.M.} <== 7:05 am ;; \text{Dec. 22} <== \text{Dec. 22nd}
+\text{infinitely many} <== \text{Infinitely many.} ✗ \text{finitely many} ¦ \text{many}
+\text{Infinitely many} <== infinitely many ;; \text{Friday, May 3} <== \text{Friday, May 3rd}
+\text{right angled triangle} <== \text{right-angled triangle} ✗ \text{left-angled triangle}
+\text{nonzero} <== \text{non-zero} ✗ \text{zero} ;; \text{Wednesday} <== ✗ \text{Tuesday, Wednesday}
+\text{isosceles triangle} <== \textbf{an isosceles triangle} ;; true <== ✗ \text{false} ¦ \text{true or false}
+3:30\text{ p.m.} <== \text{3:30 PM} ✗ \text{3:30 AM} ;; \text{a scalene triangle or none} <== ✗ \text{scalene}
+8\!:\!00\text{ PM} <== \text{8 PM} ;; wednesday <== \textit{Wednesday}. ;; \text{3:30 PM} <== ✗ \text{3:03 PM}
+\text{2:20 PM} <== 14{:}20 ;; \text{2:20 AM} <== ✗ 14:20 ;; \text{an} <== ✗ \text{the}
+\text{no} <== † \text{NO}
+\text{does not exist} <== † \text{Does Not Exist} ✗ \text{exists} ;; \text{negative} <== ✗ \text{non-negative}
+\text{July 4} <== ✗ \text{July 5th} ¦ \text{June 4th} ¦ \text{July 4th or 5th} ¦ \text{4th} ¦ \text{July}
+\text{March 1st} <== \text{March 1} ;; \text{July 4, 1776} <== \text{July 4th, 1776} ✗ \text{July 4th, 1777}
+# ordinals in words
+3rd <== \text{third} ✗ \text{a third} ¦ \text{one third} ;; 7\text{th} <== \text{Seventh} ✗ \text{seventeenth}
+\text{fourth} <== 4^{\text{th}} ✗ 14^{\text{th}} ;; \text{First} <== 1st ;; \text{45th} <== \text{forty-fifth}
+9th <== \text{the ninth} ;; 4th <== ✗ \text{third} ;; 10th <== ✗ \text{tenths}
+20^{\text{th}} <== \text{twentieth} ✗ \text{twelfth} ;; 2nd <== ✗ \text{second to last} ¦ \text{first, second}
+\text{twenty-first} <== 21\text{st} ✗ 20\text{th} ;; 33^{rd} <== \text{thirty-third} ✗ \text{thirtieth}
+22nd <== \text{twenty second} ;; 15th <== \text{fifteenth}. ;; 11^{\text{th}} <== eleventh
+8^{\text{th}} <== \text{eighth} ;; 20th <== ✗ \text{twenty second} ;; 1st <== ✗ \text{first or second}
+100th <== \text{hundredth} ;; \text{tenth} <== 10 ;; \frac13 <== ✗ \text{third} ;; 16th <== ✗ \text{sixtieth}
+# numbers with words
+3,000,000 <== 3\text{ million} ✗ 3\text{ thousand} ;; 1250000000 <== 1.25\text{ billion} ✗ 12.5\text{ billion}
+5\text{ million} <== 5000000 ✗ † 5 ;; -2000 <== -2\text{ thousand} ✗ 2\text{ thousand} ;; 12 <== \text{twelve}
+40{,}000 <== 40 thousand ✗ 40 million ;; \$2{,}500{,}000 <== \$2.5\text{ million} ✗ \$2.5\text{ billion}
+7000 <== 7\text{ thousand people} ✗ 7\text{ thousand and one} ;; 21 <== \text{twenty-one} ✗ \text{twenty-two}
+6000000 <== \text{6 million} ;; 3\text{ million} <== ✗ 3000001 ;; 7 <== ✗ \text{seven or eight}
+4\text{ million} <== 4\times 10^6 ;; 500000 <== \frac12\text{ million} ;; 2000000 <== ✗ 2\text{ millionths}
+9 \times 10^{12} <== 9\text{ trillion} ;; 1000000 <== ✗ 1\text{ million or }2\text{ million} ¦ \text{millions}
+1.2\text{ million} <== 1{,}200\text{ thousand} ;; 3000000 <== ✗ 3\text{ millimeters} ¦ 3\text{ million or so}
+0 <== \text{Zero} ;; 300 <== 3\text{ hundred} ;; \text{seven} <== 7 ;; 16 <== ✗ \text{sixty}
+12 <== ✗ \text{twelve or so} ¦ \text{twelve, thirteen} ¦ \text{not twelve} ¦ \text{twelve hundred}
+99 <== \text{ninety nine} ;; 100 <== \text{one hundred} ;; 40 <== \textbf{forty} ;; 5 <== ✗ † 5\text{ million}
+# minutes and seconds
+22.5^\circ <== 22^\circ 30'
+45.25^\circ <== 45°15' ✗ 45°25' ;; 36^\circ 15' <== 36^\circ\,15'\,0'' ;; 53.1^\circ <== \theta = 53^\circ 6'
+10^\circ 30' <== 10.5^\circ ✗ 10.3^\circ ;; 67^\circ 30' <== 67.5 ;; 12.75^\circ <== 12^{\circ}45^{\prime}
+1.51^\circ <== 1^\circ 30' 36'' ✗ 1^\circ 36' 30'' ;; 3.3\text{ hours} <== ✗ 3\text{ hours }30\text{ minutes}
+-7.5^\circ <== -7^\circ 30' ✗ 7^\circ 30' ;; 2\text{ hours } 15\text{ minutes} <== † 2\text{ h } 15\text{ min}
+\frac{\pi}{8} <== 22°30\u2032 ;; 22.3^\circ <== ✗ 22^\circ 30' ;; -6.5^\circ <== ✗ -7^\circ 30'
+\frac{241}{3}^\circ <== 80^\circ 20' ;; 66\text{ inches} <== 5 feet 6 inches ;; 36.75^\circ <== ✗ 36^\circ 75'
+5^{\circ}\, 30^{\prime} <== 5^\circ30' ;; 22^\circ 30' <== ✗ 30' ¦ 22^\circ ¦ † 22^\circ 30'' ¦ † 30^\circ 22'
+3.5\text{ hours} <== 3\text{ hours }30\text{ minutes} ✗ 30\text{ minutes }3\text{ hours}
+5.5\text{ ft} <== 5\text{ ft }6\text{ in} ✗ 5\text{ ft }6\text{ kg} ;; 12.45^\circ <== ✗ 12^{\circ}45^{\prime}
+80\text{ minutes} <== 1\text{ hour and }20\text{ minutes} ;; 5.6\text{ ft} <== ✗ 5\text{ ft }6\text{ in}
+1.2\text{ kg} <== 1\text{ kg }200\text{ g} ;; 4.5\text{ hours} <== ✗ 3\text{ hours }90\text{ minutes}
+3\text{ hours} <== ✗ † 3\text{ hours }30\text{ minutes} ¦ † 3\text{ hours or }30\text{ minutes}
+# named solutions
+(1,5), (2,3) <== (x,y) = (1,5) \text{ or } (x,y)=(2,3) ¦ x=1, y=5 \text{ or } x=2, y=3
+(1,5), (2,3) <== ✗ (x,y) = (5,1) \text{ or } (x,y)=(3,2) ¦ (x,y)=(1,3) \text{ or } (x,y)=(2,5)
+(1,5), (2,3) <== ✗ x=1, y=5 \text{ or } x=3, y=2 ¦ y=1, x=5 \text{ or } y=2, x=3
+(1,5), (2,3) <== ✗ (x,y)=(1,5) \text{ or } (x,y)=(1,5) ¦ x=1, y=5 \text{ or } x=2
+(1,5),(2,3) <== (x,y)=(2,3), (x,y)=(1,5) ✗ (x,y)=(1,5) ;; (x,y)=(1,-5), (-1,5) <== † (1,-5) \text{ or } (-1,5)
+(x,y)=(1,5) \text{ or } (2,3) <== † (1,5),(2,3) ;; (0.5,1), (2,4) <== (x,y)=(\frac12,1); (x,y)=(2,4)
+(2,3), (1,5) <== † (x,y) \in \{(1,5),(2,3)\} ✗ (x,y) \in \{(1,5),(2,3),(4,4)\}
+(0,1) \text{ and } (1,0) <== † (a,b)=(0,1),(1,0) ;; (x,y)=(1,5), (x,y)=(2,3) <== y=5, x=1 \text{ or } y=3, x=2
+\{(1,5),(2,3)\} <== (x,y) = (2,3) \text{ and } (x,y) = (1,5)
+(x,y)=(1,5), (x,y)=(2,3) <== ✗ (y,x)=(1,5) \text{ or } (y,x)=(2,3) ¦ (a,b)=(1,5), (a,b)=(2,3)
+(3,2,1), (1,2,3) <== (p,q,r)=(1,2,3) \text{ or } (p,q,r)=(3,2,1)
+(1,5) <== ✗ (x,y)=(1,5) \text{ or } (x,y)=(2,3)
+# bases
+3F_{16} <== \text{3F}_{16} ¦ † 3f_{16} ✗ \text{3E}_{16} ;; A2_{16} <== (\text{A2})_{16} ✗ \text{A2} ¦ 162_{5}
+1A_{12} <== 1\text{A}_{12} ✗ 1\text{A}_{16} ;; B7_{16} <== \mathrm{B7}_{16} ✗ \mathrm{7B}_{16}
+1011_2 <== (1011)_2 ¦ 1011_{\text{two}} ✗ (1011)_3 ¦ 1011_{\text{three}} ¦ 1011_2 \text{ or } 1101_2
+1011_{2} <== † 1011\text{ (base 2)} ¦ \text{1011}_2 ✗ † 1011\text{ (base 3)} ¦ \text{1101}_2
+204_{\text{five}} <== 204_{5} ✗ 204 ;; 732_8 <== 732_{\text{eight}} ;; 221_{\text{three}} <== $221_3$
+10110_2 <== † 10110_{(2)} ;; 204 <== ✗ 204_{\text{five}}
+# approximate references
+\approx 3.46 <== † 3.46 ✗ 3.47 ¦ \approx 3.5 ¦ \approx 3.46 \text{ or } 3.47 ;; \approx \frac14 <== 0.25 ✗ 0.3
+\approx 3.460 <== † \approx 3.46 ;; \approx 1{,}500 <== 1500 ✗ 15 ;; 10\sqrt5 <== ✗ \approx 22.36
+x \approx 12.7 <== † 12.7 ¦ † x = 12.7 ✗ -12.7 ;; \approx 5.5\text{ cm} <== † 5.5\text{ cm} ✗ † 5.5\text{ m}
+x\approx 12.70 <== † x \approx 12.7 ;; \approx 9.1 <== † ≈ 9.1 ✗ ≈ 9.2 ;; x\approx 12.7 <== ✗ † y \approx 12.7
+\approx 42 <== † 42 ✗ 43 ;; \approx -0.75 <== † -0.75
+\approx 2.3 <== \text{approximately } 2.3 ;; \pi <== ✗ \approx 3 ;; \approx 5 <== ✗ \approx 5\quad \approx 7
+# other names of functions
+\operatorname{arctg} 3 <== \arctan 3 ✗ \arctan 2 ;; \sinh x <== \operatorname{sh} x ✗ \operatorname{ch} x
+\operatorname{tg} x <== \tan x ✗ \cot x ;; \operatorname{arctg} 1 <== \frac{\pi}{4} ;; \lg 2 <== ✗ \ln 2
+\csc x <== \operatorname{cosec} x ;; \sin x <== ✗ \operatorname{sh} x
+\cot x <== \mathrm{ctg}\, x ¦ \operatorname{cotan} x ✗ \mathrm{tg}\, x ;; \log_{10} 2 <== \operatorname{lg} 2
+\lg 1000 <== 3 ✗ 2 ;; \frac{\pi}{4} <== \operatorname{arcctg} 1 ;; \frac{\pi}{2} <== ✗ \operatorname{arctg} 1
+\sec^2 x <== \tg^2 x + 1 ✗ \tg^2 x - 1 ;; \sec x <== ✗ \operatorname{cosec} x
+\arctan 0.5 <== \arctg\frac12 ✗ \tg\frac12 ;; \frac12\cosh x <== \frac{\operatorname{ch} x}{2}
+\arctan 2 <== † \tan^{-1} 2 ¦ \operatorname{Arctan} 2 ✗ \operatorname{arcctg} 2
+# towers
+2023^{2022^{2021}} <== † {2023}^{2022^{2021}} ✗ ∞ {2023}^{2021^{2022}} ;; 10^{100^{10}} <== ✗ ∞ 10^{10^{100}}
+10^{10^{10}} <== † {10}^{{10}^{10}} ✗ ∞ {10}^{{10}^{11}} ;; 2^{100^{100}}-1 <== † 2^{(100^{100})}-1
+10^{10^{10}} + 7 <== † 10^{{10}^{{10}}}+7 ;; 5^{5^{5^{5}}} <== † \left({5}\right)^{5^{5^5}} ✗ ∞ -{5}^{5^{5^5}}
+7^{7^{7^7}} <== † {7^{7^{7^{7}}}} ✗ ∞ {7^{7^{7^{8}}}} ;; 6^{6^{6^{5}}} <== ✗ ∞ 6^{6^{6^{6}}}
+3\cdot 2^{10^{10}} <== † 3 \times 2^{10^{10}} ;; 2^{3^{4^5}} <== † {2}^{{3}^{4^{5}}} ✗ ∞ {2}^{{3}^{4^{6}}}
+(10^9)!+1 <== † (10^{9})!+{1} ;; 12^{12^{21}} <== ✗ ∞ 12^{12^{12}} ;; 4^{4^{4^4}} <== ✗ 4^{4^{4^{4^4}}}
+1-2^{-10^{10}} <== † 1-{2}^{-10^{10}} ;; {9}^{{9}^{{9}^{9}}} <== † $9^{9^{9^{9}}}$ ✗ ∞ 9^{9^{9}}
+# remarks
+5 <== † 5 \text{ is the answer} ¦ † 5 \text{ (the larger root)} ¦ † x = 5 \text{ is the only solution}
+5 <== † 5 \text{ is the correct answer.} ¦ † x = 5 \text{ (which is the only solution)}
+5 <== † 5 \text{ is the largest possible value} ;; \frac{1}{2} <== ✗ \frac{1}{2} \text{ except for } x
+5 <== ✗ † 5 \text{ is incorrect} ¦ † 5 \text{ (wrong)} ¦ † 5 \textbf{ is not the answer}
+5 <== ✗ † 5 \mathrm{\ isn't it} ¦ † 5 \text{ cannot be} ¦ † 5 \text{ is in}\text{correct} ¦ † 5 \text{, never}
+5 <== ✗ † 5 \text{ is impossible} ¦ † 5 \text{ is the opposite of it} ¦ † 5 \text{ I guess}
+5 <== ✗ † 5 \text{ would be too small} ¦ † 5 \text{ at most} ¦ † 5 \text{ squared} ¦ † 5 \text{ negative}
+5 <== ✗ \cancel{5} ¦ † 5 \text{ is a joke} ¦ † 5 \text{ is off by one} ¦ † 5 \text{ isn t it}
+5 <== ✗ † 5 \text{ is the answer to something else} ¦ † 5 \text{ (which is what others say)}
+5 <== ✗ † 5 \text{ plus one} ¦ 5 \text{ times } x ¦ † 5 \text{ was ruled out} ¦ † 5 \text{ is one too many}
+12 <== † 12 \text{ ways in all} ;; C <== \text{(C) no solution} ;; x = 5 <== ✗ † x = 5 \text{ is false}
+7 <== † 7 \text{ notes} ;; 3 <== † 3 \text{ times}
+5\text{ cm}^2 <== † 5 \text{ cm squared} ;; E <== \textbf{(E)}\ \text{impossible} ;; \text{no} <== † \text{No}
+\frac12 <== † \frac{1}{2} \text{ (exactly)} ;; 2\sqrt{3} <== ✗ † 2\sqrt{3} \text{ perhaps}
+B <== \text{(B) cannot be determined} ✗ † B \text{ is incorrect} ;; (3,4) <== ✗ † (3,4) \text{ is no solution}
+\text{not a number} <== † \text{Not a number} ;; \text{five} <== ✗ \text{five} \text{ is bad}
+# sentences
+(3,4) <== \text{The vertex is } (3,4) ;; 2x <== \text{Its derivative is: } 2x
+(3,4) <== ✗ \text{The vertex is } (4,3) ¦ \text{The vertex is not } (3,4) ¦ \text{The wrong vertex is } (3,4)
+(3,4) <== ✗ \text{The vertex might be } (3,4) ;; 9\pi <== \text{The shaded region is } 9\pi
+\frac12 <== \text{The slope equals } \frac{1}{2} ;; y=2x+1 <== \text{Therefore the equation is } y=2x+1
+5 <== \text{So the radius is } 5 ;; 2, 3 <== \text{The roots are } 2, 3 ;; 2 <== ✗ \text{The roots are } 2, 3
+5 <== ✗ \text{The answer to another question is } 5 ¦ \text{Twice the radius is } 5
+5 <== ✗ \text{The opposite of the answer is } 5 ¦ \text{The other root is } 5
+5 <== ✗ \text{The value is six, the radius is } 5 ¦ \text{The radius is } 5 \text{ or } 6
+12 <== \text{The smallest such integer is } 12 ✗ \text{The upper bound is } 12
+7 <== \text{The length of the side is } 7 ;; \frac14 <== \text{The probability = } 0.25
+# counts
+{}_{8}P_{3} <== 336 ✗ 56 ;; 10 <== {}^5C_2 ;; 20 <== 2 \cdot {}_5C_2 ✗ {}^5C_2 ;; {}_nC_2 <== \binom{n}{2}
+336 <== {}_8P_3 ✗ {}_8C_3 ¦ P(8,3) ¦ {}_8P_3 \text{ or } {}_8C_3 ¦ {}_3P_8 ¦ {}_{8}P_{3}! ;; 15 <== _{6}C_{2}
+\binom{n}{k} <== {}_nC_k ✗ {}_kC_n ;; {}_8P_3 <== \frac{8!}{5!} ¦ {}_{8}P_{3} ✗ 512 ;; 5040 <== ✗ {}_{10}C_{4}
+210 <== {}_{10}C_{4}
+""")
+RIGHT["the same text"] += (
+    Form(",".join(SQUARES), ", ".join(SQUARES), True),
+    Form(matrix(15, 15).replace(" & ", "&"), matrix(15, 15), True),
+    Form(DIGITS, f"${DIGITS}$", True),
+    Form(f"- {DIGITS}", f"-{DIGITS}", True),
+    Form(f"$3.{DIGITS}$", f"3.{DIGITS}", True),
+    Form(f" {POWER} ", POWER, True),
+    Form(polynomial(150).replace(" ", ""), polynomial(150), True),
+    Form(nested(r"1 + \frac{1}{", "x", 40), nested(r"1+\dfrac{1}{", "x", 40), True),
+    Form(nested(r"\sqrt{2+", r"\sqrt{2}", 45), nested(r"\sqrt{2 + ", r"\sqrt{2}", 45), True),
+    Form(r"\{" + ", ".join(SQUARES) + r"\}", r"\left\{" + ", ".join(SQUARES) + r"\right\}", True),
 )
-
-RIGHT: dict[str, tuple[Form, ...]] = {
-    "units": (
-        Form(r"12\text{ meters}", "12", True),
-        Form("340", r"340\text{ m/s}", True),
-        Form(r"15\,\mathrm{kg}", r"15\text{ kg}", True),
-        Form(r"7.5\ \text{cm}^2", r"7.5\text{ cm}^2", True),
-        Form(r"100\text{ cm}", r"1\text{ m}", False),
-        Form(r"1.5\text{ h}", r"90\text{ minutes}", False),
-        Form(r"1\text{ kg}", r"1000\text{ g}", False),
-        Form(r"72\text{ km/h}", r"20\text{ m/s}", False),
-        Form(r"2500\text{ mL}", r"2.5\text{ L}", False),
-        Form(r"\frac{1}{2}\text{ hour}", r"30\text{ min}", False),
-        Form(r"3\text{ feet}", r"36\text{ inches}", False),
-        Form(r"48\text{ square units}", "48", True),
-        Form(r"4\pi\text{ cm}^3", r"4\pi", True),
-        Form(r"10^4\text{ cm}^2", r"1\text{ m}^2", False),
-        Form("25 mph", "25 miles per hour", False),
-        Form(r"9.8\ \mathrm{m/s^2}", r"9.8\text{ m/s}^2", True),
-        Form(r"350\text{ cents}", r"\$3.50", False),
-        Form(r"5\sqrt{3}", r"5\sqrt{3}\text{ km}", True),
-        Form(r"21\text{ days}", r"3\text{ weeks}", False),
-        Form(r"d = 64\text{ ft}", r"64\text{ ft}", True),
-        Form(r"100\text{ degrees Celsius}", r"100^\circ\text{C}", True),
-        Form(r"100^\circ\text{F}", r"100\text{ degrees Fahrenheit}", True),
-        Form(r"-40^\circ C", r"-40\text{ Celsius}", False),
-        Form(r"300\text{ kelvins}", r"300\text{ K}", True),
-        Form(r"37\,^{\circ}\mathrm{C}", r"37\text{ degrees C}", True),
-        Form("72", r"72\text{ degrees Fahrenheit}", True),
-        Form(r"25^\circ\text{ Celsius}", "25", True),
-    ),
-    "the same text": (
-        Form("2^{2^{2^{2^{2^2}}}}", "2^{2^{2^{2^{2^2}}}}", True),
-        Form("9^{9^{9^9}}", "9^{ 9^{ 9^9 } }", True),
-        Form("$10^{10^{10^{34}}}$", "10^{10^{10^{34}}}", True),
-        Form(r"\left(10^{9}\right)!", "(10^{9})!", True),
-        Form(r"\left( 1 + \dfrac{1}{2^{100}} \right)^{2^{100}}", r"(1+\frac{1}{2^{100}})^{2^{100}}", True),
-        Form(r"\binom{10^9}{5\,\cdot\,10^8}", r"\binom{10^9}{5 \cdot 10^8}", True),
-        Form(
-            r"\prod_{k = 1}^{10^7} \left(1 + \frac{1}{k!}\right)", r"\prod_{k=1}^{10^7}(1+\frac{1}{k!})", True
-        ),
-        Form(r"\sum_{n=1}^{10^{12}} \dfrac{1}{n^n}", r"\sum_{n=1}^{10^{12}} \frac{1}{n^n}", True),
-        Form(r"3\uparrow\uparrow\uparrow 3", r"3 \uparrow\uparrow\uparrow 3", True),
-        Form(r"2024^{2023^{2022}} \bmod 1000", r"2024^{2023^{2022}}\bmod 1000", True),
-        Form(
-            r"\begin{pmatrix} 2 & 1 \\ 1 & 1 \end{pmatrix}^{10^{100}}",
-            r"\begin{pmatrix}2&1\\1&1\end{pmatrix}^{10^{100}}",
-            True,
-        ),
-        Form(", ".join(map(str, SQUARES)), ",".join(map(str, SQUARES)), True),
-        Form(matrix(15, 15), matrix(15, 15).replace(" & ", "&"), True),
-        Form(f"${DIGITS}$", DIGITS, True),
-        Form(f"-{DIGITS}", f"- {DIGITS}", True),
-        Form(f"3.{DIGITS}", f"$3.{DIGITS}$", True),
-        Form(POWER, f" {POWER} ", True),
-        Form(polynomial(150), polynomial(150).replace(" ", ""), True),
-        Form(nested(r"1+\dfrac{1}{", "x", 40), nested(r"1 + \frac{1}{", "x", 40), True),
-        Form(nested(r"\sqrt{2 + ", r"\sqrt{2}", 45), nested(r"\sqrt{2+", r"\sqrt{2}", 45), True),
-        Form(
-            r"\left\{" + ", ".join(map(str, SQUARES)) + r"\right\}",
-            r"\{" + ", ".join(map(str, SQUARES)) + r"\}",
-            True,
-        ),
-    ),
-    "hard references": (
-        Form(r"\{x : x > 2\}", r"\{x \mid x > 2\}", False),
-        Form(r"x = -3 \text{ or } x = 1", r"x = 1 \text{ or } x = -3", True),
-        Form(r"x < -1 \text{ or } x > 4", "x < -1 or x > 4", True),
-        Form(r"y \le 0 \text{ or } 2 < y < 6", r"y\leq 0\text{ or }2<y<6", True),
-        Form(r"(2, \infty)", "(2, ∞)", False),
-        Form(r"(-\infty,1)\cup(3,\infty)", "(\u2212∞, 1) \u222a (3, ∞)", False),
-        Form(r"x \le 5", "x ≤ 5", True),
-        Form(r"x \geq -2", "x ≥ \u22122", True),
-        Form(r"x \ne 0", "x ≠ 0", True),
-        Form(r"\pm 3", "±3", True),
-        Form(r"6\times 10^4", "6 \u00d7 10^4", True),
-        Form(r"2 \cdot 3^5", "2 · 3^5", False),
-        Form(r"\sqrt{17}", "√17", False),
-        Form(r"\frac{3\pi}{4}", "3π/4", True),
-        Form(r"x \in [0,1]", "x ∈ [0, 1]", False),
-        Form("e^2", r"\mathrm{e}^2", False),
-        Form(r"\mathrm{e} - 1", "e - 1", False),
-        Form(r"\frac{1}{2}", r"\frac 1 2", True),
-        Form(r"\frac{1}{3}", r"\frac1{3}", True),
-        Form("0.75", r"\frac 34", True),
-        Form("x = 2, x = 1", "x=1, x=2", True),
-        Form("-7, 4", "x=-7, x=4", True),
-        Form("A_1 = 5", "A_1=5", True),
-        Form("5", "A_1 = 5", True),
-        Form(r"v_{\max} = 3", r"v_{\max}=3", True),
-        Form("240", r"P_{\text{max}} = 240", True),
-        Form("5", "5 apples", True),
-        Form("12", r"\text{the answer is } 12", False),
-        Form(r"\text{17 students}", "There are 17 students", False),
-        Form(r"-4 \le y \le 4", "\u22124 ≤ y ≤ 4", True),
-    ),
-    "digit groups": (
-        Form(r"12\,345", "12345", False),
-        Form(r"1\;234\;567", "1234567", False),
-        Form("10000", r"10\:000", False),
-        Form(r"9\ 876", "9876", False),
-        Form("45~000", "45000", False),
-        Form("1{,}250", "1250", True),
-        Form("2000000", "2{,}000{,}000", True),
-        Form("7\u2009500", "7500", False),
-        Form("31\u202f536\u202f000", "31536000", False),
-        Form("86400", "86\u00a0400", False),
-        Form("299792458", "299 792 458", False),
-        Form(r"11,\!644", "11644", True),
-        Form(r"\$1,200", "1200", True),
-        Form(r"1{,}450\text{ dollars}", r"\$1450", True),
-        Form("€4,500", "4500", False),
-        Form("750", "£750", False),
-        Form("¥20,000", "20000", False),
-        Form("3,600 USD", "3600", False),
-        Form(r"\$18.75", "18.75", True),
-        Form("65 536", "65,536", False),
-        Form(r"-40\,320", "-40320", False),
-        Form(r"1\,048\,576", "2^{20}", False),
-        Form(r"\$2,\!450.00", "2450", True),
-        Form("980€", "980", False),
-        Form("1 000 000", "10^6", False),
-        Form(r"£2\,500", "2500", False),
-        Form("1 250 €", "1250", False),
-        Form(r"\text{€}350", "350", False),
-        Form(r"6,200\text{ euros}", "€6200", False),
-    ),
-    "mixed numbers": (
-        Form("1 1/2", r"\frac{3}{2}", False),
-        Form(r"1\frac{1}{2}", "1.5", True),
-        Form(r"2 \frac 3 4", r"\frac{11}{4}", True),
-        Form(r"3\frac13", r"\frac{10}{3}", True),
-        Form("2 3/4", "2.75", False),
-        Form(r"-1\frac{1}{4}", r"-\frac{5}{4}", True),
-        Form("-2.5", "-2 1/2", False),
-        Form(r"5\tfrac{1}{8}", "5.125", True),
-        Form(r"4\,\frac{2}{5}", r"\frac{22}{5}", True),
-        Form(r"\frac{7}{3}", r"2\frac{1}{3}", True),
-        Form("12 1/3", r"12\frac{1}{3}", False),
-        Form(r"6\dfrac{5}{6}", r"\frac{41}{6}", True),
-        Form(r"1 1/4\text{ cups}", "1.25", False),
-        Form(r"\frac{22}{7}", r"3\frac{1}{7}", True),
-        Form(r"10\frac{1}{10}", "10.1", True),
-        Form(r"\frac{29}{8}", "3 5/8", False),
-        Form("x = 2 1/4", r"\frac{9}{4}", False),
-        Form(r"8\ \frac{3}{16}", r"\frac{131}{16}", True),
-    ),
-    "repeating decimals": (
-        Form(r"0.\overline{3}", r"\frac13", False),
-        Form(r"0.\dot{3}", r"\frac{1}{3}", False),
-        Form(r"0.1\overline{6}", r"\frac16", False),
-        Form("0.(3)", "1/3", False),
-        Form(r"0.333\ldots", r"\frac{1}{3}", False),
-        Form(r"0.\overline{142857}", r"\frac17", False),
-        Form(r"0.\overline{27}", r"\frac{3}{11}", False),
-        Form(r"\frac{5}{6}", r"0.8\overline{3}", False),
-        Form(r"1.\overline{6}", r"\frac53", False),
-        Form(r"-0.\overline{4}", r"-\frac49", False),
-        Form(r"0.\overline{9}", "1", False),
-        Form(r"2.1\overline{36}", r"\frac{47}{22}", False),
-        Form("0.(12)", r"\frac{4}{33}", False),
-        Form(r"0.\dot{1}\dot{8}", r"\frac{2}{11}", False),
-        Form(r"0.\dot{1}4285\dot{7}", "1/7", False),
-        Form(r"0.666\dots", r"\frac{2}{3}", False),
-        Form("0.1666...", "1/6", False),
-        Form(r"0.\bar{7}", r"\frac79", False),
-        Form(r"\frac{1}{12}", r"0.08\overline{3}", False),
-        Form("0.(45)", r"0.\overline{45}", False),
-    ),
-    "ordinals": (
-        Form("5th", "5", True),
-        Form("5^{th}", "5", False),
-        Form(r"7^{\text{th}}", "7", False),
-        Form("1st", "1", True),
-        Form("22nd", "22", False),
-        Form(r"3^{\mathrm{rd}}", "3", False),
-        Form(r"2\text{nd}", "2", True),
-        Form(r"101\text{st}", "101", True),
-        Form("12", "12th", True),
-        Form(r"40^{\text{th}}", "40th", False),
-        Form(r"\text{11th}", "11", False),
-        Form("13", r"13^{\text{th}}", False),
-        Form("2^{nd}", "2", False),
-        Form(r"21^{\textrm{st}}", "21", False),
-        Form("1000th", "1000", True),
-        Form("8", r"8\text{th}", True),
-        Form(r"20^{th}\text{ term}", "20", False),
-        Form(r"\text{the }6\text{th}", "6", False),
-        Form("33^{rd}", r"33^{\text{rd}}", False),
-    ),
-    "degrees": (
-        Form(r"90^\circ", r"\frac{\pi}{2}", False),
-        Form("45°", r"\frac{\pi}{4}", False),
-        Form(r"\frac{\pi}{3}", r"60^\circ", False),
-        Form(r"30^{\circ}", r"\frac{\pi}{6}", False),
-        Form(r"\pi", r"180^\circ", False),
-        Form(r"360^\circ", r"2\pi", False),
-        Form(r"-45^\circ", r"-\frac{\pi}{4}", False),
-        Form(r"\frac{3\pi}{4}\text{ radians}", r"135^\circ", False),
-        Form(r"120^\circ", r"\frac{2\pi}{3}", False),
-        Form(r"22.5^\circ", r"\frac{\pi}{8}", False),
-        Form(r"60\text{ degrees}", r"60^\circ", True),
-        Form("75°", r"75^\circ", False),
-        Form("75", "75°", False),
-        Form(r"36^\circ", r"\frac{\pi}{5}", False),
-        Form(r"\theta = 150^\circ", r"\theta = \frac{5\pi}{6}", False),
-        Form(r"\frac{7\pi}{4}", r"315^{\circ}", False),
-        Form(r"30^\circ, 150^\circ", r"\frac{\pi}{6}, \frac{5\pi}{6}", False),
-        Form(r"15^\circ", r"\pi/12", False),
-        Form(r"\angle A = 40^\circ", r"40^\circ", True),
-        Form(r"75\degree", r"75^\circ", False),
-        Form(r"75^\degree", r"75^\circ", True),
-        Form(r"75^{\degree}", r"75^\circ", True),
-        Form(r"\frac{\pi}{2}", r"90\degree", False),
-        Form(r"30\,\degree", r"30^\circ", False),
-    ),
-    "inequalities": (
-        Form(r"x \ge 3", r"[3,\infty)", False),
-        Form(r"[7,\infty)", r"x \ge 7", True),
-        Form(r"3 \le x", r"x \ge 3", True),
-        Form("x<5", r"(-\infty,5)", False),
-        Form(r"(-\infty,-2]", r"x \le -2", True),
-        Form(r"x > \frac{1}{2}", r"(\frac12, \infty)", False),
-        Form("-4 > y", "y < -4", True),
-        Form(r"t \geqslant 0", r"[0,\infty)", False),
-        Form(r"a \leq 7", r"a \le 7", True),
-        Form(r"\left(\sqrt{2}, +\infty\right)", r"x > \sqrt{2}", True),
-        Form(r"x \in (-\infty, 10)", "x < 10", True),
-        Form(r"x\in[6,+\infty)", r"x \geq 6", True),
-        Form("0 < m", "m > 0", False),
-        Form(r"k \leq 2.25", r"k \le \frac{9}{4}", True),
-        Form("x > -1", r"x \in (-1, \infty)", False),
-        Form("n >= 100", r"n \geq 100", True),
-        Form(r"(-\infty, -\pi)", r"x < -\pi", True),
-    ),
-    "chains": (
-        Form(r"1 < x \le 5", "(1,5]", False),
-        Form("[-2, 3)", r"-2 \le x < 3", True),
-        Form(r"5 \ge x > 1", r"1 < x \le 5", False),
-        Form(r"0 \le t \le 10", "[0,10]", False),
-        Form("[-1,1]", r"-1 \le y \le 1", True),
-        Form("(0, 4)", "0 < k < 4", True),
-        Form(r"x \in (2, 7]", r"2 < x \le 7", True),
-        Form("-3 < x < 3", "|x| < 3", False),
-        Form(r"x > 1 \text{ and } x \le 4", r"1 < x \le 4", False),
-        Form(r"\frac{1}{2} \le x < \frac{3}{2}", "[0.5, 1.5)", False),
-        Form(r"-\sqrt{2} \le a \le \sqrt{2}", r"[-\sqrt{2}, \sqrt{2}]", False),
-        Form(r"\left[0, \frac{\pi}{2}\right)", r"0 \le \theta < \frac{\pi}{2}", True),
-        Form(r"100 > n \geq 10", r"10 \le n < 100", False),
-        Form("-5 <= x <= 5", r"-5 \le x \le 5", True),
-        Form(r"-1 \leqslant m < 0", "[-1,0)", False),
-        Form(r"e^{-1} < x \le e", r"\left(\frac{1}{e}, e\right]", False),
-        Form("1<x<2.5", r"1 < x < \frac52", True),
-    ),
-    "unions": (
-        Form(r"x<1 \text{ or } x>2", r"(-\infty,1)\cup(2,\infty)", False),
-        Form(r"(-\infty,-3]\cup[3,\infty)", r"x \le -3 \text{ or } x \ge 3", False),
-        Form(r"x \ne 0", r"(-\infty,0)\cup(0,\infty)", False),
-        Form(r"\mathbb{R}\setminus\{0\}", r"(-\infty,0)\cup(0,\infty)", True),
-        Form(r"(-\infty,2)\cup(2,\infty)", r"x \neq 2", True),
-        Form(r"\mathbb{R}\setminus\{1\}", r"x \ne 1", True),
-        Form(r"(5,\infty)\cup(-\infty,-5)", r"(-\infty,-5)\cup(5,\infty)", True),
-        Form(r"x \in (-\infty, 0) \cup (4, \infty)", r"x < 0 \text{ or } x > 4", False),
-        Form(r"x > 7 \text{ or } x < 3", r"x < 3 \text{ or } x > 7", True),
-        Form("|x| > 2", r"(-\infty,-2)\cup(2,\infty)", False),
-        Form(r"x \in [-2,-1) \cup (1,2]", r"[-2,-1) \cup (1,2]", True),
-        Form(r"0<x<1 \text{ or } x>3", r"(0,1)\cup(3,\infty)", False),
-        Form(r"x \leq -\frac12 \text{ or } x \geq \frac32", r"(-\infty,-0.5]\cup[1.5,\infty)", False),
-        Form(r"(-\infty,-1)\cup(-1,1)\cup(1,\infty)", r"\mathbb{R}\setminus\{-1,1\}", True),
-        Form(r"x \ne \pm 4", r"(-\infty,-4)\cup(-4,4)\cup(4,\infty)", False),
-        Form("(\u2212∞, 7) \u222a (9, ∞)", r"(-\infty,7)\cup(9,\infty)", False),
-        Form(r"[1,2]\cup[2,3]", "[1,3]", True),
-        Form(r"x = 0 \text{ or } x \ge 2", r"\{0\}\cup[2,\infty)", False),
-        Form(r"x < 1 \lor x > 6", r"(-\infty, 1) \cup (6, \infty)", False),
-    ),
-    "set-builder": (
-        Form(r"\{x \mid 1<x<2\}", "(1,2)", False),
-        Form(r"[3,\infty)", r"\{x \in \mathbb{R} : x \geq 3\}", False),
-        Form(r"\{x : x \ne 4\}", r"(-\infty,4)\cup(4,\infty)", False),
-        Form("x > 5", r"\{x \mid x > 5\}", False),
-        Form(r"\{y \mid y \le 0\}", r"(-\infty, 0]", False),
-        Form(r"\{x \mid x<-1 \text{ or } x>1\}", r"(-\infty,-1)\cup(1,\infty)", False),
-        Form(r"\{t \mid t > 8\}", r"\{x \mid x > 8\}", True),
-        Form(r"\{x \in \mathbb{R} \mid -2 \le x \le 2\}", "[-2,2]", False),
-        Form(r"(0,\infty)", r"\{x | x > 0\}", False),
-        Form(r"\left\{x \,\middle|\, x < \frac{1}{3}\right\}", r"\left(-\infty,\frac13\right)", False),
-        Form(r"\{x \mid 0 \le x < 1\}", "[0,1)", False),
-        Form("(-3, 3]", r"\{x \mid -3 < x \le 3\}", False),
-        Form(r"\{x\mid x\in\mathbb{R}, x\neq -2\}", r"\mathbb{R}\setminus\{-2\}", False),
-        Form(r"\{x \colon 2 \leq x\}", r"[2,\infty)", False),
-        Form(r"\{1,2,3\}", r"\{n \in \mathbb{Z} : 1 \le n \le 3\}", False),
-        Form(r"\{x \mid x \ge 1 \text{ and } x < 6\}", "[1,6)", False),
-        Form(r"\{x \mid x < 2\} \cup \{x \mid x > 8\}", r"(-\infty,2)\cup(8,\infty)", False),
-    ),
-    "named values": (
-        Form("x=1, y=2", "(1,2)", True),
-        Form("a=3, b=4, c=5", "3,4,5", True),
-        Form("(7,-2)", "x=7, y=-2", True),
-        Form("4, 9", "m=4, n=9", True),
-        Form(r"x=\frac12,\ y=-3", r"\left(\frac12,-3\right)", True),
-        Form(r"p=0 \text{ and } q=11", "0, 11", True),
-        Form("(x,y)=(6,-6)", "(6,-6)", True),
-        Form("(2,5)", "(a,b)=(2,5)", True),
-        Form("x = 10; y = 20", "(10, 20)", True),
-        Form("A = 2, B = -1, C = 7", "(2,-1,7)", True),
-        Form(r"\alpha=30^\circ, \beta=60^\circ", r"30^\circ, 60^\circ", True),
-        Form(r"r = \sqrt{2}, s = 3", r"\sqrt{2}, 3", True),
-        Form("x=-1,y=0,z=8", "(-1,0,8)", True),
-        Form("y=2, x=1", "x=1, y=2", True),
-        Form(r"\mu = 50, \sigma = 4", "50, 4", True),
-        Form(r"\begin{cases} x=3 \\ y=-4 \end{cases}", "(3,-4)", False),
-        Form(r"h=2\text{ and }k=-5", "(2,-5)", True),
-        Form("(p,q,r) = (1,4,9)", r"p=1,\ q=4,\ r=9", True),
-        Form(r"x=4,\quad y=7", "(x,y)=(4,7)", True),
-        Form(r"A=5,\; B=-3", "(A,B) = (5,-3)", True),
-    ),
-    "bound variables": (
-        Form("f(t)=t^2+1", "f(x)=x^2+1", False),
-        Form(r"t \mapsto t^2", r"x \mapsto x^2", False),
-        Form("f(n)=2n+3", "f(x)=2x+3", False),
-        Form(r"g(u)=\frac{1}{u}", r"g(x)=\frac1x", False),
-        Form(r"h(s)=\sqrt{s+4}", r"h(x)=\sqrt{x+4}", False),
-        Form(r"a \mapsto 2a+b", r"x \mapsto 2x+b", True),
-        Form(r"f(y) = \ln y", r"f(x)=\ln x", False),
-        Form("P(z)=z^3-2z+5", "P(x)=x^3-2x+5", False),
-        Form("f(a,b)=a+2b", "f(x,y)=x+2y", False),
-        Form("f(w)=(w+1)^2", "f(x)=x^2+2x+1", False),
-        Form(r"f^{-1}(y)=\frac{y-1}{2}", r"f^{-1}(x)=\frac{x-1}{2}", False),
-        Form(r"f: t \mapsto \sin t", r"f: x \mapsto \sin x", False),
-        Form(r"\sum_{k=1}^{n} k^2", r"\sum_{i=1}^{n} i^2", False),
-        Form(r"\int_0^x e^{-s^2}\,ds", r"\int_0^x e^{-t^2}\,dt", True),
-        Form("p(k) = k(k-1)", "p(n) = n^2-n", False),
-        Form(r"T(m)=5\cdot 2^m", r"T(n)=5\cdot 2^n", False),
-        Form(r"f(\theta)=2\cos\theta", r"f(x)=2\cos x", False),
-        Form("f(t)=|t-3|", "f(x)=|x-3|", False),
-        Form("y = 3x - 2", "f(x) = 3x - 2", False),
-    ),
-    "equalities": (
-        Form("S = 2+3 = 5", "5", True),
-        Form(r"A = \pi r^2", r"\pi r^2", True),
-        Form(r"\frac{1}{2}bh = 12", "12", True),
-        Form(r"\frac12\cdot 9\cdot 4 = 18", "18", True),
-        Form(r"V = \frac43\pi\cdot 27 = 36\pi", r"36\pi", True),
-        Form("P(X=1)=0.5", "0.5", True),
-        Form(r"\binom{5}{2} = 10", "10", True),
-        Form("f(3) = 14", "14", True),
-        Form(r"\lim_{x\to 0}\frac{\sin x}{x} = 1", "1", True),
-        Form(r"\int_0^1 x^2\,dx = \frac13", r"\frac{1}{3}", True),
-        Form("a_{10} = 1023", "1023", True),
-        Form(r"\sqrt{9+16} = 5", "5", True),
-        Form(r"E[X] = \frac{7}{2}", "3.5", True),
-        Form(r"\gcd(48,18)=6", "6", True),
-        Form(r"\cos A = \frac{3}{5}", r"\frac35", True),
-        Form("x+y = 9", "9", True),
-        Form(r"|z| = \sqrt{13}", r"\sqrt{13}", True),
-        Form(r"\det A = -2", "-2", True),
-        Form(r"\frac{dy}{dx} = 2x", "2x", True),
-        Form(r"\angle ABC = 70^\circ", r"70^\circ", True),
-        Form("f'(x) = 6x^2", "6x^2", True),
-        Form(r"n(A \cap B) = 4", "4", True),
-        Form("2y = 4x+2", "y = 2x+1", True),
-        Form("2x+1 = y", "y = 2x+1", True),
-        Form("y - 2x - 1 = 0", "y = 2x+1", True),
-        Form("(x+1)^2 = x^2+2x+1", "x^2+2x+1", True),
-        Form("y = (x+1)^2 = x^2+2x+1", "y = x^2+2x+1", True),
-        Form("2x + 2y = 4", "x + y = 2", True),
-    ),
-    "radicals": (
-        Form(r"1+\sqrt{2}", r"\sqrt{3+2\sqrt{2}}", True),
-        Form(r"\sqrt{5+2\sqrt{6}}", r"\sqrt2+\sqrt3", True),
-        Form(r"\sqrt[3]{2+\sqrt5}", r"\frac{1+\sqrt5}{2}", True),
-        Form(r"\sqrt{7-4\sqrt3}", r"2-\sqrt3", True),
-        Form(r"3-\sqrt2", r"\sqrt{11-6\sqrt2}", True),
-        Form(r"\frac{1}{\sqrt5}", r"\frac{\sqrt5}{5}", True),
-        Form(r"\frac{2}{\sqrt3-1}", r"\sqrt3+1", True),
-        Form(r"\sqrt{50}", r"5\sqrt2", True),
-        Form(r"\sqrt[3]{54}", r"3\sqrt[3]{2}", True),
-        Form(r"\sqrt{4+\sqrt{15}}", r"\frac{\sqrt{10}+\sqrt{6}}{2}", True),
-        Form(r"\frac{\sqrt6+\sqrt2}{2}", r"\sqrt{2+\sqrt3}", True),
-        Form(r"\sqrt{\frac{3}{8}}", r"\frac{\sqrt6}{4}", True),
-        Form(r"\sqrt[3]{7+5\sqrt2}", r"1+\sqrt2", True),
-        Form(r"\sqrt{9-4\sqrt5}", r"\sqrt5-2", True),
-        Form(r"\sqrt{6+\sqrt{20}}", r"1+\sqrt5", True),
-        Form(r"\sqrt{3+2\sqrt2}+\sqrt{3-2\sqrt2}", r"2\sqrt2", True),
-        Form("2^{3/2}", r"2\sqrt{2}", True),
-        Form(r"\frac{\sqrt{2}}{\sqrt{6}}", r"\frac{\sqrt3}{3}", True),
-        Form(r"\sqrt{14+6\sqrt5}", r"3+\sqrt5", True),
-        Form(r"\sqrt{10+2\sqrt6+2\sqrt{10}+2\sqrt{15}}", r"\sqrt2+\sqrt3+\sqrt5", True),
-        Form(r"\sqrt[3]{20+14\sqrt2}", r"2+\sqrt2", True),
-        Form(r"\sqrt[4]{17+12\sqrt2}", r"1+\sqrt2", True),
-        Form(r"\sqrt[3]{2+\sqrt5}+\sqrt[3]{2-\sqrt5}", "1", False),
-        Form(r"\sqrt[3]{-8}", "-2", False),
-        Form(r"\sqrt[3]{\sqrt[3]{2}-1}", r"\sqrt[3]{\frac19}-\sqrt[3]{\frac29}+\sqrt[3]{\frac49}", True),
-        Form(r"\sqrt{25}", "5", True),
-        Form(r"\sqrt{4}+1", "3", True),
-    ),
-    "percentages": (
-        Form(r"25\%", r"25\%", True),
-        Form("25", "25 percent", True),
-        Form(r"\frac14", r"25\%", True),
-        Form("0.125", r"12.5\%", True),
-        Form(r"12.5\text{ percent}", r"12.5\%", False),
-        Form("40 per cent", r"40\%", True),
-        Form("15%", r"15\%", True),
-        Form(r"-3\%", "-3%", True),
-        Form(r"33\frac{1}{3}\%", r"\frac{100}{3}\%", False),
-        Form(r"\frac{1}{3}", r"33\frac{1}{3}\%", False),
-        Form(r"66 2/3 \%", r"66\frac{2}{3}\%", False),
-        Form("0.07", "7%", True),
-        Form("1.2", r"120\%", True),
-        Form(r"62.50\%", r"62.5\%", True),
-        Form(r"x = 30\%", r"30\%", True),
-        Form(r"75\,\%", r"75\%", False),
-        Form(r"\text{20\%}", r"20\%", False),
-        Form("90", "90 percent", True),
-        Form(r"1{,}000\%", r"1000\%", False),
-        Form(r"\frac{3}{8}", "37.5%", True),
-    ),
-    "powers and decimals": (
-        Form(r"3.0\times10^8", "300000000", True),
-        Form("3e8", r"3\times 10^8", False),
-        Form(r"3 \cdot 10^5", "300000", True),
-        Form("2^{-3}", r"\frac18", True),
-        Form("0.0625", r"\frac{1}{16}", True),
-        Form("0.142857", r"\frac17", True),
-        Form("0.666667", r"\frac23", True),
-        Form(r"16\times10^{-20}", r"1.6\times 10^{-19}", True),
-        Form(r"\frac{6}{8}", r"\frac{3}{4}", True),
-        Form(r"\frac{-7}{-2}", "3.5", True),
-        Form(r"3^4\cdot 2", "162", True),
-        Form(r"\frac{1}{1+\frac12}", r"\frac23", True),
-        Form("7/12", r"\frac{7}{12}", True),
-        Form("10^{-2}", "0.01", True),
-        Form(r"\left(\frac{2}{3}\right)^3", r"\frac{8}{27}", True),
-        Form("4.20", "4.2", True),
-        Form(".25", r"\frac14", True),
-        Form("+17", "17", True),
-        Form(r"6.02\times 10^{23}", "6.02e23", False),
-        Form("1E-4", "0.0001", True),
-        Form("27^{2/3}", "9", True),
-        Form("2.449490", r"\sqrt6", True),
-    ),
-    "tuples, matrices and complex numbers": (
-        Form(r"\begin{bmatrix}1&2\\3&4\end{bmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", True),
-        Form(r"\langle 1,2\rangle", "(1,2)", False),
-        Form("(3,-1)", r"\langle 3,-1\rangle", False),
-        Form(r"\begin{pmatrix}4\\-5\end{pmatrix}", r"\begin{bmatrix}4\\-5\end{bmatrix}", True),
-        Form("2+3i", "3i+2", True),
-        Form(r"\frac{1+i}{\sqrt2}", r"\frac{\sqrt2}{2}+\frac{\sqrt2}{2}i", True),
-        Form("(1+i)^2", "2i", False),
-        Form(r"\left(\frac{1}{2},\frac{3}{4}\right)", "(0.5, 0.75)", True),
-        Form(r"\frac{1}{i}", "-i", False),
-        Form(r"e^{i\pi}", "-1", False),
-        Form(
-            r"\frac12\begin{pmatrix}1&0\\0&2\end{pmatrix}",
-            r"\begin{pmatrix}\frac12&0\\0&1\end{pmatrix}",
-            True,
-        ),
-        Form(r"3\mathbf{i}-2\mathbf{j}", r"3\mathbf{i} - 2\mathbf{j}", True),
-        Form(r"\langle 3,-2\rangle", r"3\mathbf{i}-2\mathbf{j}", True),
-        Form(r"(\sqrt{4}, 2^3, -1)", "(2,8,-1)", True),
-        Form(
-            r"\left[\begin{array}{cc}1&0\\0&1\end{array}\right]",
-            r"\begin{pmatrix}1&0\\0&1\end{pmatrix}",
-            True,
-        ),
-        Form(r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", "-2", True),
-        Form("-4i+7", "7-4i", True),
-        Form("(1,2),(3,4)", "(3,4),(1,2)", True),
-        Form("A(2,-3)", "(2,-3)", False),
-        Form(r"i\sqrt{3}", r"\sqrt{3}\,i", True),
-    ),
-    "plus-minus and sets": (
-        Form(r"\pm 2", "-2, 2", True),
-        Form(r"x=\pm 5", r"\{5,-5\}", True),
-        Form("7,-7", r"\pm 7", True),
-        Form(r"\{1,3\}", "1, 3", True),
-        Form(r"x=1\pm\sqrt5", r"1+\sqrt5, 1-\sqrt5", True),
-        Form(r"\frac{-1\pm\sqrt{13}}{2}", r"\frac{-1+\sqrt{13}}{2}, \frac{-1-\sqrt{13}}{2}", False),
-        Form(r"x = 3 \text{ or } x = -7", "-7, 3", True),
-        Form(r"\{-7,3\}", r"x=3 \text{ or } x=-7", True),
-        Form(r"\{0,\pm 1\}", r"\{-1,0,1\}", True),
-        Form(r"0, \pm\sqrt2", r"0,\sqrt2,-\sqrt2", True),
-        Form(r"\{5,4\}", r"\{4,5\}", True),
-        Form(r"x=\pm i", "i, -i", True),
-        Form(r"-1 \text{ and } 6", "-1, 6", True),
-        Form(r"x\in\{2,8\}", r"\{2,8\}", True),
-        Form("x_1=4, x_2=9", r"\{4,9\}", True),
-        Form(r"\varnothing", r"\emptyset", False),
-        Form(r"\{\frac12,2\}", r"\{2,0.5\}", True),
-        Form(r"\pm\frac{\sqrt3}{3}", r"\pm\frac{1}{\sqrt3}", True),
-        Form(r"\{3\}", "3", True),
-        Form(r"\pm(1,1)", "(1,1),(-1,-1)", False),
-        Form(r"\pm (2, -3)", "(-2,3), (2,-3)", False),
-        Form("(1,1), (-1,-1)", r"\pm(1,1)", False),
-        Form(r"\pm (1, 2, 3)", "(1,2,3), (-1,-2,-3)", False),
-        Form(r"\pm(\sqrt{2}, 0)", r"(\sqrt2,0),(-\sqrt2,0)", False),
-    ),
-    "identities": (
-        Form(r"\sin^2 x+\cos^2 x", "1", True),
-        Form(r"\ln 8", r"3\ln 2", True),
-        Form(r"\log_2 8", "3", True),
-        Form(r"2\sin x\cos x", r"\sin 2x", True),
-        Form(r"\cos^2\theta-\sin^2\theta", r"\cos 2\theta", True),
-        Form(r"\frac{\sin x}{\cos x}", r"\tan x", True),
-        Form(r"1+\tan^2 a", r"\sec^2 a", True),
-        Form(r"\ln\frac{3}{2}", r"\ln 3-\ln 2", True),
-        Form(r"\log_{10} 1000", "3", True),
-        Form(r"\frac{\ln 5}{\ln 2}", r"\log_2 5", True),
-        Form(r"\cos\frac{\pi}{3}", r"\frac12", True),
-        Form(r"\sin 75^\circ", r"\frac{\sqrt6+\sqrt2}{4}", False),
-        Form(r"e^{2\ln 3}", "9", True),
-        Form(r"\arctan 1", r"\frac{\pi}{4}", True),
-        Form(r"1-2\sin^2 x", r"\cos 2x", True),
-        Form(r"\ln 6", r"\ln 2+\ln 3", True),
-        Form(r"\sin(a+b)", r"\sin a\cos b+\cos a\sin b", True),
-        Form(r"-\ln 2", r"\ln\frac12", True),
-        Form(r"A\cos\left(\omega t-\frac{\pi}{2}\right)", r"A\sin(\omega t)", True),
-        Form(r"\log_4 8", r"\frac32", True),
-        Form(r"\frac{1-\cos 2x}{2}", r"\sin^2 x", True),
-        Form(r"\frac{e^x-e^{-x}}{2}", r"\sinh x", True),
-    ),
-    "words and polynomials": (
-        Form("yes", r"\text{Yes}", True),
-        Form("(B)", "B", True),
-        Form(r"\textbf{(C)}", "C", True),
-        Form("E.", r"\text{(E)}", False),
-        Form(r"\text{no solution}", r"\text{No solution}", True),
-        Form(r"\mathrm{Monday}", "Monday", True),
-        Form(r"\textbf{True}", r"\text{true}", True),
-        Form(r"\text{isosceles triangle}", r"\text{Isosceles triangle}", True),
-        Form(r"\text{odd}", "odd", True),
-        Form("(x-1)(x+1)", "x^2-1", True),
-        Form("x^3-8", "(x-2)(x^2+2x+4)", True),
-        Form("(a+b)^2", "a^2+2ab+b^2", True),
-        Form("2(x+3)", "2x+6", True),
-        Form("-(y-4)", "4-y", True),
-        Form("n(n+1)/2", r"\frac{n^2+n}{2}", True),
-        Form("(2p-q)^3", "8p^3-12p^2q+6pq^2-q^3", True),
-        Form("x^3-3x^2+2x", "x(x-1)(x-2)", True),
-        Form("y = (x-3)^2 - 4", "y = x^2-6x+5", True),
-        Form("3(x+2y)-z", "3x+6y-z", True),
-        Form(r"\pi h r^2", r"\pi r^2 h", False),
-        Form("2 m x", "2 x m", False),
-        Form(r"\frac{1}{2} v^2 m", r"\frac{1}{2} m v^2", False),
-        Form("m a", "a m", False),
-        Form("g t^2", "t^2 g", False),
-        Form(r"V = h\pi r^2", r"V = \pi r^2 h", False),
-        Form(r"2\pi r h + \pi r^2", r"\pi r^2 + 2\pi r h", False),
-        Form("m + 2", "2 + m", False),
-        Form("5 h", "5", True),
-    ),
-    "named quantities": (
-        Form("-3", r"\det B = -3", True),
-        Form(r"\det A = \frac12", r"\det(A) = 0.5", False),
-        Form("f(4) = 16", "f(4)=16.0", True),
-        Form(r"\frac{2}{5}", r"P(A \mid B) = \frac{2}{5}", True),
-        Form(r"\operatorname{rank} A = 2", "2", True),
-        Form("2", r"\operatorname{rank}(M) = 2", True),
-        Form(r"\frac34", r"\tan x = \frac{3}{4}", True),
-        Form(r"\tan\theta = 2", "2", True),
-        Form("4", r"\operatorname{tr} A = 4", True),
-        Form("|A| = 7", "7", True),
-        Form("6", r"\deg P = 6", True),
-        Form(r"\operatorname{Var}(X) = 9", "9", True),
-        Form(r"70^\circ", r"\angle PQR = 70^\circ", True),
-        Form(r"\dim V = 3", r"\dim(V)=3", True),
-        Form("11", r"\operatorname{lcm}(1,11) = 11", False),
-        Form(r"\sqrt5", r"\|v\| = \sqrt{5}", False),
-        Form("g(0,1)=2", "g(0, 1) = 2", True),
-        Form("9 = f(2)", "f(2)=9", True),
-        Form(r"\angle B = 70^\circ", r"\angle ABC = 70^\circ", False),
-        Form(r"\angle CBA = 70^\circ", r"\angle ABC = 70^\circ", True),
-        Form("f(2) = 4+5 = 9", "f(2) = 9", False),
-        Form(r"\lVert v \rVert = 3", "3", True),
-        Form("3", r"\lVert v \rVert = 3", True),
-        Form(r"\mathbb{E}[X] = 2", "E[X] = 2", False),
-        Form(r"\text{Area} = 24", "S = 24", False),
-        Form(r"\text{Total} = \$18", "18", True),
-        Form(r"\text{Number of ways} = 12", "12", True),
-        Form("24", r"\text{Area} = 24", True),
-        Form(r"\text{Area} = 24\text{ cm}^2", r"24\text{ cm}^2", False),
-        Form(r"\text{Slope} = \frac{1}{2}", r"\frac12", True),
-        Form(r"\text{The answer} = 24", "24", True),
-    ),
-    "congruences": (
-        Form(r"x \equiv 2 \mod 7", r"x\equiv 2\pmod 7", False),
-        Form(r"n\equiv 4 \pmod{9}", r"n \equiv 4 \bmod 9", False),
-        Form(r"x \equiv 6\ (\text{mod } 11)", r"x \equiv 6 \pmod{11}", False),
-        Form("x ≡ 1 (mod 8)", r"x\equiv 1\pmod{8}", False),
-        Form(r"a \equiv 10 \pmod 7", r"a \equiv 3 \pmod 7", True),
-        Form(r"k \equiv -1 \pmod{4}", r"k \equiv 3 \pmod 4", False),
-        Form("5", r"5 \pmod{13}", False),
-        Form("8", r"x \equiv 8 \pmod{17}", True),
-        Form(r"12 \pmod{19}", r"x\equiv 12 \pmod{19}", False),
-        Form(r"x \equiv 4, 1 \pmod{5}", r"x \equiv 1, 4 \pmod 5", False),
-        Form(r"x\equiv \pm 2 \pmod 9", r"x \equiv 2, 7 \pmod{9}", False),
-        Form(r"x \equiv 1 \pmod 6 \text{ or } x \equiv 5 \pmod 6", r"x \equiv 1, 5 \pmod{6}", False),
-        Form(r"x \equiv 3 \text{ (mod 10)}", r"x \equiv 3 \pmod{10}", True),
-        Form(r"y \equiv 0 \mod{2}", r"y \equiv 0 \pmod{2}", True),
-        Form(r"3 \bmod 5", r"3 \pmod{5}", False),
-        Form(r"x \equiv 2^{-1} \pmod{p}", r"x\equiv 2^{-1} \pmod p", True),
-        Form(r"x = 5k+3, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", True),
-        Form(r"n = 1 + 4m, m \in \mathbb{Z}", r"n \equiv 1 \pmod{4}", False),
-        Form(r"n \equiv \pm 1 \pmod 6", r"n=6k\pm1", False),
-        Form(r"n = 6k \pm 1", r"n \equiv \pm 1 \pmod 6", False),
-        Form(r"n \equiv 1, 5 \pmod 6", r"n=6k\pm1", False),
-        Form("x = 5k + 3", r"x \equiv 3 \pmod 5", False),
-        Form(r"x \equiv 3 \pmod 5", "x = 5k - 2", False),
-    ),
-    "arrows and sequences": (
-        Form(r"x \mapsto x^2+1", "f(x)=x^2+1", False),
-        Form(r"t \mapsto 3t-4", "g(x) = 3x-4", False),
-        Form("f(x)=2^x", r"x \mapsto 2^x", False),
-        Form(r"f\colon x \mapsto \sqrt{x}", r"f(x)=\sqrt{x}", False),
-        Form("b_k = 3k+1", "b_n = 3n+1", False),
-        Form("a_{m} = m^2", "a_n = n^2", False),
-        Form(r"u_k=\frac{1}{k+1}", r"u_n = \frac{1}{n+1}", False),
-        Form("a_i = i(i+1)", "a_n = n^2+n", False),
-        Form(r"(x,y) \mapsto x+y", "f(x,y)=x+y", False),
-        Form(r"f: \mathbb{R} \to \mathbb{R}, x \mapsto 5x", "f(x)=5x", False),
-        Form("5^n", "x_n = 5^n", True),
-        Form(r"s_j = 2\cdot 3^{j}", r"s_{n}=2\cdot 3^n", False),
-        Form("x^2-x", r"x \mapsto x(x-1)", False),
-    ),
-    "vectors": (
-        Form("(4,-1)", r"\begin{pmatrix}4\\-1\end{pmatrix}", False),
-        Form(r"\langle 0, 2, 9\rangle", r"\begin{bmatrix}0\\2\\9\end{bmatrix}", False),
-        Form(r"\begin{pmatrix}\frac12\\3\end{pmatrix}", "(0.5, 3)", False),
-        Form(r"\begin{bmatrix} 7 & 8 \end{bmatrix}", "(7,8)", False),
-        Form("(1,0,0)", r"\begin{pmatrix}1&0&0\end{pmatrix}", False),
-        Form(r"\begin{pmatrix}5\\6\end{pmatrix}", r"\langle 5,6 \rangle", False),
-        Form(r"\mathbf{u} = (3,-2)", r"\begin{pmatrix}3\\-2\end{pmatrix}", False),
-        Form("(1,4)^T", r"\begin{pmatrix}1\\4\end{pmatrix}", False),
-        Form(r"\begin{pmatrix}1&4\end{pmatrix}^{T}", r"\begin{pmatrix}1\\4\end{pmatrix}", True),
-        Form(r"\begin{pmatrix}1\\[6pt]2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", False),
-        Form(r"\begin{bmatrix}1&2\\[2mm]3&5\end{bmatrix}", r"\begin{pmatrix}1&2\\3&5\end{pmatrix}", False),
-        Form(
-            r"\begin{pmatrix}\frac{1}{2} \\[0.5em] x \end{pmatrix}",
-            r"\begin{pmatrix}\frac12\\x\end{pmatrix}",
-            False,
-        ),
-        Form(r"\left[\begin{array}{c}2\\-3\end{array}\right]", "(2,-3)", False),
-        Form(
-            r"\left(\begin{smallmatrix}2\\7\end{smallmatrix}\right)",
-            r"\begin{pmatrix}2\\7\end{pmatrix}",
-            False,
-        ),
-        Form(r"\vec{v} = \begin{pmatrix} 1 \\ \sqrt{4} \end{pmatrix}", "(1,2)", False),
-        Form("[1, 2]^T", r"\begin{bmatrix}1\\2\end{bmatrix}", False),
-        Form(r"\left<1,2,3\right>", "(1,2,3)", False),
-    ),
-    "choices": (
-        Form("(B) 12", "B", False),
-        Form(r"\textbf{(C)}\ \frac12", "C", False),
-        Form(r"\text{Choice D}", "D", False),
-        Form(r"\text{(A) 7 cm}", r"\text{(A)}", False),
-        Form("E", r"\textbf{(E)}\ 30", False),
-        Form(r"\text{(B)}", r"\textbf{(B) }\frac{3}{4}", False),
-        Form("C) 18", "(C)", False),
-        Form(r"\text{option B}", "(B)", False),
-        Form(r"\text{A and D}", "A, D", False),
-        Form("D, A", r"\text{A and D}", False),
-        Form(r"\text{(A) and (C)}", "A,C", False),
-        Form(r"\text{A, B and E}", "A, B, E", False),
-        Form(r"\textbf{(D)}\ 2\sqrt{3}", r"\text{D}", False),
-        Form(r"\textbf{(E)}~\text{none of these}", "E", False),
-        Form("B. 12", "B", False),
-        Form(r"\textbf{(A) } 0.5", r"\textbf{(A)}\ \frac12", True),
-        Form(r"\text{Answer: C}", "C", False),
-        Form("A, C, D", "ACD", False),
-        Form("D, B", "BD", False),
-        Form(r"\text{A and C}", "AC", False),
-        Form("ACD", "A, C, D", False),
-        Form("DCA", "A, C, D", False),
-        Form("(A), (C)", "AC", False),
-        Form(r"\text{BD}", "B, D", False),
-    ),
-    "words": (
-        Form(r"\text{a parabola}", "parabola", False),
-        Form(r"\text{The circle}", r"\text{circle}", False),
-        Form(r"\text{rectangle.}", r"\text{Rectangle}", False),
-        Form(r"\text{no.}", "No", False),
-        Form(r"\text{Infinitely many.}", r"\text{infinitely many}", False),
-        Form("infinitely many", r"\text{Infinitely many}", False),
-        Form(r"\text{right-angled triangle}", r"\text{right angled triangle}", False),
-        Form(r"\text{non-zero}", r"\text{nonzero}", False),
-        Form(r"\textbf{an isosceles triangle}", r"\text{isosceles triangle}", False),
-        Form(r"\text{3:30 PM}", r"3:30\text{ p.m.}", False),
-        Form("7:05 am", r"\text{7:05 A.M.}", False),
-        Form(r"\text{8 PM}", r"8\!:\!00\text{ PM}", False),
-        Form(r"\text{noon}", r"\text{12:00 PM}", False),
-        Form("14{:}20", r"\text{2:20 PM}", False),
-        Form(r"\text{Does Not Exist}", r"\text{does not exist}", True),
-        Form(r"\text{NO}", r"\text{no}", True),
-        Form(r"\textit{Wednesday}.", "wednesday", False),
-        Form(r"\text{July 4th}", r"\text{July 4}", False),
-        Form(r"\text{March 1}", r"\text{March 1st}", False),
-        Form(r"\text{July 4th, 1776}", r"\text{July 4, 1776}", False),
-        Form(r"\text{Dec. 22nd}", r"\text{Dec. 22}", False),
-        Form(r"\text{Friday, May 3rd}", r"\text{Friday, May 3}", False),
-    ),
-    "ordinals in words": (
-        Form(r"\text{third}", "3rd", False),
-        Form(r"4^{\text{th}}", r"\text{fourth}", False),
-        Form(r"\text{Seventh}", r"7\text{th}", False),
-        Form(r"\text{the ninth}", "9th", False),
-        Form(r"\text{twentieth}", r"20^{\text{th}}", False),
-        Form(r"21\text{st}", r"\text{twenty-first}", False),
-        Form(r"\text{twenty second}", "22nd", False),
-        Form(r"\text{eighth}", r"8^{\text{th}}", False),
-        Form(r"\text{fifteenth}.", "15th", False),
-        Form("1st", r"\text{First}", False),
-        Form(r"\text{thirty-third}", "33^{rd}", False),
-        Form(r"\text{hundredth}", "100th", False),
-        Form("eleventh", r"11^{\text{th}}", False),
-        Form("10", r"\text{tenth}", False),
-        Form(r"\text{forty-fifth}", r"\text{45th}", False),
-    ),
-    "numbers with words": (
-        Form(r"3\text{ million}", "3,000,000", False),
-        Form("5000000", r"5\text{ million}", False),
-        Form(r"1.25\text{ billion}", "1250000000", False),
-        Form("40 thousand", "40{,}000", False),
-        Form(r"\$2.5\text{ million}", r"\$2{,}500{,}000", False),
-        Form(r"7\text{ thousand people}", "7000", False),
-        Form(r"\text{6 million}", "6000000", False),
-        Form(r"-2\text{ thousand}", "-2000", False),
-        Form(r"4\times 10^6", r"4\text{ million}", False),
-        Form(r"9\text{ trillion}", r"9 \times 10^{12}", False),
-        Form(r"1{,}200\text{ thousand}", r"1.2\text{ million}", False),
-        Form(r"3\text{ hundred}", "300", False),
-        Form(r"\frac12\text{ million}", "500000", False),
-        Form(r"\text{twelve}", "12", False),
-        Form(r"\text{twenty-one}", "21", False),
-        Form(r"\text{Zero}", "0", False),
-        Form(r"\text{ninety nine}", "99", False),
-        Form(r"\text{one hundred}", "100", False),
-        Form("7", r"\text{seven}", False),
-        Form(r"\textbf{forty}", "40", False),
-    ),
-    "minutes and seconds": (
-        Form(r"22^\circ 30'", r"22.5^\circ", False),
-        Form("45°15'", r"45.25^\circ", False),
-        Form(r"10.5^\circ", r"10^\circ 30'", False),
-        Form(r"12^{\circ}45^{\prime}", r"12.75^\circ", False),
-        Form(r"1^\circ 30' 36''", r"1.51^\circ", False),
-        Form(r"-7^\circ 30'", r"-7.5^\circ", False),
-        Form("22\xb030\u2032", r"\frac{\pi}{8}", False),
-        Form(r"36^\circ\,15'\,0''", r"36^\circ 15'", False),
-        Form(r"\theta = 53^\circ 6'", r"53.1^\circ", False),
-        Form(r"80^\circ 20'", r"\frac{241}{3}^\circ", False),
-        Form(r"5^\circ30'", r"5^{\circ}\, 30^{\prime}", False),
-        Form("67.5", r"67^\circ 30'", False),
-        Form(r"3\text{ hours }30\text{ minutes}", r"3.5\text{ hours}", False),
-        Form(r"5\text{ ft }6\text{ in}", r"5.5\text{ ft}", False),
-        Form("5 feet 6 inches", r"66\text{ inches}", False),
-        Form(r"1\text{ hour and }20\text{ minutes}", r"80\text{ minutes}", False),
-        Form(r"2\text{ h } 15\text{ min}", r"2\text{ hours } 15\text{ minutes}", True),
-        Form(r"1\text{ kg }200\text{ g}", r"1.2\text{ kg}", False),
-    ),
-    "named solutions": (
-        Form(r"(x,y) = (1,5) \text{ or } (x,y)=(2,3)", "(1,5), (2,3)", False),
-        Form("(x,y)=(2,3), (x,y)=(1,5)", "(1,5),(2,3)", False),
-        Form("(1,5),(2,3)", r"(x,y)=(1,5) \text{ or } (2,3)", True),
-        Form(r"(x,y) \in \{(1,5),(2,3)\}", "(2,3), (1,5)", True),
-        Form(r"x=1, y=5 \text{ or } x=2, y=3", "(1,5), (2,3)", False),
-        Form("(a,b)=(0,1),(1,0)", r"(0,1) \text{ and } (1,0)", True),
-        Form(r"(x,y) = (2,3) \text{ and } (x,y) = (1,5)", r"\{(1,5),(2,3)\}", False),
-        Form(r"(1,-5) \text{ or } (-1,5)", "(x,y)=(1,-5), (-1,5)", True),
-        Form(r"y=5, x=1 \text{ or } y=3, x=2", "(x,y)=(1,5), (x,y)=(2,3)", False),
-        Form(r"(p,q,r)=(1,2,3) \text{ or } (p,q,r)=(3,2,1)", "(3,2,1), (1,2,3)", False),
-        Form(r"(x,y)=(\frac12,1); (x,y)=(2,4)", "(0.5,1), (2,4)", False),
-    ),
-    "bases": (
-        Form(r"\text{3F}_{16}", "3F_{16}", False),
-        Form(r"1\text{A}_{12}", "1A_{12}", False),
-        Form(r"\mathrm{B7}_{16}", "B7_{16}", False),
-        Form("(1011)_2", "1011_2", False),
-        Form(r"1011_{\text{two}}", "1011_2", False),
-        Form(r"1011\text{ (base 2)}", "1011_{2}", True),
-        Form("204_{5}", r"204_{\text{five}}", False),
-        Form("3f_{16}", "3F_{16}", True),
-        Form(r"\text{1011}_2", "1011_{2}", False),
-        Form(r"(\text{A2})_{16}", "A2_{16}", False),
-        Form(r"732_{\text{eight}}", "732_8", False),
-        Form("$221_3$", r"221_{\text{three}}", False),
-        Form("10110_{(2)}", "10110_2", True),
-    ),
-    "approximate references": (
-        Form("3.46", r"\approx 3.46", True),
-        Form(r"\approx 3.46", r"\approx 3.460", True),
-        Form("12.7", r"x \approx 12.7", True),
-        Form(r"x \approx 12.7", r"x\approx 12.70", True),
-        Form("0.25", r"\approx \frac14", False),
-        Form("≈ 9.1", r"\approx 9.1", True),
-        Form("42", r"\approx 42", True),
-        Form(r"5.5\text{ cm}", r"\approx 5.5\text{ cm}", True),
-        Form("1500", r"\approx 1{,}500", False),
-        Form("x = 12.7", r"x \approx 12.7", True),
-        Form(r"\text{approximately } 2.3", r"\approx 2.3", False),
-        Form("-0.75", r"\approx -0.75", True),
-    ),
-    "other names of functions": (
-        Form(r"\arctan 3", r"\operatorname{arctg} 3", False),
-        Form(r"\tan x", r"\operatorname{tg} x", False),
-        Form(r"\mathrm{ctg}\, x", r"\cot x", False),
-        Form(r"\operatorname{cosec} x", r"\csc x", False),
-        Form("3", r"\lg 1000", False),
-        Form(r"\operatorname{lg} 2", r"\log_{10} 2", False),
-        Form(r"\frac{\pi}{4}", r"\operatorname{arctg} 1", False),
-        Form(r"\tg^2 x + 1", r"\sec^2 x", False),
-        Form(r"\operatorname{sh} x", r"\sinh x", False),
-        Form(r"\arctg\frac12", r"\arctan 0.5", False),
-        Form(r"\tan^{-1} 2", r"\arctan 2", True),
-        Form(r"\operatorname{arcctg} 1", r"\frac{\pi}{4}", False),
-        Form(r"\frac{\operatorname{ch} x}{2}", r"\frac12\cosh x", False),
-        Form(r"\operatorname{cotan} x", r"\cot x", False),
-        Form(r"\operatorname{Arctan} 2", r"\arctan 2", False),
-    ),
-    "towers": (
-        Form("{2023}^{2022^{2021}}", "2023^{2022^{2021}}", True),
-        Form("{10}^{{10}^{10}}", "10^{10^{10}}", True),
-        Form("10^{{10}^{{10}}}+7", "10^{10^{10}} + 7", True),
-        Form("2^{(100^{100})}-1", "2^{100^{100}}-1", True),
-        Form("{7^{7^{7^{7}}}}", "7^{7^{7^7}}", True),
-        Form(r"3 \times 2^{10^{10}}", r"3\cdot 2^{10^{10}}", True),
-        Form(r"\left({5}\right)^{5^{5^5}}", "5^{5^{5^{5}}}", True),
-        Form("(10^{9})!+{1}", "(10^9)!+1", True),
-        Form("{2}^{{3}^{4^{5}}}", "2^{3^{4^5}}", True),
-        Form("1-{2}^{-10^{10}}", "1-2^{-10^{10}}", True),
-        Form("$9^{9^{9^{9}}}$", "{9}^{{9}^{{9}^{9}}}", True),
-    ),
-    "remarks": (
-        Form(r"5 \text{ is the answer}", "5", True),
-        Form(r"5 \text{ (the larger root)}", "5", True),
-        Form(r"12 \text{ ways in all}", "12", True),
-        Form(r"x = 5 \text{ is the only solution}", "5", True),
-        Form(r"5 \text{ cm squared}", r"5\text{ cm}^2", True),
-        Form(r"\frac{1}{2} \text{ (exactly)}", r"\frac12", True),
-        Form(r"\textbf{(E)}\ \text{impossible}", "E", False),
-        Form(r"\text{(B) cannot be determined}", "B", False),
-        Form(r"\text{(C) no solution}", "C", False),
-        Form(r"\text{Not a number}", r"\text{not a number}", True),
-        Form(r"\text{No}", r"\text{no}", True),
-        Form(r"7 \text{ notes}", "7", True),
-        Form(r"5 \text{ is the correct answer.}", "5", True),
-        Form(r"x = 5 \text{ (which is the only solution)}", "5", True),
-        Form(r"3 \text{ times}", "3", True),
-        Form(r"5 \text{ is the largest possible value}", "5", True),
-    ),
-    "sentences": (
-        Form(r"\text{The vertex is } (3,4)", "(3,4)", False),
-        Form(r"\text{The slope equals } \frac{1}{2}", r"\frac12", False),
-        Form(r"\text{So the radius is } 5", "5", False),
-        Form(r"\text{The roots are } 2, 3", "2, 3", False),
-        Form(r"\text{The shaded region is } 9\pi", r"9\pi", False),
-        Form(r"\text{Its derivative is: } 2x", "2x", False),
-        Form(r"\text{Therefore the equation is } y=2x+1", "y=2x+1", False),
-        Form(r"\text{The smallest such integer is } 12", "12", False),
-        Form(r"\text{The length of the side is } 7", "7", False),
-        Form(r"\text{The probability = } 0.25", r"\frac14", False),
-    ),
-    "counts": (
-        Form("336", "{}_{8}P_{3}", False),
-        Form("{}_8P_3", "336", False),
-        Form("{}_nC_k", r"\binom{n}{k}", False),
-        Form("{}_{10}C_{4}", "210", False),
-        Form("{}^5C_2", "10", False),
-        Form(r"\frac{8!}{5!}", "{}_8P_3", False),
-        Form("{}_{8}P_{3}", "{}_8P_3", False),
-        Form(r"2 \cdot {}_5C_2", "20", False),
-        Form(r"\binom{n}{2}", "{}_nC_2", False),
-        Form("_{6}C_{2}", "15", False),
-    ),
-}
-
-NEAR: dict[str, tuple[Form, ...]] = {
-    "units": (
-        Form(r"5\text{ cm}", r"5\text{ m}", True),
-        Form(r"8\text{ cm}^2", r"8\text{ cm}^3", True),
-        Form(r"3\text{ hours}", r"3\text{ minutes}", True),
-        Form(r"60\text{ km/h}", r"60\text{ m/s}", True),
-        Form(r"10\text{ cm}", r"1\text{ m}", False),
-        Form(r"100\text{ g}", r"1\text{ kg}", False),
-        Form(r"2.5\text{ h}", r"140\text{ min}", False),
-        Form(r"13\text{ meters}", "12", False),
-        Form("341", r"340\text{ m/s}", False),
-        Form(r"100\text{ cm}^2", r"1\text{ m}^2", False),
-        Form(r"36\text{ km/h}", r"20\text{ m/s}", False),
-        Form(r"250\text{ mL}", r"2.5\text{ L}", False),
-        Form(r"-7.5\text{ cm}", r"7.5\text{ cm}", False),
-        Form(r"9.8\text{ m/s}", r"9.8\text{ m/s}^2", True),
-        Form(r"12\text{ inches}", r"12\text{ feet}", True),
-        Form(r"4\text{ dollars}", r"4\text{ cents}", True),
-        Form(r"6\text{ kg}", r"6\text{ km}", True),
-        Form(r"14\text{ days}", r"3\text{ weeks}", False),
-        Form(r"20\,\mathrm{mm}", r"20\,\mathrm{cm}", True),
-        Form(r"0.5\ \mathrm{mA}", r"0.5\ \mathrm{A}", True),
-        Form(r"100^\circ\text{C}", r"100\text{ degrees Fahrenheit}", True),
-        Form(r"100\text{ K}", r"100^\circ\text{C}", True),
-        Form(r"-40^\circ\text{F}", r"-40^\circ\text{C}", True),
-        Form(r"100\text{ degrees Celsius}", r"100\text{ K}", True),
-        Form(r"32\text{ Fahrenheit}", r"32\text{ Celsius}", True),
-        Form(r"38\text{ degrees C}", r"37^\circ\text{C}", False),
-    ),
-    "the same text": (
-        Form("2^{2^{2^{2^{2^3}}}}", "2^{2^{2^{2^{2^2}}}}", False),
-        Form("-10^{10^{10^{34}}}", "10^{10^{10^{34}}}", False),
-        Form(", ".join(map(str, (*SQUARES[:-1], 90001))), ", ".join(map(str, SQUARES)), False),
-        Form(", ".join(map(str, SQUARES[:-1])), ",".join(map(str, SQUARES)), False),
-        Form(matrix(15, 15).replace("225", "226"), matrix(15, 15), False),
-        Form(matrix(15, 14), matrix(15, 15), False),
-        Form(DIGITS[:-1] + "2", DIGITS, False),
-        Form(f"-{DIGITS}", DIGITS, False),
-        Form(f"2.{DIGITS}", f"3.{DIGITS}", False),
-        Form(f"{POWER}0", POWER, False),
-    ),
-    "hard references": (
-        Form(r"\{x : x \ge 2\}", r"\{x \mid x > 2\}", False),
-        Form(r"x = -3 \text{ or } x = -1", r"x = 1 \text{ or } x = -3", False),
-        Form(r"x < -1 \text{ or } x \ge 4", "x < -1 or x > 4", False),
-        Form(r"y < 0 \text{ or } 2 < y < 6", r"y\leq 0\text{ or }2<y<6", False),
-        Form(r"[2, \infty)", "(2, ∞)", False),
-        Form(r"(-\infty,1)\cup(-3,\infty)", "(\u2212∞, 1) \u222a (3, ∞)", False),
-        Form("x < 5", "x ≤ 5", False),
-        Form(r"x \ge 2", "x ≥ \u22122", False),
-        Form("x = 0", "x ≠ 0", False),
-        Form("3", "±3", False),
-        Form(r"6\times 10^5", "6 \u00d7 10^4", False),
-        Form(r"3 \cdot 3^5", "2 · 3^5", False),
-        Form(r"-\sqrt{17}", "√17", False),
-        Form(r"\frac{4\pi}{3}", "3π/4", False),
-        Form(r"x \in (0,1]", "x ∈ [0, 1]", False),
-        Form(r"\mathrm{e}^3", r"\mathrm{e}^2", False),
-        Form(r"\mathrm{e} + 1", "e - 1", False),
-        Form(r"\frac 2 1", r"\frac 1 2", False),
-        Form(r"\frac{1}{4}", r"\frac1{3}", False),
-        Form("x=1, x=3", "x=1, x=2", False),
-        Form("x = -7", "x=-7, x=4", False),
-        Form("A_1 = 6", "A_1 = 5", False),
-        Form("A_2 = 5", "A_1 = 5", False),
-        Form("-3", r"v_{\max} = 3", False),
-        Form("6", "5 apples", False),
-        Form("21", r"\text{the answer is } 12", False),
-        Form(r"-4 \le y < 4", "\u22124 ≤ y ≤ 4", False),
-    ),
-    "digit groups": (
-        Form(r"12\,346", "12345", False),
-        Form(r"1\;234\;576", "1234567", False),
-        Form("1000", r"10\:000", False),
-        Form(r"9\ 867", "9876", False),
-        Form("45~000", "4500", False),
-        Form(r"1\,234", "1.234", False),
-        Form("2{,}000", "2{,}000{,}000", False),
-        Form("7\u2009500", "7,501", False),
-        Form("31\u202f536\u202f000", "-31536000", False),
-        Form("86 400.5", "86\u00a0400", False),
-        Form("299792459", "299 792 458", False),
-        Form("11,644", r"11,\!944", False),
-        Form(r"\$1,200", "1300", False),
-        Form("€4,500", "£4,500", False),
-        Form("1,2,3", "123", False),
-        Form("¥2,000", "20000", False),
-        Form("3,600 USD", "360", False),
-        Form(r"\$18.75", "1875", False),
-        Form("65 536", "65,356", False),
-        Form(r"1\,048\,576", "2^{21}", False),
-        Form(r"£2\,500", "25000", False),
-        Form(r"6,200\text{ euros}", "£6200", False),
-        Form("1,250.00", "125000", False),
-    ),
-    "mixed numbers": (
-        Form("11/2", r"1\frac{1}{2}", False),
-        Form(r"\frac{1}{2}", r"1\frac{1}{2}", False),
-        Form("1*1/2", "1 1/2", False),
-        Form(r"2 \cdot \frac{3}{4}", r"2\frac{3}{4}", False),
-        Form(r"\frac{3}{2}", r"2 \frac 3 4", False),
-        Form("2 3/4", r"\frac{11}{3}", False),
-        Form("23/4", "2 3/4", False),
-        Form(r"-1\frac{1}{4}", r"-\frac{3}{4}", False),
-        Form(r"3\frac13", r"\frac{11}{3}", False),
-        Form(r"5\tfrac{1}{8}", "5.18", False),
-        Form("4 2/5", r"\frac{8}{5}", False),
-        Form(r"12\frac{1}{3}", "4", False),
-        Form(r"6\frac{5}{6}", r"6\frac{1}{6}", False),
-        Form("-1 1/2", r"1\frac{1}{2}", False),
-        Form(r"\frac{3}{7}", r"3\frac{1}{7}", False),
-        Form(r"10\frac{1}{10}", "10.01", False),
-        Form("7 1/3", "8 1/3", False),
-    ),
-    "repeating decimals": (
-        Form(r"0.\overline{3}", "0.3", False),
-        Form(r"0.\overline{6}", r"\frac35", False),
-        Form(r"0.1\overline{6}", r"0.\overline{16}", False),
-        Form("0.33", r"0.\dot{3}", False),
-        Form("0.(3)", "3/10", False),
-        Form(r"0.333\ldots", r"-\frac13", False),
-        Form(r"0.\overline{142875}", r"\frac17", False),
-        Form(r"0.\overline{27}", r"\frac{27}{100}", False),
-        Form(r"1.\overline{6}", "1.6", False),
-        Form(r"0.\overline{4}", r"-\frac49", False),
-        Form("0.83", r"0.8\overline{3}", False),
-        Form(r"0.\overline{9}", "0.9", False),
-        Form("0.(12)", r"\frac{3}{25}", False),
-        Form(r"0.0\overline{3}", r"\frac13", False),
-        Form(r"0.\dot{1}\dot{8}", r"0.1\dot{8}", False),
-        Form(r"0.666\ldots", r"\frac{3}{5}", False),
-        Form(r"2.\overline{136}", r"2.1\overline{36}", False),
-        Form(r"0.\bar{7}", "0.7", False),
-        Form(r"0.08\overline{3}", r"\frac{1}{13}", False),
-    ),
-    "ordinals": (
-        Form("5th", "6", False),
-        Form("6^{th}", "5", False),
-        Form("21st", "22", False),
-        Form("22nd", "2", False),
-        Form(r"3^{\text{rd}}", "-3", False),
-        Form("5^{t}", "5", False),
-        Form("1st", "11", False),
-        Form(r"101\text{st}", "100", False),
-        Form("12th", r"\frac{1}{12}", False),
-        Form("7^2", r"7^{\text{th}}", False),
-        Form("2^{nd}", "22", False),
-        Form("1000th", "100", False),
-        Form("13^{th}", "14^{th}", False),
-        Form(r"\text{4th}", "4.5", False),
-        Form(r"\text{8th and 9th}", "8", False),
-        Form("30th", "3rd", False),
-        Form("3^3", "3^{rd}", False),
-    ),
-    "degrees": (
-        Form("90", r"\frac{\pi}{2}", False),
-        Form(r"\frac{\pi}{4}", "45", False),
-        Form(r"45^\circ", r"\frac{\pi}{3}", False),
-        Form(r"30^\circ", r"\frac{\pi}{3}", False),
-        Form(r"-60^\circ", r"\frac{\pi}{3}", False),
-        Form(r"\pi", "180", False),
-        Form(r"180^\circ", r"2\pi", False),
-        Form(r"1^\circ", r"1\text{ rad}", True),
-        Form("60°", r"61^\circ", False),
-        Form(r"135^\circ", r"\frac{5\pi}{4}", False),
-        Form("22.5°", r"\frac{\pi}{4}", False),
-        Form(r"\frac{2\pi}{3}", r"150^\circ", False),
-        Form(r"30^\circ, 120^\circ", r"\frac{\pi}{6}, \frac{5\pi}{6}", False),
-        Form(r"15^\circ", r"\frac{\pi}{15}", False),
-        Form(r"\frac{7\pi}{4}", r"-315^\circ", False),
-        Form("36'", r"36^\circ", True),
-        Form(r"\theta = 30^\circ", r"\theta = \frac{5\pi}{6}", False),
-        Form(r"57\degree", r"75^\circ", False),
-        Form(r"\frac{\pi}{3}", r"90\degree", False),
-        Form(r"75\degree", r"7.5^\circ", False),
-        Form(r"-75\degree", r"75^\circ", False),
-        Form("90", r"\frac{\pi}{2}\degree", False),
-    ),
-    "inequalities": (
-        Form("x > 3", r"[3,\infty)", False),
-        Form(r"x \le 3", r"[3,\infty)", False),
-        Form(r"x \ge -3", r"[3,\infty)", False),
-        Form(r"(7,\infty)", r"x \ge 7", False),
-        Form(r"(-\infty, 5]", "x < 5", False),
-        Form(r"3 \ge x", r"x \ge 3", False),
-        Form("x < 2", "x < -2", False),
-        Form("y > 4", "x > 4", False),
-        Form(r"x > \frac13", r"(\frac12, \infty)", False),
-        Form(r"[0, \infty)", "t > 0", False),
-        Form("-4 < y", "y < -4", False),
-        Form(r"x \ge 60", r"x \ge 6", False),
-        Form("x = 7", r"x \ge 7", False),
-        Form("[6,7)", r"x \ge 6", False),
-        Form(r"x \in (-\infty, 1]", r"x \ge 1", False),
-        Form(r"k \le 2.26", r"k \le \frac94", False),
-        Form(r"(-\infty, \infty)", "x < 10", False),
-    ),
-    "chains": (
-        Form(r"1 \le x \le 5", "(1,5]", False),
-        Form("1<x<5", "(1,5]", False),
-        Form("[-2,3]", r"-2 \le x < 3", False),
-        Form("5 > x > 1", r"1 < x \le 5", False),
-        Form(r"0 \le t \le 1", "[0,10]", False),
-        Form("[-1,1)", r"-1 \le y \le 1", False),
-        Form("(-4, 4)", "0 < k < 4", False),
-        Form(r"2 < x \le 8", r"2 < x \le 7", False),
-        Form(r"2 < y \le 7", r"2 < x \le 7", False),
-        Form(r"x>1 \text{ or } x \le 4", r"1 < x \le 4", False),
-        Form(r"-3 \le x \le 3", "|x| < 3", False),
-        Form(r"\frac12 \le x < \frac52", "[0.5, 1.5)", False),
-        Form(r"\sqrt{2} \le a \le -\sqrt{2}", r"[-\sqrt{2}, \sqrt{2}]", False),
-        Form(r"\left[0, \frac{\pi}{3}\right)", r"0 \le \theta < \frac{\pi}{2}", False),
-        Form("10 < n < 100", r"10 \le n < 100", False),
-        Form(r"-5 \le x \le -5", r"-5 \le x \le 5", False),
-        Form(r"-1 \le m \le 0", "[-1,0)", False),
-    ),
-    "unions": (
-        Form(r"x<1 \text{ or } x \ge 2", r"(-\infty,1)\cup(2,\infty)", False),
-        Form(r"(-\infty,-3]\cup(3,\infty)", r"x \le -3 \text{ or } x \ge 3", False),
-        Form(r"x \ge 0", r"(-\infty,0)\cup(0,\infty)", False),
-        Form(r"\mathbb{R}", r"(-\infty,0)\cup(0,\infty)", False),
-        Form(r"(-\infty,2)\cup[2,\infty)", r"x \neq 2", False),
-        Form(r"\mathbb{R}\setminus\{-1\}", r"x \ne 1", False),
-        Form(r"(-\infty,5)\cup(5,\infty)", r"(-\infty,-5)\cup(5,\infty)", False),
-        Form(r"x \in (-\infty, 0) \cup (-4, \infty)", r"x < 0 \text{ or } x > 4", False),
-        Form(r"x > 3 \text{ or } x < 7", r"x < 3 \text{ or } x > 7", False),
-        Form(r"|x| \ge 2", r"(-\infty,-2)\cup(2,\infty)", False),
-        Form(r"[-2,-1) \cap (1,2]", r"[-2,-1) \cup (1,2]", False),
-        Form(r"0<x<1 \text{ and } x>3", r"(0,1)\cup(3,\infty)", False),
-        Form("(0,1)", r"(0,1)\cup(3,\infty)", False),
-        Form(r"x \leq \frac12 \text{ or } x \geq \frac32", r"(-\infty,-0.5]\cup[1.5,\infty)", False),
-        Form(r"(-\infty,-1)\cup(1,\infty)", r"\mathbb{R}\setminus\{-1,1\}", False),
-        Form(r"x \ne 4", r"(-\infty,-4)\cup(-4,4)\cup(4,\infty)", False),
-        Form("(7, 9)", r"(-\infty,7)\cup(9,\infty)", False),
-        Form(r"[1,2)\cup(2,3]", "[1,3]", False),
-        Form(r"x > 2 \text{ or } x = 0", r"\{0\}\cup[2,\infty)", False),
-    ),
-    "set-builder": (
-        Form(r"\{x \mid 1 \le x<2\}", "(1,2)", False),
-        Form(r"(3,\infty)", r"\{x \in \mathbb{R} : x \geq 3\}", False),
-        Form(r"\{x : x = 4\}", r"(-\infty,4)\cup(4,\infty)", False),
-        Form("x < 5", r"\{x \mid x > 5\}", False),
-        Form(r"\{y \mid y < 0\}", r"(-\infty, 0]", False),
-        Form(r"\{x \mid x<-1 \text{ and } x>1\}", r"(-\infty,-1)\cup(1,\infty)", False),
-        Form(r"\{t \mid t > 8\}", r"\{x \mid x > 9\}", False),
-        Form(r"\{x \in \mathbb{Z} \mid -2 \le x \le 2\}", "[-2,2]", False),
-        Form(r"(-\infty,0)", r"\{x | x > 0\}", False),
-        Form(r"\{x \mid x < -\frac13\}", r"\left(-\infty,\frac13\right)", False),
-        Form(r"\{x \mid 0 \le x \le 1\}", "[0,1)", False),
-        Form("[-3, 3]", r"\{x \mid -3 < x \le 3\}", False),
-        Form(r"\{x\mid x\in\mathbb{R}, x\neq 2\}", r"\mathbb{R}\setminus\{-2\}", False),
-        Form(r"\{2\}", r"\{x \mid x \ge 2\}", True),
-        Form(r"\{1,2\}", r"\{n \in \mathbb{Z} : 1 \le n \le 3\}", False),
-        Form("[1,3]", r"\{n \in \mathbb{Z} : 1 \le n \le 3\}", False),
-        Form(r"\{x \mid x \ge 1 \text{ or } x < 6\}", "[1,6)", False),
-    ),
-    "named values": (
-        Form("x=2, y=1", "(1,2)", False),
-        Form("a=4, b=3, c=5", "3,4,5", True),
-        Form("(-2,7)", "x=7, y=-2", True),
-        Form("9, 4", "m=4, n=9", True),
-        Form(r"x=\frac12,\ y=3", r"\left(\frac12,-3\right)", False),
-        Form(r"p=11 \text{ and } q=0", "0, 11", True),
-        Form("(x,y)=(-6,6)", "(6,-6)", False),
-        Form("(5,2)", "(a,b)=(2,5)", False),
-        Form("x = 10", "(10, 20)", False),
-        Form("A = 2, B = 1, C = 7", "(2,-1,7)", False),
-        Form(r"\alpha=60^\circ, \beta=30^\circ", r"30^\circ, 60^\circ", True),
-        Form("x=-1,y=0,z=8,w=2", "(-1,0,8)", False),
-        Form("x=2, y=1", "x=1, y=2", False),
-        Form(r"\mu = 50, \sigma = 5", "50, 4", False),
-        Form(r"\begin{cases} x=-4 \\ y=3 \end{cases}", "(3,-4)", False),
-        Form(r"p=1,\ q=4,\ r=8", "(p,q,r)=(1,4,9)", False),
-        Form("y=5, x=12", "(5,12)", True),
-        Form(r"x=7,\quad y=4", "(x,y)=(4,7)", False),
-    ),
-    "bound variables": (
-        Form("f(t)=t^2-1", "f(x)=x^2+1", False),
-        Form(r"t \mapsto t^3", r"x \mapsto x^2", False),
-        Form("t^2+1", "x^2+1", False),
-        Form("f(t)=x^2+1", "f(x)=x^2+1", False),
-        Form("f(n)=3n+2", "f(x)=2x+3", False),
-        Form("g(u)=u", r"g(x)=\frac1x", False),
-        Form(r"h(s)=\sqrt{s}+4", r"h(x)=\sqrt{x+4}", False),
-        Form(r"b \mapsto 2b+b", r"x \mapsto 2x+b", True),
-        Form(r"f(y) = -\ln y", r"f(x)=\ln x", False),
-        Form("P(z)=z^3-2z-5", "P(x)=x^3-2x+5", False),
-        Form("f(a,b)=2a+b", "f(x,y)=x+2y", False),
-        Form(r"f^{-1}(y)=\frac{y+1}{2}", r"f^{-1}(x)=\frac{x-1}{2}", False),
-        Form(r"f: t \mapsto \cos t", r"f: x \mapsto \sin x", False),
-        Form(r"\sum_{k=1}^{n} k^3", r"\sum_{i=1}^{n} i^2", False),
-        Form(r"\int_0^x e^{s^2}\,ds", r"\int_0^x e^{-t^2}\,dt", False),
-        Form("3t-1", "3x-1", False),
-        Form(r"f(\theta)=2\cos x", r"f(x)=2\cos x", False),
-        Form(r"T(m)=2\cdot 5^m", r"T(n)=5\cdot 2^n", False),
-        Form("y = 3x + 2", "f(x) = 3x - 2", False),
-    ),
-    "equalities": (
-        Form("S = 2+3 = 6", "5", False),
-        Form(r"2 \cdot 3 = 5", "5", True),
-        Form(r"A = 2\pi r", r"\pi r^2", False),
-        Form(r"\frac{1}{2}bh = 12", "24", False),
-        Form(r"\frac12\cdot 9\cdot 4 = 36", "36", True),
-        Form(r"V = \frac43\pi\cdot 27 = 27\pi", r"36\pi", False),
-        Form("P(X=1)=0.5", "1", False),
-        Form(r"\binom{5}{2} = 20", "20", True),
-        Form("f(3) = -14", "14", False),
-        Form("5! = 100", "100", True),
-        Form(r"\int_0^1 x^2\,dx = \frac12", r"\frac13", False),
-        Form("a_{10} = 1024", "1023", False),
-        Form(r"\sqrt{9+16} = 7", "7", True),
-        Form(r"E[X] = \frac{7}{2}", r"\frac{2}{7}", False),
-        Form("10 = 1+2+3 = 6", "6", True),
-        Form(r"\cos A = -\frac{3}{5}", r"\frac35", False),
-        Form(r"|z| = \sqrt{13}", "13", False),
-        Form(r"\det A = -2", "2", False),
-        Form(r"\frac{dy}{dx} = x^2", "2x", False),
-        Form(r"\angle ABC = 70^\circ", r"110^\circ", False),
-        Form("2x+1 = 2x+1", "y = 2x+1", False),
-        Form("3x = 2x+1", "y = 2x+1", False),
-        Form("5 = 2x+1", "y = 2x+1", False),
-        Form("3x = 2x+1", "2x+1", True),
-        Form("2x+1 = 2x+1 = 2x+1", "y = 2x+1", True),
-        Form("x^2 = x^2", "f(x) = x^2", False),
-        Form("x + 3 = 2x+1", "y = 2x+1", False),
-    ),
-    "radicals": (
-        Form(r"\sqrt2+\sqrt3-\sqrt5", r"\sqrt{10+2\sqrt6+2\sqrt{10}+2\sqrt{15}}", False),
-        Form(r"\sqrt[3]{2+\sqrt5}-\sqrt[3]{2-\sqrt5}", "1", False),
-        Form(r"\sqrt[3]{-8}", "2", False),
-        Form(r"\sqrt[3]{\sqrt[3]{2}-1}", r"\sqrt[3]{\frac19}+\sqrt[3]{\frac29}+\sqrt[3]{\frac49}", False),
-        Form(r"\sqrt{2}-1", r"\sqrt{3+2\sqrt{2}}", False),
-        Form(r"\sqrt{5-2\sqrt{6}}", r"\sqrt2+\sqrt3", False),
-        Form(r"\sqrt[3]{2+\sqrt5}", r"\frac{1-\sqrt5}{2}", False),
-        Form(r"\sqrt{7-4\sqrt3}", r"\sqrt3-2", False),
-        Form(r"3+\sqrt2", r"\sqrt{11-6\sqrt2}", False),
-        Form(r"\frac{1}{\sqrt5}", r"\frac{\sqrt5}{10}", False),
-        Form(r"\frac{2}{\sqrt3-1}", r"\sqrt3-1", False),
-        Form(r"\sqrt{50}", r"2\sqrt5", False),
-        Form(r"\sqrt[3]{54}", r"2\sqrt[3]{3}", False),
-        Form(r"\sqrt{4+\sqrt{15}}", r"\frac{\sqrt{10}-\sqrt{6}}{2}", False),
-        Form(r"\frac{\sqrt6+\sqrt2}{4}", r"\sqrt{2+\sqrt3}", False),
-        Form(r"\sqrt{\frac{3}{8}}", r"\frac{\sqrt3}{4}", False),
-        Form(r"\sqrt[3]{7-5\sqrt2}", r"1+\sqrt2", False),
-        Form(r"\sqrt{9-4\sqrt5}", r"2-\sqrt5", False),
-        Form(r"\sqrt{6+\sqrt{20}}", r"1+\sqrt6", False),
-        Form("2^{2/3}", r"2\sqrt{2}", False),
-        Form(r"\frac{\sqrt{6}}{\sqrt{2}}", r"\frac{\sqrt3}{3}", False),
-        Form(r"-\sqrt{14+6\sqrt5}", r"3+\sqrt5", False),
-        Form(r"\sqrt{26}", "5", False),
-        Form(r"-\sqrt{25}", "5", False),
-    ),
-    "percentages": (
-        Form(r"25\%", r"26\%", False),
-        Form(r"2.5\%", r"25\%", False),
-        Form("2500", r"25\%", False),
-        Form("0.0125", r"12.5\%", False),
-        Form(r"-3\%", r"3\%", False),
-        Form("0.7", "7%", False),
-        Form("12", r"120\%", False),
-        Form(r"33\%", r"33\frac{1}{3}\%", False),
-        Form(r"\frac{1}{4}", "24%", False),
-        Form("41 per cent", r"40\%", False),
-        Form(r"0.05\%", r"0.5\%", False),
-        Form(r"\frac{8}{3}", r"37.5\%", False),
-        Form(r"62.6\%", r"62.5\%", False),
-        Form(r"30\% \text{ or } 40\%", r"30\%", False),
-        Form("x = 0.03", r"30\%", False),
-        Form(r"\frac{1}{75}", r"75\%", False),
-        Form(r"100\%", r"1000\%", False),
-    ),
-    "powers and decimals": (
-        Form("0.67", r"\frac23", False),
-        Form("0.14", r"\frac17", False),
-        Form(r"3.0\times10^7", "300000000", False),
-        Form("3e-8", r"3\times 10^8", False),
-        Form("2^3", "2^{-3}", False),
-        Form("0.625", r"\frac{1}{16}", False),
-        Form("0.142867", r"\frac17", False),
-        Form(r"\frac{6}{9}", r"\frac{3}{4}", False),
-        Form("-3.5", r"\frac72", False),
-        Form(r"3^4\cdot 3", "162", False),
-        Form(r"\left(\frac{2}{3}\right)^2", r"\frac{8}{27}", False),
-        Form("1E-5", "0.0001", False),
-        Form("27^{3/2}", "9", False),
-        Form(r"6.02\times10^{22}", r"6.02\times 10^{23}", False),
-        Form("300000001", r"3\times10^8", False),
-        Form("2.45", r"\sqrt6", False),
-        Form("4.02", "4.2", False),
-        Form(r"\frac{12}{7}", r"\frac{7}{12}", False),
-        Form("10^2", "0.01", False),
-        Form(r"\frac{1}{1-\frac12}", r"\frac23", False),
-    ),
-    "tuples, matrices and complex numbers": (
-        Form(r"\begin{bmatrix}1&3\\2&4\end{bmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", False),
-        Form(r"\langle 2,1\rangle", "(1,2)", False),
-        Form("(3,1)", r"\langle 3,-1\rangle", False),
-        Form(r"\begin{pmatrix}4\\5\end{pmatrix}", r"\begin{bmatrix}4\\-5\end{bmatrix}", False),
-        Form("2-3i", "2+3i", False),
-        Form("3+2i", "2+3i", False),
-        Form("(1-i)^2", "2i", False),
-        Form(r"\left(\frac{1}{2},\frac{4}{3}\right)", "(0.5, 0.75)", False),
-        Form("i", "-i", False),
-        Form("(1,2,0)", "(1,2)", False),
-        Form(r"2\begin{pmatrix}1&0\\0&2\end{pmatrix}", r"\begin{pmatrix}\frac12&0\\0&1\end{pmatrix}", False),
-        Form(r"3\mathbf{i}+2\mathbf{j}", r"3\mathbf{i}-2\mathbf{j}", True),
-        Form("(2,8,1)", "(2,8,-1)", False),
-        Form(
-            r"\left[\begin{array}{cc}1&0\\0&0\end{array}\right]",
-            r"\begin{pmatrix}1&0\\0&1\end{pmatrix}",
-            False,
-        ),
-        Form(r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", "2", False),
-        Form("(1,2),(4,3)", "(1,2),(3,4)", False),
-        Form("A(-3,2)", "(2,-3)", False),
-        Form(r"\sqrt{3i}", r"\sqrt{3}\,i", False),
-    ),
-    "plus-minus and sets": (
-        Form("2", r"\pm 2", False),
-        Form(r"\pm 3", "-2, 2", False),
-        Form("x=5", r"\{5,-5\}", False),
-        Form(r"\{1,-3\}", "1, 3", False),
-        Form(r"1\pm\sqrt5", r"1+\sqrt5", False),
-        Form(r"-1\pm\sqrt5", r"1\pm\sqrt5", False),
-        Form(r"\frac{1\pm\sqrt{13}}{2}", r"\frac{-1\pm\sqrt{13}}{2}", False),
-        Form(r"x = 3 \text{ or } x = 7", "-7, 3", False),
-        Form(r"\{0,1\}", r"\{-1,0,1\}", False),
-        Form(r"0, \sqrt2", r"0,\sqrt2,-\sqrt2", False),
-        Form(r"\{4,5,6\}", r"\{4,5\}", False),
-        Form("i", r"\pm i", False),
-        Form(r"-1 \text{ and } -6", "-1, 6", False),
-        Form("x_1=4, x_2=8", r"\{4,9\}", False),
-        Form(r"\{0\}", r"\emptyset", False),
-        Form(r"\{\frac12,-2\}", r"\{\frac12,2\}", False),
-        Form(r"\pm\sqrt3", r"\pm\frac{1}{\sqrt3}", False),
-        Form(r"2 \pm 3", "5", False),
-        Form(r"\pm(1,1)", "(1,1)", False),
-        Form(r"\pm(1,1)", "(1,-1),(-1,1)", False),
-        Form(r"\pm(1,1)", "(1,1),(-1,-1),(1,-1),(-1,1)", False),
-        Form(r"(\pm 1,\pm 1)", "(1,1)", False),
-        Form(r"\pm(1,2)", "(1,1),(-1,-1)", False),
-    ),
-    "identities": (
-        Form(r"\sin^2 x-\cos^2 x", "1", False),
-        Form(r"\ln 8", r"2\ln 2", False),
-        Form(r"\log_8 2", "3", False),
-        Form(r"-2\sin x\cos x", r"\sin 2x", False),
-        Form(r"\cos^2\theta+\sin^2\theta", r"\cos 2\theta", False),
-        Form(r"\frac{\cos x}{\sin x}", r"\tan x", False),
-        Form(r"1-\tan^2 a", r"\sec^2 a", False),
-        Form(r"\ln\frac{2}{3}", r"\ln 3-\ln 2", False),
-        Form(r"\log_{10} 100", "3", False),
-        Form(r"\frac{\ln 2}{\ln 5}", r"\log_2 5", False),
-        Form(r"\sin\frac{\pi}{3}", r"\frac12", False),
-        Form(r"\sin 75^\circ", r"\frac{\sqrt6-\sqrt2}{4}", False),
-        Form(r"e^{3\ln 2}", "9", False),
-        Form(r"\ln 5", r"\ln 2+\ln 3", False),
-        Form(r"\sin(a-b)", r"\sin a\cos b+\cos a\sin b", False),
-        Form(r"\ln 2", r"\ln\frac12", False),
-        Form(r"A\cos\left(\omega t+\frac{\pi}{2}\right)", r"A\sin(\omega t)", False),
-        Form(r"\frac{1+\cos 2x}{2}", r"\sin^2 x", False),
-        Form(r"\frac{e^x+e^{-x}}{2}", r"\sinh x", False),
-    ),
-    "words and polynomials": (
-        Form("no", r"\text{Yes}", False),
-        Form("(C)", "B", False),
-        Form(r"\textbf{(D)}", "C", False),
-        Form(r"\text{one solution}", r"\text{No solution}", False),
-        Form(r"\mathrm{Sunday}", "Monday", False),
-        Form(r"\textbf{False}", r"\text{true}", False),
-        Form(r"\text{equilateral triangle}", r"\text{Isosceles triangle}", False),
-        Form(r"\text{even}", "odd", False),
-        Form("(x-1)(x+2)", "x^2-1", False),
-        Form("x^3+8", "(x-2)(x^2+2x+4)", False),
-        Form("(a-b)^2", "a^2+2ab+b^2", False),
-        Form("2(x+3)", "2x+3", False),
-        Form("-(y-4)", "y-4", False),
-        Form("n(n-1)/2", r"\frac{n^2+n}{2}", False),
-        Form("(2p-q)^3", "8p^3-12p^2q+6pq^2+q^3", False),
-        Form("x^3-3x^2+3x", "x(x-1)(x-2)", False),
-        Form("y = (x+3)^2 - 4", "y = x^2-6x+5", False),
-        Form("3(x+2y)+z", "3x+6y-z", False),
-        Form("x g", "x", True),
-        Form(r"\pi r^2", r"\pi r^2 h", True),
-        Form(r"\pi r^2 m", r"\pi r^2 h", True),
-        Form("2 + x", "2 + x m", True),
-        Form("a", "a m", True),
-        Form(r"4\pi r^2 h", r"\pi r^2 h", False),
-        Form("x^2 + a b", "x^2", False),
-    ),
-    "named quantities": (
-        Form("f(9)=2", "f(2)=9", True),
-        Form("f(3)=9", "f(2)=9", True),
-        Form("g(2)=9", "f(2)=9", True),
-        Form("f(-1)=4", "f(1)=4", False),
-        Form("P(B)=0.3", "P(A)=0.3", False),
-        Form(r"P(B \mid A) = \frac25", r"P(A \mid B) = \frac25", False),
-        Form(r"\det B = 5", r"\det A = 5", True),
-        Form(r"\det A = 3", r"\det A = -3", False),
-        Form(r"\cos x = \frac34", r"\tan x = \frac34", False),
-        Form("g(1,0)=2", "g(0,1)=2", True),
-        Form(r"\tan x = \frac43", r"\tan x = \frac34", False),
-        Form(r"\operatorname{tr} A = 4", r"\operatorname{rank} A = 4", True),
-        Form(r"\deg Q = 6", r"\deg P = 6", True),
-        Form("a_{9} = 10", "a_{10} = 9", False),
-        Form("|B| = 7", "|A| = 7", False),
-        Form(r"\text{not } \det A = 5", r"\det A = 5", True),
-        Form(r"\angle QPR = 70^\circ", r"\angle PQR = 70^\circ", True),
-        Form(r"f(2) = 3 \quad f(2) = 4", "f(2) = 4", False),
-        Form(r"\angle C = 70^\circ", r"\angle ABC = 70^\circ", False),
-        Form(r"\det A = 3) \det A = 4", r"\det A = 4", True),
-        Form(r"\lVert w \rVert = 3", r"\lVert v \rVert = 3", True),
-        Form(r"\mathbb{E}[Y] = 2", "E[X] = 2", False),
-        Form(r"\text{Area} = 25", "S = 24", False),
-        Form(r"\text{Perimeter} = 24", r"\text{Area} = 24", False),
-        Form(r"\text{Not the area} = 24", "24", True),
-        Form(r"\text{Area} = 24 = 25", "24", False),
-        Form(r"\text{Area} = 24, 25", "24", False),
-        Form(r"\text{Wrong answer} = 24", "24", True),
-        Form(r"\text{Area} = 24 \text{ or } 25", "24", False),
-    ),
-    "congruences": (
-        Form(r"x \equiv 2 \pmod 8", r"x\equiv 2\pmod 7", False),
-        Form(r"x \equiv 3 \pmod{7}", r"x\equiv 2\pmod 7", False),
-        Form(r"x \equiv -2 \pmod 7", r"x\equiv 2\pmod 7", True),
-        Form(r"y \equiv 2 \pmod 7", r"x\equiv 2\pmod 7", True),
-        Form("6", r"5 \pmod{13}", False),
-        Form("13", r"x \equiv 8 \pmod{13}", False),
-        Form(r"x \equiv 0 \pmod{1}", r"x \equiv 4 \pmod{5}", False),
-        Form(r"x \equiv 1 \pmod 5", r"x \equiv 1, 4 \pmod 5", False),
-        Form(r"x \equiv 1, 4, 2 \pmod 5", r"x \equiv 1, 4 \pmod 5", False),
-        Form(r"x \equiv 4 \pmod{2}", r"x \equiv 4 \pmod{5}", True),
-        Form(r"x \not\equiv 3 \pmod{10}", r"x \equiv 3 \pmod{10}", True),
-        Form(r"x \equiv 3 \pmod{10} \text{ or } x \equiv 4 \pmod{10}", r"x \equiv 3 \pmod{10}", False),
-        Form("x = x", r"x \equiv 3 \pmod{10}", False),
-        Form(r"\pm 2", r"x \equiv 2 \pmod{10}", False),
-        Form(r"5 \pmod 3", r"3 \pmod 5", False),
-        Form(r"x = 5k+2, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", True),
-        Form(r"x = 3k+5, k \in \mathbb{Z}", r"x \equiv 3 \pmod 5", False),
-        Form(r"7 \pmod{11} \equiv 8 \pmod{11}", r"8 \pmod{11}", False),
-        Form(r"7 \equiv 8 \pmod{11}", r"8 \pmod{11}", False),
-        Form(r"n \equiv 1 \pmod 6", r"n=6k\pm1", False),
-        Form(r"n \equiv \pm 1 \pmod 5", r"n=6k\pm1", False),
-        Form(r"m \equiv \pm 1 \pmod 6", r"n=6k\pm1", False),
-        Form(r"n \equiv \pm 2 \pmod 6", r"n=6k\pm1", False),
-        Form(r"n \equiv 0, \pm 1 \pmod 6", r"n=6k\pm1", False),
-        Form(r"n = 6n \pm 1", r"n \equiv \pm 1 \pmod 6", False),
-    ),
-    "arrows and sequences": (
-        Form(r"x \mapsto 2x", "f(x)=x^2", False),
-        Form(r"t \mapsto x^2", "f(x)=x^2", False),
-        Form(r"x \mapsto y^2", "f(x)=x^2", False),
-        Form(r"g: x \mapsto x^2", "f(x)=x^2", False),
-        Form("b_k = 3k-1", "b_n = 3n+1", False),
-        Form("c_n = 3n+1", "b_n = 3n+1", False),
-        Form("b_k = 3n+1", "b_n=3n+1", False),
-        Form("a_m = 2^m", "a_n = n^2", False),
-        Form("v_y = 3", "v_x = 3", False),
-        Form("a_k = n", "a_n = k", False),
-        Form(r"(x,y) \mapsto x-y", "f(y,x) = x-y", False),
-        Form(r"t \mapsto t^3", "x^3", False),
-        Form("a_k = k + n", "a_n = n + k", False),
-    ),
-    "vectors": (
-        Form("(-1,4)", r"\begin{pmatrix}4\\-1\end{pmatrix}", False),
-        Form("(4,1)", r"\begin{pmatrix}4\\-1\end{pmatrix}", False),
-        Form(r"\langle 0,2\rangle", r"\begin{bmatrix}0\\2\\9\end{bmatrix}", False),
-        Form("(0,2,9,0)", r"\begin{bmatrix}0\\2\\9\end{bmatrix}", False),
-        Form(r"\begin{pmatrix}1&4\end{pmatrix}", r"\begin{pmatrix}1\\4\end{pmatrix}", False),
-        Form("(1,2,3,4)", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", False),
-        Form(r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "(1,2,3,4)", False),
-        Form(r"\begin{vmatrix}1\\4\end{vmatrix}", "(1,4)", False),
-        Form(r"\{4,-1\}", r"\begin{pmatrix}4\\-1\end{pmatrix}", False),
-        Form(r"\begin{pmatrix}1\\[6pt]3\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", False),
-        Form(r"\begin{bmatrix}1&2\\[2mm]5&3\end{bmatrix}", r"\begin{pmatrix}1&2\\3&5\end{pmatrix}", False),
-        Form("((1,2),(3,4))", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", False),
-        Form(r"\begin{pmatrix}6\\5\end{pmatrix}", r"\langle 5,6 \rangle", False),
-        Form("[2, 1]^T", r"\begin{bmatrix}1\\2\end{bmatrix}", False),
-        Form(r"\left<1,2\right>", "(1,2,3)", False),
-    ),
-    "choices": (
-        Form("(C) 12", "B", False),
-        Form("(B) or (C)", "B", False),
-        Form(r"\text{B or C}", "B", False),
-        Form(r"\text{A or D}", "A, D", False),
-        Form(r"\text{(B) 5 or (C) 6}", "B", False),
-        Form(r"\text{(B), not (C)}", "B", False),
-        Form(r"\text{not B}", "B", False),
-        Form(r"\text{A, B, C, D}", "A, C", False),
-        Form(r"\text{A and C}", "A", False),
-        Form("A", r"\text{A and C}", False),
-        Form(r"\textbf{(E)}\ 31", r"\textbf{(E)}\ 30", False),
-        Form("D", r"\textbf{(E)}\ 30", False),
-        Form(r"\textbf{(B)}\ 5\ \textbf{(C)}\ 6", "B", False),
-        Form("(C) (B)", "B", False),
-        Form(r"\text{Option A or Option B}", "A", False),
-        Form(r"\text{Option C}", "(B)", False),
-        Form(r"\text{(A) if not (B)}", "A", False),
-        Form("(B) C", "B", False),
-        Form("ABCD", "A", False),
-        Form(r"\text{B?}\ \text{C?}", "B", False),
-        Form(r"\text{all of A, B, C}", "B", False),
-        Form("b) c) d)", "B", False),
-        Form(r"\text{A and B and C and D and E}", "A, B, C, D", False),
-        Form(r"\text{(A) or maybe B}", "A", False),
-        Form("(B) 5 / (D) 7", "B", False),
-        Form(r"\text{(A) (mostly; else D)}", "A", False),
-        Form("A, C", "ACD", False),
-        Form("A, B, C, D", "ACD", False),
-        Form("A, C or D", "ACD", False),
-        Form("ABD", "A, C, D", False),
-        Form("A, A, C", "AC", False),
-        Form(r"\text{not ACD}", "A, C, D", False),
-    ),
-    "words": (
-        Form(r"\text{a hyperbola}", "parabola", False),
-        Form(r"\text{not a circle}", r"\text{circle}", False),
-        Form(r"\text{circle or ellipse}", r"\text{circle}", False),
-        Form(r"\text{yes.}", "No", False),
-        Form(r"\text{finitely many}", r"\text{infinitely many}", False),
-        Form(r"\text{many}", r"\text{infinitely many}", False),
-        Form(r"\text{non-negative}", r"\text{negative}", False),
-        Form(r"\text{zero}", r"\text{nonzero}", False),
-        Form(r"\text{left-angled triangle}", r"\text{right angled triangle}", False),
-        Form(r"\text{3:30 AM}", r"3:30\text{ p.m.}", False),
-        Form(r"\text{3:03 PM}", r"\text{3:30 PM}", False),
-        Form("14:20", r"\text{2:20 AM}", False),
-        Form(r"\text{midnight}", r"\text{12:00 PM}", False),
-        Form(r"\text{exists}", r"\text{does not exist}", False),
-        Form(r"\text{yes and no}", "Yes", False),
-        Form(r"\text{Is it a circle?}", r"\text{circle}", False),
-        Form(r"\text{the}", r"\text{an}", False),
-        Form(r"\text{scalene}", r"\text{a scalene triangle or none}", False),
-        Form(r"\text{Tuesday, Wednesday}", r"\text{Wednesday}", False),
-        Form(r"\text{false}", "true", False),
-        Form(r"\text{true or false}", "true", False),
-        Form(r"\text{July 5th}", r"\text{July 4}", False),
-        Form(r"\text{June 4th}", r"\text{July 4}", False),
-        Form(r"\text{July 4th or 5th}", r"\text{July 4}", False),
-        Form(r"\text{4th}", r"\text{July 4}", False),
-        Form(r"\text{July}", r"\text{July 4}", False),
-        Form(r"\text{July 4th, 1777}", r"\text{July 4, 1776}", False),
-    ),
-    "ordinals in words": (
-        Form(r"\text{third}", "4th", False),
-        Form(r"14^{\text{th}}", r"\text{fourth}", False),
-        Form(r"\text{seventeenth}", r"7\text{th}", False),
-        Form(r"\text{a third}", "3rd", False),
-        Form(r"\text{twelfth}", r"20^{\text{th}}", False),
-        Form(r"20\text{th}", r"\text{twenty-first}", False),
-        Form(r"\text{twenty second}", "20th", False),
-        Form(r"\text{third}", r"\frac13", False),
-        Form(r"\text{first or second}", "1st", False),
-        Form(r"\text{sixtieth}", "16th", False),
-        Form(r"\text{thirtieth}", "33^{rd}", False),
-        Form(r"\text{second to last}", "2nd", False),
-        Form(r"\text{one third}", "3rd", False),
-        Form(r"\text{tenths}", "10th", False),
-        Form(r"\text{first, second}", "2nd", False),
-    ),
-    "numbers with words": (
-        Form(r"3\text{ thousand}", "3,000,000", False),
-        Form("5", r"5\text{ million}", True),
-        Form(r"5\text{ million}", "5", True),
-        Form(r"12.5\text{ billion}", "1250000000", False),
-        Form("40 million", "40{,}000", False),
-        Form(r"\$2.5\text{ billion}", r"\$2{,}500{,}000", False),
-        Form(r"7\text{ thousand and one}", "7000", False),
-        Form(r"2\text{ millionths}", "2000000", False),
-        Form(r"2\text{ thousand}", "-2000", False),
-        Form(r"1\text{ million or }2\text{ million}", "1000000", False),
-        Form(r"3\text{ millimeters}", "3000000", False),
-        Form("3000001", r"3\text{ million}", False),
-        Form(r"\text{millions}", "1000000", False),
-        Form(r"3\text{ million or so}", "3000000", False),
-        Form(r"\text{twelve or so}", "12", False),
-        Form(r"\text{twenty-two}", "21", False),
-        Form(r"\text{twelve, thirteen}", "12", False),
-        Form(r"\text{not twelve}", "12", False),
-        Form(r"\text{sixty}", "16", False),
-        Form(r"\text{twelve hundred}", "12", False),
-        Form(r"\text{seven or eight}", "7", False),
-    ),
-    "minutes and seconds": (
-        Form(r"22^\circ 30'", r"22.3^\circ", False),
-        Form("45°25'", r"45.25^\circ", False),
-        Form(r"10.3^\circ", r"10^\circ 30'", False),
-        Form(r"12^{\circ}45^{\prime}", r"12.45^\circ", False),
-        Form(r"1^\circ 36' 30''", r"1.51^\circ", False),
-        Form(r"7^\circ 30'", r"-7.5^\circ", False),
-        Form(r"-7^\circ 30'", r"-6.5^\circ", False),
-        Form("30'", r"22^\circ 30'", False),
-        Form(r"22^\circ", r"22^\circ 30'", False),
-        Form(r"22^\circ 30''", r"22^\circ 30'", True),
-        Form(r"30^\circ 22'", r"22^\circ 30'", True),
-        Form(r"36^\circ 75'", r"36.75^\circ", False),
-        Form(r"3\text{ hours }30\text{ minutes}", r"3.3\text{ hours}", False),
-        Form(r"3\text{ hours }30\text{ minutes}", r"3\text{ hours}", True),
-        Form(r"3\text{ hours }90\text{ minutes}", r"4.5\text{ hours}", False),
-        Form(r"30\text{ minutes }3\text{ hours}", r"3.5\text{ hours}", False),
-        Form(r"5\text{ ft }6\text{ kg}", r"5.5\text{ ft}", False),
-        Form(r"3\text{ hours or }30\text{ minutes}", r"3\text{ hours}", True),
-        Form(r"5\text{ ft }6\text{ in}", r"5.6\text{ ft}", False),
-    ),
-    "named solutions": (
-        Form(r"(x,y) = (5,1) \text{ or } (x,y)=(3,2)", "(1,5), (2,3)", False),
-        Form("(x,y)=(1,5)", "(1,5),(2,3)", False),
-        Form(r"(x,y)=(1,5) \text{ or } (x,y)=(2,3)", "(1,5)", False),
-        Form(r"(x,y)=(1,3) \text{ or } (x,y)=(2,5)", "(1,5), (2,3)", False),
-        Form(r"(x,y) \in \{(1,5),(2,3),(4,4)\}", "(2,3), (1,5)", False),
-        Form(r"x=1, y=5 \text{ or } x=3, y=2", "(1,5), (2,3)", False),
-        Form(r"y=1, x=5 \text{ or } y=2, x=3", "(1,5), (2,3)", False),
-        Form(r"(y,x)=(1,5) \text{ or } (y,x)=(2,3)", "(x,y)=(1,5), (x,y)=(2,3)", False),
-        Form("(a,b)=(1,5), (a,b)=(2,3)", "(x,y)=(1,5), (x,y)=(2,3)", False),
-        Form(r"(x,y)=(1,5) \text{ or } (x,y)=(1,5)", "(1,5), (2,3)", False),
-        Form(r"x=1, y=5 \text{ or } x=2", "(1,5), (2,3)", False),
-    ),
-    "bases": (
-        Form(r"\text{3E}_{16}", "3F_{16}", False),
-        Form(r"1\text{A}_{16}", "1A_{12}", False),
-        Form(r"\mathrm{7B}_{16}", "B7_{16}", False),
-        Form("(1011)_3", "1011_2", False),
-        Form(r"1011_{\text{three}}", "1011_2", False),
-        Form(r"1011\text{ (base 3)}", "1011_{2}", True),
-        Form("204", r"204_{\text{five}}", False),
-        Form(r"204_{\text{five}}", "204", False),
-        Form(r"\text{1101}_2", "1011_{2}", False),
-        Form(r"\text{A2}", "A2_{16}", False),
-        Form("162_{5}", "A2_{16}", False),
-        Form(r"1011_2 \text{ or } 1101_2", "1011_2", False),
-    ),
-    "approximate references": (
-        Form("3.47", r"\approx 3.46", False),
-        Form(r"\approx 3.5", r"\approx 3.46", False),
-        Form("-12.7", r"x \approx 12.7", False),
-        Form(r"y \approx 12.7", r"x\approx 12.7", True),
-        Form("0.3", r"\approx \frac14", False),
-        Form("≈ 9.2", r"\approx 9.1", False),
-        Form("43", r"\approx 42", False),
-        Form(r"5.5\text{ m}", r"\approx 5.5\text{ cm}", True),
-        Form("15", r"\approx 1{,}500", False),
-        Form(r"\approx 3", r"\pi", False),
-        Form(r"\approx 3.46 \text{ or } 3.47", r"\approx 3.46", False),
-        Form(r"\approx 22.36", r"10\sqrt5", False),
-        Form(r"\approx 5\quad \approx 7", r"\approx 5", False),
-    ),
-    "other names of functions": (
-        Form(r"\arctan 2", r"\operatorname{arctg} 3", False),
-        Form(r"\cot x", r"\operatorname{tg} x", False),
-        Form(r"\mathrm{tg}\, x", r"\cot x", False),
-        Form(r"\operatorname{cosec} x", r"\sec x", False),
-        Form("2", r"\lg 1000", False),
-        Form(r"\ln 2", r"\lg 2", False),
-        Form(r"\operatorname{arctg} 1", r"\frac{\pi}{2}", False),
-        Form(r"\tg^2 x - 1", r"\sec^2 x", False),
-        Form(r"\operatorname{ch} x", r"\sinh x", False),
-        Form(r"\tg\frac12", r"\arctan 0.5", False),
-        Form(r"\operatorname{arcctg} 2", r"\arctan 2", False),
-        Form(r"\operatorname{sh} x", r"\sin x", False),
-    ),
-    "towers": (
-        Form("{2023}^{2021^{2022}}", "2023^{2022^{2021}}", False),
-        Form("{10}^{{10}^{11}}", "10^{10^{10}}", False),
-        Form("{7^{7^{7^{8}}}}", "7^{7^{7^7}}", False),
-        Form("-{5}^{5^{5^5}}", "5^{5^{5^{5}}}", False),
-        Form("{2}^{{3}^{4^{6}}}", "2^{3^{4^5}}", False),
-        Form("9^{9^{9}}", "{9}^{{9}^{{9}^{9}}}", False),
-        Form("10^{10^{100}}", "10^{100^{10}}", False),
-        Form("6^{6^{6^{6}}}", "6^{6^{6^{5}}}", False),
-        Form("12^{12^{12}}", "12^{12^{21}}", False),
-        Form("4^{4^{4^{4^4}}}", "4^{4^{4^4}}", False),
-    ),
-    "remarks": (
-        Form(r"5 \text{ is incorrect}", "5", True),
-        Form(r"5 \text{ (wrong)}", "5", True),
-        Form(r"5 \textbf{ is not the answer}", "5", True),
-        Form(r"x = 5 \text{ is false}", "x = 5", True),
-        Form(r"5 \mathrm{\ isn't it}", "5", True),
-        Form(r"5 \text{ cannot be}", "5", True),
-        Form(r"5 \text{ is in}\text{correct}", "5", True),
-        Form(r"5 \text{, never}", "5", True),
-        Form(r"5 \text{ is impossible}", "5", True),
-        Form(r"5 \text{ is the opposite of it}", "5", True),
-        Form(r"5 \text{ I guess}", "5", True),
-        Form(r"5 \text{ would be too small}", "5", True),
-        Form(r"5 \text{ at most}", "5", True),
-        Form(r"5 \text{ squared}", "5", True),
-        Form(r"5 \text{ negative}", "5", True),
-        Form(r"\cancel{5}", "5", False),
-        Form(r"B \text{ is incorrect}", "B", True),
-        Form(r"(3,4) \text{ is no solution}", "(3,4)", True),
-        Form(r"\frac{1}{2} \text{ except for } x", r"\frac{1}{2}", False),
-        Form(r"2\sqrt{3} \text{ perhaps}", r"2\sqrt{3}", True),
-        Form(r"5 \text{ is a joke}", "5", True),
-        Form(r"5 \text{ is off by one}", "5", True),
-        Form(r"5 \text{ isn t it}", "5", True),
-        Form(r"5 \text{ is the answer to something else}", "5", True),
-        Form(r"5 \text{ (which is what others say)}", "5", True),
-        Form(r"5 \text{ plus one}", "5", True),
-        Form(r"5 \text{ times } x", "5", False),
-        Form(r"5 \text{ was ruled out}", "5", True),
-        Form(r"5 \text{ is one too many}", "5", True),
-        Form(r"\text{five} \text{ is bad}", r"\text{five}", False),
-    ),
-    "sentences": (
-        Form(r"\text{The vertex is } (4,3)", "(3,4)", False),
-        Form(r"\text{The vertex is not } (3,4)", "(3,4)", False),
-        Form(r"\text{The wrong vertex is } (3,4)", "(3,4)", False),
-        Form(r"\text{The answer to another question is } 5", "5", False),
-        Form(r"\text{The vertex might be } (3,4)", "(3,4)", False),
-        Form(r"\text{Twice the radius is } 5", "5", False),
-        Form(r"\text{The opposite of the answer is } 5", "5", False),
-        Form(r"\text{The other root is } 5", "5", False),
-        Form(r"\text{The value is six, the radius is } 5", "5", False),
-        Form(r"\text{The roots are } 2, 3", "2", False),
-        Form(r"\text{The upper bound is } 12", "12", False),
-        Form(r"\text{The radius is } 5 \text{ or } 6", "5", False),
-    ),
-    "counts": (
-        Form("56", "{}_{8}P_{3}", False),
-        Form("{}_8C_3", "336", False),
-        Form("{}_kC_n", r"\binom{n}{k}", False),
-        Form("{}_{10}C_{4}", "5040", False),
-        Form("{}^5C_2", "20", False),
-        Form("512", "{}_8P_3", False),
-        Form("P(8,3)", "336", False),
-        Form(r"{}_8P_3 \text{ or } {}_8C_3", "336", False),
-        Form("{}_3P_8", "336", False),
-        Form("{}_{8}P_{3}!", "336", False),
-    ),
-}
+NEAR["the same text"] += (
+    Form(", ".join(SQUARES), ", ".join([*SQUARES[:-1], "90001"]), False),
+    Form(",".join(SQUARES), ", ".join(SQUARES[:-1]), False),
+    Form(matrix(15, 15), matrix(15, 15).replace("225", "226"), False),
+    Form(matrix(15, 15), matrix(15, 14), False),
+    Form(DIGITS, DIGITS[:-1] + "2", False),
+    Form(DIGITS, f"-{DIGITS}", False),
+    Form(f"3.{DIGITS}", f"2.{DIGITS}", False),
+    Form(POWER, f"{POWER}0", False),
+)
 
 # Wrong answers beside a reference that is too much to compute, or no mathematics to a parser. They are never paid; a
 # busy machine may say that they can't be judged.
-HEAVY: tuple[Form, ...] = (
-    Form(r"\binom{10^9}{4\cdot 10^8}", r"\binom{10^9}{5\cdot 10^8}", False),
-    Form(r"3\uparrow\uparrow\uparrow 4", r"3\uparrow\uparrow\uparrow 3", False),
-    Form(r"\sum_{n=1}^{10^{12}} \frac{1}{n^2}", r"\sum_{n=1}^{10^{12}} \frac{1}{n^n}", False),
-    Form(polynomial(150).replace("77x^{77}", "78x^{77}"), polynomial(150), False),
-    Form(nested(r"1+\frac{1}{", "x", 39), nested(r"1+\frac{1}{", "x", 40), False),
-    Form("-" + nested(r"\sqrt{2+", r"\sqrt{2}", 45), nested(r"\sqrt{2+", r"\sqrt{2}", 45), False),
-    Form("10^{10^{10}}+9", "10^{10^{10}}+7", False),
-    Form("2^{100^{100}}+1", "2^{100^{100}}-1", False),
-    Form("({9^9})^9", "9^{9^9}", False),
-    Form("2 + 2^{10^{10}}", r"2\cdot 2^{10^{10}}", False),
-    Form("{2023^{2022}}^{2021}", "2023^{2022^{2021}}", False),
+HEAVY = (
+    (r"\binom{10^9}{5\cdot 10^8}", r"\binom{10^9}{4\cdot 10^8}"),
+    (r"3\uparrow\uparrow\uparrow 3", r"3\uparrow\uparrow\uparrow 4"),
+    (r"\sum_{n=1}^{10^{12}} \frac{1}{n^n}", r"\sum_{n=1}^{10^{12}} \frac{1}{n^2}"),
+    (polynomial(150), polynomial(150).replace("77x^{77}", "78x^{77}")),
+    (nested(r"1+\frac{1}{", "x", 40), nested(r"1+\frac{1}{", "x", 39)),
+    (nested(r"\sqrt{2+", r"\sqrt{2}", 45), "-" + nested(r"\sqrt{2+", r"\sqrt{2}", 45)),
+    ("10^{10^{10}}+7", "10^{10^{10}}+9"),
+    ("2^{100^{100}}-1", "2^{100^{100}}+1"),
+    ("9^{9^9}", "({9^9})^9"),
+    (r"2\cdot 2^{10^{10}}", "2 + 2^{10^{10}}"),
+    ("2023^{2022^{2021}}", "{2023^{2022}}^{2021}"),
 )

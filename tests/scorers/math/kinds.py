@@ -6,610 +6,169 @@ looks at the last equation alone, drops what it can't read, and computes a first
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.support.text_tables import paired_right_and_wrong
 
+_JUDGED = paired_right_and_wrong(r"""
+# lists of equations
+f(1)=2, f(2)=3 <== f(2)=3, f(1)=2 ¦ f(1)=2\text{ and }f(2)=3 ¦ f(1)=2\quad f(2)=3 ¦ f(1)=\frac{4}{2}, f(2)=3
+f(1)=2, f(2)=3 <== 2, 3 ;; 2, 3 <== f(1)=2, f(2)=3 ;; x=3+4t <== ✗ 7 ;; A=(2,3) <== ✗ B=(2,3)
+f(1)=2, f(2)=3 <== ✗ f(1)=7, f(2)=8 ¦ f(1)=2 ¦ f(2)=3 ¦ f(2)=2, f(1)=3 ;; f(1)=2; f(2)=3 <== ✗ f(1)=2; f(2)=8
+x=1, f(0)=3 <== f(0)=3, x=1 ✗ x=1, f(0)=7 ;; x=1,y=2;x=3,y=4 <== x=3, y=4\text{ or }x=1, y=2 ✗ x=1,y=4;x=3,y=2
+x=1, y=2; f=3 <== x=1, y=2, f=3 ;; (x,y)=(1,2), f=3 <== x=1, y=2, f=3.0 ✗ (x,y)=(1,2), f=4 ¦ (x,y)=(2,1), f=3
+R=1, I=(-1,1) <== I=\left(-1,1\right), R=1 ✗ R=1, I=(-2,1) ;; g(0)=1\quad g(1)=4 <== ✗ g(0)=5\quad g(1)=4
+$x=-6$ or $x=6$ <== $x=-6$or$x=6$ ;; R=3, I=(-3,3) <== ✗ R=3, w=(-3,3) ;; x=3+4t, y=6-7t <== ✗ x=4+3t, y=6-7t
+2+2=4, 3+3=6 <== ✗ 1=2, 3=4 ;; P(A)=\frac12\text{ and }P(B)=\frac13 <== ✗ P(A)=\frac14\text{ and }P(B)=\frac13
+x=-6, x=2 <== ✗ q=-6, x=2 ;; \angle A=30^\circ, \angle B=60^\circ <== ✗ \angle A=60^\circ, \angle B=30^\circ
+f(1)=2\text{ or }f(2)=3 <== ✗ f(1)=2\text{ or }f(2)=8 ;; \{a_1=2, a_2=5\} <== ✗ \{a_1=7, a_2=5\}
+# identities
+x^2+4x+7=(x+2)^2+3 <== (x+2)^2+3 ✗ x^2+4x+7=(x+2)^2+5 ;; \cos 2x=2\cos^2 x-1 <== ✗ \cos 2x=2\cos^2 x+1
+2(x+3)=2x+6 <== 2x+6 ¦ 2x+6=2(x+3) ✗ 2(x+3)=2x+5 ¦ 2x+5 ;; \sin^2 x+\cos^2 x=1 <== ✗ \sin^2 x+\cos^2 x=2
+3+4=7 <== 7 ✗ 3+4=8 ;; x^2-9=(x-3)(x+3) <== ✗ x^2-9=x^2-9
+x^2-1=(x-1)(x+1) <== x^2-1=(x+1)(x-1) ✗ x^2-1=(x-1)(x+2) ¦ x^2-2=(x-1)(x+1) ;; n(n+1)=n^2+n <== ✗ n(n+1)=n^2-n
+(a+b)^2=a^2+2ab+b^2 <== ✗ (a+b)^2=a^2+b^2 ;; \tan x=\frac{\sin x}{\cos x} <== ✗ \tan x=\frac{\cos x}{\sin x}
+# derivatives
+\frac{dy}{dx}=2x <== 2x ¦ y'=2x ✗ \frac{dy}{dx}=3x ¦ \frac{dy}{dt}=2x ;; \dot{x}=3 <== \frac{dx}{dt}=3
+\frac{\mathrm{d}y}{\mathrm{d}x}=2x <== \frac{dy}{dx}=2x ;; f'(x)=2x <== ✗ f(x)=2x
+\frac{d^2y}{dx^2}=6x <== y''=6x ✗ \frac{d^2y}{dx^2}=5x ¦ \frac{dy}{dx}=6x ¦ \frac{d^2y}{dx^{3}}=6x
+\frac{dV}{dt}=-kV <== \frac{dV}{dt}=-Vk ✗ \frac{dV}{dt}=kV ;; y'=2y <== ✗ y=2y ;; x^2 <== ✗ \frac{d}{dx}x^3
+12 <== ✗ 12+\frac{dx}{dt} ¦ 12+\frac{d}{dx}(x) ¦ 12 + y' ¦ 12+\frac{\partial u}{\partial x} ¦ 12-\dot{x}
+12 <== ✗ 12\cdot(1+\frac{dy}{dx}) ¦ 12+\frac{df(x)}{dx}
+# names that math-verify takes for others
+I=\frac12MR^2 <== I=\frac{MR^2}{2} ¦ \frac{MR^2}{2} ✗ I=\frac25MR^2 ;; \ln x+C <== C+\ln x ¦ \ln x+c
+P=I^2R <== P=RI^2 ✗ P=-R ;; A^T <== A^{\top} ✗ A ;; U=RI <== ✗ U=R\sqrt{-1}+1 ;; x^2+4 <== ✗ X^2+4 ¦ (x^2+4)'
+I^2R <== ✗ -R ;; 1 <== ✗ \frac{A}{a} ;; x <== ✗ x^{(1)} ;; B <== ✗ B^{\top} ;; \Delta <== ✗ \delta
+0 <== ✗ X-x ;; 2x <== ✗ x+X ;; y <== ✗ y' ;; I=5 <== ✗ U=5 ;; 6M <== ✗ 6m ;; \Pi <== ✗ \pi ;; 3 <== ✗ 3'
+# equations that words or spaces join
+y=3\text{ when }x=2 <== x=2, y=3 ✗ y=5\text{ when }x=2 ;; a=1\text{ and so }b=2 <== ✗ a=4\text{ and so }b=2
+x=1\quad y=2 <== x=1, y=2 ¦ y=2\quad x=1 ✗ x=3\quad y=2 ;; m=4\text{, where }n=1 <== ✗ m=5\text{, where }n=1
+x=1\u000ay=2 <== x=1, y=2 ✗ x=3\u000ay=2 ;; x=1 y=2 <== ✗ x=3 y=2 ;; x=1\implies y=2 <== ✗ x=3\implies y=2
+x=1\qquad y=2 <== ✗ x=3\qquad y=2
+y=3\text{ at }x=2 <== ✗ y=5\text{ at }x=2 ;; x=1\text{ for the first, }y=2 <== ✗ x=3\text{ for the first, }y=2
+y=3\text{ if }x=2 <== ✗ y=3\text{ if }x=7 ;; x=1\Rightarrow y=2 <== ✗ x=3\Rightarrow y=2
+y=3\text{ when }x=2, y=5\text{ when }x=4 <== ✗ y=3\text{ when }x=4, y=5\text{ when }x=2
+# what is about equal
+\sin(392.994)\approx-0.291 <== -0.291 ¦ \sin(392.994)=-0.291 ✗ \sin(392.994)\approx5 ;; 100 <== ✗ 12\approx100
+\sqrt2 <== \sqrt2\approx1.414 ;; 1.414 <== \sqrt2\approx1.414
+x\approx 3.5 <== 3.5 ✗ x\approx 4.5 ;; 12 <== ✗ 12\approx100 ;; \ln 2\approx0.693 <== ✗ \ln 3\approx0.693
+3.5 <== x\approx 3.5 ;; P=\frac{2000}{e^{0.0075}}\approx1985.06 <== ✗ P=\frac{2000}{e^{0.0075}}\approx-1985.06
+\pi\approx3.14 <== ✗ \pi\approx 5 ;; \sqrt{2} <== ✗ \sqrt{2}\approx2 ;; e\approx 2.718 <== ✗ e\approx 2.178
+\approx(-\infty, 2.7) <== ✗ \neq\approx(-\infty, 2.7) ;; \approx 17.1\text{ ft} <== ✗ \approx 17.1\text{ in}
+# lists of quantities
+5\text{ cm}, 6\text{ cm} <== 5, 6 ¦ 6\text{ cm}, 5\text{ cm} ¦ 0.05\text{ m}, 6\text{ cm}
+5\text{ cm}, 6\text{ cm} <== ✗ 5\text{ m}, 6\text{ m} ¦ 5\text{ cm} ;; 6m <== 6\text{ m} ✗ 6h ¦ 6\text{ hours}
+6 <== 6m ;; \$500 \text{ at } 6\%, \$700 \text{ at } 9\% <== ✗ \$500 \text{ at } 9\%, \$700 \text{ at } 6\%
+5\text{ cm}, 6\text{ m} <== 6\text{ m}, 5\text{ cm} ;; 4\mathrm{N}-\mathrm{m} <== ✗ 4\mathrm{N}+\mathrm{m}
+2\text{ hours}, 3\text{ hours} <== 2, 3\text{ hours} ;; 3\text{ kg}; 4\text{ kg} <== ✗ 3\text{ kg}; 4\text{ g}
+2\text{ hours}, 3\text{ hours} <== ✗ 2\text{ hours}, 4\text{ hours} ¦ 2\text{ hours}, 3\text{ minutes}
+\sqrt2\text{ ft}, \sqrt3\text{ ft} <== ✗ \sqrt2\text{ ft} ;; \text{5 cm and 6 cm} <== ✗ \text{5 cm and 7 cm}
+\$4, \$5 <== ✗ \$4, 5\text{ cents} ;; \text{width 5 cm, length 6 cm} <== ✗ \text{width 5 cm, length 7 cm}
+5\text{ cm and }6\text{ cm} <== ✗ 5\text{ cm and }7\text{ cm} ;; 5\text{ m}\quad 6\text{ m} <== ✗ 5\text{ m}
+7\text{ L} <== ✗ 7m ;; \text{4 hr for John, 14 hr for Sue} <== ✗ \text{4 hr for John, 15 hr for Sue}
+4\text{ adults}, 5\text{ children} <== ✗ 5\text{ adults}, 4\text{ children}
+# values left open
+1024 <== 2^{10} ;; 15 <== 7+8 ;; 9 <== ✗ \max(4,9)
+120 <== 5! ✗ \prod_{k=1}^{5} k ;; 4:30\text{ PM} <== ✗ 4:30\text{ AM} ;; 36 <== ✗ \operatorname{lcm}(12,18)
+252 <== \binom{10}{5} ;; \sum_{k=1}^{3} c <== 3c ¦ \sum_{k=1}^3 c ;; \frac{n(n+1)}{2} <== ✗ \sum_{k=1}^{n} k
+55 <== \sum_{k=1}^{10} k = 55 ✗ \sum_{k=1}^{10} k ;; \frac12 <== \int_0^1 x\,dx=\frac12 ✗ \int_0^1 x\,dx
+12 <== ✗ 12\ldots ¦ 12\dots ¦ 12\cdots ¦ 12... ;; -2 <== ✗ \det\begin{pmatrix}1&2\\3&4\end{pmatrix}
+1, 2, 3 <== ✗ 1, 2, 3, \ldots ;; 11 <== ✗ 5 6 ;; \{4,5,7\} <== ✗ \{4,5,\{7\}\} ;; 3 <== ✗ \lfloor 3.7\rfloor
+x^2+1 <== ✗ x^2+1+\cdots ;; 5:30\text{ PM} <== ✗ 5:30 ;; 6 <== ✗ \gcd(12,18) ;; 2 <== ✗ 17\bmod 5
+32 <== ✗ 32\text{ factorial} ;; 1 <== ✗ \lim_{x\to 0}\frac{\sin x}{x} ;; 48480 <== ✗ 55\times1212-15\times1212
+# equations to be solved
+7 <== x=7 ¦ a+b=7 ¦ AB=7 ¦ f(2)=7 ¦ 7=x ¦ x=3+4=7 ;; x+y=7 <== y=7-x ¦ 2x+2y=14 ✗ 7 ;; x^2+1 <== ✗ 7 = x^2+1
+7 <== ✗ x+1=7 ¦ 2x=7 ¦ x^2=7 ¦ x(x+1)=7 ¦ |x-3|=7 ¦ 3=7 ¦ x+1=8 ¦ \sqrt{x}+1=7 ¦ \frac{x}{2}=7 ¦ 7<8 ¦ x\ne 7
+y=2x+1 <== 2x+1 ¦ 2x-y+1=0 ;; x^2+4 <== ✗ x=x^2+4 ;; x=5 <== ✗ 2x=10 ;; x<2 <== ✗ 2x+1<5
+# relations
+a<b <== b>a ✗ a>b ;; a\le b <== ✗ a<b ;; x\ne 3 <== ✗ x\ne 4 ;; a=b=c <== ✗ a=b ;; i^{2}=-1 <== ✗ i^{2}=1
+x<3, y>2 <== y>2, x<3 ¦ x<3\text{ and }y>2 ✗ x<3, y>5 ¦ x<3 ;; P(X=3)=0.2 <== 0.2 ✗ P(X=3)=0.3 ¦ P(X=2)=0.2
+x+y<3 <== 3>x+y ✗ x+y<4 ¦ x+y>3 ;; \lim_{x\to 0}f(x)=3 <== 3 ✗ \lim_{x\to 0}f(x)=4 ¦ \lim_{x\to 1}f(x)=3
+x-y<3 <== y-x>-3 ;; (-\infty,3) <== ✗ [-\infty,3) ;; (-\infty,2)\cup(3,\infty) <== ✗ (-\infty,2)\cup(3,\infty]
+0<x<y<5 <== 5>y>x>0 ✗ 0<x<y<6 ;; t=\frac{\ln 2}{0.1}=10\ln 2 <== 10\ln 2=\frac{\ln 2}{0.1}=t
+# ratios
+3:4:5 <== 6:8:10 ✗ 3:5:4 ¦ 6:8:9 ¦ 3:4 ¦ \frac{3}{20} ;; a:b=3:4 <== 3:4 ✗ a:b=4:3 ;; 1:2:3 <== ✗ 1:2:4
+3:4 <== 3\text{ to }4 ¦ 3 to 4 ¦ \frac34 ¦ 1.5:2 ✗ 4:3 ;; \frac34 <== 3:4 ;; 3\text{ to }4 <== ✗ 4\text{ to }3
+1:\sqrt{3} <== \sqrt{3}:3 ;; 2:3 <== ✗ 4:9 ;; 1:0 <== ✗ 2:1 ;; 1:2 <== ✗ 0:0
+# words that scale
+84 <== 7\text{ dozen} ;; 3.5 <== 7\text{ halves} ;; 7 <== 7\text{ eggs} ;; 700 <== 7\text{ hundred}
+7\text{ dozen} <== 84 ✗ 7 ;; 7 <== ✗ 7\text{ tenths} ¦ 7\text{ thirds} ¦ 7\text{ hundredths} ¦ 7\text{ gross}
+7 <== ✗ 7\text{ dozen} ¦ 7 dozen ¦ 7\text{ hundred} ¦ 7\text{ thousand} ¦ 7\text{ million} ¦ 7\text{ halves}
+# roots and logarithms of positive numbers
+\sqrt{\frac{a}{b}} <== \frac{\sqrt a}{\sqrt b} ✗ \sqrt{\frac{b}{a}} ;; \sqrt{a+b} <== ✗ \sqrt{a}+\sqrt{b}
+\ln(xy) <== \ln x+\ln y ✗ \ln x\cdot\ln y ;; \sqrt{x^2} <== ✗ x ;; \sqrt[3]{ab} <== ✗ \sqrt[3]{a}+\sqrt[3]{b}
+\ln\frac{x}{y} <== \ln x-\ln y ✗ \frac{\ln x}{\ln y} ;; \sqrt{ab} <== \sqrt{a}\sqrt{b} ✗ a\sqrt{b}
+\log x^2 <== 2\log x ✗ (\log x)^2 ;; \sqrt{x^3} <== x\sqrt{x} ;; |x| <== ✗ x ;; \ln(x+y) <== ✗ \ln x+\ln y
+# words, joints and brackets as people write them
+19, 46, and 82 <== 19, 46, \text{ and } 82 ;; x=1orx=2 <== x=1, x=2 ;; 6\text{ fortnights} <== ✗ 6\text{ days}
+19, 46, \text{ and } 82 <== 82, 46, 19 ;; 60 <== 5\text{ dozen eggs} ;; 12 <== ✗ 12\text{ etc.} ¦ 12\text{...}
+(1;2) <== (1,2) ;; $21,16$ or $11$ <== 21,16,11 ;; 1,3,5 <== 1, 3 \text{ or } 5 ;; 5\text{ dozen eggs} <== 60
+\{1;2;3\} <== 1,2,3 ;; $125$ apples <== 125 ;; 5\text{ students} <== 5 ;; AB=3, BC=4 <== ✗ 4, 3
+-12;-11;-10 <== \{-12,-11,-10\} ;; x=1\text{ (max)}, x=2\text{ (min)} <== ✗ x=2\text{ (max)}, x=1\text{ (min)}
+$125$ miles <== 125\text{ miles} ;; A=(1,2), B=(3,4) <== ✗ (3,4), (1,2) ;; A(1,2), B(3,4) <== ✗ A(3,4), B(1,2)
+(11,7)or(7,11) <== (7,11), (11,7) ;; (i) 5 (ii) 6 <== ✗ (i) 6 (ii) 5 ;; 6\textbf{ m} <== ✗ 6\textbf{ s}
+1\leq|z|\leq \frac{3}{2} <== z \in \left[-\frac{3}{2}, -1\right] \cup \left[1, \frac{3}{2}\right]
+\frac{NO}{BO}=\frac{1}{\sqrt6} <== \frac1{\sqrt6} ;; \begin{cases}x+y=1\\x-y=3\end{cases} <== x+y=1, x-y=3
+1,2,3,4,\dots <== 1,2,3,4,... ;; f(1)=2, f(2)=3 <== ✗ 3, 2 ¦ \{3,2\} ;; 5\text{ apples} <== ✗ 5\text{ oranges}
+(0.5;3] <== (0.5,3] ;; 7 <== ✗ 7\approxeq9
+f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases} <== f(x)=\begin{cases}1 & \text{if } x>0\\2 & \text{if } x\le0\end{cases}
+f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases} <== ✗ f(x)=\begin{cases}3&x>0\\2&x\le0\end{cases}
+f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases} <== ✗ f(x)=\begin{cases}2&x>0\\1&x\le0\end{cases}
+12\text{ ways} <== 12\text{ different ways} ;; 9\text{ if }n\text{ is even} <== ✗ 9\text{ if }n\text{ is odd}
+\text{Area}=5, \text{Perimeter}=10 <== ✗ 10, 5 ;; 5\text{ miles north} <== ✗ 5\text{ miles south}
+f^{-1}(x) <== ✗ \frac{1}{f(x)} ;; 6\text{ atm} <== ✗ 6\text{ Pa} ;; 7/5 <== ✗ \frac75\quad\frac55
+10\%\text{ increase} <== ✗ 10\%\text{ decrease} ;; 3\text{ square units} <== ✗ 3\text{ cubic units}
+5 <== ✗ 5\text{ dozen eggs} ¦ 5\textbf{ dozen} ¦ 5\text{ twelfths} ¦ 5\text{ crore} ¦ 5\text{ ppm}
+# signs, marks and joints that math-verify drops
+x\in\{1,2\} <== 1,2 ;; f(x)=1 <== f(x)\equiv 1 ¦ 1 ;; \alpha_i^2 <== \alpha _i^2 ;; P(1234)=5 <== ✗ P(1,234)=5
+17 \bmod 5 <== 17\bmod 5 ;; \gamma^2+1 <== 1+\gamma^2 ¦ \gamma \cdot \gamma+1 ✗ \gamma^3+1 ¦ 1 ¦ \gamma_1^2+1
+\sum_{k=1}^{n}k^2 <== \sum_{i=1}^{n}i^2 ;; \int_0^1 x dx <== \int_0^1 x\,\mathrm{d}x ¦ \int_0^1 x \mathrm dx
+A\cap B <== A \cap B ;; 5.2 <== \approx 5.2 ;; 9 <== ✗ x^2=9 ¦ 2x=9 ;; 5.5 <== ✗ 5 .5 ;; (x+1)^2 <== ✗ (x+1)^3
+2:3 <== 2\text{ to }3 ¦ 0.2:0.3 ✗ 2\text{ cm}:3\text{ m} ¦ 3:2 ;; x <== ✗ [x] ¦ \{x\} ¦ \lfloor x\rfloor
+2:3:4 <== 0.2:0.3:0.4 ;; 6\text{ m/s} <== 6m/s ;; .710. <== $.710.$ ¦ .71 ;; P(1,234)=5 <== ✗ P(1234)=5
+f'(x)=2x <== \frac{df}{dx}=2x ;; 1,2,3 <== 1; 2; \text{ and } 3 ;; f(1)=2, f(2)=3 <== ✗ 2, f(2)=4
+6\text{ m}^2 <== 6m^2 ¦ 6 m^2 ;; -1./3 <== -\frac{1}{3} ¦ -1/3 ;; \mathcal{A} <== ✗ \mathbb{A}
+12\text{ m}^2 <== 12m² ;; 5 <== ✗ 5\text{ cubed} ¦ 5\text{ thousand} ¦ 5\text{ hundredths}
+x\ne 3 <== x \neq 3 ;; ]1,3[ <== (1,3) ;; 1 in <== (1 in) ;; 2:30 <== ✗ 4:60 ;; n!! <== ✗ (n!)!
+z^* <== z^{*}
+(1,2)+t(3,4) <== (1, 2) + t(3, 4) ;; \nabla\cdot F <== ✗ \nabla\times F ;; 64\pi <== ✗ 64\pi\text{ squared}
+\lim_{x\to0^+}f(x) <== \lim_{x\to 0^{+}} f(x) ;; \frac{e^{2 i t}}{(2+2 i)} <== \frac{e^{2i t}}{(2+2i)}
+\{x|x=3k,k\in\mathbb{Z}\} <== \{x|x=3k,k\in \mathbb{Z}\} ¦ \{x \mid x = 3k, k \in \mathbb{Z}\} ;; 12 <== ✗ 1 2
+\frac{e^{2 i t}}{(2+2 i)}+C e^{-2 t} <== \frac{e^{2i t}}{(2+2i)}+C e^{-2t} ;; A(1,2), B(3,4) <== ✗ (3,4),(1,2)
+\hbar \omega(v+1 / 2)-\frac{E_{0}^{2} e^{2}}{2 m \omega^{2}} <== \hbar\omega(v+\frac12)-\frac{E_0^2e^2}{2m\omega^2}
+\frac{1}{3} E_{1}+\frac{2}{3} E_{2} <== \frac{1}{3}E_1+\frac{2}{3}E_2 ;; 14 <== ✗ 14\text{?} ¦ 14\text{ or so}
+$\quad \frac{1}{\sqrt{3}}$ <== \text{Answer: }\quad \frac{1}{\sqrt{3}} ¦ (\quad \frac{1}{\sqrt{3}})
+$\quad \frac{1}{\sqrt{3}}$ <== N = \quad \frac{1}{\sqrt{3}} ;; x<1 \text{ or } x>2 <== ✗ x<1 \text{ and } x>2
+$E(8 X-Y+12)=8((1-p) / p)-\lambda+12$ <== 8((1-p) / p)-\lambda+12 ;; 3\text{ units}^2 <== ✗ 3\text{ units}^3
+\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6 <== -6 ;; 0,245 <== ✗ -0,245
+\bigcup_{k=-\infty}^{\infty}(2 k \pi,(2 k+2) \pi) <== \bigcup_{k=-\infty}^{\infty}(2k\pi,(2k+2)\pi)
+1234 <== ✗ 1, 234 ;; f(r)=-\frac{m h^{2}(\gamma^{2}+1)}{r^{3}} <== ✗ f(r)=-\frac{m h^{2}(\gamma^{3}+1)}{r^{3}}
+# what math-verify takes for a constant, and names and brackets of lists
+F_n = \sum_{k=0}^{n-1} F_k F_{n-k-1} <== F_n = \sum_{k=0}^{n-1} F_{n-k-1} F_k ;; f'(x) <== ✗ \frac{d}{dx} g(x)
+F_n = \sum_{k=0}^{n-1} F_k F_{n-k-1} <== ✗ F_n = n F_k F_{n-k-1} ¦ F_n = \sum_{k=0}^{n-2} F_k F_{n-k-2}
+\frac{d}{dx} f(x) <== f'(x) ;; x=1,y=2 <== [1,2] ✗ [1,2) ;; n=1,2 <== ✗ N=1,2 ;; x=\{1,2,3\} <== ✗ y=\{1,2,3\}
+F_n = \sum_{k=0}^{n-1} F_k <== F_n = \sum_{j=0}^{n-1} F_j ✗ F_n = \sum_{j=0}^{n-1} F_k ;; 0<P(A)<1 <== (0,1)
+\frac{dy}{dx} <== \frac{d}{dx} y ;; 12345\pi <== 12,345\pi ✗ 12,346\pi ¦ 12, 345\pi ¦ 12,34,5\pi ¦ (12,345\pi)
+a_{n+1} = 2\sum_{k=1}^n a_k <== 2a_{n+1} = 4\sum_{k=1}^n a_k ;; f(x) \ge 0 <== [0,\infty) ¦ \{y \mid y \ge 0\}
+\frac{dy}{dx} = 2x <== \frac{d}{dx} y = 2x ;; p=5,q=2;p=7,q=2 <== (5,2),(7,2) ✗ (5,2),[7,2)
+\frac{d}{dx} y = 2x <== y' = 2x ;; S = \sum_{k=1}^n a_k <== ✗ S = n a_k ;; \frac{d}{dt} x <== ✗ \frac{d}{dt} q
+\frac{dP}{dt} = kP <== \frac{d}{dt} P = kP ;; \frac{d}{dx}(y^2) <== ✗ \frac{d}{dx}(z^2) ;; (1,2] <== ✗ x=1,y=2
+\frac{d}{dx} x^2 <== 2x ;; 12,345\pi <== 12345\pi ;; \frac{d}{dx} y <== ✗ 0 ;; n=1, 2, 3 <== ✗ m=1, 2, 3
+f''(x) <== \frac{d^2}{dx^2} f(x) ;; 1500\sqrt{2} <== 1,500\sqrt{2} ;; f(x) \in (0,1) <== ✗ g(x) \in (0,1)
+x=1,2 <== x=1, x=2 ¦ 1,2 ;; 1500 \times 10^3 <== 1,500 \times 10^3 ;; S_n = \sum_{k=1}^n a_k <== ✗ S_n = n a_k
+\frac{1234}{5} <== \frac{1,234}{5} ;; \int \frac{x\,\mathrm{d}x}{\sqrt{1+x}} <== \int \frac{x}{\sqrt{1+x}}\,dx
+0<f(x)<1 <== (0,1) ¦ f(x) \in (0,1) ✗ [0,1) ¦ 0<x<1 ;; \operatorname{atanh}{\left(x \right)} <== \tanh^{-1} x
+\int_0^1 \frac{1}{1+x}\,dx <== \int_0^1 \frac{dx}{1+x} ;; \operatorname{atan}{\left(a \right)} <== ✗ \arcsin a
+\operatorname{asin}{\left(a \right)} <== \arcsin a ;; \frac{d}{dx}(y^2) = x <== ✗ \frac{d}{dx}(z^2) = x
+S_n = \sum_{k=1}^n a_k^2 <== ✗ S_n = n a_k^2 ;; \int_0^1 \frac{2\,dx}{1+x^2} <== ✗ \int_0^1 \frac{3}{1+x^2} dx
+P_n = \prod_{k=1}^n x_k <== ✗ P_n = x_k^n ;; \frac{\partial}{\partial x} f <== ✗ \frac{\partial}{\partial x} g
+\frac{d}{dx} y^2 <== ✗ \frac{d}{dx} z^2 ¦ \frac{d}{dx} y^3 ;; \frac{d}{dx} y^2 + x <== ✗ \frac{d}{dx} z^2 + x
+""")
+RIGHT, WRONG = ({kind: pairs[place] for kind, pairs in _JUDGED.items()} for place in (0, 1))
 
-class Kind(NamedTuple):
-    """Pairs of a reference and an answer: those that get nothing, and those that get everything."""
-
-    wrong: tuple[tuple[str, str], ...]
-    right: tuple[tuple[str, str], ...]
-
-
-KINDS: dict[str, Kind] = {
-    "lists of equations": Kind(
-        wrong=(
-            ("f(1)=2, f(2)=3", "f(1)=7, f(2)=8"),
-            ("2+2=4, 3+3=6", "1=2, 3=4"),
-            ("x=1, f(0)=3", "x=1, f(0)=7"),
-            ("f(1)=2; f(2)=3", "f(1)=2; f(2)=8"),
-            (r"g(0)=1\quad g(1)=4", r"g(0)=5\quad g(1)=4"),
-            (r"P(A)=\frac12\text{ and }P(B)=\frac13", r"P(A)=\frac14\text{ and }P(B)=\frac13"),
-            (r"f(1)=2\text{ or }f(2)=3", r"f(1)=2\text{ or }f(2)=8"),
-            (r"\{a_1=2, a_2=5\}", r"\{a_1=7, a_2=5\}"),
-            ("f(1)=2, f(2)=3", "f(1)=2"),
-            ("f(1)=2, f(2)=3", "f(2)=3"),
-            ("f(1)=2, f(2)=3", "f(2)=2, f(1)=3"),
-            ("R=1, I=(-1,1)", "R=1, I=(-2,1)"),
-            ("(x,y)=(1,2), f=3", "(x,y)=(1,2), f=4"),
-            ("(x,y)=(1,2), f=3", "(x,y)=(2,1), f=3"),
-            ("x=-6, x=2", "q=-6, x=2"),
-            ("R=3, I=(-3,3)", "R=3, w=(-3,3)"),
-            ("A=(2,3)", "B=(2,3)"),
-            ("x=3+4t, y=6-7t", "x=4+3t, y=6-7t"),
-            ("x=3+4t", "7"),
-            ("x=1,y=2;x=3,y=4", "x=1,y=4;x=3,y=2"),
-            (r"\angle A=30^\circ, \angle B=60^\circ", r"\angle A=60^\circ, \angle B=30^\circ"),
-        ),
-        right=(
-            ("f(1)=2, f(2)=3", "f(2)=3, f(1)=2"),
-            ("f(1)=2, f(2)=3", r"f(1)=2\text{ and }f(2)=3"),
-            ("f(1)=2, f(2)=3", r"f(1)=2\quad f(2)=3"),
-            ("f(1)=2, f(2)=3", r"f(1)=\frac{4}{2}, f(2)=3"),
-            ("f(1)=2, f(2)=3", "2, 3"),
-            ("2, 3", "f(1)=2, f(2)=3"),
-            ("x=1, f(0)=3", "f(0)=3, x=1"),
-            ("x=1,y=2;x=3,y=4", r"x=3, y=4\text{ or }x=1, y=2"),
-            ("x=1, y=2; f=3", "x=1, y=2, f=3"),
-            ("R=1, I=(-1,1)", r"I=\left(-1,1\right), R=1"),
-            ("(x,y)=(1,2), f=3", "x=1, y=2, f=3.0"),
-            (r"$x=-6$ or $x=6$", "$x=-6$or$x=6$"),
-        ),
-    ),
-    "identities": Kind(
-        wrong=(
-            ("x^2+4x+7=(x+2)^2+3", "x^2+4x+7=(x+2)^2+5"),
-            ("2(x+3)=2x+6", "2(x+3)=2x+5"),
-            ("2(x+3)=2x+6", "2x+5"),
-            (r"\sin^2 x+\cos^2 x=1", r"\sin^2 x+\cos^2 x=2"),
-            ("(a+b)^2=a^2+2ab+b^2", "(a+b)^2=a^2+b^2"),
-            (r"\tan x=\frac{\sin x}{\cos x}", r"\tan x=\frac{\cos x}{\sin x}"),
-            ("x^2-1=(x-1)(x+1)", "x^2-1=(x-1)(x+2)"),
-            ("x^2-1=(x-1)(x+1)", "x^2-2=(x-1)(x+1)"),
-            ("n(n+1)=n^2+n", "n(n+1)=n^2-n"),
-            (r"\cos 2x=2\cos^2 x-1", r"\cos 2x=2\cos^2 x+1"),
-            ("3+4=7", "3+4=8"),
-            ("x^2-9=(x-3)(x+3)", "x^2-9=x^2-9"),
-        ),
-        right=(
-            ("x^2+4x+7=(x+2)^2+3", "(x+2)^2+3"),
-            ("2(x+3)=2x+6", "2x+6"),
-            ("2(x+3)=2x+6", "2x+6=2(x+3)"),
-            ("x^2-1=(x-1)(x+1)", "x^2-1=(x+1)(x-1)"),
-            ("3+4=7", "7"),
-        ),
-    ),
-    "derivatives": Kind(
-        wrong=(
-            (r"\frac{dy}{dx}=2x", r"\frac{dy}{dx}=3x"),
-            (r"\frac{dV}{dt}=-kV", r"\frac{dV}{dt}=kV"),
-            ("12", r"12+\frac{dx}{dt}"),
-            ("12", r"12+\frac{d}{dx}(x)"),
-            ("12", "12 + y'"),
-            ("12", r"12+\frac{\partial u}{\partial x}"),
-            ("12", r"12-\dot{x}"),
-            ("12", r"12\cdot(1+\frac{dy}{dx})"),
-            ("12", r"12+\frac{df(x)}{dx}"),
-            (r"\frac{d^2y}{dx^2}=6x", r"\frac{d^2y}{dx^2}=5x"),
-            (r"\frac{d^2y}{dx^2}=6x", r"\frac{dy}{dx}=6x"),
-            (r"\frac{d^2y}{dx^2}=6x", r"\frac{d^2y}{dx^{3}}=6x"),
-            (r"\frac{dy}{dx}=2x", r"\frac{dy}{dt}=2x"),
-            ("y'=2y", "y=2y"),
-            ("f'(x)=2x", "f(x)=2x"),
-            ("x^2", "\\frac{d}{dx}x^3"),
-        ),
-        right=(
-            (r"\frac{dy}{dx}=2x", "2x"),
-            (r"\frac{dy}{dx}=2x", "y'=2x"),
-            (r"\frac{\mathrm{d}y}{\mathrm{d}x}=2x", r"\frac{dy}{dx}=2x"),
-            (r"\frac{d^2y}{dx^2}=6x", "y''=6x"),
-            (r"\frac{dV}{dt}=-kV", r"\frac{dV}{dt}=-Vk"),
-            (r"\dot{x}=3", r"\frac{dx}{dt}=3"),
-        ),
-    ),
-    "names that math-verify takes for others": Kind(
-        wrong=(
-            (r"I=\frac12MR^2", r"I=\frac25MR^2"),
-            ("P=I^2R", "P=-R"),
-            ("I^2R", "-R"),
-            ("U=RI", r"U=R\sqrt{-1}+1"),
-            ("1", r"\frac{A}{a}"),
-            ("0", "X-x"),
-            ("2x", "x+X"),
-            ("y", "y'"),
-            ("A^T", "A"),
-            ("x", "x^{(1)}"),
-            ("B", "B^{\\top}"),
-            ("I=5", "U=5"),
-            ("x^2+4", "X^2+4"),
-            ("6M", "6m"),
-            (r"\Delta", r"\delta"),
-            (r"\Pi", r"\pi"),
-            ("x^2+4", "(x^2+4)'"),
-            ("3", "3'"),
-        ),
-        right=(
-            (r"I=\frac12MR^2", r"I=\frac{MR^2}{2}"),
-            (r"I=\frac12MR^2", r"\frac{MR^2}{2}"),
-            ("P=I^2R", "P=RI^2"),
-            (r"\ln x+C", r"C+\ln x"),
-            (r"\ln x+C", r"\ln x+c"),
-            ("A^T", r"A^{\top}"),
-        ),
-    ),
-    "equations that words or spaces join": Kind(
-        wrong=(
-            (r"y=3\text{ when }x=2", r"y=5\text{ when }x=2"),
-            (r"x=1\quad y=2", r"x=3\quad y=2"),
-            (r"x=1\qquad y=2", r"x=3\qquad y=2"),
-            ("x=1 y=2", "x=3 y=2"),
-            ("x=1\ny=2", "x=3\ny=2"),
-            (r"y=3\text{ at }x=2", r"y=5\text{ at }x=2"),
-            (r"y=3\text{ if }x=2", r"y=3\text{ if }x=7"),
-            (r"m=4\text{, where }n=1", r"m=5\text{, where }n=1"),
-            (r"a=1\text{ and so }b=2", r"a=4\text{ and so }b=2"),
-            (r"x=1\implies y=2", r"x=3\implies y=2"),
-            (r"y=3\text{ when }x=2, y=5\text{ when }x=4", r"y=3\text{ when }x=4, y=5\text{ when }x=2"),
-            (r"x=1\Rightarrow y=2", r"x=3\Rightarrow y=2"),
-            (r"x=1\text{ for the first, }y=2", r"x=3\text{ for the first, }y=2"),
-        ),
-        right=(
-            (r"y=3\text{ when }x=2", "x=2, y=3"),
-            (r"x=1\quad y=2", "x=1, y=2"),
-            ("x=1\ny=2", "x=1, y=2"),
-            (r"x=1\quad y=2", r"y=2\quad x=1"),
-        ),
-    ),
-    "what is about equal": Kind(
-        wrong=(
-            (r"\sin(392.994)\approx-0.291", r"\sin(392.994)\approx5"),
-            ("12", r"12\approx100"),
-            (r"x\approx 3.5", r"x\approx 4.5"),
-            (r"\pi\approx3.14", r"\pi\approx 5"),
-            ("100", r"12\approx100"),
-            (r"\sqrt{2}", r"\sqrt{2}\approx2"),
-            (r"\ln 2\approx0.693", r"\ln 3\approx0.693"),
-            (r"e\approx 2.718", r"e\approx 2.178"),
-            (r"P=\frac{2000}{e^{0.0075}}\approx1985.06", r"P=\frac{2000}{e^{0.0075}}\approx-1985.06"),
-            (r"\approx(-\infty, 2.7)", r"\neq\approx(-\infty, 2.7)"),
-            (r"\approx 17.1\text{ ft}", r"\approx 17.1\text{ in}"),
-        ),
-        right=(
-            (r"\sin(392.994)\approx-0.291", "-0.291"),
-            (r"\sin(392.994)\approx-0.291", r"\sin(392.994)=-0.291"),
-            (r"\sqrt2", r"\sqrt2\approx1.414"),
-            ("1.414", r"\sqrt2\approx1.414"),
-            (r"x\approx 3.5", "3.5"),
-            ("3.5", r"x\approx 3.5"),
-        ),
-    ),
-    "lists of quantities": Kind(
-        wrong=(
-            (r"\sqrt2\text{ ft}, \sqrt3\text{ ft}", r"\sqrt2\text{ ft}"),
-            (r"5\text{ cm}, 6\text{ cm}", r"5\text{ m}, 6\text{ m}"),
-            (r"5\text{ cm}, 6\text{ cm}", r"5\text{ cm}"),
-            (r"5\text{ cm and }6\text{ cm}", r"5\text{ cm and }7\text{ cm}"),
-            (r"\text{5 cm and 6 cm}", r"\text{5 cm and 7 cm}"),
-            (r"\text{width 5 cm, length 6 cm}", r"\text{width 5 cm, length 7 cm}"),
-            (r"2\text{ hours}, 3\text{ hours}", r"2\text{ hours}, 4\text{ hours}"),
-            (r"2\text{ hours}, 3\text{ hours}", r"2\text{ hours}, 3\text{ minutes}"),
-            (r"\$4, \$5", r"\$4, 5\text{ cents}"),
-            (r"3\text{ kg}; 4\text{ kg}", r"3\text{ kg}; 4\text{ g}"),
-            (r"4\text{ adults}, 5\text{ children}", r"5\text{ adults}, 4\text{ children}"),
-            (
-                r"\$500 \text{ at } 6\%, \$700 \text{ at } 9\%",
-                r"\$500 \text{ at } 9\%, \$700 \text{ at } 6\%",
-            ),
-            (r"5\text{ m}\quad 6\text{ m}", r"5\text{ m}"),
-            ("6m", "6h"),
-            ("6m", r"6\text{ hours}"),
-            (r"7\text{ L}", "7m"),
-            (r"\text{4 hr for John, 14 hr for Sue}", r"\text{4 hr for John, 15 hr for Sue}"),
-            (r"4\mathrm{N}-\mathrm{m}", r"4\mathrm{N}+\mathrm{m}"),
-        ),
-        right=(
-            (r"5\text{ cm}, 6\text{ cm}", "5, 6"),
-            (r"5\text{ cm}, 6\text{ cm}", r"6\text{ cm}, 5\text{ cm}"),
-            (r"5\text{ cm}, 6\text{ cm}", r"0.05\text{ m}, 6\text{ cm}"),
-            (r"5\text{ cm}, 6\text{ m}", r"6\text{ m}, 5\text{ cm}"),
-            (r"2\text{ hours}, 3\text{ hours}", r"2, 3\text{ hours}"),
-            ("6m", r"6\text{ m}"),
-            ("6", "6m"),
-        ),
-    ),
-    "values left open": Kind(
-        wrong=(
-            ("12", r"12\ldots"),
-            ("12", r"12\dots"),
-            ("12", r"12\cdots"),
-            ("12", "12..."),
-            ("1, 2, 3", r"1, 2, 3, \ldots"),
-            ("x^2+1", r"x^2+1+\cdots"),
-            ("11", "5 6"),
-            ("32", r"32\text{ factorial}"),
-            (r"5:30\text{ PM}", "5:30"),
-            (r"4:30\text{ PM}", r"4:30\text{ AM}"),
-            (r"\{4,5,7\}", r"\{4,5,\{7\}\}"),
-            ("55", r"\sum_{k=1}^{10} k"),
-            (r"\frac12", r"\int_0^1 x\,dx"),
-            ("1", r"\lim_{x\to 0}\frac{\sin x}{x}"),
-            ("6", r"\gcd(12,18)"),
-            ("36", r"\operatorname{lcm}(12,18)"),
-            ("120", r"\prod_{k=1}^{5} k"),
-            ("-2", r"\det\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
-            ("2", r"17\bmod 5"),
-            ("9", r"\max(4,9)"),
-            ("48480", r"55\times1212-15\times1212"),
-            ("3", r"\lfloor 3.7\rfloor"),
-            (r"\frac{n(n+1)}{2}", r"\sum_{k=1}^{n} k"),
-        ),
-        right=(
-            ("1024", "2^{10}"),
-            ("120", "5!"),
-            ("252", r"\binom{10}{5}"),
-            ("55", r"\sum_{k=1}^{10} k = 55"),
-            (r"\frac12", r"\int_0^1 x\,dx=\frac12"),
-            (r"\sum_{k=1}^{3} c", "3c"),
-            (r"\sum_{k=1}^{3} c", r"\sum_{k=1}^3 c"),
-            ("15", "7+8"),
-        ),
-    ),
-    "equations to be solved": Kind(
-        wrong=(
-            ("7", "x+1=7"),
-            ("7", "2x=7"),
-            ("7", "x^2=7"),
-            ("7", "x(x+1)=7"),
-            ("7", "|x-3|=7"),
-            ("7", "3=7"),
-            ("7", "x+1=8"),
-            ("x^2+1", "7 = x^2+1"),
-            ("x^2+4", "x=x^2+4"),
-            ("x+y=7", "7"),
-            ("7", r"\sqrt{x}+1=7"),
-            ("7", r"\frac{x}{2}=7"),
-            ("x=5", "2x=10"),
-            ("x<2", "2x+1<5"),
-            ("7", "7<8"),
-            ("7", r"x\ne 7"),
-        ),
-        right=(
-            ("7", "x=7"),
-            ("7", "a+b=7"),
-            ("7", "AB=7"),
-            ("7", "f(2)=7"),
-            ("7", "7=x"),
-            ("x+y=7", "y=7-x"),
-            ("x+y=7", "2x+2y=14"),
-            ("y=2x+1", "2x+1"),
-            ("y=2x+1", "2x-y+1=0"),
-            ("7", "x=3+4=7"),
-        ),
-    ),
-    "relations": Kind(
-        wrong=(
-            ("a<b", "a>b"),
-            (r"a\le b", "a<b"),
-            ("x+y<3", "x+y<4"),
-            ("x+y<3", "x+y>3"),
-            ("x<3, y>2", "x<3, y>5"),
-            ("x<3, y>2", "x<3"),
-            (r"x\ne 3", r"x\ne 4"),
-            (r"\lim_{x\to 0}f(x)=3", r"\lim_{x\to 0}f(x)=4"),
-            (r"\lim_{x\to 0}f(x)=3", r"\lim_{x\to 1}f(x)=3"),
-            ("P(X=3)=0.2", "P(X=3)=0.3"),
-            ("P(X=3)=0.2", "P(X=2)=0.2"),
-            ("0<x<y<5", "0<x<y<6"),
-            ("a=b=c", "a=b"),
-            (r"(-\infty,3)", r"[-\infty,3)"),
-            (r"(-\infty,2)\cup(3,\infty)", r"(-\infty,2)\cup(3,\infty]"),
-            ("i^{2}=-1", "i^{2}=1"),
-        ),
-        right=(
-            ("a<b", "b>a"),
-            ("x<3, y>2", "y>2, x<3"),
-            ("x<3, y>2", r"x<3\text{ and }y>2"),
-            ("x+y<3", "3>x+y"),
-            ("x-y<3", "y-x>-3"),
-            (r"\lim_{x\to 0}f(x)=3", "3"),
-            ("P(X=3)=0.2", "0.2"),
-            ("0<x<y<5", "5>y>x>0"),
-            (r"t=\frac{\ln 2}{0.1}=10\ln 2", r"10\ln 2=\frac{\ln 2}{0.1}=t"),
-        ),
-    ),
-    "ratios": Kind(
-        wrong=(
-            ("3:4:5", "3:5:4"),
-            ("3:4:5", "6:8:9"),
-            ("3:4:5", "3:4"),
-            ("3:4", "4:3"),
-            ("3:4:5", r"\frac{3}{20}"),
-            ("2:3", "4:9"),
-            (r"3\text{ to }4", r"4\text{ to }3"),
-            ("1:2:3", "1:2:4"),
-            ("a:b=3:4", "a:b=4:3"),
-            ("1:0", "2:1"),
-            ("1:2", "0:0"),
-        ),
-        right=(
-            ("3:4:5", "6:8:10"),
-            ("3:4", r"3\text{ to }4"),
-            ("3:4", "3 to 4"),
-            ("3:4", r"\frac34"),
-            (r"\frac34", "3:4"),
-            ("3:4", "1.5:2"),
-            ("1:\\sqrt{3}", "\\sqrt{3}:3"),
-            ("a:b=3:4", "3:4"),
-        ),
-    ),
-    "words that scale": Kind(
-        wrong=(
-            ("7", r"7\text{ dozen}"),
-            ("7", "7 dozen"),
-            ("7", r"7\text{ hundred}"),
-            ("7", r"7\text{ thousand}"),
-            ("7", r"7\text{ million}"),
-            ("7", r"7\text{ halves}"),
-            ("7", r"7\text{ tenths}"),
-            ("7", r"7\text{ thirds}"),
-            ("7", r"7\text{ hundredths}"),
-            ("7", r"7\text{ gross}"),
-            (r"7\text{ dozen}", "7"),
-        ),
-        right=(
-            ("84", r"7\text{ dozen}"),
-            (r"7\text{ dozen}", "84"),
-            ("3.5", r"7\text{ halves}"),
-            ("7", r"7\text{ eggs}"),
-            ("700", r"7\text{ hundred}"),
-        ),
-    ),
-    "roots and logarithms of positive numbers": Kind(
-        wrong=(
-            ("|x|", "x"),
-            (r"\sqrt{x^2}", "x"),
-            (r"\ln(x+y)", r"\ln x+\ln y"),
-            (r"\sqrt{a+b}", r"\sqrt{a}+\sqrt{b}"),
-            (r"\ln\frac{x}{y}", r"\frac{\ln x}{\ln y}"),
-            (r"\log x^2", r"(\log x)^2"),
-            (r"\sqrt{\frac{a}{b}}", r"\sqrt{\frac{b}{a}}"),
-            (r"\sqrt{ab}", r"a\sqrt{b}"),
-            (r"\ln(xy)", r"\ln x\cdot\ln y"),
-            (r"\sqrt[3]{ab}", r"\sqrt[3]{a}+\sqrt[3]{b}"),
-        ),
-        right=(
-            (r"\sqrt{\frac{a}{b}}", r"\frac{\sqrt a}{\sqrt b}"),
-            (r"\ln(xy)", r"\ln x+\ln y"),
-            (r"\ln\frac{x}{y}", r"\ln x-\ln y"),
-            (r"\log x^2", r"2\log x"),
-            (r"\sqrt{ab}", r"\sqrt{a}\sqrt{b}"),
-            (r"\sqrt{x^3}", r"x\sqrt{x}"),
-        ),
-    ),
-    "words, joints and brackets as people write them": Kind(
-        wrong=(
-            ("f(1)=2, f(2)=3", "3, 2"),
-            ("f(1)=2, f(2)=3", r"\{3,2\}"),
-            ("AB=3, BC=4", "4, 3"),
-            (r"\text{Area}=5, \text{Perimeter}=10", "10, 5"),
-            ("A=(1,2), B=(3,4)", "(3,4), (1,2)"),
-            ("A(1,2), B(3,4)", "A(3,4), B(1,2)"),
-            ("(i) 5 (ii) 6", "(i) 6 (ii) 5"),
-            ("f^{-1}(x)", r"\frac{1}{f(x)}"),
-            (r"f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases}", r"f(x)=\begin{cases}3&x>0\\2&x\le0\end{cases}"),
-            (r"f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases}", r"f(x)=\begin{cases}2&x>0\\1&x\le0\end{cases}"),
-            (r"9\text{ if }n\text{ is even}", r"9\text{ if }n\text{ is odd}"),
-            ("7", r"7\approxeq9"),
-            ("5", r"5\text{ dozen eggs}"),
-            ("5", r"5\textbf{ dozen}"),
-            ("5", r"5\text{ twelfths}"),
-            ("5", r"5\text{ crore}"),
-            ("5", r"5\text{ ppm}"),
-            (r"10\%\text{ increase}", r"10\%\text{ decrease}"),
-            (r"5\text{ miles north}", r"5\text{ miles south}"),
-            (r"6\text{ fortnights}", r"6\text{ days}"),
-            (r"6\text{ atm}", r"6\text{ Pa}"),
-            (r"6\textbf{ m}", r"6\textbf{ s}"),
-            (r"3\text{ square units}", r"3\text{ cubic units}"),
-            ("12", r"12\text{ etc.}"),
-            ("12", r"12\text{...}"),
-            (r"5\text{ apples}", r"5\text{ oranges}"),
-            ("7/5", r"\frac75\quad\frac55"),
-            (r"x=1\text{ (max)}, x=2\text{ (min)}", r"x=2\text{ (max)}, x=1\text{ (min)}"),
-        ),
-        right=(
-            ("19, 46, and 82", r"19, 46, \text{ and } 82"),
-            (r"19, 46, \text{ and } 82", "82, 46, 19"),
-            ("$21,16$ or $11$", "21,16,11"),
-            ("1,3,5", r"1, 3 \text{ or } 5"),
-            ("(1;2)", "(1,2)"),
-            (r"\{1;2;3\}", "1,2,3"),
-            ("-12;-11;-10", r"\{-12,-11,-10\}"),
-            ("$125$ miles", r"125\text{ miles}"),
-            ("$125$ apples", "125"),
-            (
-                r"1\leq|z|\leq \frac{3}{2}",
-                r"z \in \left[-\frac{3}{2}, -1\right] \cup \left[1, \frac{3}{2}\right]",
-            ),
-            ("(11,7)or(7,11)", "(7,11), (11,7)"),
-            (r"\frac{NO}{BO}=\frac{1}{\sqrt6}", r"\frac1{\sqrt6}"),
-            ("60", r"5\text{ dozen eggs}"),
-            (r"5\text{ dozen eggs}", "60"),
-            (r"1,2,3,4,\dots", "1,2,3,4,..."),
-            (r"\begin{cases}x+y=1\\x-y=3\end{cases}", "x+y=1, x-y=3"),
-            (
-                r"f(x)=\begin{cases}1&x>0\\2&x\le0\end{cases}",
-                r"f(x)=\begin{cases}1 & \text{if } x>0\\2 & \text{if } x\le0\end{cases}",
-            ),
-            (r"12\text{ ways}", r"12\text{ different ways}"),
-            (r"5\text{ students}", "5"),
-            ("(0.5;3]", "(0.5,3]"),
-            ("x=1orx=2", "x=1, x=2"),
-        ),
-    ),
-    "signs, marks and joints that math-verify drops": Kind(
-        wrong=(
-            (r"x<1 \text{ or } x>2", r"x<1 \text{ and } x>2"),
-            ("f(1)=2, f(2)=3", "2, f(2)=4"),
-            ("A(1,2), B(3,4)", "(3,4),(1,2)"),
-            ("2:30", "4:60"),
-            ("n!!", "(n!)!"),
-            ("x", "[x]"),
-            ("x", r"\{x\}"),
-            ("x", r"\lfloor x\rfloor"),
-            (r"\mathcal{A}", r"\mathbb{A}"),
-            (r"\nabla\cdot F", r"\nabla\times F"),
-            ("5", r"5 \text{ squared}"),
-            ("5", r"5\text{ cubed}"),
-            (r"64\pi", r"64\pi\text{ squared}"),
-            ("14", r"14\text{?}"),
-            ("14", r"14\text{ or so}"),
-            (r"3\text{ units}^2", r"3\text{ units}^3"),
-            ("9", "x^2=9"),
-            ("9", "2x=9"),
-            ("12", "1 2"),
-            ("5.5", "5 .5"),
-            ("1234", "1, 234"),
-            ("2:3", r"2\text{ cm}:3\text{ m}"),
-            ("2:3", "3:2"),
-            ("0,245", "-0,245"),
-            ("5", r"5\text{ thousand}"),
-            ("5", r"5\text{ hundredths}"),
-            ("(x+1)^2", "(x+1)^3"),
-            ("P(1234)=5", "P(1,234)=5"),
-            ("P(1,234)=5", "P(1234)=5"),
-            (r"f(r)=-\frac{m h^{2}(\gamma^{2}+1)}{r^{3}}", r"f(r)=-\frac{m h^{2}(\gamma^{3}+1)}{r^{3}}"),
-            (r"\gamma^2+1", r"\gamma^3+1"),
-            (r"\gamma^2+1", "1"),
-            (r"\gamma^2+1", r"\gamma_1^2+1"),
-            (
-                r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6",
-                r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ +4 & 1 & 2\end{array}\right|=-6",
-            ),
-        ),
-        right=(
-            (r"x\in\{1,2\}", "1,2"),
-            ("f(x)=1", r"f(x)\equiv 1"),
-            ("f(x)=1", "1"),
-            (r"\alpha_i^2", r"\alpha _i^2"),
-            (r"\sum_{k=1}^{n}k^2", r"\sum_{i=1}^{n}i^2"),
-            (r"17 \bmod 5", r"17\bmod 5"),
-            (r"A\cap B", r"A \cap B"),
-            ("2:3", r"2\text{ to }3"),
-            ("2:3", "0.2:0.3"),
-            ("2:3:4", "0.2:0.3:0.4"),
-            ("5.2", r"\approx 5.2"),
-            ("f'(x)=2x", r"\frac{df}{dx}=2x"),
-            (r"6\text{ m}^2", "6m^2"),
-            (r"6\text{ m}^2", "6 m^2"),
-            (r"6\text{ m/s}", "6m/s"),
-            (r"12\text{ m}^2", "12m²"),
-            (r"x\ne 3", r"x \neq 3"),
-            (r"\int_0^1 x dx", r"\int_0^1 x\,\mathrm{d}x"),
-            (r"\int_0^1 x dx", r"\int_0^1 x \mathrm dx"),
-            ("1,2,3", r"1; 2; \text{ and } 3"),
-            ("(1,2)+t(3,4)", "(1, 2) + t(3, 4)"),
-            ("z^*", "z^{*}"),
-            ("]1,3[", "(1,3)"),
-            (r"\lim_{x\to0^+}f(x)", r"\lim_{x\to 0^{+}} f(x)"),
-            (r"\{x|x=3k,k\in\mathbb{Z}\}", r"\{x|x=3k,k\in \mathbb{Z}\}"),
-            (r"\{x|x=3k,k\in\mathbb{Z}\}", r"\{x \mid x = 3k, k \in \mathbb{Z}\}"),
-            ("-1./3", r"-\frac{1}{3}"),
-            ("-1./3", "-1/3"),
-            (r"\frac{e^{2 i t}}{(2+2 i)}", r"\frac{e^{2i t}}{(2+2i)}"),
-            (r"\frac{e^{2 i t}}{(2+2 i)}+C e^{-2 t}", r"\frac{e^{2i t}}{(2+2i)}+C e^{-2t}"),
-            (
-                r"\hbar \omega(v+1 / 2)-\frac{E_{0}^{2} e^{2}}{2 m \omega^{2}}",
-                r"\hbar\omega(v+\frac12)-\frac{E_0^2e^2}{2m\omega^2}",
-            ),
-            (r"\frac{1}{3} E_{1}+\frac{2}{3} E_{2}", r"\frac{1}{3}E_1+\frac{2}{3}E_2"),
-            ("1 in", "(1 in)"),
-            (r"$\quad \frac{1}{\sqrt{3}}$", r"\text{Answer: }\quad \frac{1}{\sqrt{3}}"),
-            (r"$\quad \frac{1}{\sqrt{3}}$", r"(\quad \frac{1}{\sqrt{3}})"),
-            (r"$\quad \frac{1}{\sqrt{3}}$", r"N = \quad \frac{1}{\sqrt{3}}"),
-            (
-                r"$-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z}$",
-                r"(-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z})",
-            ),
-            (r"$E(8 X-Y+12)=8((1-p) / p)-\lambda+12$", r"8((1-p) / p)-\lambda+12"),
-            (r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6", "-6"),
-            (
-                r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6",
-                r"\begin{vmatrix}1&2&1\\2&3&2\\-4&1&2\end{vmatrix}=-6",
-            ),
-            (".710.", "$.710.$"),
-            (".710.", ".71"),
-            (
-                r"\bigcup_{k=-\infty}^{\infty}(2 k \pi,(2 k+2) \pi)",
-                r"\bigcup_{k=-\infty}^{\infty}(2k\pi,(2k+2)\pi)",
-            ),
-            (r"\gamma^2+1", r"1+\gamma^2"),
-            (r"\gamma^2+1", r"\gamma \cdot \gamma+1"),
-        ),
-    ),
-    "what math-verify takes for a constant, and names and brackets of lists": Kind(
-        wrong=(
-            (r"S = \sum_{k=1}^n a_k", "S = n a_k"),
-            (r"S_n = \sum_{k=1}^n a_k", "S_n = n a_k"),
-            (r"S_n = \sum_{k=1}^n a_k^2", "S_n = n a_k^2"),
-            (r"P_n = \prod_{k=1}^n x_k", "P_n = x_k^n"),
-            (r"F_n = \sum_{k=0}^{n-1} F_k F_{n-k-1}", "F_n = n F_k F_{n-k-1}"),
-            (r"F_n = \sum_{k=0}^{n-1} F_k F_{n-k-1}", r"F_n = \sum_{k=0}^{n-2} F_k F_{n-k-2}"),
-            (r"F_n = \sum_{k=0}^{n-1} F_k", r"F_n = \sum_{j=0}^{n-1} F_k"),
-            (r"\frac{d}{dt} x", r"\frac{d}{dt} q"),
-            (r"\frac{d}{dx} y", "0"),
-            (r"\frac{d}{dx} y^2", r"\frac{d}{dx} z^2"),
-            (r"\frac{d}{dx} y^2", r"\frac{d}{dx} y^3"),
-            (r"\frac{d}{dx}(y^2)", r"\frac{d}{dx}(z^2)"),
-            (r"\frac{d}{dx}(y^2) = x", r"\frac{d}{dx}(z^2) = x"),
-            (r"\frac{d}{dx} y^2 + x", r"\frac{d}{dx} z^2 + x"),
-            (r"\frac{\partial}{\partial x} f", r"\frac{\partial}{\partial x} g"),
-            ("f'(x)", r"\frac{d}{dx} g(x)"),
-            ("n=1, 2, 3", "m=1, 2, 3"),
-            ("n=1,2", "N=1,2"),
-            (r"12345\pi", r"12,346\pi"),
-            (r"12345\pi", r"12, 345\pi"),
-            (r"12345\pi", r"12,34,5\pi"),
-            (r"12345\pi", r"(12,345\pi)"),
-            (r"x=\{1,2,3\}", r"y=\{1,2,3\}"),
-            ("x=1,y=2", "[1,2)"),
-            ("(1,2]", "x=1,y=2"),
-            ("p=5,q=2;p=7,q=2", "(5,2),[7,2)"),
-            ("0<f(x)<1", "[0,1)"),
-            ("0<f(x)<1", "0<x<1"),
-            (r"f(x) \in (0,1)", r"g(x) \in (0,1)"),
-            (r"\operatorname{atan}{\left(a \right)}", r"\arcsin a"),
-            (r"\int_0^1 \frac{2\,dx}{1+x^2}", r"\int_0^1 \frac{3}{1+x^2} dx"),
-        ),
-        right=(
-            (r"F_n = \sum_{k=0}^{n-1} F_k F_{n-k-1}", r"F_n = \sum_{k=0}^{n-1} F_{n-k-1} F_k"),
-            (r"F_n = \sum_{k=0}^{n-1} F_k", r"F_n = \sum_{j=0}^{n-1} F_j"),
-            (r"a_{n+1} = 2\sum_{k=1}^n a_k", r"2a_{n+1} = 4\sum_{k=1}^n a_k"),
-            (r"\frac{dy}{dx}", r"\frac{d}{dx} y"),
-            (r"\frac{dy}{dx} = 2x", r"\frac{d}{dx} y = 2x"),
-            (r"\frac{d}{dx} y = 2x", "y' = 2x"),
-            (r"\frac{dP}{dt} = kP", r"\frac{d}{dt} P = kP"),
-            (r"\frac{d}{dx} f(x)", "f'(x)"),
-            ("f''(x)", r"\frac{d^2}{dx^2} f(x)"),
-            (r"\frac{d}{dx} x^2", "2x"),
-            ("x=1,2", "x=1, x=2"),
-            ("x=1,2", "1,2"),
-            ("p=5,q=2;p=7,q=2", "(5,2),(7,2)"),
-            ("x=1,y=2", "[1,2]"),
-            (r"12345\pi", r"12,345\pi"),
-            (r"12,345\pi", r"12345\pi"),
-            (r"1500\sqrt{2}", r"1,500\sqrt{2}"),
-            (r"\frac{1234}{5}", r"\frac{1,234}{5}"),
-            (r"1500 \times 10^3", r"1,500 \times 10^3"),
-            ("0<f(x)<1", "(0,1)"),
-            ("0<f(x)<1", r"f(x) \in (0,1)"),
-            (r"f(x) \ge 0", r"[0,\infty)"),
-            (r"f(x) \ge 0", r"\{y \mid y \ge 0\}"),
-            ("0<P(A)<1", "(0,1)"),
-            (r"\int_0^1 \frac{1}{1+x}\,dx", r"\int_0^1 \frac{dx}{1+x}"),
-            (r"\int \frac{x\,\mathrm{d}x}{\sqrt{1+x}}", r"\int \frac{x}{\sqrt{1+x}}\,dx"),
-            (r"\operatorname{asin}{\left(a \right)}", r"\arcsin a"),
-            (r"\operatorname{atanh}{\left(x \right)}", r"\tanh^{-1} x"),
-        ),
-    ),
-}
+_FORCE = r"-\frac{2 z}{r^{3}} \mathbf{e}_{r}+\frac{1}{r^{2}} \mathbf{e}_{z}"
+_DETERMINANT = r"\left|\begin{array}{rrr}1 & 2 & 1 \\ 2 & 3 & 2 \\ -4 & 1 & 2\end{array}\right|=-6"
+_SIGNS = "signs, marks and joints that math-verify drops"
+RIGHT[_SIGNS] += (
+    (f"${_FORCE}$", f"({_FORCE})"),
+    (_DETERMINANT, r"\begin{vmatrix}1&2&1\\2&3&2\\-4&1&2\end{vmatrix}=-6"),
+)
+WRONG[_SIGNS] += ((_DETERMINANT, _DETERMINANT.replace("-4", "+4")),)

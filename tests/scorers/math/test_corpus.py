@@ -1,4 +1,4 @@
-"""Right answers score 1, wrong ones 0, attacks nothing, and saying nothing scores nothing."""
+"""Attacks score nothing, nor does saying nothing, nor what stands between two answers."""
 
 from __future__ import annotations
 
@@ -15,50 +15,17 @@ from scorers.math.equality import judge
 from scorers.math.scorer import MathAnswer
 from scorers.math.text import difference, is_integer, normalised
 from scorers.math.variants import MAX_CHARS, VARIANTS
-from tests.scorers.math.corpus import ATTACKS, HONEST, NULL_ANSWERS, REFERENCES, WRONG
-from tests.support.judged_here import misjudged
+from tests.scorers.math.corpus import ATTACKS, NULL_ANSWERS, REFERENCES
+from tests.support.text_tables import listed
 from tests.support.tried_again import unless_starved
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
-SEPARATORS = (
-    " or ",
-    ", ",
-    "; ",
-    " ",
-    "\\quad ",
-    "\\\\ ",
-    "\\text{ or }",
-    "\\text{ (or } ",
-    "\\text{, }",
-    "\\lor ",
-    "\\cup ",
-    "\\mid ",
-    "/",
-    "\n",
-    "&",
-    "=",
-    "\\equiv ",
-    "\\to ",
-    "\\implies ",
-    ":",
-    "\\ldots ",
-    "\\pm ",
-    "\\%",
-    "%",
-    "<",
-    "} {",
-    "$ $",
-    "$, $",
-    "$ or $",
-    "\\boxed ",
-    "_",
-    "^",
-    "\t",
-    "\u2028",
-    "{}",
-    "\\",
-)
+SEPARATORS = listed(r"""
+ or ¦, ¦; ¦ ¦\quad ¦\\ ¦\text{ or }¦\text{ (or } ¦\text{, }¦\lor ¦\cup ¦\mid ¦/¦⏎¦&¦=¦\equiv ¦\to ¦\implies\u0020
+:¦\ldots ¦\pm ¦\%¦%¦<¦} {¦$ $¦$, $¦$ or $¦\boxed ¦_¦^¦\u0009¦\u2028¦{}¦\
+""")
+PIECES = listed(r"0¦1 ¦\text{¦\text{ or¦or  ¦6-¦a^¦}^2¦\frac¦\frac{¦\sqrt ¦ .5¦0_{\text{¦5 \u0020")
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +34,6 @@ def hasty() -> Iterator[MathAnswer]:
     scorer = MathAnswer(MathConfig(deadline_s=1.0))
     yield scorer
     scorer.close()
-
-
-@pytest.mark.parametrize(("table", "value"), [(HONEST, 1.0), (WRONG, 0.0)], ids=["honest", "wrong"])
-def test_a_right_answer_scores_1_and_a_wrong_one_0(
-    math_scorer: MathAnswer, table: list[tuple[str, str]], value: float
-) -> None:
-    assert misjudged(math_scorer, [pair[::-1] for pair in table], value) == {}
 
 
 @pytest.mark.parametrize("row_type", ["math", "hendrycks_math", "prime_math"])
@@ -92,25 +52,7 @@ def test_an_attack_gets_nothing_within_its_deadline(
     assert seconds < 1.0 + 2.0
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "0",
-        "1 ",
-        "\\text{",
-        "\\text{ or",
-        "or  ",
-        "6-",
-        "a^",
-        "}^2",
-        "\\frac",
-        "\\frac{",
-        "\\sqrt ",
-        " .5",
-        "0_{\\text{",
-        "5  ",
-    ],
-)
+@pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("end", ["", "}", "_x", "_{2", "!"])
 def test_no_text_is_slow_to_compare_in_the_scorers_own_process(piece: str, end: str) -> None:
     """In quadratic time one of these took a second."""
@@ -143,15 +85,6 @@ def test_saying_nothing_scores_nothing(math_scorer: MathAnswer, row_type: str) -
                 assert row_type == "gsm8k"  # whose references are numbers
                 continue
             assert score.value in (0.0, None), (text, reference, score.reason)
-
-
-@pytest.mark.parametrize("row_type", VARIANTS)
-@pytest.mark.parametrize("value", ["", None, " \n", [], {}, True])
-def test_a_row_whose_reference_is_nothing_is_refused(
-    math_scorer: MathAnswer, row_type: str, value: object
-) -> None:
-    with pytest.raises(BadMessage, match="a row without an answer"):
-        math_scorer.score("", {"type": row_type, "answer": {"value": value}})
 
 
 @pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "</s>\n", "<|eot_id|>"])

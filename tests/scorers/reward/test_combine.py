@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from broker.errors import BadMessage, Retryable
-from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, Score, Span
 from config.rewards import FormatConfig, LengthConfig, OverlongConfig, PenaltiesConfig, RepetitionConfig
 from config.scorer_kinds import CustomConfig, MathConfig, SweConfig
 from config.scorers import PartConfig, ScorersConfig, TaskConfig
@@ -22,6 +22,7 @@ from scorers.group import GroupScorer
 from scorers.reward.combine import combine_scores, reward, reward_of
 from scorers.reward.penalties import Penalty, penalties_of, repeated_span
 from tests.support.growth import is_linear
+from tests.support.scores import a_score
 
 ROW = {"type": "math", "answer": {"value": "5"}}
 ANY = CustomConfig(import_path="style:Style")
@@ -31,19 +32,6 @@ HALVES = TaskConfig(
 GATED = TaskConfig(extra_scorers={"safe": PartConfig(scorer=ANY, gate=0.5)})
 BOTH = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY, weight=0.5, gate=0.5)})
 SHOWN = TaskConfig(extra_scorers={"style": PartConfig(scorer=ANY)})
-
-
-def scored(value: float | None, reason: str = "because", **components: float) -> Score:
-    status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
-    return Score(
-        status=status,
-        value=value,
-        reason=reason,
-        scorer="math",
-        version="1",
-        seconds=0.5,
-        components=components,
-    )
 
 
 def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> Completion:
@@ -75,7 +63,7 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
 def test_parts_have_their_weights_and_their_gates(
     task: TaskConfig, own: float, extra: Mapping[str, float], value: float
 ) -> None:
-    found = combine_scores(task, scored(own), {name: scored(part) for name, part in extra.items()})
+    found = combine_scores(task, a_score(own), {name: a_score(part) for name, part in extra.items()})
     assert found.value == pytest.approx(value)
     assert found.components == {"math": own, **extra}
     assert found.seconds == 0.5 * (1 + len(extra))
@@ -86,9 +74,9 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
         extra_scorers=HALVES.extra_scorers | GATED.extra_scorers | {"seen": PartConfig(scorer=ANY)}
     )
     extra = {
-        name: replace(scored(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
+        name: replace(a_score(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
     }
-    found = combine_scores(task, scored(1.0, "equal"), extra)
+    found = combine_scores(task, a_score(1.0, "equal"), extra)
     assert found.reason == (
         "equal; style 0.25: style is poor; tone 0.25: tone is poor; "
         "safe 0.25 is below its gate of 0.5: safe is poor"
@@ -97,7 +85,7 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
     assert found.components == (
         {"math": 1.0} | dict.fromkeys(extra, 0.25) | {f"{name}.edit": 1.0 for name in extra}
     )
-    fine = combine_scores(GATED, scored(1.0, "equal"), {"safe": scored(1.0)})
+    fine = combine_scores(GATED, a_score(1.0, "equal"), {"safe": a_score(1.0)})
     assert fine.reason == "equal"
 
 
@@ -107,32 +95,25 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
 def test_where_a_part_that_counts_is_unscorable_the_whole_is(
     task: TaskConfig, name: str, counts: bool
 ) -> None:
-    extra = {other: scored(1.0) for other in task.extra_scorers} | {name: scored(None, "the judge is away")}
-    found = combine_scores(task, scored(1.0), extra)
+    extra = {other: a_score(1.0) for other in task.extra_scorers} | {name: a_score(None, "the judge is away")}
+    found = combine_scores(task, a_score(1.0), extra)
     assert (found.value is None) == counts
     assert (found.reason == f"{name}: the judge is away") == counts
     assert reward(task, found, None, [])[1] == (None if counts else 1.0)
-    assert combine_scores(task, scored(None, "broken"), extra).reason == "broken"
+    assert combine_scores(task, a_score(None, "broken"), extra).reason == "broken"
+
+
+def parts(**options: dict[str, Any]) -> dict[str, Any]:
+    return {"extra_scorers": {name: {"scorer": {"type": "math"}, **given} for name, given in options.items()}}
 
 
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (
-            {
-                "extra_scorers": {
-                    "a": {"scorer": {"type": "math"}, "weight": 0.6},
-                    "b": {"scorer": {"type": "swe"}, "weight": 0.4},
-                }
-            },
-            "leave nothing for the scorer itself",
-        ),
-        ({"extra_scorers": {"math": {"scorer": {"type": "math"}}}}, "math is taken"),
-        ({"extra_scorers": {"rule": {"scorer": {"type": "math"}}}}, "rule is taken"),
-        ({"extra_scorers": {"failed_tries": {"scorer": {"type": "math"}}}}, "failed_tries is taken"),
-        ({"extra_scorers": {"overlong": {"scorer": {"type": "math"}}}}, "overlong is taken"),
-        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "weight": -0.1}}}, "weight"),
-        ({"extra_scorers": {"a": {"scorer": {"type": "math"}, "gate": 0}}}, "gate"),
+        (parts(a={"weight": 0.6}, b={"weight": 0.4}), "leave nothing for the scorer itself"),
+        *((parts(**{name: {}}), f"{name} is taken") for name in ("math", "rule", "failed_tries", "overlong")),
+        (parts(a={"weight": -0.1}), "weight"),
+        (parts(a={"gate": 0}), "gate"),
         ({"penalties": {"overlong": {"buffer_tokens": 9, "max_tokens": 8}}}, "longer than max_tokens"),
         ({"penalties": {"overlong": {}}}, "buffer_tokens"),
         ({"penalties": {"length": {"weight": math.inf}}}, "finite"),
@@ -145,6 +126,10 @@ def test_where_a_part_that_counts_is_unscorable_the_whole_is(
 def test_a_task_that_can_not_be_meant_is_refused(section: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TaskConfig.model_validate(section)
+
+
+def amounts(config: PenaltiesConfig, *tokens: int) -> list[float]:
+    return [penalties_of(config, sized("x", count), allowed_tokens=100)[0].amount for count in tokens]
 
 
 @pytest.mark.parametrize(
@@ -171,18 +156,12 @@ def test_the_overlong_penalty_is_dapos(tokens: int, most: int | None, amount: fl
 
 def test_a_prompt_that_leaves_less_room_than_the_buffer_fines_no_short_answer() -> None:
     config = PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=512))
-    found = [
-        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (1, 50, 100)
-    ]
-    assert found == pytest.approx([0.01, 0.5, 1.0])
+    assert amounts(config, 1, 50, 100) == pytest.approx([0.01, 0.5, 1.0])
 
 
 def test_the_price_of_length_is_in_proportion_and_has_an_end() -> None:
     config = PenaltiesConfig(length=LengthConfig(weight=0.2))
-    found = [
-        penalties_of(config, sized("x", tokens), allowed_tokens=100)[0].amount for tokens in (50, 100, 200)
-    ]
-    assert found == pytest.approx([0.1, 0.2, 0.2])
+    assert amounts(config, 50, 100, 200) == pytest.approx([0.1, 0.2, 0.2])
 
 
 SPAN = "".join(chr(0x4E00 + number) for number in range(40))
@@ -221,12 +200,9 @@ def test_repetition_costs_its_weight_and_takes_no_long_search() -> None:
 
 def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
-    score, paid = reward(
-        task,
-        combine_scores(task, scored(0.0, "wrong"), {}),
-        scored(0.0, "no box"),
-        [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")],
-    )
+    content = combine_scores(task, a_score(0.0, "wrong"), {})
+    penalties = [Penalty("overlong", 0.25, "90 tokens of 100"), Penalty("repetition", 0.0, "")]
+    score, paid = reward(task, content, a_score(0.0, "no box"), penalties)
     assert (score.value, paid) == (0.0, -0.75)
     assert score.reason == "wrong; format: no box; overlong -0.25: 90 tokens of 100"
     assert score.components == {"math": 0.0, "format": 0.0, "overlong": -0.25, "repetition": 0.0}
@@ -235,23 +211,21 @@ def test_a_reward_may_be_negative_and_its_score_is_not() -> None:
 @pytest.mark.parametrize(("shape", "paid"), [(1.0, 0.8), (0.0, 0.3)])
 def test_a_format_may_be_a_penalty(shape: float, paid: float) -> None:
     task = TaskConfig(format=FormatConfig(mode="penalty", weight=0.5))
-    assert reward(task, scored(0.8), scored(shape), [])[1] == pytest.approx(paid)
+    assert reward(task, a_score(0.8), a_score(shape), [])[1] == pytest.approx(paid)
 
 
 def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> None:
-    swe = TaskConfig(scorer=SweConfig(format_penalty=True))
-    assert reward(swe, scored(0.0, edit=0.0), None, [Penalty("length", 0.1, "x")])[1] == pytest.approx(-1.1)
-    assert (
-        reward(TaskConfig(format=FormatConfig()), scored(1.0), scored(0.0), [Penalty("length", 0.1, "x")])[1]
-        == -0.1
-    )
+    swe, gated = TaskConfig(scorer=SweConfig(format_penalty=True)), TaskConfig(format=FormatConfig())
+    length = [Penalty("length", 0.1, "x")]
+    assert reward(swe, a_score(0.0, edit=0.0), None, length)[1] == pytest.approx(-1.1)
+    assert reward(gated, a_score(1.0), a_score(0.0), length)[1] == -0.1
 
 
 def test_pay_sees_the_tokens_and_the_end_of_a_completion() -> None:
     task = TaskConfig(
         format=FormatConfig(), penalties=PenaltiesConfig(overlong=OverlongConfig(buffer_tokens=20))
     )
-    content = combine_scores(task, scored(1.0), {})
+    content = combine_scores(task, a_score(1.0), {})
     for completion, paid in (
         (sized("\\boxed{5}", 10), 1.0),
         (sized("\\boxed{5}", 90), 0.5),

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from broker.errors import UnknownTask
-from broker.messages import Completion, Score, ScoreStatus
+from broker.messages import Completion, Score
 from config.rewards import FormatConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.format.completion_shape import CompletionShape
 from scorers.registry import task_config
 from scorers.reward.combine import combine_scores, reward
+from tests.support.scores import a_score
 
 MATH_ROW = {"type": "math", "answer": {"value": "15"}}
 REQUIRED = FormatConfig(think="required")
@@ -46,10 +47,6 @@ def test_the_format_is_right_or_wrong_and_says_what_is_missing(
     assert reason in score.reason
 
 
-def scored(value: float, reason: str = "because") -> Score:
-    return Score(status=ScoreStatus.SCORED, value=value, reason=reason, scorer="math", version="1")
-
-
 GATE = TaskConfig(format=FormatConfig(mode="gate"))
 MIX = TaskConfig(format=FormatConfig(mode="mix", weight=0.25))
 
@@ -73,8 +70,8 @@ def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
 ) -> None:
     score, got = reward(
         task,
-        combine_scores(task, scored(content), {}),
-        None if shape is None else scored(shape, "no box"),
+        combine_scores(task, a_score(content), {}),
+        None if shape is None else a_score(shape, "no box"),
         [],
     )
     assert got == paid
@@ -85,15 +82,15 @@ def test_the_reward_follows_the_mode_and_the_score_stays_the_contents(
 
 @pytest.mark.parametrize("task", [TaskConfig(), GATE, MIX])
 def test_an_unscorable_content_has_no_reward_whatever_its_shape(task: TaskConfig) -> None:
-    broken = Score(status=ScoreStatus.UNSCORABLE, value=None, reason="broken", scorer="math", version="1")
+    broken = a_score(None, "broken")
     assert combine_scores(task, broken, {}) == broken
-    assert reward(task, broken, None if task.format is None else scored(0.0), []) == (broken, None)
+    assert reward(task, broken, None if task.format is None else a_score(0.0), []) == (broken, None)
 
 
-@pytest.mark.parametrize(("task", "shape"), [(TaskConfig(), scored(1.0)), (GATE, None)])
+@pytest.mark.parametrize(("task", "shape"), [(TaskConfig(), a_score(1.0)), (GATE, None)])
 def test_a_format_score_without_a_format_is_a_bug(task: TaskConfig, shape: Score | None) -> None:
     with pytest.raises(ValueError, match="format score"):
-        reward(task, scored(1.0), shape, [])
+        reward(task, a_score(1.0), shape, [])
 
 
 @pytest.mark.parametrize(

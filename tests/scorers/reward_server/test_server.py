@@ -162,9 +162,8 @@ def test_every_request_has_the_status_of_whose_fault_it_is(served: Served) -> No
         if status == 200:
             is_right &= body["score"] == float(text == RIGHT) and body["status"] == "scored"
         elif status == 422:
-            is_right &= body["detail"][0]["loc"] == ["body", "verification_info"] and bool(
-                body["detail"][0]["msg"]
-            )
+            (fault,) = body["detail"][:1]
+            is_right &= fault["loc"] == ["body", "verification_info"] and bool(fault["msg"])
         else:
             is_right &= isinstance(body["detail"], str) and int(answer.headers["retry-after"]) > 0
         if not is_right:
@@ -174,12 +173,8 @@ def test_every_request_has_the_status_of_whose_fault_it_is(served: Served) -> No
 
 def test_an_answer_says_more_than_its_score(served: Served) -> None:
     body = served.reward(WRONG, MATH).json()
-    assert (body["score"], body["status"], body["scorer"], body["components"]) == (
-        0.0,
-        "scored",
-        "math",
-        {"math": 0.0},
-    )
+    assert (body["score"], body["status"]) == (0.0, "scored")
+    assert (body["scorer"], body["components"]) == ("math", {"math": 0.0})
     assert body["reason"] == "answer 6, expected 5"
     assert body["version"].startswith("4 math-verify=") or re.match(r"\d+ math-verify=", body["version"])
 
@@ -193,12 +188,9 @@ def test_a_batch_tells_each_item_its_own_status(served: Served) -> None:
     ]
     answer = served.post("/reward/batch", {"items": items})
     assert answer.status_code == 200
-    assert [(item["score"], item["status"]) for item in answer.json()["results"]] == [
-        (1.0, "scored"),
-        (0.0, "scored"),
-        (None, "unscorable"),
-        (None, "unavailable"),
-    ]
+    results = answer.json()["results"]
+    assert [item["score"] for item in results] == [1.0, 0.0, None, None]
+    assert [item["status"] for item in results] == ["scored", "scored", "unscorable", "unavailable"]
     assert served.post("/reward/batch", {"items": items[3:]}).status_code == 503
     assert served.post("/reward/batch", {"items": []}).status_code == 422
 
@@ -235,22 +227,16 @@ def test_only_the_first_mark_of_an_old_trainers_prompt_counts(served: Served) ->
     client = OldClient(served.old_url)
     assert client.verify(f"{RIGHT}{mark}I don't know", MATH) == 0.0  # the prompt's own box
     assert client.verify(f"{WRONG}{mark}{RIGHT}", MATH) == 1.0
-    assert (
-        client.verify(f"2 + 3?{mark}<think>{mark}{RIGHT}", MATH) == 0.0
-    )  # still thinking, whatever it writes
-    assert (
-        served.reward(f"{RIGHT}{mark}I don't know", MATH).json()["score"] == 1.0
-    )  # others send responses alone
+    assert client.verify(f"2 + 3?{mark}<think>{mark}{RIGHT}", MATH) == 0.0, "still thinking"
+    others = served.reward(f"{RIGHT}{mark}I don't know", MATH)  # who send responses alone
+    assert others.json()["score"] == 1.0
 
 
 def test_a_queue_that_nobody_serves_is_named_once_the_time_is_up(served: Served) -> None:
     code = {"type": "code_verifiable", "answer": {"test_cases": [{"input": "", "output": "1"}]}}
     answer = served.reward("```python\nprint(1)\n```", code)
     assert answer.status_code == 503
-    assert (
-        "no worker serves the queue code; start some with python -m scorers --run api"
-        in answer.json()["detail"]
-    )
+    assert "no worker serves the queue code; start some with python -m" in answer.json()["detail"]
 
 
 def test_a_client_that_hangs_up_takes_its_request_along(served: Served) -> None:
@@ -294,12 +280,11 @@ def test_the_lines_of_the_page_do_what_it_says(served: Served) -> None:
 
 def test_a_server_that_is_told_to_end_answers_what_it_is_at(served: Served) -> None:
     slow = {"llm_output": "1", "verification_info": {"type": "moods", "answer": {"value": "0.5"}}}
-    wait_until(
-        lambda: "0 requests" in httpx.get(f"{served.old_url}/ping").text, within_s=10
-    )  # of tests before
+    ping = f"{served.old_url}/ping"
+    wait_until(lambda: "0 requests" in httpx.get(ping).text, within_s=10)  # of tests before
     with ThreadPoolExecutor(1) as threads:
         under_way = threads.submit(httpx.post, f"{served.old_url}/reward", json=slow, timeout=10)
-        wait_until(lambda: "0 requests" not in httpx.get(f"{served.old_url}/ping").text, within_s=5)
+        wait_until(lambda: "0 requests" not in httpx.get(ping).text, within_s=5)
         served.old.send_signal(signal.SIGTERM)
         assert under_way.result().json()["score"] == 1.0
     assert served.old.wait(10) == 0

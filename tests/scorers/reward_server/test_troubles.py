@@ -68,15 +68,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "config.yaml").write_text(CONFIG)
     server, port = RedisServer(folder / "redis"), free_port()
     env = {**os.environ, "REDIS_URL": server.url, "PYTHONPATH": str(ROOT)}
-    serve = [
-        "serve",
-        "--config",
-        str(folder / "config.yaml"),
-        "--port",
-        str(port),
-        "--timeout",
-        str(WITHIN_S),
-    ]
+    serve = f"serve --config {folder / 'config.yaml'} --port {port} --timeout {WITHIN_S}".split()
     with (folder / "log").open("wb") as log, redis.Redis.from_url(server.url) as client:
         started = [
             spawn([sys.executable, "-m", "scorers", *words], env=env, cwd=ROOT, stderr=log)

@@ -68,14 +68,6 @@ def test_a_judges_calls_are_under_way_together_beside_other_rows(server: Scripte
     assert server.most_at_once == len(server.calls) == 16
 
 
-@pytest.mark.prove
-def test_a_judge_that_the_caller_names_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LLM_JUDGE_BASE_URL", raising=False)
-    with scripted_endpoint("True") as running:
-        found = score_many([("seventy-two", JUDGED), ("\\boxed{72}", MATH)], judge_url=running.url)
-        assert ([one.value for one in found], len(running.calls)) == ([1.0, 1.0], 1)
-
-
 def test_as_many_rows_as_there_are_workers_are_scored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     meeting = threading.Barrier(3, timeout=20.0)
 

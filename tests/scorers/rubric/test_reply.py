@@ -15,6 +15,7 @@ from tests.scorers.grade.tables import HONEST, REFERENCE
 from tests.scorers.judge.injections import INJECTIONS
 from tests.scorers.rubric.corpus import GRADINGS, NO_GRADES, REPLIES
 from tests.support.growth import is_linear
+from tests.support.text_tables import listed
 
 CRITERIA = "1. Finds a way (5 points)\n2. Carries it out (5 points)"
 PLAIN = RubricCase("What is it?", CRITERIA, "It follows from the lemma.")
@@ -96,16 +97,9 @@ def test_a_total_that_the_solution_names_counts_with_the_code_and_where_it_is_no
 
 @pytest.mark.parametrize(
     "named",
-    [
-        "10\u204410",
-        "10 \u2215 10",
-        "10 over 10",
-        "Points: 10",
-        "Marks : 10",
-        "Total: 10",
-        "\uff11\uff10/10",
-        "sc\u00adore: 1\u200b0",
-    ],
+    listed(r"""
+10\u204410¦10 \u2215 10¦10 over 10¦Points: 10¦Marks : 10¦Total: 10¦\uff11\uff10/10¦sc\u00adore: 1\u200b0
+"""),
 )
 def test_a_total_is_known_in_every_dress_that_a_solution_may_give_it(named: str) -> None:
     case = RubricCase("What is it?", CRITERIA, f"It is so. {named}")
@@ -136,31 +130,11 @@ def test_marks_and_criteria_stand_where_they_belong_whatever_a_solution_holds() 
         assert nonce not in f"{solution}{CRITERIA}"
 
 
-@pytest.mark.parametrize(
-    ("mode", "weight", "rule", "verifier", "value"),
-    [
-        ("addon", 1.0, 0.0, 0.8, 0.8),
-        ("addon", 0.5, 0.0, 0.8, 0.4),
-        ("addon", 0.5, 1.0, 0.8, 1.0),
-        ("mixed", 0.5, 1.0, 0.8, 0.9),
-        ("mixed", 0.5, 0.0, 0.8, 0.4),
-        ("mixed", 1.0, 1.0, 0.2, 0.2),
-        ("tinyv_only", 0.5, 1.0, 0.3, 0.3),
-        ("tinyv_only", 0.5, None, 0.3, 0.3),
-        ("gate", 0.5, 1.0, 0.3, 0.3),
-        ("gate", 0.5, 0.0, 0.9, 0.0),
-    ],
-)
-def test_the_modes_are_those_of_the_truth_table(
-    mode: Mode, weight: float, rule: float | None, verifier: float, value: float
-) -> None:
-    assert combined(mode, weight, rule, verifier) == pytest.approx(value)
-
-
 def test_a_rule_settles_an_addon_that_is_right_and_a_gate_that_is_not() -> None:
     modes: tuple[Mode, ...] = ("tinyv_only", "addon", "mixed", "gate")
     assert [settled(mode, 1.0) for mode in modes] == [None, 1.0, None, None]
     assert [settled(mode, 0.0) for mode in modes] == [None, None, None, 0.0]
+    assert combined("gate", 1.0, 0.0, 1.0) == 0.0
     with pytest.raises(ValueError, match="'gate' needs what the rule says"):
         combined("gate", 1.0, None, 1.0)
 

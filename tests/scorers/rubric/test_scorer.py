@@ -14,22 +14,16 @@ from broker.errors import BadMessage, Permanent, Retryable
 from broker.messages import ScoreStatus
 from config.endpoint import EndpointConfig
 from config.scorer_kinds import RubricConfig, TinyvConfig
-from config.scorers import ScorersConfig
-from scorers.retries import score_with_retries
 from scorers.rubric.rows import VerifiedRow
 from scorers.rubric.scorer import RubricAnswer
 from scorers.scorer import SelfTestFailed
-from scorers.served_model import prefetch
 from scorers.served_model.scorer import ServedModelScorer
 from scorers.text.extract import response_part
 from scorers.tinyv.scorer import TinyvAnswer
 from tests.scorers.judge.injections import CONTENTLESS
 from tests.scorers.rubric.corpus import GRADINGS, MIRACLES, SOUND, WRONG, Task
 from tests.support.endpoint_server import (
-    CUT,
     FAILING,
-    GONE,
-    NO_JSON,
     SILENT,
     Call,
     Saying,
@@ -38,7 +32,7 @@ from tests.support.endpoint_server import (
     in_turn,
     scripted_endpoint,
 )
-from tests.support.waiting import wait_until
+from tests.support.text_tables import listed
 
 pytestmark = pytest.mark.process
 
@@ -186,18 +180,9 @@ def test_tinyv_looks_again_at_what_the_rule_calls_wrong(build: Build, server: Sc
 
 @pytest.mark.parametrize("mode", MODES)
 def test_silence_scores_0_without_a_rubric_model(build: Build, server: ScriptedEndpoint, mode: str) -> None:
-    silent = [
-        "",
-        "\n",
-        "I don't know",
-        "</think>",
-        "pass",
-        "<think>it is 72",
-        "<think>\\boxed{72}",
-        "\\boxed{}",
-        "\\boxed{ }",
-        "<answer></answer>",
-    ]
+    silent = listed(r"""
+¦⏎¦I don't know¦</think>¦pass¦<think>it is 72¦<think>\boxed{72}¦\boxed{}¦\boxed{ }¦<answer></answer>
+""")
     graded, judged = build(mode), build(mode, kind=TinyvConfig)
     assert [
         text
@@ -231,20 +216,7 @@ def test_no_injection_raises_a_score(build: Build, server: ScriptedEndpoint) -> 
         assert {text: value for text, value in found.items() if value not in {None, 0.0, 0.1}} == {}
 
 
-@pytest.mark.parametrize(
-    ("saying", "error"),
-    [
-        (FAILING, Retryable),
-        (CUT, Retryable),
-        (GONE, Retryable),
-        (NO_JSON, Retryable),
-        (SILENT, Retryable),
-        (Saying(status=502), Retryable),
-        (Saying(body=b"[]"), Retryable),
-        (Saying(status=401), Permanent),
-        (Saying(status=404), Permanent),
-    ],
-)
+@pytest.mark.parametrize(("saying", "error"), [(FAILING, Retryable), (Saying(status=401), Permanent)])
 def test_a_rubric_model_that_fails_gives_no_score(
     build: Build, server: ScriptedEndpoint, saying: Saying, error: type[Exception]
 ) -> None:
@@ -255,13 +227,6 @@ def test_a_rubric_model_that_fails_gives_no_score(
         scorer.score(FALSE, row())
     server.script = lambda _: "Total Score: 8/10"  # the call that failed is forgotten
     assert scorer.score(FALSE, row()).value == 0.8
-
-
-def test_a_dead_rubric_model_leaves_a_solution_unscorable_after_its_tries(build: Build) -> None:
-    scorer = build(endpoint={"urls": ("http://127.0.0.1:9",), "timeout_s": 0.1})
-    score = score_with_retries(scorer, FALSE, row(), ScorersConfig(retries=1, retry_backoff_s=0.0))
-    assert (score.status, score.value) == (ScoreStatus.UNSCORABLE, None)
-    assert "http://127.0.0.1:9" in score.reason
 
 
 @pytest.mark.parametrize(
@@ -299,35 +264,6 @@ def test_a_busy_rubric_model_is_waited_for_and_a_begun_solution_asked_about_once
     assert (score.scorer, dict(score.components)) == ("rubric", {"rule": 1.0, "verifier": 0.8})
     assert score.reason == "the rubric model says: total 8 of 10; the rule says right"
     scorer.prefetch(RIGHT, {"type": "rubric"})  # says nothing: `score` does
-
-
-def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
-    build: Build, server: ScriptedEndpoint
-) -> None:
-    server.script = lambda _: FAILING
-    scorer = build()
-    texts = [f"about {number}" for number in range(8)]
-    for text in texts:
-        scorer.prefetch(text, row())
-    wait_until(lambda: len(server.calls) >= 8 and not server.at_once)
-    time.sleep(0.1)
-    server.script = lambda _: Saying("Total Score: 8/10", delay_s=0.2)
-    for text in texts:
-        scorer.prefetch(text, row())
-    assert {scorer.score(text, row()).value for text in texts} == {0.8}
-    assert len(server.calls) == 16
-    assert server.most_at_once == 8
-
-
-def test_what_is_begun_and_never_asked_for_is_forgotten(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefetch, "MAX_PREFETCHED", 3)
-    scorer = build()
-    for number in range(9):
-        scorer.prefetch(f"about {number}", row())
-    assert len(scorer._begun) == 3
-    assert [scorer.score(f"about {number}", row()).value for number in range(9)] == [0.8] * 9
 
 
 def test_the_same_solution_is_graded_once_where_gradings_are_kept(

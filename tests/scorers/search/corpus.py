@@ -9,8 +9,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.support.text_tables import paired
+
 TOWER = ["The Eiffel Tower", "Tour Eiffel"]
 DATE = ["14 July 1789"]
+
+_NAMED = {"TOWER": TOWER, "DATE": DATE}
+
+
+def _rows(table: str) -> list[tuple[Any, str]]:
+    """Return rows whose reference is a name or the only spelling."""
+    return [(_NAMED.get(reference, [reference]), content) for reference, content in paired(table)]
+
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("qa_em", {"value": TOWER}),
@@ -22,57 +32,28 @@ REFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("qa_em", {"value": {"target": "pass"}}),
 ]
 
-HONEST: list[tuple[Any, str]] = [
-    (TOWER, "The Eiffel Tower"),
-    (TOWER, "Eiffel Tower"),
-    (TOWER, "eiffel tower."),
-    (TOWER, "the  EIFFEL\ntower"),
-    (TOWER, '"Tour Eiffel"'),
-    (TOWER, "tour eiffel"),
-    (TOWER, "an Eiffel Tower"),
-    (DATE, "14 July 1789"),
-    (DATE, "14 July, 1789"),
-    (DATE, " 14 july 1789 "),
-    ({"target": DATE}, "14 July 1789"),
+HONEST = [
+    *_rows(r"""
+TOWER <== The Eiffel Tower ¦ Eiffel Tower ¦ eiffel tower. ¦ "Tour Eiffel" ¦ tour eiffel ¦ an Eiffel Tower
+DATE <== 14 July 1789 ¦ 14 July, 1789 ;; U.S. <== US ;; US <== U.S. ;; Beyonc\u00e9 <== beyonc\u00e9
+1,000 <== 1000 ;; yes <== Yes. ;; A.B.C. <== ABC ;; Mary's <== Marys ;; The Beatles <== beatles
+Lee (actor) <== lee actor ;; Catch-22 <== Catch22
+"""),
+    (["The Eiffel Tower", "Tour Eiffel"], "the  EIFFEL\ntower"),
+    (["14 July 1789"], " 14 july 1789 "),
+    ({"target": ["14 July 1789"]}, "14 July 1789"),
     ({"target": "Bonn"}, "bonn"),
     ("Bonn", "Bonn!"),
-    (["U.S."], "US"),
-    (["US"], "U.S."),
-    (["Beyonc\u00e9"], "beyonc\u00e9"),
-    (["1,000"], "1000"),
     ([1789], "1789"),
-    (["yes"], "Yes."),
-    (["A.B.C."], "ABC"),
-    (["Mary's"], "Marys"),
-    (["The Beatles"], "beatles"),
-    (["Lee (actor)"], "lee actor"),
-    (["Catch-22"], "Catch22"),
 ]
 
-WRONG: list[tuple[Any, str]] = [
-    (TOWER, "Tower"),
-    (TOWER, "Eiffel"),
-    (TOWER, "Eiffel Tower in Paris"),
-    (TOWER, "It is the Eiffel Tower"),
-    (TOWER, "tower of Eiffel"),
-    (TOWER, "Eiffel Tower or Louvre"),
-    (TOWER, "Eiffel Tower, Tour Eiffel"),
-    (TOWER, "Louvre"),
-    (TOWER, "Eiffeltower"),
-    (DATE, "July 14, 1789"),
-    (DATE, "1789"),
-    (DATE, "14 July 1788"),
-    (DATE, "14 July 17890"),
-    (["yes"], "no"),
-    (["yes"], "yes and no"),
-    (["5"], "five"),
-    (["1000"], "1000.5"),
-    (["Beyonc\u00e9"], "Beyonce"),
-    (["Paris"], "paris paris"),
-    (["Paris"], "the"),
-    (["Paris"], "."),
-    (["Mary"], "Marys"),
-    (["Anna B"], "B Anna"),
+WRONG = [
+    *_rows(r"""
+TOWER <== Tower ¦ Eiffel ¦ Eiffel Tower in Paris ¦ It is the Eiffel Tower ¦ tower of Eiffel ;; 5 <== five
+TOWER <== Eiffel Tower or Louvre ¦ Eiffel Tower, Tour Eiffel ¦ Louvre ¦ Eiffeltower ;; yes <== no ¦ yes and no
+DATE <== July 14, 1789 ¦ 1789 ¦ 14 July 1788 ¦ 14 July 17890 ;; 1000 <== 1000.5 ;; Beyonc\u00e9 <== Beyonce
+Paris <== paris paris ¦ the ¦ . ;; Mary <== Marys ;; Anna B <== B Anna
+""")
 ]
 
 ATTACKS: list[tuple[Any, str, str]] = [

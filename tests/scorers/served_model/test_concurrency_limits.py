@@ -147,9 +147,8 @@ def test_another_endpoint_and_another_run_have_their_own_limits(shared: Shared) 
     assert exchange(limits, terms(1, urls=("http://a/v1", "http://b/v1")), [], ["a"]).begun == ["a"]
     assert exchange(limits, terms(1, urls=("http://b/v1", "http://a/v1")), [], ["b"]).begun == []
     assert exchange(limits, terms(1), [], ["c"]).begun == ["c"]
-    assert exchange(RunConcurrencyLimits(Shared(shared.link, Keys("other"))), terms(1), [], ["d"]).begun == [
-        "d"
-    ]
+    others = RunConcurrencyLimits(Shared(shared.link, Keys("other")))
+    assert exchange(others, terms(1), [], ["d"]).begun == ["d"]
 
 
 def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(shared: Shared) -> None:
@@ -158,9 +157,8 @@ def test_while_two_want_more_each_has_its_third_and_who_waits_for_longest_two(sh
     def begun(who: str, held: int, ended: Sequence[str], wanted: Sequence[str]) -> list[str]:
         return list(exchange(limits, terms(6), ended, wanted, who=who, held=held).begun)
 
-    assert begun("a", 0, [], ["a1", "a2", "a3", "a4", "a5"]) == ["a1", "a2", "a3", "a4", "a5"], (
-        "and wants no more"
-    )
+    five = [f"a{number}" for number in range(1, 6)]
+    assert begun("a", 0, [], five) == five, "and wants no more"
     assert begun("b", 0, [], ["b1", "b2", "b3", "b4", "b5", "b6"]) == ["b1"]
     assert begun("a", 4, ["a1"], ["a6", "a7", "a8"]) == [], "it has its third"
     assert begun("b", 1, [], ["b2", "b3"]) == ["b2"]
@@ -182,9 +180,8 @@ def test_who_wants_more_and_dies_stands_in_nobodys_way(shared: Shared) -> None:
     assert len(exchange(limits, agreed, [], ["a1", "a2", "a3", "a4", "a5"], who="a", held=0).begun) == 4
     assert exchange(limits, agreed, [], ["b1"], who="b", held=0).begun == []
     exchange(limits, agreed, ["a1", "a2", "a3", "a4"], [], who="c", held=0)  # their leases run out
-    assert len(exchange(limits, agreed, [], ["b1", "b2", "b3", "b4"], who="b", held=0).begun) == 2, (
-        "its third"
-    )
+    third = exchange(limits, agreed, [], ["b1", "b2", "b3", "b4"], who="b", held=0)
+    assert len(third.begun) == 2
     time.sleep(0.51)
     assert exchange(limits, agreed, [], ["b3", "b4"], who="b", held=2).begun == ["b3", "b4"]
 

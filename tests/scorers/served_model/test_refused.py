@@ -61,12 +61,6 @@ def refusing(what: str, refusal: Saying = REFUSALS["too long"], says: str = "Tru
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedEndpoint]:
-    with scripted_endpoint() as running:
-        yield running
-
-
-@pytest.fixture
 def build(server: ScriptedEndpoint) -> Iterator[Build]:
     built: list[ServedModelScorer[Any, Any]] = []
 

@@ -33,12 +33,13 @@ from tests.scorers.simulation.corpus import (
     SUM,
     WRONG,
     WRONG_BARE,
+    F,
     block,
     codeio,
-    cruxeval,
     json_block,
 )
 from tests.support.growth import is_linear
+from tests.support.text_tables import listed
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=4)]
 
@@ -76,10 +77,6 @@ def test_an_answer_is_worth_what_it_says(
     assert not failed, "\n".join(failed)
 
 
-def test_each_row_has_a_right_answer() -> None:
-    assert {row for row, _ in HONEST} == set(ROWS)
-
-
 def test_saying_nothing_scores_nothing_without_a_sandbox() -> None:
     class Unversioned(Simulation):
         version = "1"
@@ -105,18 +102,10 @@ def test_a_response_beyond_all_limits_is_refused_in_no_time(scorer: Simulation) 
 @pytest.mark.parametrize(
     "piece",
     [
-        "{",
-        "}",
-        '{"a":',
-        '{"a":{"b":1}',
-        '{"',
-        '{"\\',
-        "{'",
-        '{"a":1}',
-        '"{',
-        '{ "a" : {}',
+        *listed(r"""
+{¦}¦{"a":¦{"a":{"b":1}¦{"¦{"\¦{'¦{"a":1}¦"{¦{ "a" : {}¦```json⏎{
+"""),
         "{" + " " * 50,
-        "```json\n{",
     ],
 )
 def test_objects_are_looked_for_in_linear_time(piece: str) -> None:
@@ -186,44 +175,26 @@ def test_values_are_the_same_by_kind_and_content(
     assert (got == Data(expected, is_json)) is is_same
 
 
+def given(n: int) -> str:
+    return f'\\boxed{{"input": {{"n": {n}}}}}'
+
+
+def of_f(functional: str, asserted: str, **answer: Any) -> tuple[dict[str, Any], str]:
+    """Return a row of such a function, and an answer."""
+    return {"type": "cruxeval", "answer": {"functional": functional, **answer}}, block(f"assert {asserted}")
+
+
 @pytest.mark.parametrize(
     ("row", "text", "said"),
     [
-        (
-            codeio('"input": {"n": 16}', code=SUM, output={"sum": 8, "root": 4.0}),
-            r'\boxed{"input": {"n": 16}}',
-            "expected",
-        ),
-        (codeio('"input": {"n": 13}', code=SUM), r'\boxed{"input": {"n": 13}}', "unlucky"),
-        (codeio('"input": {"n": 1}', code="import no_such\n" + SUM), r'\boxed{"input": {"n": 1}}', "no_such"),
-        (
-            codeio('"input": {"n": 1}', code="def main_solution(n): return object()"),
-            r'\boxed{"input": {"n": 1}}',
-            "object",
-        ),
-        (
-            cruxeval(predict="input", input="'ab', 1", output="1"),
-            block("assert f('ab', 1) == 1"),
-            "expected 1",
-        ),
-        (
-            {"type": "cruxeval", "answer": {"functional": "def f(): return f", "input": ""}},
-            block("assert f() == 1"),
-            "object",
-        ),
-        (
-            {"type": "cruxeval", "answer": {"functional": "def f(d): return 1", "input": "{}.keys()"}},
-            block("assert f({}.keys()) == 1"),
-            "dict_keys",
-        ),
-        (
-            {
-                "type": "cruxeval",
-                "answer": {"functional": "import no_such\ndef f(): return 1", "output": "1"},
-            },
-            block("assert f() == 1"),
-            "no_such",
-        ),
+        (codeio('"input": {"n": 16}', code=SUM, output={"sum": 8, "root": 4.0}), given(16), "expected"),
+        (codeio('"input": {"n": 13}', code=SUM), given(13), "unlucky"),
+        (codeio('"input": {"n": 1}', code="import no_such\n" + SUM), given(1), "no_such"),
+        (codeio('"input": {"n": 1}', code="def main_solution(n): return object()"), given(1), "object"),
+        (*of_f(F, "f('ab', 1) == 1", predict="input", input="'ab', 1", output="1"), "expected 1"),
+        (*of_f("def f(): return f", "f() == 1", input=""), "object"),
+        (*of_f("def f(d): return 1", "f({}.keys()) == 1", input="{}.keys()"), "dict_keys"),
+        (*of_f("import no_such\ndef f(): return 1", "f() == 1", output="1"), "no_such"),
     ],
 )
 def test_a_program_that_fails_its_own_row_makes_it_unscorable(
@@ -334,57 +305,26 @@ def crux_prompt(assertion: str) -> str:
     return f"For example\nassert f(??) == 1\n\n```python\n{FUNCTION}\nassert {assertion}\n```\n"
 
 
+CODEIO, CRUX_OF_INPUT, CRUX_OF_OUTPUT = (
+    f"simulation__{name}" for name in ("codeio", "cruxeval-i", "cruxeval-o")
+)
+SIXTEEN = '"input": {"n": 16}'
+OF_FUNCTION = json.dumps({"functional": FUNCTION})
+MINE = {"refcode": SUM.replace("main_", "my_"), "funcname": "my_solution"}
+ASSERTED = {"reference": "[4, 4]", "original_prompt": crux_prompt("f(3) == ??")}
+THREE, FOUR = block("assert f(3) == [4, 4]"), block("assert f(4) == [5, 5]")
+
+
 @pytest.mark.parametrize(
     ("row", "right", "wrong"),
     [
-        (
-            verl("simulation__codeio", '"input": {"n": 16}', CODEIO_PROMPT),
-            json_block('{"input": {"n": -16}}'),
-            json_block('{"input": {"n": 25}}'),
-        ),
-        (
-            verl("simulation__codeio_12.1k", '"input": {"n": 16}', "?"),
-            json_block('{"input": {"n": 16}}'),
-            json_block('{"input": {"n": -16}}'),
-        ),
-        (
-            verl(
-                "simulation__codeio",
-                '"input": {"n": 16}',
-                "?",
-                refcode=SUM.replace("main_", "my_"),
-                funcname="my_solution",
-            ),
-            json_block('{"input": {"n": -16}}'),
-            json_block('{"input": {"n": -25}}'),
-        ),
-        (verl("simulation__codeio", '"output": null', CODEIO_PROMPT), json_block('"output": null'), "null"),
-        (
-            verl(
-                "simulation__cruxeval-i",
-                json.dumps({"functional": FUNCTION}),
-                crux_prompt("f(??) == [4, 4]"),
-                reference="[4, 4]",
-            ),
-            block("assert f(3) == [4, 4]"),
-            block("assert f(4) == [5, 5]"),
-        ),
-        (
-            verl(
-                "simulation__cruxeval-o",
-                json.dumps({"functional": FUNCTION}),
-                "?",
-                reference="[4, 4]",
-                original_prompt=crux_prompt("f(3) == ??"),
-            ),
-            block("assert f(3) == [4, 4]"),
-            block("assert f(4) == [5, 5]"),
-        ),
-        (
-            verl("simulation__cruxeval-o", json.dumps({"functional": FUNCTION}), crux_prompt("f(3) == ??")),
-            block("assert f(3) == [4, 4]"),
-            block("assert f(3) == [4]"),
-        ),
+        (verl(CODEIO, SIXTEEN, CODEIO_PROMPT), given(-16), given(25)),
+        (verl(f"{CODEIO}_12.1k", SIXTEEN, "?"), given(16), given(-16)),
+        (verl(CODEIO, SIXTEEN, "?", **MINE), given(-16), given(-25)),
+        (verl(CODEIO, '"output": null', CODEIO_PROMPT), json_block('"output": null'), "null"),
+        (verl(CRUX_OF_INPUT, OF_FUNCTION, crux_prompt("f(??) == [4, 4]"), reference="[4, 4]"), THREE, FOUR),
+        (verl(CRUX_OF_OUTPUT, OF_FUNCTION, "?", **ASSERTED), THREE, FOUR),
+        (verl(CRUX_OF_OUTPUT, OF_FUNCTION, crux_prompt("f(3) == ??")), THREE, block("assert f(3) == [4]")),
     ],
 )
 def test_reasoning360s_rows_are_read_with_what_their_prompts_say(
@@ -396,20 +336,20 @@ def test_reasoning360s_rows_are_read_with_what_their_prompts_say(
 
 
 def test_the_prompts_output_is_what_an_input_must_give() -> None:
-    _, info = route(verl("simulation__codeio", '"input": {"n": 16}', CODEIO_PROMPT))
+    _, info = route(verl(CODEIO, SIXTEEN, CODEIO_PROMPT))
     assert info["answer"] == {
         "value": '"input": {"n": 16}',
         "code": SUM.strip(),
         "output": {"sum": 7, "root": 4.0},
     }
     asked = crux_prompt("f(??) == ') == '")
-    _, info = route(verl("simulation__cruxeval-i", json.dumps({"functional": FUNCTION}), asked))
+    _, info = route(verl(CRUX_OF_INPUT, OF_FUNCTION, asked))
     assert info["answer"] == {"functional": FUNCTION, "predict": "input", "output": "') == '"}
 
 
 def test_a_row_of_cruxeval_that_does_not_say_what_is_asked_is_refused_by_name() -> None:
     with pytest.raises(BadMessage, match="does not say what is asked"):
-        route(verl("simulation__cruxeval-o", json.dumps({"functional": FUNCTION}), "?", reference="[4, 4]"))
+        route(verl(CRUX_OF_OUTPUT, OF_FUNCTION, "?", reference="[4, 4]"))
 
 
 def test_the_self_test_passes(scorer: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:

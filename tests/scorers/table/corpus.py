@@ -8,13 +8,35 @@ and quotients of HiTab, results of MultiHiertt's programs, FinQA's answers divid
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+from tests.support.text_tables import paired_by_kind
 
 SHARE: dict[str, Any] = {"value": "54.8", "percent": True}
 QUOTIENT: dict[str, Any] = {"value": "0.642754", "percent": True}
 GROWTH: dict[str, Any] = {"value": 0.141, "percent": True}
 TWO: dict[str, Any] = {"value": "79.0|73.0", "ordered": True}
 CITIES: dict[str, Any] = {"value": "st. john's|regina|vancouver"}
+
+_NAMED = {"SHARE": SHARE, "QUOTIENT": QUOTIENT, "GROWTH": GROWTH, "TWO": TWO, "CITIES": CITIES}
+
+
+def _rows(table: str) -> list[tuple[str, dict[str, Any], str]]:
+    """Return rows whose answer is a name, a text, or of FinQA what JSON reads."""
+    return [
+        (row_type, _NAMED.get(reference) or {"value": _value(row_type, reference)}, box)
+        for row_type, pairs in paired_by_kind(table).items()
+        for reference, box in pairs
+    ]
+
+
+def _value(row_type: str, reference: str) -> Any:
+    with suppress(ValueError):
+        return json.loads(reference if row_type == "finqa" else "")
+    return reference
+
 
 REFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("hitab", SHARE),
@@ -47,192 +69,56 @@ REFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("finqa", {"value": "14.1%"}),
 ]
 
-HONEST: list[tuple[str, dict[str, Any], str]] = [
-    ("hitab", {"value": "42.5"}, "42.5"),
-    ("hitab", {"value": "42.5"}, "42.51"),
-    ("hitab", {"value": "79.0"}, "79"),
-    ("hitab", {"value": "1426352.0"}, "1,426,352"),
-    ("hitab", {"value": "1426352.0"}, "1{,}426{,}352"),
-    ("hitab", {"value": "1426352.0"}, "1\\,426\\,352"),
-    ("hitab", {"value": "13843"}, "\\$13,843"),
-    ("hitab", {"value": "13843"}, "$13,843$"),
-    ("hitab", {"value": "5.9"}, "5.9 \\text{ years}"),
-    ("hitab", {"value": "-5.8"}, "\u22125.8"),
-    ("hitab", {"value": "quebec"}, "\\text{Qu\u00e9bec}"),
-    ("hitab", {"value": "co\u2082 emissions"}, "\\text{CO2 emissions}"),
-    ("hitab", {"value": "male"}, "Male."),
-    ("hitab", {"value": "male"}, '"Male."'),
-    ("hitab", {"value": '"other" total'}, "\u201cother\u201d total"),
-    ("hitab", {"value": "male"}, "**male**"),
-    ("finqa", {"value": 1234567.0}, "1,234,566.8"),
-    ("hitab", {"value": "k league 2"}, "\\textbf{K League 2}"),
-    ("hitab", {"value": "st. john's"}, "St. John\u2019s"),
-    ("hitab", {"value": "2013-14"}, "2013\u201314"),
-    ("hitab", {"value": "$0 to $39,999"}, "\\$0 \\text{ to } \\$39,999"),
-    ("hitab", {"value": "45 to 54"}, "45 to 54"),
-    ("hitab", {"value": "45 to 54"}, "45 \\text{to} 54"),
-    ("hitab", {"value": "less than 50%"}, "\\text{less than } 50\\%"),
-    ("hitab", {"value": "2:01.35 nr"}, "2:01.35 NR"),
-    ("hitab", {"value": "at&t"}, "\\text{AT\\&T}"),
-    ("hitab", {"value": "a_b"}, "a\\_b"),
-    ("hitab", {"value": "38.08%hw"}, "38.08\\%hw"),
-    ("hitab", SHARE, "54.8\\%"),
-    ("hitab", SHARE, "54.8"),
-    ("hitab", SHARE, "0.548"),
-    ("hitab", SHARE, "54.8 percent"),
-    ("hitab", QUOTIENT, "64.3\\%"),
-    ("hitab", QUOTIENT, "64.28"),
-    ("hitab", QUOTIENT, "0.6428"),
-    ("hitab", QUOTIENT, "64.3 \\text{ per cent}"),
-    ("hitab", TWO, "79|73"),
-    ("hitab", TWO, "79.0 | 73.0"),
-    ("hitab", TWO, "79 \\mid 73"),
-    ("hitab", TWO, "79\\|73"),
-    ("hitab", {"value": "79.0|73.0"}, "73|79"),
-    ("hitab", {"value": "a|b"}, "b|a"),
-    ("hitab", {"value": "5|5"}, "5|5"),
-    ("hitab", CITIES, "\\text{Vancouver}|\\text{St. John's}|\\text{Regina}"),
-    ("hitab", CITIES, "\\text{Vancouver | Regina | St. John's}"),
+HONEST = [
+    *_rows(r"""
+# hitab
+42.5 <== 42.5 ¦ 42.51 ;; 79.0 <== 79 ;; 1426352.0 <== 1,426,352 ¦ 1{,}426{,}352 ¦ 1\,426\,352 ;; a_b <== a\_b
+13843 <== \$13,843 ¦ $13,843$ ;; 5.9 <== 5.9 \text{ years} ;; -5.8 <== \u22125.8 ;; 2013-14 <== 2013\u201314
+quebec <== \text{Qu\u00e9bec} ;; co\u2082 emissions <== \text{CO2 emissions} ;; st. john's <== St. John\u2019s
+male <== Male. ¦ "Male." ¦ **male** ;; "other" total <== \u201cother\u201d total ;; 2:01.35 nr <== 2:01.35 NR
+k league 2 <== \textbf{K League 2} ;; $0 to $39,999 <== \$0 \text{ to } \$39,999 ;; at&t <== \text{AT\&T}
+45 to 54 <== 45 to 54 ¦ 45 \text{to} 54 ;; less than 50% <== \text{less than } 50\% ;; 38.08%hw <== 38.08\%hw
+SHARE <== 54.8\% ¦ 54.8 ¦ 0.548 ¦ 54.8 percent ;; QUOTIENT <== 64.3\% ¦ 64.28 ¦ 0.6428 ¦ 64.3 \text{ per cent}
+TWO <== 79|73 ¦ 79.0 | 73.0 ¦ 79 \mid 73 ¦ 79\|73 ;; 79.0|73.0 <== 73|79 ;; a|b <== b|a ;; 5|5 <== 5|5
+CITIES <== \text{Vancouver}|\text{St. John's}|\text{Regina} ¦ \text{Vancouver | Regina | St. John's}
+2.1875 <== 2.19
+# finqa
+1234567.0 <== 1,234,566.8 ;; 0.14 <== 13.96\% ;; 0.141 <== 0.14136000 ¦ 14.1\% ¦ 0.141 ¦ 14.136\% ¦ 0.14136
+yes <== yes ¦ \text{Yes}. ;; No <== no ;; ["no"] <== NO ;; GROWTH <== 14.1 ;; 0.02 <== 1.99\% ;; 0.5 <== .5
+0.574 <== 57.4\% ;; 14.1% <== 14.1 ;; 380.0 <== 380 ¦ \$ 380 ;; 1.35 <== 135\% ;; -3.5 <== -\$3.5 ¦ -3.50
+5363.0 <== 5,363 ;; 0.93 <== 93\% ;; -0.036 <== \text{-3.6\%}
+# multihier
+3.68932 <== 3.689 ¦ 3.69 ;; -0.05 <== -5\% ;; 0.75 <== \frac{3}{4} ¦ \dfrac{3}{4} ¦ 3/4 ¦ \approx 0.75
+-0.5 <== -\frac{1}{2} ;; 1e-05 <== 0.00001 ;; 1234.5 <== 1234.55 ;; 56.0 <== \text{56} ;; 2500.0 <== 2.5e3
+0.21053 <== 21.05\% ¦ 0.2105 ;; 1812.0 <== 1,812 ¦ \$1{,}812 ;; -233.5 <== \u2212233.5
+0.33333 <== \frac{1}{3} ;; 15.46392 <== 15.46 \text{ years}
+"""),
     ("hitab", {"value": "0.387578", "percent": True}, "38.8\\%"),
-    ("hitab", {"value": "2.1875"}, "2.19"),
-    ("finqa", {"value": 0.14}, "13.96\\%"),
-    ("finqa", {"value": 0.141}, "0.14136000"),
-    ("multihier", {"value": "3.68932"}, "3.689"),
-    ("multihier", {"value": "3.68932"}, "3.69"),
-    ("multihier", {"value": "-0.05"}, "-5\\%"),
-    ("multihier", {"value": "0.75"}, "\\frac{3}{4}"),
-    ("multihier", {"value": "0.75"}, "\\dfrac{3}{4}"),
-    ("multihier", {"value": "0.75"}, "3/4"),
-    ("multihier", {"value": "-0.5"}, "-\\frac{1}{2}"),
-    ("multihier", {"value": "0.75"}, "\\approx 0.75"),
-    ("multihier", {"value": "1e-05"}, "0.00001"),
-    ("multihier", {"value": "1234.5"}, "1234.55"),
-    ("multihier", {"value": "56.0"}, "\\text{56}"),
     ("multihier", {"value": "0.145", "percent": True}, "14.5"),
-    ("multihier", {"value": "0.21053"}, "21.05\\%"),
-    ("multihier", {"value": "0.21053"}, "0.2105"),
-    ("multihier", {"value": "1812.0"}, "1,812"),
-    ("multihier", {"value": "1812.0"}, "\\$1{,}812"),
-    ("multihier", {"value": "-233.5"}, "\u2212233.5"),
-    ("multihier", {"value": "0.33333"}, "\\frac{1}{3}"),
-    ("multihier", {"value": "2500.0"}, "2.5e3"),
-    ("multihier", {"value": "15.46392"}, "15.46 \\text{ years}"),
-    ("finqa", {"value": "yes"}, "yes"),
-    ("finqa", {"value": "yes"}, "\\text{Yes}."),
-    ("finqa", {"value": "No"}, "no"),
-    ("finqa", {"value": ["no"]}, "NO"),
-    ("finqa", {"value": 0.141}, "14.1\\%"),
-    ("finqa", {"value": 0.141}, "0.141"),
-    ("finqa", GROWTH, "14.1"),
-    ("finqa", {"value": 0.141}, "14.136\\%"),
-    ("finqa", {"value": 0.141}, "0.14136"),
-    ("finqa", {"value": 0.02}, "1.99\\%"),
-    ("finqa", {"value": 57.4 / 100}, "57.4\\%"),
-    ("finqa", {"value": "14.1%"}, "14.1"),
-    ("finqa", {"value": 380.0}, "380"),
-    ("finqa", {"value": 380.0}, "\\$ 380"),
-    ("finqa", {"value": 1.35}, "135\\%"),
-    ("finqa", {"value": -3.5}, "-\\$3.5"),
-    ("finqa", {"value": -3.5}, "-3.50"),
-    ("finqa", {"value": 0.5}, ".5"),
-    ("finqa", {"value": 5363.0}, "5,363"),
-    ("finqa", {"value": 0.93}, "93\\%"),
-    ("finqa", {"value": -0.036}, "\\text{-3.6\\%}"),
 ]
 
-WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("hitab", {"value": "42.5"}, "42.6"),
-    ("hitab", {"value": "42.5"}, "4.25"),
-    ("hitab", {"value": "42.5"}, "-42.5"),
-    ("hitab", {"value": "2019"}, "2020"),
-    ("hitab", {"value": "2019"}, "2018"),
-    ("hitab", {"value": "2019"}, "2019.5"),
-    ("hitab", {"value": "2019"}, "2018.5"),  # years at once
-    ("finqa", {"value": 2019}, "4037/2"),
-    ("finqa", {"value": 1234567.0}, "1234000.5"),
-    ("hitab", {"value": "122"}, "12\u00b2"),
-    ("hitab", {"value": "regina"}, '"'),
-    ("hitab", {"value": "709700"}, "709701"),
-    ("hitab", {"value": "54.8"}, "54.8\\%"),
-    ("hitab", {"value": "50"}, "50\\%"),
-    ("hitab", {"value": "50"}, "0.5"),
-    ("hitab", {"value": "0.642754"}, "64.2754"),
-    ("hitab", SHARE, "5.48"),
-    ("hitab", SHARE, "55"),
-    ("hitab", {"value": "5"}, "5 million"),
-    ("hitab", {"value": "5"}, "5\\text{ thousand}"),
-    ("hitab", {"value": "5"}, "5k"),
-    ("hitab", {"value": "2"}, "2nd"),
-    ("hitab", {"value": "2nd"}, "2"),
-    ("hitab", {"value": "5"}, "5\\text{ or }6"),
-    ("hitab", {"value": "5"}, "5, 6"),
-    ("hitab", {"value": "56"}, "5 6"),
-    ("hitab", {"value": "5"}, "x = 5 + 0"),
-    ("hitab", {"value": "female"}, "male"),
-    ("hitab", {"value": "male"}, "female"),
-    ("hitab", {"value": "male"}, "mal"),
-    ("hitab", {"value": "male"}, "the male group"),
-    ("hitab", {"value": "45 to 54"}, "45"),
-    ("hitab", {"value": "a|b"}, "a"),
-    ("hitab", {"value": "a|b"}, "a|b|c"),
-    ("hitab", {"value": "a|b"}, "a|a"),
-    ("hitab", {"value": "a|b"}, "a, b"),
-    ("hitab", {"value": "a"}, "a|a"),
-    ("hitab", {"value": "a"}, "a|"),
-    ("hitab", {"value": "a|b"}, "a|b|"),
-    ("hitab", TWO, "73|79"),
-    ("hitab", TWO, "79|73|79"),
-    ("hitab", TWO, "79"),
-    ("hitab", {"value": "5|6"}, "5|5"),
-    ("hitab", {"value": "5|5"}, "5"),
+WRONG = [
+    *_rows(r"""
+# hitab
+42.5 <== 42.6 ¦ 4.25 ¦ -42.5 ;; 2019 <== 2020 ¦ 2018 ¦ 2019.5 ¦ 2018.5 ;; 122 <== 12² ;; regina <== "
+709700 <== 709701 ;; 54.8 <== 54.8\% ;; 50 <== 50\% ¦ 0.5 ;; 0.642754 <== 64.2754 ;; SHARE <== 5.48 ¦ 55
+5 <== 5 million ¦ 5\text{ thousand} ¦ 5k ¦ 5\text{ or }6 ¦ 5, 6 ¦ x = 5 + 0 ;; 2 <== 2nd ;; 2nd <== 2
+56 <== 5 6 ;; female <== male ;; male <== female ¦ mal ¦ the male group ;; 45 to 54 <== 45 ;; a <== a|a ¦ a|
+a|b <== a ¦ a|b|c ¦ a|a ¦ a, b ¦ a|b| ;; TWO <== 73|79 ¦ 79|73|79 ¦ 79 ;; 5|6 <== 5|5 ;; 5|5 <== 5
+1.496599 <== 1.5 ;; 12 <== 12.04 ;; 3.004 <== 3
+1111111111111111111111111111111111111111 <== 1111111111111111111111111111111111111112
+# finqa
+2019 <== 4037/2 ;; 1234567.0 <== 1234000.5 ;; 0.14 <== 13.9\% ;; yes <== no ¦ 1 ;; no <== not yes ¦ yes or no
+0.141 <== 14.1 ¦ 0.15 ¦ 14\% ;; 0.02 <== 2.4\% ;; 380.0 <== 381 ¦ 38000 ¦ 380\% ;; -3.5 <== 3.5
+0 <== 0.0001 ;; 3.5 <== three and a half ¦ 3.5 billion ;; 0.93 <== 93 ¦ -93\% ¦ 0.093 ;; -0.036 <== 3.6\%
+2.88 <== 2.98 ¦ 288
+# multihier
+0.12 <== 12 ;; 12 <== 0.12 ¦ twelve ;; 3.5 <== 3.6 ;; 0.21053 <== 21.05 ¦ -0.21053 ¦ 0.22 ;; 15.46392 <== 15.6
+1812.0 <== 1813 ¦ 1,821 ¦ 1812 \text{ million} ;; -233.5 <== 233.5 ¦ -233.9 ;; 0.33333 <== 3 ;; 0.75 <== 4/3
+1234.5 <== 1234.8 ;; 5.5 <== 1\frac{1}{2} ;; 2 <== 2 pi ;; -0.05 <== 5\% ;; 5 <== \frac{5}{0}
+"""),
     ("hitab", {"value": "0.387578", "percent": True}, "38.9\\%"),
-    ("hitab", {"value": "1.496599"}, "1.5"),
     ("hitab", {"value": "0.387578", "percent": True}, "38.80\\%"),
-    ("hitab", {"value": "12"}, "12.04"),
-    ("hitab", {"value": "3.004"}, "3"),
-    ("finqa", {"value": 0.14}, "13.9\\%"),
-    ("multihier", {"value": "0.12"}, "12"),
-    ("multihier", {"value": "12"}, "0.12"),
-    ("multihier", {"value": "3.5"}, "3.6"),
-    ("multihier", {"value": "0.21053"}, "21.05"),
-    ("multihier", {"value": "0.21053"}, "-0.21053"),
-    ("multihier", {"value": "0.21053"}, "0.22"),
-    ("multihier", {"value": "1812.0"}, "1813"),
-    ("multihier", {"value": "1812.0"}, "1,821"),
-    ("multihier", {"value": "1812.0"}, "1812 \\text{ million}"),
-    ("multihier", {"value": "-233.5"}, "233.5"),
-    ("multihier", {"value": "-233.5"}, "-233.9"),
-    ("multihier", {"value": "15.46392"}, "15.6"),
-    ("multihier", {"value": "0.33333"}, "3"),
-    ("multihier", {"value": "12"}, "twelve"),
-    ("multihier", {"value": "1234.5"}, "1234.8"),
-    ("multihier", {"value": "0.75"}, "4/3"),
-    ("multihier", {"value": "5.5"}, "1\\frac{1}{2}"),
-    ("multihier", {"value": "2"}, "2 pi"),
-    ("hitab", {"value": "1" * 40}, "1" * 39 + "2"),
-    ("multihier", {"value": "-0.05"}, "5\\%"),
-    ("multihier", {"value": "5"}, "\\frac{5}{0}"),
-    ("finqa", {"value": "yes"}, "no"),
-    ("finqa", {"value": "yes"}, "1"),
-    ("finqa", {"value": "no"}, "not yes"),
-    ("finqa", {"value": "no"}, "yes or no"),
-    ("finqa", {"value": 0.141}, "14.1"),
-    ("finqa", {"value": 0.141}, "0.15"),
-    ("finqa", {"value": 0.141}, "14\\%"),
-    ("finqa", {"value": 0.02}, "2.4\\%"),
-    ("finqa", {"value": 380.0}, "381"),
-    ("finqa", {"value": 380.0}, "38000"),
-    ("finqa", {"value": 380.0}, "380\\%"),
-    ("finqa", {"value": -3.5}, "3.5"),
-    ("finqa", {"value": 0}, "0.0001"),
-    ("finqa", {"value": 3.5}, "three and a half"),
-    ("finqa", {"value": 3.5}, "3.5 billion"),
-    ("finqa", {"value": 0.93}, "93"),
-    ("finqa", {"value": 0.93}, "-93\\%"),
-    ("finqa", {"value": 0.93}, "0.093"),
-    ("finqa", {"value": -0.036}, "3.6\\%"),
-    ("finqa", {"value": 2.88}, "2.98"),
-    ("finqa", {"value": 2.88}, "288"),
 ]
 
 ATTACKS: list[tuple[str, dict[str, Any], str, str]] = [

@@ -127,25 +127,18 @@ def test_the_last_answer_is_the_content_of_the_last_closed_tag(text: str, answer
         ("``` Python  title=a.py \nx\n```  ", [("python", "x")]),
         ("```{.python .numberLines}\nx\n```", [("python", "x")]),
         ("```a\n1\n```\n```b\n2\n```", [("a", "1"), ("b", "2")]),
-        (
-            "````md\n```python\nx\n```\n````",
-            [("md", "```python\nx\n```")],
-        ),  # a longer fence holds shorter ones
+        # A longer fence holds shorter ones.
+        ("````md\n```python\nx\n```\n````", [("md", "```python\nx\n```")]),
         ("~~~md\n```\n~~~", [("md", "```")]),
-        (
-            "```python\ns = '''\n    ```\n    '''\n```",
-            [("python", "s = '''\n    ```\n    '''")],
-        ),  # an indented example
+        # An indented example.
+        ("```python\ns = '''\n    ```\n    '''\n```", [("python", "s = '''\n    ```\n    '''")]),
         ("1. thus:\n   ```python\n   if a:\n       b\n   ```", [("python", "if a:\n    b")]),  # in a list
         ("```python\nx", []),  # never closed
         ("```python\n1\n```\n```python\n2", [("python", "1")]),
         ("```python\n1\n\n```python\n2\n```", [("python", "2")]),  # begun anew
         ("```md\n```python\nx\n```\n```", [("python", "x")]),
         ("```python\nprint(1)```", [("python", "print(1)")]),  # the fence glued to the code
-        (
-            "```python\nprint(1)```\nand\n```python\nprint(2)\n```",
-            [("python", "print(1)"), ("python", "print(2)")],
-        ),
+        ("```python\n1```\nand\n```python\n2\n```", [("python", "1"), ("python", "2")]),
         ("```python\ns = 1  # ends with ```\nt = 2\n```", [("python", "s = 1  # ends with ```\nt = 2")]),
         ("use ```x``` and\n```python x```\n```python\nx\n```", [("python", "x")]),  # code within a line
         ("~~~~~\nprose\n```python\nx\n```", [("python", "x")]),  # a rule of tildes opens nothing
@@ -159,10 +152,8 @@ def test_fenced_blocks_are_those_that_are_closed(text: str, blocks: list[tuple[s
 @pytest.mark.parametrize(
     ("text", "block"),
     [
-        (
-            "```python\n1\n```\n```python\n2\n```\n```\n3\n```\n```text\n4\n```",
-            "2",
-        ),  # a tag before none, the last of it
+        # A tag comes before none, and the last of it.
+        ("```python\n1\n```\n```python\n2\n```\n```\n3\n```\n```text\n4\n```", "2"),
         ("```PY\n1\n```", "1"),
         ("```\n1\n```\n```\n2\n```\n```text\n3\n```", "2"),
         ("```text\n1\n```", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +67,26 @@ ROW = {"type": "reward", "answer": {"value": "42"}, "data_source": "mine", "extr
 Make = Callable[..., VerlFunction]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    path = tmp_path / "my_reward.py"
-    path.write_text(FILE, encoding="utf-8")
+@contextmanager
+def built_of(path: Path, source: str, deadline_s: float) -> Iterator[Make]:
+    """Yield what builds scorers of a file's functions."""
+    path.write_text(source, encoding="utf-8")
     made: list[VerlFunction] = []
 
     def build(function: str = "compute_score", **settings: Any) -> VerlFunction:
-        settings = {"path": str(path), "function": function, "deadline_s": 2.0, **settings}
+        settings = {"path": str(path), "function": function, "deadline_s": deadline_s, **settings}
         made.append(VerlFunction(VerlFunctionConfig(**settings)))
         return made[-1]
 
     yield build
     for scorer in made:
         scorer.close()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with built_of(tmp_path / "my_reward.py", FILE, 2.0) as build:
+        yield build
 
 
 @pytest.mark.parametrize(
@@ -162,7 +169,13 @@ def test_a_value_that_is_none_is_refused_by_its_number(make: Make, function: str
 
 @pytest.mark.parametrize(
     ("written", "words"),
-    [("import nobody_has_this", "nobody_has_this"), ("x = 1", "compute_score"), ("def (", "SyntaxError")],
+    [
+        ("import nobody_has_this", "nobody_has_this"),
+        ("x = 1", "compute_score"),
+        ("def (", "SyntaxError"),
+        ("import sys\nsys.exit()", "importing"),
+        ("import os\nos._exit(1)", "importing"),
+    ],
 )
 def test_a_file_that_can_not_be_imported_is_named_by_the_self_test(
     tmp_path: Path, written: str, words: str
@@ -190,17 +203,9 @@ def test_the_version_changes_with_the_file_and_with_what_it_is_told(make: Make, 
 
 def test_rows_of_any_data_source_go_to_the_function_as_verl_has_them() -> None:
     task = TaskConfig.model_validate({"scorer": {"type": "verl_function", "path": "my_reward.py"}})
-    row = {
-        "data_source": "nobody/knows-this",
-        "reward_model": {"ground_truth": {"a": [1, 2]}},
-        "extra_info": {"index": 3},
-    }
-    info = {
-        "type": "reward",
-        "answer": {"value": {"a": [1, 2]}},
-        "data_source": row["data_source"],
-        "extra_info": {"index": 3},
-    }
+    told = {"data_source": "nobody/knows-this", "extra_info": {"index": 3}}
+    row = {**told, "reward_model": {"ground_truth": {"a": [1, 2]}}}
+    info = {**told, "type": "reward", "answer": {"value": {"a": [1, 2]}}}
     assert route(row, {"reward": task}) == ("reward", info)
     gsm8k = {"data_source": "openai/gsm8k", "reward_model": {"ground_truth": "4"}}
     assert route(gsm8k, {"reward": task})[0] == "reward"
@@ -298,18 +303,8 @@ WAYS_OUT = {
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Make]:
-    path = tmp_path / "runs_answers.py"
-    path.write_text(RUNS, encoding="utf-8")
-    made: list[VerlFunction] = []
-
-    def build(function: str = "compute_score", **settings: Any) -> VerlFunction:
-        settings = {"path": str(path), "function": function, "deadline_s": 4.0, **settings}
-        made.append(VerlFunction(VerlFunctionConfig(**settings)))
-        return made[-1]
-
-    yield build
-    for scorer in made:
-        scorer.close()
+    with built_of(tmp_path / "runs_answers.py", RUNS, 4.0) as build:
+        yield build
 
 
 def scored(scorer: VerlFunction, text: str, row: dict[str, Any] = ROW) -> Score:
@@ -324,12 +319,8 @@ def scored(scorer: VerlFunction, text: str, row: dict[str, Any] = ROW) -> Score:
 
 def test_no_answer_finds_a_way_out_of_its_zero(runs: Make) -> None:
     scorer = runs(memory_mb=512)
-    failed = []
-    for what, program in WAYS_OUT.items():
-        found = scored(scorer, program)
-        if found.value != 0.0:
-            failed.append(f"{what}: {found.value} {found.reason}")
-    assert not failed, "\n".join(failed)
+    found = {what: scored(scorer, program) for what, program in WAYS_OUT.items()}
+    assert {what: score.reason for what, score in found.items() if score.value != 0.0} == {}
     assert scored(scorer, "\nanswer = 42").value == 1.0
 
 
@@ -371,15 +362,3 @@ def test_a_function_that_ends_with_any_answer_is_at_fault_itself(
 def test_a_bug_that_shows_with_any_answer_surfaces(runs: Make, function: str, words: str) -> None:
     with pytest.raises(RuntimeError, match=words):
         runs(function).score("\nanswer = 42", ROW)
-
-
-@pytest.mark.parametrize("end", ["import sys\nsys.exit()", "import os\nos._exit(1)"])
-def test_a_file_that_ends_where_it_is_imported_is_named(tmp_path: Path, end: str) -> None:
-    path = tmp_path / "ends.py"
-    path.write_text(end, encoding="utf-8")
-    scorer = VerlFunction(VerlFunctionConfig(path=str(path)))
-    try:
-        with pytest.raises(Permanent, match="importing"):
-            scorer.self_test()
-    finally:
-        scorer.close()
