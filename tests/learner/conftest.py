@@ -10,10 +10,13 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import Keys
+from learner.incarnation import FINISHED
+from learner.trainer import TrainingLoop
 from tests.support.chain import Chain, make_run
-from tests.support.loop import Hands
+from tests.support.loop import Hands, make_trainer
 
 MakeChain = Callable[..., Chain]
+Train = Callable[..., TrainingLoop]
 
 
 @pytest.fixture
@@ -45,3 +48,24 @@ def hands() -> Iterator[list[Hands]]:
     for thread in working:
         thread.stop.set()
         thread.join(timeout=10)
+
+
+@pytest.fixture
+def train(hands: list[Hands]) -> Train:
+    """Train to an end while hands sample and score, and close what is open; keywords are of `make_trainer`."""
+
+    def train(
+        chain: Chain, *, end: str = FINISHED, trainer: TrainingLoop | None = None, **parts: Any
+    ) -> TrainingLoop:
+        if not hands:
+            hands.append(Hands(chain))
+            hands[0].start()
+        trainer = trainer or make_trainer(chain, **parts)
+        try:
+            assert trainer.train() == end
+        finally:
+            trainer.feeder.stop()
+            trainer.metrics.close()
+        return trainer
+
+    return train

@@ -21,15 +21,14 @@ from config.custom import CustomClassError, CustomSection, build
 from config.learner import LearnerConfig
 from generators.weight_sync.build import build_receiver
 from generators.weight_sync.follower import WeightFollower
-from learner.incarnation import FINISHED
 from learner.objective.build import build_objective
 from learner.reporting.build import build_loggers
 from learner.reporting.metrics_file import read_metrics
 from learner.training.build import build_backend
 from learner.weight_sync.build import build_transport
-from tests.learner.conftest import MakeChain
+from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import Chain
-from tests.support.loop import Hands, make_trainer
+from tests.support.loop import make_trainer
 from tests.support.published_weights import RecordingEngine
 from tests.support.toy_seams import ToyReceiver
 
@@ -43,33 +42,23 @@ def custom(name: str, **options: Any) -> dict[str, Any]:
 
 
 def test_two_steps_with_a_toy_of_each_seam(
-    make_chain: MakeChain, hands: list[Hands], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_chain: MakeChain, train: Train, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     drop, file = tmp_path / "drop", tmp_path / "toy.jsonl"
+    broken = custom("ToyLogger", file="nowhere", broken=True)
+    receiver = custom("ToyReceiver", drop=str(drop))
     chain = make_chain(
         learner={
             "steps": 2,
             "objective": custom("ToyObjective", scale=2.0),
             "backend": custom("ToyBackend", rate=0.5),
-            "weights": {
-                **custom("ToyTransport", drop=str(drop)),
-                "receiver": custom("ToyReceiver", drop=str(drop)),
-            },
-            "loggers": [
-                {"type": "metrics_file"},
-                custom("ToyLogger", file=str(file)),
-                custom("ToyLogger", file="nowhere", broken=True),
-            ],
+            "weights": {**custom("ToyTransport", drop=str(drop)), "receiver": receiver},
+            "loggers": [{"type": "metrics_file"}, custom("ToyLogger", file=str(file)), broken],
         }
     )
-    hands.append(Hands(chain))
-    hands[0].start()
     transport = build_transport(chain.run, chain.link, chain.keys, fence=lambda: 1, mean_bytes=lambda: 0.0)
     backend = build_backend(chain.run, rank=0, world_size=1)
-    trainer = make_trainer(chain, policy=backend, transport=transport)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
-    trainer.publisher.close()
+    train(chain, trainer=make_trainer(chain, policy=backend, transport=transport)).publisher.close()
     assert weights_followed(chain) == ([2], [drop / "version-2" / "model.safetensors"])
     assert (drop / "receiver closed").exists()
 
@@ -114,9 +103,7 @@ def weights_followed(chain: Chain) -> tuple[list[int], list[Path]]:
         (f"{TOY}:ToyObjective", {"scal": 1.0}, "can't be built from the arguments scal"),
     ],
 )
-def test_a_class_that_can_not_be_had_is_named_with_the_reason(
-    path: str, options: dict[str, Any], why: str
-) -> None:
+def test_a_missing_class_is_named_with_the_reason(path: str, options: dict[str, Any], why: str) -> None:
     with pytest.raises(CustomClassError, match=why.replace("?", r"\?")):
         build(CustomSection(import_path=path, options=options))
 
@@ -152,9 +139,7 @@ def test_a_transport_without_a_receiver_is_refused_on_both_sides(make_chain: Mak
 def test_a_section_without_its_type_is_of_the_type_that_there_was_before_the_seam() -> None:
     old = {"objective": {"clip_low": 0.1}, "weights": {"redis_max_bytes": 5}}
     settings = LearnerConfig.model_validate(old)
-    assert (settings.objective.type, settings.weights.type) == ("grpo", "filesystem")
-    assert (settings.backend.type, [logger.type for logger in settings.loggers]) == (
-        "deepspeed",
-        ["metrics_file", "tensorboard"],
-    )
+    kinds = (settings.objective.type, settings.weights.type, settings.backend.type)
+    assert kinds == ("grpo", "filesystem", "deepspeed")
+    assert [logger.type for logger in settings.loggers] == ["metrics_file", "tensorboard"]
     assert LearnerConfig.model_validate_json(settings.model_dump_json()) == settings

@@ -49,9 +49,31 @@ def train(session: Session, stop: threading.Event | None = None, policy: FilePol
     return session.train(lambda: (tokenizer, loaded), stop or threading.Event())
 
 
-def told(link: RedisLink, keys: Keys, field: str) -> str:
-    value: Any = link.client.hget(keys("run"), field)
-    return str(value.decode())
+def begin(run: Run, steps: int = 0) -> Journal:
+    """The journal of a life of so many steps, closed."""
+    facts = {"config": to_yaml(run), "first_row": 0, "start": None}
+    journal = Journal(run.folder / "journal", 1, run="test", facts=facts)
+    for step in range(steps):
+        journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]])
+    journal.close()
+    return journal
+
+
+class Told:
+    """What Redis is told of a run, where it is no less in status.json."""
+
+    def __init__(self, link: RedisLink, keys: Keys, run: Run) -> None:
+        self._link, self._keys, self._run = link, keys, run
+
+    def __getitem__(self, field: str) -> str:
+        value: Any = self._link.client.hget(self._keys("run"), field)
+        return str(value.decode())
+
+    def assert_in_both(self, status: str, reason: str = "") -> None:
+        """Compare both with each other, and with these."""
+        written = read_status(self._run.folder)
+        assert self["status"] == written["status"] == status
+        assert not reason or self["reason"] == written["reason"] == reason
 
 
 @pytest.fixture
@@ -59,54 +81,60 @@ def run(tmp_path: Path) -> Run:
     return make_run(tmp_path, data={"train": {"type": "procedural", "size": 8}})
 
 
-def test_a_signal_ends_it_with_a_checkpoint_and_the_status_stopped(
-    run: Run, link: RedisLink, keys: Keys
-) -> None:
+@pytest.fixture
+def told(run: Run, link: RedisLink, keys: Keys) -> Told:
+    return Told(link, keys, run)
+
+
+@pytest.fixture
+def stopped() -> threading.Event:
     stop = threading.Event()
     stop.set()
-    assert train(Session(run, link), stop) == 0
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "stopped"
+    return stop
+
+
+def test_a_signal_ends_it_with_a_checkpoint_and_a_status(
+    run: Run, link: RedisLink, told: Told, stopped: threading.Event
+) -> None:
+    assert train(Session(run, link), stopped) == 0
+    told.assert_in_both("stopped")
     assert (run.folder / "checkpoints" / "step-000000").is_dir()
     assert (run.folder / "config.yaml").exists()
     assert not list(link.client.scan_iter(match="*alive*"))
-    assert train(Session(run, link), stop) == 0, "and the next one goes on"
+    assert train(Session(run, link), stopped) == 0, "and the next one goes on"
     assert len(list((run.folder / "journal").glob("ledger-*"))) == 2
 
 
-def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(run: Run, link: RedisLink) -> None:
-    stop = threading.Event()
-    stop.set()
-    assert train(Session(run, link), stop) == 0
+def test_a_run_that_began_with_anothers_checkpoint_needs_it_no_more(
+    run: Run, link: RedisLink, stopped: threading.Event
+) -> None:
+    assert train(Session(run, link), stopped) == 0
     start = run.folder / "checkpoints" / "step-000000"
-    second = run.model_copy(
-        update={"name": "second", "learner": run.learner.model_copy(update={"resume": start})}
-    )
-    assert train(Session(second, link), stop) == 0
+    learner = run.learner.model_copy(update={"resume": start})
+    second = run.model_copy(update={"name": "second", "learner": learner})
+    assert train(Session(second, link), stopped) == 0
     assert (second.folder / "checkpoints" / "step-000000").is_dir()
     shutil.rmtree(start)
-    assert train(Session(second, link), stop) == 0, "the same command goes on"
+    assert train(Session(second, link), stopped) == 0, "the same command goes on"
 
 
-def test_a_checkpoint_of_steps_that_the_journal_does_not_have_is_not_gone_on_from(
-    run: Run, link: RedisLink
+def test_a_checkpoint_of_void_steps_is_not_gone_on_from(
+    run: Run, link: RedisLink, stopped: threading.Event
 ) -> None:
-    stop = threading.Event()
-    stop.set()
-    assert train(Session(run, link), stop) == 0
+    assert train(Session(run, link), stopped) == 0
     cut_off: Any = FilePolicy()  # a learner whose steps are void, in the middle of its save
     Checkpoints(run).save(cut_off, Progress(version=5, first_row=0, fingerprint="f", fence=1))
-    assert train(Session(run, link), stop) == 0
+    assert train(Session(run, link), stopped) == 0
     assert int(read_status(run.folder)["version"]) == 0
 
 
-def test_a_generator_that_asks_is_given_the_weights_through_redis_for_as_long_as_the_learner_lives(
+def test_a_generator_that_asks_is_given_the_weights_through_redis_while_the_learner_lives(
     run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "LOOK_S", 0.02)
     stop, codes = threading.Event(), []
     learner = threading.Thread(target=lambda: codes.append(train(Session(run, link), stop)))
     learner.start()
-
     exchange, given = RedisExchange(link.client, keys), []
 
     def is_given() -> bool:
@@ -140,37 +168,27 @@ class SignalAt(FilePolicy):
 
 
 @pytest.mark.prove
-def test_a_signal_while_the_journals_steps_are_trained_again_does_not_wait_for_all_of_them(
-    run: Run, link: RedisLink, keys: Keys
+def test_a_signal_in_a_replay_waits_for_one_step_alone(
+    run: Run, link: RedisLink, keys: Keys, told: Told
 ) -> None:
-    journal = Journal(
-        run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
-    )
-    for step in range(4):
-        journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]])
-    journal.close()
+    begin(run, 4)
     policy = SignalAt(2)
     assert train(Session(run, link), policy.stop, policy) == 0
     assert policy.steps == 2
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "stopped"
+    told.assert_in_both("stopped")
     assert int(read_status(run.folder)["version"]) == 4, "the journal has them"
     assert link.client.hget(keys("run"), "version") is None, "nothing is announced half-way"
     assert not list(run.folder.glob("checkpoints/*"))
     policy = SignalAt(4)
     assert train(Session(run, link), policy.stop, policy) == 0
-    assert told(link, keys, "version") == "4"
+    assert told["version"] == "4"
     assert [path.name for path in (run.folder / "checkpoints").iterdir()] == ["step-000004"]
 
 
-def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: RedisLink, keys: Keys) -> None:
+def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: RedisLink) -> None:
     session = Session(run, link)
-    session.open()  # it has seen an empty journal ...
-    Journal(
-        run.folder / "journal",
-        1,
-        run="test",  # ... when another life claims, and Redis forgets that
-        facts={"config": to_yaml(run), "first_row": 0, "start": None},
-    ).close()
+    session.open()  # it has seen an empty journal when another life claims, and Redis forgets that
+    begin(run)
     journal = session._claim({"config": to_yaml(run), "first_row": 0, "start": None})
     assert journal.fence == session.run_owner.fence == 2
     assert journal.ledger.previous == "ledger-000001.log", "what that life wrote counts"
@@ -178,12 +196,10 @@ def test_a_fence_that_redis_gives_twice_is_claimed_anew(run: Run, link: RedisLin
 
 
 @pytest.mark.parametrize("harm", ["ledger", "configuration"])
-def test_a_run_that_can_not_go_on_says_why_in_both_places(
-    run: Run, link: RedisLink, keys: Keys, harm: str
+def test_a_run_that_cant_go_on_says_why_in_both_places(
+    run: Run, link: RedisLink, told: Told, stopped: threading.Event, harm: str
 ) -> None:
-    stop = threading.Event()
-    stop.set()
-    assert train(Session(run, link), stop) == 0
+    assert train(Session(run, link), stopped) == 0
     if harm == "ledger":
         ledger = run.folder / "journal" / "ledger-000001.log"
         ledger.write_bytes(
@@ -193,11 +209,10 @@ def test_a_run_that_can_not_go_on_says_why_in_both_places(
         run = run.model_copy(update={"seed": 7})
     with pytest.raises((RunFailed, JournalError)) as caught:
         Session(run, link).open()
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "failed"
-    assert told(link, keys, "reason") == read_status(run.folder)["reason"] == str(caught.value)
+    told.assert_in_both("failed", str(caught.value))
 
 
-def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
+def test_a_signal_while_redis_is_away_stops_a_run(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its journal has all of it."""
@@ -217,10 +232,8 @@ def test_a_signal_while_redis_is_away_stops_a_run_that_has_not_failed(
     finally:
         server.kill()
         link.close()
-    assert (read_status(run.folder)["status"], read_status(run.folder)["reason"]) == (
-        "stopped",
-        "a signal asked for it",
-    )
+    found = read_status(run.folder)
+    assert (found["status"], found["reason"]) == ("stopped", "a signal asked for it")
 
 
 class CountedPolicy(FilePolicy):
@@ -236,7 +249,7 @@ class CountedPolicy(FilePolicy):
         self.threads.add(threading.get_ident())
 
 
-def test_the_other_ranks_are_kept_waiting_while_redis_is_away(
+def test_ranks_are_kept_waiting_in_an_outage(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They sit in a collective with a time-out; an outage may last longer."""
@@ -267,32 +280,22 @@ def test_the_other_ranks_are_kept_waiting_while_redis_is_away(
 
 def test_a_new_life_takes_back_what_the_last_one_said(run: Run, link: RedisLink, keys: Keys) -> None:
     """Nobody who joins now takes the old failure for the new, or an old configuration for this one's."""
-    link.client.hset(
-        keys("run"), mapping={"status": "failed", "reason": "a typo", "begun": "no", "config": "old"}
-    )
+    old: dict[Any, Any] = {"status": "failed", "reason": "a typo", "begun": "no", "config": "old"}
+    link.client.hset(keys("run"), mapping=old)
     Session(run, link).open()
     assert link.client.hgetall(keys("run")) == {}
 
 
-def test_data_that_can_not_be_read_fail_the_run_with_the_reason(
-    tmp_path: Path, link: RedisLink, keys: Keys
-) -> None:
+def test_data_that_cant_be_read_fail_the_run(tmp_path: Path, link: RedisLink, told: Told) -> None:
     run = make_run(tmp_path, data={"train": {"type": "dataset", "path": str(tmp_path / "nowhere.jsonl")}})
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "status") == "failed"
-    assert "nowhere.jsonl (split train) can't be read" in told(link, keys, "reason")
+    told.assert_in_both("failed")
+    assert "nowhere.jsonl (split train) can't be read" in told["reason"]
 
 
 @pytest.mark.parametrize("steps", [0, 4])
-def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
-    run: Run, link: RedisLink, keys: Keys, steps: int
-) -> None:
-    journal = Journal(
-        run.folder / "journal", 1, run="test", facts={"config": to_yaml(run), "first_row": 0, "start": None}
-    )
-    for step in range(steps):
-        journal.append(step, groups(f"{step}"), [[0.5, -0.5]])
-    journal.close()
+def test_a_later_life_that_fails_leaves_its_steps(run: Run, link: RedisLink, told: Told, steps: int) -> None:
+    begin(run, steps)
 
     def load() -> Any:
         raise RunFailed("model.path=/nowhere: no such folder")
@@ -300,7 +303,7 @@ def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
     session = Session(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
-    assert (told(link, keys, "begun"), read_status(run.folder)["begun"]) == ("yes", "yes")
+    assert (told["begun"], read_status(run.folder)["begun"]) == ("yes", "yes")
     assert int(read_status(run.folder)["version"]) == steps
 
 
@@ -312,8 +315,8 @@ def test_a_later_life_that_fails_early_leaves_the_name_taken_and_its_steps_done(
     ],
     ids=["of the run", "of a library"],
 )
-def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leaves_its_name_free(
-    run: Run, link: RedisLink, keys: Keys, error: Exception, reason: str
+def test_a_policy_that_cant_be_loaded_fails_the_run_and_leaves_its_name_free(
+    run: Run, link: RedisLink, told: Told, error: Exception, reason: str
 ) -> None:
     def load() -> Any:
         raise error
@@ -321,56 +324,41 @@ def test_a_policy_that_can_not_be_loaded_fails_the_run_with_the_reason_and_leave
     session = Session(run, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
-    assert told(link, keys, "reason") == read_status(run.folder)["reason"] == reason
-    assert (told(link, keys, "status"), told(link, keys, "begun")) == ("failed", "no")
+    told.assert_in_both("failed", reason)
+    assert told["begun"] == "no"
     Session(run, link).open()
 
 
 @pytest.mark.prove
-def test_a_folder_without_a_model_ends_the_program_with_the_reason_in_both_places(
-    tmp_path: Path, redis_url: str, link: RedisLink, keys: Keys
-) -> None:
+def test_a_folder_without_a_model_ends_the_program_with_the_reason(tmp_path: Path, link: RedisLink) -> None:
     config, model = tmp_path / "run.yaml", tmp_path / "empty"
     model.mkdir()  # the path is there, and passes the look that everything begins with
-    config.write_text(
-        f"name: test\nmodel: {{path: {model}}}\ndata: {{train: {{type: procedural}}}}\n"
-        f"learner: {{device: cpu}}\nruns_dir: {tmp_path}\n"
-    )
+    text = "data: {train: {type: procedural}}\nlearner: {device: cpu}\n"
+    config.write_text(f"name: test\nmodel: {{path: {model}}}\nruns_dir: {tmp_path}\n{text}")
     command = [sys.executable, "-m", "learner", "--config", str(config)]
+    variables = os.environ | {"REDIS_URL": link.url}
     ended = subprocess.run(
-        command,
-        env=os.environ | {"REDIS_URL": redis_url},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command, env=variables, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr
-    status = read_status(tmp_path / "test")
-    assert (
-        (status["status"], status["begun"])
-        == (told(link, keys, "status"), told(link, keys, "begun"))
-        == ("failed", "no")
-    )
-    assert f"model.path={model}" in status["reason"]
-    assert told(link, keys, "reason") == status["reason"]
+    told = Told(link, Keys("test"), make_run(tmp_path))
+    told.assert_in_both("failed", read_status(tmp_path / "test")["reason"])
+    assert told["begun"] == read_status(tmp_path / "test")["begun"] == "no"
+    assert f"model.path={model}" in told["reason"]
 
 
-def test_a_bug_fails_the_run_with_its_name(
-    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_fails_the_run(run: Run, link: RedisLink, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: TextWeights, file: Path) -> None:
         raise KeyError("lm_head.weight")
 
     monkeypatch.setattr(TextWeights, "save_weights", fail)
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "reason") == "KeyError: 'lm_head.weight'"
+    assert told["reason"] == "KeyError: 'lm_head.weight'"
 
 
-def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
-    run: Run, link: RedisLink, keys: Keys
+def test_a_replaced_learner_leaves_the_status_to_the_newer_one(
+    run: Run, link: RedisLink, keys: Keys, told: Told
 ) -> None:
     def replace() -> None:
         wait_until(lambda: link.client.hget(keys("run"), "status") is not None, poll_s=0.01)
@@ -378,9 +366,7 @@ def test_a_learner_that_was_replaced_leaves_the_status_to_the_newer_one(
 
     threading.Thread(target=replace, daemon=True).start()
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", read_status(
-        run.folder
-    )
+    told.assert_in_both("running")
 
 
 @pytest.mark.parametrize("how", ["it ends", "it fails", "it gives advice"])
@@ -406,14 +392,14 @@ def test_a_learner_that_was_cut_off_leaves_status_json_to_the_newer_one(
 
 
 def test_a_failed_feeder_fails_the_run(
-    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    run: Run, link: RedisLink, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: object) -> None:
         raise BrokerUnavailable("no answer from redis")
 
     monkeypatch.setattr(RunOwner, "issue", fail)
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "reason") == "no answer from redis"
+    assert told["reason"] == "no answer from redis"
 
 
 class DyingFeeder:
@@ -433,25 +419,23 @@ def test_a_feeder_that_dies_while_it_is_looked_at_is_no_bug() -> None:
         Feeder.raise_failure(feeder)
 
 
-def test_a_disk_that_is_full_at_the_end_hides_no_reason(
-    run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_hides_no_reason(
+    run: Run, link: RedisLink, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: object, *args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     write_text = Path.write_text
-    monkeypatch.setattr(
-        Path,
-        "write_text",
-        lambda path, text, **options: (
-            refuse(path) if path.name == "status.tmp" else write_text(path, text, **options)
-        ),
-    )
+
+    def write(path: Path, text: str, **options: Any) -> Any:
+        return refuse(path) if path.name == "status.tmp" else write_text(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", write)
     monkeypatch.setattr(TextWeights, "save_weights", refuse)
     monkeypatch.setattr("learner.reporting.metrics.Metrics.close", refuse)
     assert train(Session(run, link)) == 1
-    assert told(link, keys, "status") == "failed"
-    assert "No space left on device" in told(link, keys, "reason")
+    assert told["status"] == "failed"
+    assert "No space left on device" in told["reason"]
 
 
 def test_a_session_is_ready_to_refuse_a_run_before_torch_is_imported() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,41 +43,50 @@ def status(run: Run, link: RedisLink, keys: Keys) -> Status:
     return Status(run, link, keys)
 
 
-def test_the_others_find_the_configuration_and_the_end_with_its_reason(
-    status: Status, run: Run, link: RedisLink, keys: Keys
-) -> None:
+Told = Callable[[], dict[str, str]]
+
+
+@pytest.fixture
+def told(link: RedisLink, keys: Keys) -> Told:
+    """What the others are told of the run."""
+
+    def told() -> dict[str, str]:
+        found: Any = link.client.hgetall(keys("run"))
+        return {name.decode(): value.decode() for name, value in found.items()}
+
+    return told
+
+
+def test_the_others_find_the_configuration_and_the_end(status: Status, run: Run, told: Told) -> None:
     status.begin(0)
-    told: Any = link.client.hgetall(keys("run"))
-    assert (told[b"status"], told[b"steps"]) == (b"running", b"100")
-    assert from_yaml(told[b"config"].decode()).learner == run.learner
-    assert yaml.safe_load(told[b"config"])["name"] == "test"
+    assert (told()["status"], told()["steps"]) == ("running", "100")
+    assert from_yaml(told()["config"]).learner == run.learner
+    assert yaml.safe_load(told()["config"])["name"] == "test"
     status.end("failed", "redis at 127.0.0.1:1 is gone", 7)
-    assert link.client.hget(keys("run"), "reason") == b"redis at 127.0.0.1:1 is gone"
-    assert read_status(run.folder)["status"] == "failed"
-    assert int(read_status(run.folder)["version"]) == 7
+    assert told()["reason"] == "redis at 127.0.0.1:1 is gone"
+    assert (read_status(run.folder)["status"], int(read_status(run.folder)["version"])) == ("failed", 7)
 
 
-def test_advice_is_in_both_places_until_a_new_life_begins(
-    status: Status, run: Run, link: RedisLink, keys: Keys
+def test_advice_is_kept_until_a_new_life_begins(
+    status: Status, run: Run, link: RedisLink, keys: Keys, told: Told
 ) -> None:
     status.begin(3)
-    status.advise("learner.max_lag=8 instead of 4")
-    assert link.client.hget(keys("run"), "advice") == b"learner.max_lag=8 instead of 4"
-    kept: dict[str, Any] = dict(read_status(run.folder))
-    assert (kept["advice"], kept["status"], kept["version"]) == (
-        "learner.max_lag=8 instead of 4",
-        "running",
-        3,
-    )
+    advice = "learner.max_lag=8 instead of 4"
+    status.advise(advice)
+    assert told()["advice"] == advice
+    kept = read_status(run.folder)
+    assert (kept["advice"], kept["status"], kept["version"]) == (advice, "running", 3)
     reset_run_state(link, keys)
-    assert link.client.hget(keys("run"), "advice") is None
+    assert "advice" not in told()
 
 
-def test_a_beginning_leaves_the_fence_as_it_is(status: Status, link: RedisLink, keys: Keys) -> None:
+def test_a_beginning_leaves_the_fence_as_it_is(
+    status: Status, link: RedisLink, keys: Keys, told: Told
+) -> None:
     """A newer learner may have claimed the run meanwhile."""
     link.client.hset(keys("run"), "fence", 9)
     status.begin(0)
-    assert link.client.hget(keys("run"), "fence") == b"9"
+    assert told()["fence"] == "9"
 
 
 @pytest.fixture
@@ -92,36 +102,34 @@ def hold(run: Run, link: RedisLink, keys: Keys) -> Callable[[], Status]:
 
 
 def test_a_learner_that_was_cut_off_says_nothing_of_a_newer_ones_run(
-    hold: Callable[[], Status], link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
+    hold: Callable[[], Status], told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     older, newer = hold(), hold()
     newer.begin(3)
-    before = link.client.hgetall(keys("run"))
+    before = told()
     older.advise("a smaller learning rate")
     older.end("failed", "redis was away", 2, wanted="")
     with pytest.raises(Fenced, match="a newer learner has taken run test over"):
         older.begin(2)
-    assert link.client.hgetall(keys("run")) == before
+    assert told() == before
     assert caplog.messages == ["status_not_told status=failed: a newer learner has run test"]
 
 
 def test_a_learner_that_fails_before_its_claim_says_so_of_nobodys_run_only(
-    run: Run, hold: Callable[[], Status], link: RedisLink, keys: Keys
+    run: Run, hold: Callable[[], Status], link: RedisLink, keys: Keys, told: Told
 ) -> None:
     hold().end("stopped", "", 2)
     reset_run_state(link, keys)  # as the next learner does before it loads
     unclaimed = Status(run, link, keys, RunOwner(link, keys))
     unclaimed.end("failed", "there is no such model", 0)
-    assert link.client.hget(keys("run"), "status") == b"failed"
+    assert told()["status"] == "failed"
     reset_run_state(link, keys)
     hold().begin(2)  # another one was quicker
     unclaimed.end("failed", "there is no such model", 0)
-    assert link.client.hget(keys("run"), "status") == b"running"
+    assert told()["status"] == "running"
 
 
-def test_what_was_asked_for_is_done_at_the_moment_of_the_end(
-    hold: Callable[[], Status], link: RedisLink, keys: Keys
-) -> None:
+def test_what_was_asked_is_done_at_the_end(hold: Callable[[], Status], link: RedisLink, keys: Keys) -> None:
     status = hold()
     ask(link, keys, DRAIN)
     status.end("failed", "a bug", 3)
@@ -153,8 +161,8 @@ def test_a_signal_that_was_explained_is_the_reason_of_a_run_that_it_stopped(
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
-    hold: Callable[[], Status], link: RedisLink, keys: Keys
+def test_full_memory_keeps_nobody_from_talking(
+    hold: Callable[[], Status], link: RedisLink, keys: Keys, told: Told
 ) -> None:
     status = hold()
     link.outage_s = 0.1
@@ -164,14 +172,11 @@ def test_full_memory_keeps_nobody_from_beginning_ending_advising_and_asking(
     ask(link, keys, PAUSE)
     explain(link, keys, "scorers-0 keeps dying")
     assert explanation(link, keys) == "scorers-0 keeps dying"
-    told: Any = link.client.hgetall(keys("run"))
-    assert (told[b"status"], told[b"advice"], told[b"wanted"]) == (
-        b"running",
-        b"a smaller learning rate",
-        b"pause",
-    )
+    found = told()
+    expected = ("running", "a smaller learning rate", PAUSE)
+    assert (found["status"], found["advice"], found["wanted"]) == expected
     status.end("failed", "memory is full", 0)
-    assert link.client.hget(keys("run"), "status") == b"failed"
+    assert told()["status"] == "failed"
 
 
 def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
@@ -183,13 +188,13 @@ def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
 
 
 def test_the_others_hear_of_the_end_even_when_the_disk_takes_nothing(
-    tmp_path: Path, link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, link: RedisLink, keys: Keys, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     status = Status(make_run(tmp_path / "file"), link, keys)  # a folder can't be made in a file
     status.end("failed", "No space left on device", 3)
-    assert link.client.hget(keys("run"), "status") == b"failed"
-    assert any(message.startswith("status_not_written") for message in caplog.messages)
+    assert told()["status"] == "failed"
+    assert "status_not_written" in caplog.text
 
 
 # ----------------------------------------------------------------------------------------------- which Redis is refused
@@ -206,25 +211,20 @@ def server_settings(link: RedisLink) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_a_redis_that_evicts_is_refused_with_the_command_that_mends_it(run: Run, link: RedisLink) -> None:
-    check_redis(run, link)
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("maxmemory-policy", "allkeys-lru", r"evicts keys \(allkeys-lru\): redis-cli (.*)"),
+        ("appendonly", "no", "keeps no append-only file: redis-cli CONFIG SET appendonly yes"),
+    ],
+)
+def test_a_redis_that_may_lose_something_is_refused_with_the_command_that_mends_it(
+    run: Run, link: RedisLink, name: str, value: str, told: str
+) -> None:
     link.client.config_set("maxmemory", 1 << 30)
     check_redis(run, link)  # full memory is refused, not evicted
-    link.client.config_set("maxmemory-policy", "allkeys-lru")
-    with pytest.raises(WrongBroker, match=r"evicts keys \(allkeys-lru\): redis-cli (.*)") as caught:
-        check_redis(run, link)
-    link.client.execute_command(*str(caught.value).split("redis-cli ")[1].split())
-    check_redis(run, link)
-
-
-@pytest.mark.usefixtures("server_settings")
-def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_mends_it(
-    run: Run, link: RedisLink
-) -> None:
-    link.client.config_set("appendonly", "no")
-    with pytest.raises(
-        WrongBroker, match="keeps no append-only file: redis-cli CONFIG SET appendonly yes"
-    ) as caught:
+    link.client.config_set(name, value)
+    with pytest.raises(WrongBroker, match=told) as caught:
         check_redis(run, link)
     command = str(caught.value).split("redis-cli ")[1].split(" (")[0]
     link.client.execute_command(*command.split())
@@ -232,11 +232,10 @@ def test_a_redis_without_an_append_only_file_is_refused_with_the_command_that_me
 
 
 @pytest.mark.usefixtures("server_settings")
-def test_who_means_it_may_use_a_forgetful_redis(
-    run: Run, link: RedisLink, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_may_mean_a_forgetful_redis(run: Run, link: RedisLink, caplog: pytest.LogCaptureFixture) -> None:
     link.client.config_set("appendonly", "no")
-    check_redis(run.model_copy(update={"broker": run.broker.model_copy(update={"durability": "none"})}), link)
+    broker = run.broker.model_copy(update={"durability": "none"})
+    check_redis(run.model_copy(update={"broker": broker}), link)
     assert "durability=none" in caplog.text
 
 
@@ -248,10 +247,8 @@ def test_an_old_redis_is_refused(
 ) -> None:
     info = {**link.client.info(), "redis_version": version}
     monkeypatch.setattr(link.client, "info", lambda: info)
-    if not is_refused:
-        check_redis(run, link)
-        return
-    with pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed"):
+    refused = pytest.raises(WrongBroker, match=r"is 6\.0\.16; 6\.2 or newer is needed")
+    with refused if is_refused else nullcontext():
         check_redis(run, link)
 
 
@@ -263,11 +260,7 @@ def test_an_old_redis_is_refused(
         ({"version": 7, "epochs": 2}, {"epochs": 2}, True),
         ({"version": 7, "epochs": 2}, {"epochs": 3}, False),  # another epoch was asked for
         ({"version": 7, "epochs": 2}, {"steps": 90, "epochs": 2}, True),
-        (
-            {"version": 7, "epochs": None},
-            {"steps": 9, "epochs": 2},
-            False,
-        ),  # its steps ended it, and there are more
+        ({"version": 7, "epochs": None}, {"steps": 9, "epochs": 2}, False),  # its steps ended it
         ({"version": 200, "epochs": None}, {"epochs": 2}, False),  # how many steps that makes, the data say
     ],
 )
@@ -309,16 +302,9 @@ print(json.dumps([read_status(run.folder), sorted(path.name for path in run.fold
 @pytest.mark.parametrize("reason", ["No space left on device", "x" * 20_000, "é" * 5_000])
 def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path: Path, reason: str) -> None:
     with mounted(tmp_path / "full", size_mb=1) as volume:
+        words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "full"), reason]
         done = subprocess.run(
-            [
-                *volume.inside,
-                f"--wd={ROOT}",
-                sys.executable,
-                "-c",
-                ON_A_FULL_DISK,
-                str(tmp_path / "full"),
-                reason,
-            ],
+            [*volume.inside, f"--wd={ROOT}", *words],
             capture_output=True,
             text=True,
             check=False,

@@ -16,7 +16,7 @@ from broker.checksums import weights_checksum
 from broker.errors import Fenced, RunFailed
 from broker.keys import PROMPTS, SCORED
 from config.learner import LearnerConfig
-from learner.incarnation import FINISHED, STOPPED
+from learner.incarnation import STOPPED
 from learner.journal.ledger import read_ledger, read_step
 from learner.journal.writer import Journal
 from learner.objective.kl_coefficient import KlCoefficient
@@ -25,14 +25,12 @@ from learner.reporting.metrics_file import read_metrics
 from learner.resume.replay import kl_after
 from learner.training.batch import Batch, pack
 from learner.training.checkpoint import read_progress
-from tests.learner.conftest import MakeChain
+from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import FilePolicy
-from tests.support.loop import Hands, make_trainer
+from tests.support.loop import make_trainer
 
 
-def test_so_many_steps_in_a_row_without_a_finite_gradient_end_the_run_and_each_is_a_version(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_three_steps_without_a_finite_gradient_end_the_run(make_chain: MakeChain, train: Train) -> None:
     class Skips(FilePolicy):
         def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
             is_skipped = batch.policy_version in {1, 3, 4, 5}
@@ -40,51 +38,31 @@ def test_so_many_steps_in_a_row_without_a_finite_gradient_end_the_run_and_each_i
             return {"tokens": 4.0, "seconds": 0.1, **stepped, "skipped": float(is_skipped)}
 
     chain = make_chain(learner={"steps": 9, "max_skipped_steps": 3})
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain, policy=Skips())
     with pytest.raises(RunFailed, match=r"gradients of 3 steps in a row, up to version 6, were not finite"):
-        trainer.train()
-    trainer.metrics.close()
-    trainer.feeder.stop()
+        train(chain, policy=Skips())
     assert len(read_ledger(chain.run.folder / "journal").steps) == 6
     newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
     assert newest.version == 6  # announced and committed, so that the next start goes on behind it
     assert [line["skipped"] for line in read_metrics(chain.run.folder)] == [0, 1, 0, 1, 1, 1]
 
 
-def test_a_generator_that_is_too_far_from_the_learner_ends_the_run_by_name(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_generator_too_far_from_the_learner_ends_the_run(make_chain: MakeChain, train: Train) -> None:
     class Apart(FilePolicy):
         def step(self, batch: Batch, settings: LearnerConfig | None = None) -> dict[str, float]:
             kl = 0.3 if batch.policy_version == 1 else 0.1
-            metrics = {
-                "mismatch_kl@g0": 0.0,
-                "mismatch_max@g0": 0.0,
-                "mismatch_kl@g1": kl,
-                "mismatch_max@g1": 2.0,
-            }
-            return super().step(batch, settings) | metrics
+            found = {"mismatch_kl@g0": 0.0, "mismatch_max@g0": 0.0, "mismatch_max@g1": 2.0}
+            return super().step(batch, settings) | found | {"mismatch_kl@g1": kl}
 
     chain = make_chain(learner={"steps": 3, "mismatch": {"stop_above": 0.2}})
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain, policy=Apart())
-    with pytest.raises(
-        RunFailed, match=r"generator g1 has mismatch_kl=0\.3000, above learner\.mismatch\.stop_above"
-    ):
-        trainer.train()
-    trainer.metrics.close()
-    trainer.feeder.stop()
+    told = r"generator g1 has mismatch_kl=0\.3000, above learner\.mismatch\.stop_above"
+    with pytest.raises(RunFailed, match=told):
+        train(chain, policy=Apart())
     lines = read_metrics(chain.run.folder)
     assert [line["generators"]["g1"]["mismatch_kl"] for line in lines] == [0.1, 0.3]  # the step stands
     assert not any("@" in name for line in lines for name in line)
 
 
-def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_coefficient_adapts(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_divergence_is_taken_from_the_rewards_and_adapts(make_chain: MakeChain, train: Train) -> None:
     class Pulled(FilePolicy):
         def __init__(self) -> None:
             super().__init__()
@@ -99,12 +77,8 @@ def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_co
 
     kl = {"coef": 0.1, "place": "reward", "target": 0.01, "horizon": 80}
     chain = make_chain(learner={"steps": 3, "objective": {"kl": kl}, "checkpoint": {"every": 2}})
-    hands.append(Hands(chain))
-    hands[0].start()
     policy = Pulled()
-    trainer = make_trainer(chain, policy=policy)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain, policy=policy)
 
     section = chain.run.learner.objective.kl
     ledger = read_ledger(chain.run.folder / "journal")
@@ -114,11 +88,8 @@ def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_co
     for record, coef in zip(ledger.steps, policy.coefs, strict=True):
         groups, advantages = read_step(chain.run.folder / "journal", record)
         for group, own in zip(groups, advantages, strict=True):
-            rewards = [
-                reward - coef * 0.5 * (place % 2)
-                for place, reward in enumerate(group.rewards)
-                if reward is not None
-            ]
+            earned = [reward for reward in group.rewards if reward is not None]
+            rewards = [reward - coef * 0.5 * (place % 2) for place, reward in enumerate(earned)]
             mean = sum(rewards) / len(rewards)
             assert own == pytest.approx([reward - mean for reward in rewards])
     lines = read_metrics(chain.run.folder)
@@ -127,24 +98,14 @@ def test_a_divergence_is_taken_from_the_rewards_before_the_advantages_and_its_co
     # A learner that goes on has the coefficient that this one would have had.
     state = read_progress(chain.run.folder / "checkpoints/step-000002").kl
     assert KlCoefficient(section, state).value == policy.coefs[2]
-    batch = pack(
-        *read_step(chain.run.folder / "journal", ledger.steps[1]),
-        tokens_per_micro_batch=64,
-        truncated="mask",
-        policy_version=1,
-    )
+    stored = read_step(chain.run.folder / "journal", ledger.steps[1])
+    batch = pack(*stored, tokens_per_micro_batch=64, truncated="mask", policy_version=1)
     assert kl_after(section, ledger.steps[1], batch, {}) == state
 
 
-def test_a_run_of_one_epoch_ends_once_every_row_was_trained_or_dropped(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_run_of_one_epoch_ends_once_every_row_has(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"epochs": 1, "steps": 100}, evaluation={"every": 0})
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain)
     ledger = read_ledger(chain.run.folder / "journal")
     dropped = {group_id for group_id, outcome in ledger.outcomes.items() if outcome.kind == "dropped"}
     assert dropped == {"2", "5", "8"}  # of ten rows
@@ -154,18 +115,12 @@ def test_a_run_of_one_epoch_ends_once_every_row_was_trained_or_dropped(
     assert (chain.run.folder / "model").is_dir()
 
 
-def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_run_trains_what_it_issued_and_leaves_nothing(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(
         learner={"steps": 6, "checkpoint": {"every": 2, "keep": 2}, "samples_every": 3},
         evaluation={"every": 2, "prompts": 3, "samples": 4},
     )
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain)
     folder = chain.run.folder
 
     ledger = read_ledger(folder / "journal")
@@ -195,39 +150,31 @@ def test_a_run_trains_what_it_issued_and_leaves_nothing_behind(
     records = read_metrics(folder)
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5, 6]
     assert records[0].keys() >= {"step", "reward_mean", "lag_mean", "lag_max", "groups", "tokens", "seconds"}
-    assert all(
-        (record["groups"], record["tokens"], record["lag_breaches"]) == (2, 8, 0) for record in records
-    )
+    counts = [(record["groups"], record["tokens"], record["lag_breaches"]) for record in records]
+    assert counts == [(2, 8, 0)] * 6
     assert {f"seconds_{part}" for part in TIMES} == {  # the picture leaves no time out
         name for record in records for name in record if name.startswith("seconds_")
     }
     assert all(0 <= record["lag_max"] <= 1 for record in records)
     assert (records[0]["eval_version"], records[0]["eval_pass_rate"]) == (0, 0.25)
     assert records[-1]["eval_version"] == 6
-    assert [result["version"] for record in records for result in record.get("evaluations", ())] == [
-        0,
-        2,
-        4,
-        6,
-    ]
+    rounds = [result["version"] for record in records for result in record.get("evaluations", ())]
+    assert rounds == [0, 2, 4, 6]
     samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     assert [sample["step"] for sample in samples] == [1, 3, 6]
     assert (samples[0]["reward"], samples[0]["answer"]) == (1.0, "5")
 
 
-def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, hands: list[Hands]) -> None:
+def test_breaches_of_the_lag_are_in_the_metrics(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 1})
-    hands.append(Hands(chain))
-    hands[0].start()
     trainer = make_trainer(chain)
     chain.selection.breaches = 3
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain, trainer=trainer)
     assert [record["lag_breaches"] for record in read_metrics(chain.run.folder)] == [3]
 
 
 def test_no_slot_is_freed_before_the_next_version_is_announced(
-    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(learner={"steps": 2})
     order: list[tuple[str, int]] = []
@@ -245,11 +192,7 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
     watch(chain.run_owner, "announce", lambda announcement: announcement.version)
     watch(chain.run_owner, "retire", len)
     monkeypatch.setattr("learner.groups.intake.why_empty", lambda *_, **__: None)  # nothing else ends
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain)
     told = [("announce", 0), ("retire", 0), ("announce", 1), ("retire", 2), ("announce", 2), ("retire", 2)]
     assert [(name, number) for name, number in order if name != "append"] == told
     for step in (0, 1):  # a step stands before the version that it makes is told
@@ -257,37 +200,24 @@ def test_no_slot_is_freed_before_the_next_version_is_announced(
 
 
 def test_a_full_disk_ends_the_run_and_acknowledges_nothing(
-    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(learner={"filters": {"zero_variance": "keep"}})
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
     with Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(chain.journal._payloads, "_stream", full)
-        with pytest.raises(
-            RunFailed, match=r"No space left on device\. Nothing of this step was acknowledged"
-        ):
-            trainer.train()
-    trainer.feeder.stop()
-    trainer.metrics.close()
+        told = r"No space left on device\. Nothing of this step was acknowledged"
+        with pytest.raises(RunFailed, match=told):
+            train(chain)
     assert chain.slots == {"0", "1", "2", "3"}
     assert int(chain.client.hget(chain.keys("run"), "version")) == 0
     assert read_ledger(chain.run.folder / "journal").steps == []
 
 
-def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_stop_ends_after_the_step_with_a_checkpoint(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain()
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
     timer = threading.Timer(0.3, chain.stop.set)
     timer.start()
-    assert trainer.train() == STOPPED
-    timer.join()
-    trainer.metrics.close()
+    trainer = train(chain, end=STOPPED)
     assert len(read_ledger(chain.run.folder / "journal").steps) == trainer.version
     assert len(read_metrics(chain.run.folder)) == trainer.version
     state = json.loads((chain.run.folder / f"checkpoints/step-{trainer.version:06d}/state.json").read_text())
@@ -295,7 +225,7 @@ def test_a_stop_ends_after_the_step_with_a_checkpoint_to_go_on_from(
 
 
 def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has_it_whole(
-    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(learner={"steps": 2}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     real = chain.score
@@ -306,8 +236,6 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
         real(group_id, *args, **options)
 
     monkeypatch.setattr(chain, "score", nobody_scores_the_last_round)
-    hands.append(Hands(chain))
-    hands[0].start()
     trainer = make_trainer(chain)
 
     def say(text: str) -> None:
@@ -315,8 +243,7 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
             chain.stop.set()
 
     monkeypatch.setattr(trainer.selection, "_set_state", say)
-    assert trainer.train() == STOPPED
-    trainer.metrics.close()
+    train(chain, trainer=trainer, end=STOPPED)
     assert sorted(chain.journal.ledger.evaluations) == [0]
     assert not (chain.run.folder / "model").exists()
 
@@ -324,16 +251,11 @@ def test_a_stop_in_the_last_evaluation_gives_nothing_up_and_the_next_learner_has
     chain.stop.clear()
     following = make_trainer(chain)
     following.policy_version.trained = following.policy.steps = 2  # type: ignore[attr-defined]
-    assert following.train() == FINISHED
-    following.metrics.close()
-    assert (
-        chain.journal.ledger.evaluations[2]["missing"],
-        chain.journal.ledger.evaluations[2]["prompts"],
-    ) == (0, 2)
-    assert [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)] == [
-        (1, 0),
-        (2, 2),
-    ]  # though no step followed the round
+    train(chain, trainer=following)
+    result = chain.journal.ledger.evaluations[2]
+    assert (result["missing"], result["prompts"]) == (0, 2)
+    lines = [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)]
+    assert lines == [(1, 0), (2, 2)]  # though no step followed the round
 
 
 class Killed(BaseException):
@@ -345,19 +267,11 @@ class Killed(BaseException):
     [("checkpoints", "save", [(1, 0), (2, None)]), ("policy", "save_model", [(1, 0), (2, None), (3, 3)])],
 )
 def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
-    make_chain: MakeChain,
-    hands: list[Hands],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    owner: str,
-    name: str,
-    lines: list[tuple[int, int | None]],
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch, *, owner: str, name: str, lines: Any
 ) -> None:
     chain = make_chain(
         learner={"steps": 3, "checkpoint": {"every": 2}}, evaluation={"every": 3, "prompts": 2, "samples": 2}
     )
-    hands.append(Hands(chain))
-    hands[0].start()
     trainer = make_trainer(chain)
     real = getattr(getattr(trainer, owner), name)
 
@@ -366,12 +280,13 @@ def test_what_a_checkpoint_covers_has_its_lines_however_soon_the_kill_comes(
         raise Killed
 
     monkeypatch.setattr(getattr(trainer, owner), name, die)
+    close = trainer.metrics.close
+    monkeypatch.setattr(trainer.metrics, "close", lambda: None)  # a kill closes nothing
     with pytest.raises(Killed):
-        trainer.train()
-    trainer.feeder.stop()
-    assert [
-        (record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)
-    ] == lines
+        train(chain, trainer=trainer)
+    found = [(record["step"], record.get("eval_version")) for record in read_metrics(chain.run.folder)]
+    assert found == lines
+    close()
 
 
 def test_a_learner_that_wakes_after_a_newer_one_began_touches_no_checkpoint(make_chain: MakeChain) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from config.learner import Aggregate
 from learner.objective.aggregate import token_weights
@@ -104,3 +105,9 @@ def packed(batch: Sequence[Answer], everything: Sequence[Answer], aggregate: Agg
         start_logprobs_T=row(lambda token: token.start, math.inf),
         reference_logprobs_T=row(lambda token: token.reference, math.nan),
     )
+
+
+def padded(batch: list[Answer], value: Callable[[Token], float]) -> Tensor:
+    """Return [B, T] in float64, with zeros behind shorter completions."""
+    rows = [torch.tensor([value(token) for token in one.tokens], dtype=torch.float64) for one in batch]
+    return pad_sequence(rows, batch_first=True)

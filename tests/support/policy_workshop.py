@@ -221,3 +221,32 @@ def assert_follows(workshop: Workshop, steps: list[Any], plain: list[Any], name:
         found, expected = ([step[key] for step in some[:STEPS]] for some in (steps, plain))
         assert found == pytest.approx(expected, rel=1e-4 if exact else 0.05), key
     assert distance(workshop.weights(name, "later"), weights) > 1e-3  # and it goes on training
+
+
+def assert_same_steps(
+    workshop: Workshop, one: list[Any], other: list[Any], *, names: tuple[str, str]
+) -> None:
+    """Compare two lives of `two_steps_of`: what they said, and the weights that they saved under these names."""
+    assert_near(workshop.weights(names[0]), workshop.weights(names[1]), 1e-5)
+    for mine, expected in zip(one[:2], other[:2], strict=True):
+        assert mine.keys() == expected.keys()
+        for key in mine.keys() - {"seconds"}:
+            assert mine[key] == pytest.approx(expected[key], rel=1e-4, abs=1e-5), key
+    if one[2] is not None:
+        assert one[2] == pytest.approx(other[2], abs=1e-4)
+
+
+def two_steps_of(
+    workshop: Workshop, name: str, learner: dict[str, Any], *, tokens: int = SMALL
+) -> dict[str, Any]:
+    """Return a life of two steps and, where there is a reference, a comparison with it. Its weights go to `name`."""
+    has_reference = "kl" in learner.get("objective", {})
+    return {
+        "model": str(workshop.model),
+        "learner": learner,
+        "do": [
+            *steps_from(0, 2, tokens),
+            ["divergences", 1, tokens] if has_reference else ["keep_alive"],
+            ["save_weights", workshop.path(name)],
+        ],
+    }

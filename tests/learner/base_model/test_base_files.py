@@ -50,10 +50,15 @@ def change(file: Path, **changes: Any) -> None:
     file.write_text(json.dumps(content | changes))
 
 
+def source(base: Path, **model: Any) -> ModelConfig:
+    return ModelConfig(path=str(base), dtype="float32", **model)
+
+
 def exported(base: Path, **model: Any) -> Path:
+    """Export a base with its own weights, which are to be in the folder whatever else is not."""
     out = base.parent / "out"
-    source = ModelConfig(path=str(base), dtype="float32", **model)
-    write_model(load_file(base / FILE), out, source=source, shard_bytes=10**9)
+    write_model(load_file(base / FILE), out, source=source(base, **model), shard_bytes=10**9)
+    assert_has_weights(out, base)
     return out
 
 
@@ -83,14 +88,13 @@ LOADED_AND_NOT_SAVED: Mapping[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("content", LOADED_AND_NOT_SAVED.values(), ids=LOADED_AND_NOT_SAVED)
-def test_a_generation_config_that_transformers_does_not_save_is_copied_to_the_byte(
+def test_a_generation_config_that_cant_be_saved_is_copied_to_the_byte(
     base: Path, content: dict[str, Any]
 ) -> None:
     (base / "generation_config.json").write_text(json.dumps(content, indent=3))
     out = exported(base)
-    assert_has_weights(out, base)
     assert (out / "generation_config.json").read_bytes() == (base / "generation_config.json").read_bytes()
-    (word,) = what_is_odd(ModelConfig(path=str(base), dtype="float32"))
+    (word,) = what_is_odd(source(base))
     assert "generation_config.json: transformers reads it, and refuses to save it" in word
     assert any(name in word for name in content)
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters()
@@ -109,88 +113,66 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("text", UNREAD.values(), ids=UNREAD)
-def test_a_generation_config_that_transformers_does_not_read_costs_a_word_and_no_weight(
-    base: Path, text: str
-) -> None:
+def test_a_generation_config_that_cant_be_read_costs_a_word_and_no_weight(base: Path, text: str) -> None:
     (base / "generation_config.json").write_text(text)
-    out = exported(base)
-    assert_has_weights(out, base)
-    assert (out / "generation_config.json").read_text() == text
-    source = ModelConfig(path=str(base), dtype="float32")
-    (word,) = what_is_odd(source)
+    assert (exported(base) / "generation_config.json").read_text() == text
+    (word,) = what_is_odd(source(base))
     assert "generation_config.json: transformers can't read it" in word
     if text[:1] in ("{", "[") and text[-1:] in ("}", "]"):  # both libraries do without what is no JSON at all
-        for load in (
-            lambda: load_model(source, attention="sdpa", gradient_checkpointing=False),
-            lambda: load_chat(source),
-        ):
-            with pytest.raises(RunFailed, match=r"generation_config\.json"):
-                load()
+        with pytest.raises(RunFailed, match=r"generation_config\.json"):
+            load_model(source(base), attention="sdpa", gradient_checkpointing=False)
+        with pytest.raises(RunFailed, match=r"generation_config\.json"):
+            load_chat(source(base))
 
 
 @pytest.mark.parametrize("ids", ["x", [1, "2"], True, 7.5, {"a": 1}])
 def test_what_is_no_id_of_a_stop_token_is_named(base: Path, ids: Any) -> None:
     change(base / "generation_config.json", eos_token_id=ids)
     with pytest.raises(RunFailed, match=r"eos_token_id of its generation_config\.json has .*no token's id"):
-        load_chat(ModelConfig(path=str(base)))
+        load_chat(source(base))
 
 
 def test_a_base_in_order_has_no_word_and_its_folder_is_whole(base: Path) -> None:
     change(base / "generation_config.json", do_sample=True, temperature=0.6)
     (base / "preprocessor_config.json").write_text('{"size": 3}')
     (base / "README.md").write_text("a card")
-    assert what_is_odd(ModelConfig(path=str(base), dtype="float32")) == []
+    assert what_is_odd(source(base)) == []
     out = exported(base)
     assert {path.name for path in out.iterdir()} == {path.name for path in base.iterdir()} - {"README.md"}
 
 
-ODD_TEMPLATES: Mapping[str, dict[str, str]] = {
-    "a name that leads out": {"default": TEMPLATE, "../over": TEMPLATE},
-    "a name with a folder": {"default": TEMPLATE, "tools/more": TEMPLATE},
-}
-
-
-@pytest.mark.parametrize("templates", ODD_TEMPLATES.values(), ids=ODD_TEMPLATES)
-def test_templates_that_can_not_be_saved_are_copied(base: Path, templates: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["../over", "tools/more"])
+def test_templates_that_cant_be_saved_are_copied(base: Path, name: str) -> None:
     (base / "chat_template.jinja").unlink()
+    templates = {"default": TEMPLATE, name: TEMPLATE}
     listed = [{"name": name, "template": template} for name, template in templates.items()]
     change(base / "tokenizer_config.json", chat_template=listed)
-    out = exported(base)
-    assert_has_weights(out, base)
-    assert AutoTokenizer.from_pretrained(out).chat_template == templates
-    (word,) = what_is_odd(ModelConfig(path=str(base), dtype="float32"))
+    assert AutoTokenizer.from_pretrained(exported(base)).chat_template == templates
+    (word,) = what_is_odd(source(base))
     assert "the tokenizer: transformers refuses to save it (ValueError: Invalid chat template name" in word
     assert not list(base.parent.glob("*.jinja"))
 
 
-ELSEWHERE = {
-    "a file": ("chat_template.jinja", "other"),
-    "its config": ("tokenizer_config.json", json.dumps({"chat_template": "other"})),
-    "a list": (
-        "tokenizer_config.json",
-        json.dumps(
-            {
-                "chat_template": [
-                    {"name": "default", "template": "other"},
-                    {"name": "tool_use", "template": "tools"},
-                ]
-            }
-        ),
-    ),
-    "a folder": ("additional_chat_templates/tool_use.jinja", "tools"),
-}
+LISTED = [{"name": "default", "template": "other"}, {"name": "tool_use", "template": "tools"}]
 
 
-@pytest.mark.parametrize("place", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_the_template_of_the_run_is_the_only_one_wherever_the_base_has_its_own(
-    base: Path, place: tuple[str, str]
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [
+        ("chat_template.jinja", "other"),
+        ("tokenizer_config.json", "other"),
+        ("tokenizer_config.json", LISTED),
+        ("additional_chat_templates/tool_use.jinja", "tools"),
+    ],
+)
+def test_the_runs_template_is_the_only_one_wherever_the_base_has_one(
+    base: Path, name: str, template: Any
 ) -> None:
-    name, text = place
     (base / name).parent.mkdir(exist_ok=True)
     if name.endswith(".json"):
-        change(base / name, **json.loads(text))
+        change(base / name, chat_template=template)
     else:
-        (base / name).write_text(text)
+        (base / name).write_text(template)
     out = exported(base, chat_template=ChatTemplateConfig(text=TEMPLATE))
     assert AutoTokenizer.from_pretrained(out).chat_template == TEMPLATE
     tools: list[Any] = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
@@ -237,25 +219,16 @@ def make_tokenizer_of_code(base: Path) -> None:
         (base / name).unlink()
     (base / "tokenization_odd.py").write_text(CODE)
     (base / "odd.words").write_text(" ".join(["?", "</s>", *map(chr, range(33, 127))]))
-    (base / "tokenizer_config.json").write_text(
-        json.dumps(
-            {
-                "auto_map": {"AutoTokenizer": ["tokenization_odd.Odd", None]},
-                "eos_token": "</s>",
-                "unk_token": "?",
-            }
-        )
-    )
+    auto_map = {"AutoTokenizer": ["tokenization_odd.Odd", None]}
+    change(base / "tokenizer_config.json", auto_map=auto_map, eos_token="</s>", unk_token="?")
 
 
 def test_a_tokenizer_of_its_own_code_is_copied_with_it(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_MODULES_CACHE", str(base.parent / "modules"))
     make_tokenizer_of_code(base)
-    source = ModelConfig(path=str(base), dtype="float32", trust_remote_code=True)
-    (word,) = what_is_odd(source)
+    (word,) = what_is_odd(source(base, trust_remote_code=True))
     assert "the tokenizer: transformers refuses to save it (NotImplementedError" in word
     out = exported(base, trust_remote_code=True)
-    assert_has_weights(out, base)
     one, other = (AutoTokenizer.from_pretrained(each, trust_remote_code=True) for each in (base, out))
     assert one("1+1=2").input_ids == other("1+1=2").input_ids
     assert one.apply_chat_template(CHAT, tokenize=False) == other.apply_chat_template(CHAT, tokenize=False)
@@ -271,7 +244,6 @@ def test_a_config_that_can_not_be_saved_is_written_as_it_was_with_the_type_of_th
     monkeypatch.setattr("transformers.Qwen2Config.save_pretrained", refuse)
     with caplog.at_level(logging.WARNING):
         out = exported(base)
-    assert_has_weights(out, base)
     written = json.loads((out / "config.json").read_text())
     assert (written["dtype"], written["notes"]) == ("float32", "mine")
     assert "torch_dtype" not in written
@@ -279,14 +251,11 @@ def test_a_config_that_can_not_be_saved_is_written_as_it_was_with_the_type_of_th
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters()
 
 
-def test_a_base_that_is_gone_by_the_end_costs_its_files_and_no_weight(
-    base: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_base_that_is_gone_by_the_end_costs_no_weight(base: Path, caplog: pytest.LogCaptureFixture) -> None:
     tensors = load_file(base / FILE)
-    source = ModelConfig(path=str(base), dtype="float32")
     base.rename(base.with_name("moved"))
     with caplog.at_level(logging.WARNING):
-        write_model(tensors, base.parent / "out", source=source, shard_bytes=10**9)
+        write_model(tensors, base.parent / "out", source=source(base), shard_bytes=10**9)
     assert load_file(base.parent / "out" / FILE).keys() == tensors.keys()
     assert "config.json is not there" in caplog.text
 
@@ -304,7 +273,6 @@ def test_a_file_that_can_not_be_read_is_named(
     monkeypatch.setattr(Path, "read_bytes", fail)
     with caplog.at_level(logging.WARNING):
         out = exported(base)
-    assert_has_weights(out, base)
     assert "tokenizer.json is not there: [Errno 5]" in caplog.text
     assert (out / "tokenizer_config.json").is_file()
 
@@ -320,23 +288,18 @@ def test_weights_are_written_before_anything_else(base: Path, monkeypatch: pytes
 
 def test_a_processor_that_is_no_json_is_named(base: Path) -> None:
     (base / "preprocessor_config.json").write_text("{")
-    assert what_is_odd(ModelConfig(path=str(base), dtype="float32"))[0].startswith(
-        "preprocessor_config.json is no JSON: "
-    )
+    assert what_is_odd(source(base))[0].startswith("preprocessor_config.json is no JSON: ")
     assert (exported(base) / "preprocessor_config.json").read_text() == "{"
 
 
 def test_a_hub_that_does_not_answer_costs_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(hub, "file_of", lambda *_, **__: None)
     words = write_base_files(tmp_path, ModelConfig(path="nobody/nothing"), dtype=torch.float32, weights=())
-    assert words[0].startswith(
-        "the files beside its weights can't be had: FileNotFoundError: config.json of nobody"
-    )
+    told = "the files beside its weights can't be had: FileNotFoundError: config.json of nobody"
+    assert words[0].startswith(told)
 
 
-def test_a_hubs_files_are_taken_from_its_cache_and_the_hub_is_asked_for_nothing(
-    base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hubs_files_are_taken_from_its_cache_alone(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     commit = "0" * 40
@@ -353,9 +316,7 @@ def test_a_hubs_files_are_taken_from_its_cache_and_the_hub_is_asked_for_nothing(
         raise AssertionError("the hub was asked")
 
     monkeypatch.setattr("socket.socket.connect", no_network)
-    source = ModelConfig(path="me/model", dtype="float32")
-    write_model(tensors, base.parent / "out", source=source, shard_bytes=10**9)
-    snapshot = repo / "snapshots" / commit
-    assert {path.name for path in (base.parent / "out").iterdir()} == {
-        path.name for path in snapshot.iterdir()
-    } | {FILE}
+    of_hub = ModelConfig(path="me/model", dtype="float32")
+    write_model(tensors, base.parent / "out", source=of_hub, shard_bytes=10**9)
+    snapshot = {path.name for path in (repo / "snapshots" / commit).iterdir()}
+    assert {path.name for path in (base.parent / "out").iterdir()} == snapshot | {FILE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from tools.audit.command import audit
 from tools.main import main
 from tools.trace.journal_view import read_account
 
+Patch = pytest.MonkeyPatch
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
 
@@ -50,9 +52,7 @@ def right_by_row(prompt: Prompt) -> list[float | None]:
     return [1.0 if prompt.row % 2 == 0 else 0.0, 0.0]
 
 
-def test_every_row_is_sampled_once_in_order_and_its_result_is_on_the_disk(
-    tmp_path: Path, link: RedisLink, keys: Keys
-) -> None:
+def test_every_row_is_sampled_once_and_its_result_kept(tmp_path: Path, link: RedisLink, keys: Keys) -> None:
     run = make_collected_run(tmp_path)
     with working(link, keys, right_by_row) as hands:
         assert collect(run, link) == 0
@@ -74,8 +74,25 @@ def test_every_row_is_sampled_once_in_order_and_its_result_is_on_the_disk(
         OneTokenSession(run, link, "train").open()
 
 
-def rows_of(size: int) -> dict[str, Any]:
-    return {"train": {"type": "procedural", "size": size}}
+LONG = {"train": {"type": "procedural", "size": 40}}
+
+
+def after_collecting(patch: pytest.MonkeyPatch, act: Callable[..., None]) -> None:
+    """Do something behind each record of collected rows; it is given the reasons of those that died."""
+    real = Journal.collect
+
+    def collect_and_act(journal: Journal, groups: Any, *, dead: Any) -> None:
+        real(journal, groups, dead=dead)
+        act(dead)
+
+    patch.setattr(Journal, "collect", collect_and_act)
+
+
+@pytest.fixture
+def stopped() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, call: int, is_after: bool) -> None:
@@ -108,13 +125,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, call: int
     ids=["record", "payload", "first-retirement", "second-retirement", "weights"],
 )
 def test_a_collector_that_is_killed_at_any_line_samples_no_row_twice_into_the_result(
-    tmp_path: Path,
-    link: RedisLink,
-    keys: Keys,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    line: tuple[Any, str, int],
-    is_after: bool,
+    tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: Patch, *, line: Any, is_after: bool
 ) -> None:
     run, (owner, name, call) = make_collected_run(tmp_path), line
     with working(link, keys, right_by_row):
@@ -133,15 +144,14 @@ def test_a_collector_that_is_killed_at_any_line_samples_no_row_twice_into_the_re
 def test_a_redis_that_is_emptied_in_the_middle_costs_no_row(
     tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, emptied, real = make_collected_run(tmp_path), threading.Event(), Journal.collect
+    run, emptied = make_collected_run(tmp_path), threading.Event()
 
-    def collect_and_empty(journal: Journal, *args: Any, **named: Any) -> None:
-        real(journal, *args, **named)
+    def empty(_: Any) -> None:
         if not emptied.is_set():
             emptied.set()
             link.client.flushall()
 
-    monkeypatch.setattr(Journal, "collect", collect_and_empty)
+    after_collecting(monkeypatch, empty)
     with working(link, keys, right_by_row):
         assert collect(run, link) == 0
     ledger = read_ledger(run.folder / "journal")
@@ -149,7 +159,7 @@ def test_a_redis_that_is_emptied_in_the_middle_costs_no_row(
     assert len(ledger.outcomes) == ROWS
 
 
-def test_a_row_that_no_scorer_could_judge_keeps_its_samples_and_the_reason(
+def test_a_row_that_no_scorer_could_judge_keeps_its_samples(
     tmp_path: Path, link: RedisLink, keys: Keys
 ) -> None:
     run = make_collected_run(tmp_path)
@@ -178,21 +188,16 @@ def test_a_row_whose_prompt_died_has_an_outcome_and_no_samples(
 def test_a_dead_row_that_an_operator_wants_again_counts_with_its_new_samples(
     tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, real, judges = make_collected_run(tmp_path, data=rows_of(40)), Journal.collect, threading.Event()
+    run, judges = make_collected_run(tmp_path, data=LONG), threading.Event()
     monkeypatch.setattr("learner.groups.selection.CHECK_EVERY_S", 0.0)
 
-    def collect_and_ask(journal: Journal, groups: Any, *, dead: Any) -> None:
-        real(journal, groups, dead=dead)
+    def ask_again(dead: Any) -> None:
         if "3" in dead:
             judges.set()
-            place = next(
-                entry
-                for entry, raw in read_page(link, keys, "-", "+", count=99)
-                if decode_dead(raw).group_id == "3"
-            )
-            request(link, keys, [("3", place)])
+            letters = {decode_dead(raw).group_id: at for at, raw in read_page(link, keys, "-", "+", count=99)}
+            request(link, keys, [("3", letters["3"])])
 
-    monkeypatch.setattr(Journal, "collect", collect_and_ask)
+    after_collecting(monkeypatch, ask_again)
     with working(link, keys, lambda prompt: [1.0, None] if judges.is_set() else "the judge is away"):
         assert collect(run, link) == 0
     row = list(results_of(run).rows())[3]
@@ -204,15 +209,10 @@ def test_a_dead_row_that_an_operator_wants_again_counts_with_its_new_samples(
 def test_a_signal_stops_it_and_the_same_command_goes_on(
     tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, stop, real = make_collected_run(tmp_path), threading.Event(), Journal.collect
-
-    def collect_and_stop(journal: Journal, *args: Any, **named: Any) -> None:
-        real(journal, *args, **named)
-        stop.set()
-
+    run, stop = make_collected_run(tmp_path), threading.Event()
     with working(link, keys, right_by_row) as hands:
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "collect", collect_and_stop)
+            after_collecting(patch, lambda _: stop.set())
             assert collect(run, link, stop) == 0
         assert read_status(run.folder)["status"] == "stopped"
         assert results_of(run).missing > 0
@@ -224,16 +224,11 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(
 def test_an_operator_drains_it_and_it_goes_on(
     tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, real = make_collected_run(tmp_path, data=rows_of(40)), Journal.collect
+    run = make_collected_run(tmp_path, data=LONG)
     monkeypatch.setattr("learner.groups.selection.CHECK_EVERY_S", 0.0)
-
-    def collect_and_drain(journal: Journal, *args: Any, **named: Any) -> None:
-        real(journal, *args, **named)
-        ask(link, keys, DRAIN)
-
     with working(link, keys, right_by_row):
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "collect", collect_and_drain)
+            after_collecting(patch, lambda _: ask(link, keys, DRAIN))
             assert collect(run, link) == 0
         assert read_status(run.folder)["status"] == "stopped"
         assert 0 < results_of(run).missing < 40
@@ -250,19 +245,16 @@ def test_an_operator_drains_it_and_it_goes_on(
     ],
 )
 def test_a_begun_run_is_not_gone_on_with_where_rows_would_differ(
-    tmp_path: Path, link: RedisLink, keys: Keys, sections: dict[str, Any], says: str
+    tmp_path: Path, link: RedisLink, stopped: threading.Event, sections: dict[str, Any], says: str
 ) -> None:
-    stop = threading.Event()
-    stop.set()
-    assert collect(make_collected_run(tmp_path), link, stop) == 0
+    assert collect(make_collected_run(tmp_path), link, stopped) == 0
     with pytest.raises(RunFailed, match=says):
         OneTokenSession(make_collected_run(tmp_path, **sections), link, "train").open()
 
 
-def test_a_run_is_for_one_purpose_alone(tmp_path: Path, link: RedisLink, keys: Keys) -> None:
-    run, stop = make_collected_run(tmp_path), threading.Event()
-    stop.set()
-    assert collect(run, link, stop) == 0
+def test_a_run_is_for_one_purpose_alone(tmp_path: Path, link: RedisLink, stopped: threading.Event) -> None:
+    run = make_collected_run(tmp_path)
+    assert collect(run, link, stopped) == 0
     with pytest.raises(NameTaken, match="samples a data set and trains on nothing"):
         Session(run, link).open()
     other = run.model_copy(update={"name": "other"})
@@ -276,13 +268,11 @@ def test_a_run_is_for_one_purpose_alone(tmp_path: Path, link: RedisLink, keys: K
 def test_no_row_is_left_out_for_being_late(tmp_path: Path) -> None:
     run = make_collected_run(tmp_path)
     assert collecting(run).learner.group_deadline_s == 7 * 24 * 3600
-    patient = run.model_copy(
-        update={"learner": run.learner.model_copy(update={"group_deadline_s": 30 * 24 * 3600.0})}
-    )
+    patient = make_collected_run(tmp_path, learner={"group_deadline_s": 30 * 24 * 3600.0})
     assert collecting(patient).learner.group_deadline_s == 30 * 24 * 3600
 
 
-def test_a_model_without_safetensors_is_refused_with_the_remedy(
+def test_a_model_without_safetensors_is_refused(
     tmp_path: Path, link: RedisLink, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = make_collected_run(tmp_path)
@@ -312,9 +302,7 @@ def test_what_is_collected_is_seen_by_the_verbs_that_read_a_journal(
     assert (account.record["dead"], account.group is not None) == ({"3": "no judge"}, True)
 
 
-def test_a_private_redis_ends_when_the_others_have_read_that_the_run_has_ended(
-    tmp_path: Path, link: RedisLink, keys: Keys
-) -> None:
+def test_the_end_waits_until_the_others_have_read_it(tmp_path: Path, link: RedisLink, keys: Keys) -> None:
     run, ended = make_collected_run(tmp_path), threading.Event()
     generator = Heartbeat(link, keys, "generator", "host-1")
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 import pytest
 
+from config.run import Run
 from learner.data.refused import RefusedRows
 from learner.data.store import RowStore
+from tests.support.chain import make_run
+from tests.support.ingested import with_data
 
 SHOWN = "rows_are_shown"  # a mark of modules whose rows really are
 
@@ -23,3 +27,9 @@ def _takes_every_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
     if not getattr(request.module, SHOWN.upper(), False):
         monkeypatch.setattr(RefusedRows, "_ask", ask)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return a run with a cache of its own."""
+    return with_data(make_run(tmp_path), cache_dir=tmp_path / "cache")

@@ -7,7 +7,7 @@ import datetime as dt
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,15 @@ import pytest
 
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import ScorersConfig, TaskConfig
 from learner.data.arrow import BatchReader
 from learner.data.ingest import ingest
 from learner.data.row import Row
 from learner.data.store import RowStore
 from learner.data.tables import tables_of
-from tests.support.chain import make_run
-from tests.support.ingested import load_rows
+from tests.support.ingested import load_rows, with_tasks
+from tests.support.verl_runs import write_jsonl, write_parquet
 
-TASKS = {
-    name: TaskConfig.model_validate({"scorer": {"type": name}})
-    for name in ("math", "search", "table", "choice", "code", "logic")
-}
+TASKS = ("math", "search", "table", "choice", "code", "logic")
 TEXT = "`datasets` keeps text and numbers of a mixed column as JSON"
 
 
@@ -42,9 +38,8 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    run = make_run(tmp_path).model_copy(update={"scorers": ScorersConfig(tasks=TASKS)})
-    return run.model_copy(update={"data": run.data.model_copy(update={"cache_dir": tmp_path / "cache"})})
+def run(run: Run) -> Run:
+    return with_tasks(run, {name: {"type": name} for name in TASKS})
 
 
 def read_file(path: Path) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
@@ -58,67 +53,54 @@ def column(path: Path, array: pa.Array) -> list[tuple[Any, tuple[str, ...]]]:
     return [(row["x"], changed) for row, changed in read_file(path / "x.parquet")]
 
 
+def by_datasets(path: Path) -> Any:
+    """What `datasets` itself reads of a file."""
+    cache = path.parent / f"hf{path.suffix}"
+    return datasets.load_dataset(
+        path.suffix[1:].removesuffix("l"), data_files=str(path), split="train", cache_dir=str(cache)
+    )
+
+
 def from_json(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows as a user does: JSON lines, `load_dataset("json")`, `to_parquet`."""
-    lines, out = folder / "in.jsonl", folder / "rows.parquet"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    datasets.load_dataset(
-        "json", data_files=str(lines), split="train", cache_dir=str(folder / "hf")
-    ).to_parquet(str(out))
-    return out
+    by_datasets(write_jsonl(folder / "in.jsonl", rows)).to_parquet(str(folder / "rows.parquet"))
+    return folder / "rows.parquet"
 
 
 def test_columns_that_mix_types_come_back_as_datasets_gives_them(tmp_path: Path) -> None:
-    answers = [
-        7,
-        "text",
-        ["a", 1],
-        {"a": [1, None]},
-        None,
-        1.5,
-        True,
-        'a "quoted" one',
-        "",
-        "\\frac{1}{2}",
-        -3,
-    ]
+    answers = [7, "text", ["a", 1], {"a": [1, None]}, None, 1.5, True, 'a "quoted" one', "", r"\frac{1}{2}"]
     rows = [{"id": i, "answer": a, "deep": {"of": [{"v": a}]}, "list": [a, a]} for i, a in enumerate(answers)]
     path = from_json(tmp_path, rows)
     assert b'"_type": "Json"' in pq.read_schema(path).metadata[b"huggingface"]
-    found = read_file(path)
-    assert [row for row, _ in found] == rows
-    loaded = datasets.load_dataset(
-        "parquet", data_files=str(path), split="train", cache_dir=str(tmp_path / "hf2")
-    )
-    assert [row for row, _ in found] == list(loaded)
-    assert [changed for _, changed in found] == [()] * len(rows)
+    assert read_file(path) == [(row, ()) for row in rows]
+    assert list(by_datasets(path)) == rows
 
 
 def test_what_datasets_has_changed_is_said_by_row(tmp_path: Path) -> None:
     [*found] = read_file(from_json(tmp_path, [{"answer": [1]}, {"answer": "007"}, {"answer": "1.50"}]))
     assert [row["answer"] for row, _ in found] == [[1], 7, 1.5]
-    assert [changed for _, changed in found] == [
-        (),
-        (f"column answer: '007' is read as 7: {TEXT}",),
-        (f"column answer: '1.50' is read as 1.5: {TEXT}",),
-    ]
+    said = f"column answer: '007' is read as 7: {TEXT}", f"column answer: '1.50' is read as 1.5: {TEXT}"
+    assert [changed for _, changed in found] == [(), said[:1], said[1:]]
+
+
+DIGITS = "a number has no more digits"
 
 
 @pytest.mark.parametrize(
     ("text", "value", "change"),
     [
-        ("7", 7, None),
-        ("-0.5", -0.5, None),
-        ("0.413", 0.413, None),  # pandas' reader of JSON makes 0.41300000000000003 of it
-        ("1.0", 1.0, None),
-        ('"7"', "7", None),
-        ('"007"', "007", None),
-        ("true", True, None),
-        ("null", None, None),
-        ('{"a": 1}', {"a": 1}, None),
-        ("123456789012345678901234567890", 123456789012345678901234567890, None),
-        ("1e5", 1e5, None),
-        ('"two\nlines"', "two\nlines", None),
+        ("7", 7, ""),
+        ("-0.5", -0.5, ""),
+        ("0.413", 0.413, ""),  # pandas' reader of JSON makes 0.41300000000000003 of it
+        ("1.0", 1.0, ""),
+        ('"7"', "7", ""),
+        ('"007"', "007", ""),
+        ("true", True, ""),
+        ("null", None, ""),
+        ('{"a": 1}', {"a": 1}, ""),
+        ("123456789012345678901234567890", 123456789012345678901234567890, ""),
+        ("1e5", 1e5, ""),
+        ('"two\nlines"', "two\nlines", ""),
         ("007", 7, TEXT),
         ("-012", -12, TEXT),
         ("00", 0, TEXT),
@@ -127,9 +109,9 @@ def test_what_datasets_has_changed_is_said_by_row(tmp_path: Path) -> None:
         ("2.00", 2.0, TEXT),
         ("0.10", 0.1, TEXT),
         ("5.", 5.0, TEXT),
-        ("3.14159265358979323846", 3.141592653589793, "a number has no more digits"),
-        ("[0.1000000000000000055]", [0.1], "a number has no more digits"),
-        ("1e400", float("inf"), "a number has no more digits"),
+        ("3.14159265358979323846", 3.141592653589793, DIGITS),
+        ("[0.1000000000000000055]", [0.1], DIGITS),
+        ("1e400", float("inf"), DIGITS),
         ('{"a": 1, "a": 2}', {"a": 2}, "more than once"),
         ("1/2", "1/2", "it is no JSON"),
         ("12 apples", "12 apples", "it is no JSON"),
@@ -137,13 +119,10 @@ def test_what_datasets_has_changed_is_said_by_row(tmp_path: Path) -> None:
         ("{'a': 1}", "{'a': 1}", "it is no JSON"),
     ],
 )
-def test_a_text_of_json_is_its_value_and_a_changed_one_says_so(
-    tmp_path: Path, text: str, value: Any, change: str | None
-) -> None:
+def test_a_text_of_json_is_its_value(tmp_path: Path, text: str, value: Any, change: str) -> None:
     [(found, said)] = column(tmp_path, pa.array([text], pa.json_()))
-    assert (found, type(found)) == (value, type(value))
-    assert len(said) == (change is not None)
-    assert not said or (change and change in said[0])
+    assert (found, type(found), len(said)) == (value, type(value), bool(change))
+    assert not change or change in said[0]
 
 
 def test_a_column_that_only_the_metadata_call_json_is_read_alike(tmp_path: Path) -> None:
@@ -156,9 +135,9 @@ def test_a_column_that_only_the_metadata_call_json_is_read_alike(tmp_path: Path)
     table = pa.table({"a": ['"x"'], "b": [["1", None]], "c": [{"d": '["y"]'}], "e": ['"z"']})
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
-    [(row, changed)] = read_file(tmp_path / "x.parquet")
-    assert row == {"a": "x", "b": [1, None], "c": {"d": ["y"]}, "e": '"z"'}
-    assert changed == ()
+    assert read_file(tmp_path / "x.parquet") == [
+        ({"a": "x", "b": [1, None], "c": {"d": ["y"]}, "e": '"z"'}, ())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,16 +181,10 @@ STRINGS, DAY = pa.map_(pa.string(), pa.string()), dt.date(2026, 1, 2)
         (pa.array([1.5, None], pa.float32()), [1.5, None]),
     ],
 )  # fmt: skip
-def test_every_type_of_column_is_a_value_of_python(
-    tmp_path: Path, array: pa.Array, values: list[Any]
-) -> None:
-    found = column(tmp_path, array)
-    assert [value for value, _ in found] == values
-    assert [changed for _, changed in found] == [()] * len(values)
+def test_every_type_of_column_is_a_python_value(tmp_path: Path, array: pa.Array, values: list[Any]) -> None:
+    assert column(tmp_path, array) == [(value, ()) for value in values]
     try:
-        loaded = datasets.load_dataset(
-            "parquet", data_files=str(tmp_path / "x.parquet"), split="train", cache_dir=str(tmp_path / "hf")
-        )
+        loaded = by_datasets(tmp_path / "x.parquet")
     except ValueError as error:
         assert "does not have a datasets dtype" in str(error)  # noqa: PT017 - maps and views: it can't read them
     else:
@@ -268,9 +241,7 @@ def test_a_list_of_aliases_stays_a_list(run: Run, tmp_path: Path) -> None:
         (pa.array([dt.time(1, 2)], pa.time32("s")), ["01:02:00"]),
     ],
 )  # fmt: skip
-def test_answers_of_every_type_are_references(
-    run: Run, tmp_path: Path, array: pa.Array, texts: list[str]
-) -> None:
+def test_answers_of_every_type_are_references(run: Run, tmp_path: Path, array: pa.Array, texts: Any) -> None:
     pq.write_table(pa.table({"q": ["?"] * len(array), "answer": array}), tmp_path / "rows.parquet")
     assert of_columns(run, tmp_path / "rows.parquet") == texts
 
@@ -286,81 +257,63 @@ INFO = {"type": "math", "answer": {"value": "5"}}
 
 def test_a_chat_with_calls_of_tools_is_read_whole(run: Run, tmp_path: Path) -> None:
     mixed = [{"role": "assistant", "tool_calls": [{"function": {"name": "g", "arguments": {"y": [1]}}}]}]
-    path = from_json(
-        tmp_path, [{"messages": chat, "verification_info": json.dumps(INFO)} for chat in (CALLS, CHAT, mixed)]
-    )
-    calls, chat, _ = rows_of(run, path)
+    chats = [{"messages": chat, "verification_info": json.dumps(INFO)} for chat in (CALLS, CHAT, mixed)]
+    calls, chat, _ = rows_of(run, from_json(tmp_path, chats))
     assert list(chat.messages) == CHAT
     assert list(calls.messages) == [CALLS[0], {**CALLS[1], "content": ""}, CALLS[2]]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "csv of Python's text"])
+def write_file(path: Path, row: Mapping[str, Any]) -> Path:
+    if path.suffix == ".parquet":
+        return write_parquet(path, [row])
+    if path.suffix == ".jsonl":
+        return write_jsonl(path, [row])
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, row)
+        writer.writeheader()
+        writer.writerow(row)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("name", ["messages", "prompt"])
+@pytest.mark.parametrize("as_text", [json.dumps, str], ids=["JSON", "Python's text"])
 def test_a_chat_as_text_is_a_chat_in_every_kind_of_file(
-    run: Run, tmp_path: Path, kind: str, name: str
+    run: Run, tmp_path: Path, suffix: str, name: str, as_text: Callable[[Any], str]
 ) -> None:
     chat = [{"role": "system", "content": 'Say "so",\nplease.'}, *CHAT]
-    row = {name: str(chat) if "Python" in kind else json.dumps(chat), "verification_info": json.dumps(INFO)}
-    path = tmp_path / f"rows.{kind.partition(' ')[0]}"
-    if path.suffix == ".csv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, row)
-            writer.writeheader()
-            writer.writerow(row)
-    elif path.suffix == ".jsonl":
-        path.write_text(json.dumps(row) + "\n")
-    else:
-        pq.write_table(pa.Table.from_pylist([row]), path)
-    [found] = rows_of(run, path, prompt_column=name)
+    row = {name: as_text(chat), "verification_info": json.dumps(INFO)}
+    [found] = rows_of(run, write_file(tmp_path / f"rows.{suffix}", row), prompt_column=name)
     assert list(found.messages) == chat
 
 
 def test_verls_rows_in_csv_are_read_as_those_in_parquet(run: Run, tmp_path: Path) -> None:
-    row = {
-        "data_source": "openai/gsm8k",
-        "prompt": json.dumps(CHAT),
-        "reward_model": json.dumps({"ground_truth": "5"}),
-    }
-    with (tmp_path / "rows.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, row)
-        writer.writeheader()
-        writer.writerow(row)
-    [found] = rows_of(run, tmp_path / "rows.csv")
+    row = {"data_source": "openai/gsm8k", "prompt": json.dumps(CHAT), "reward_model": '{"ground_truth": "5"}'}
+    [found] = rows_of(run, write_file(tmp_path / "rows.csv", row))
     assert list(found.messages) == CHAT
 
 
 def test_a_map_may_hold_what_checks_a_row(run: Run, tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "data_source": ["openai/gsm8k"],
-            "prompt": [CHAT],
-            "reward_model": pa.array([[("style", "rule"), ("ground_truth", "5")]], STRINGS),
-        }
-    )
+    checks = pa.array([[("style", "rule"), ("ground_truth", "5")]], STRINGS)
+    table = pa.table({"data_source": ["openai/gsm8k"], "prompt": [CHAT], "reward_model": checks})
     pq.write_table(table, tmp_path / "rows.parquet")
     assert rows_of(run, tmp_path / "rows.parquet")[0].verification_info["answer"] == {"value": "5"}
 
 
 def test_a_saved_data_set_with_a_mixed_column_is_read_as_its_parquet_is(run: Run, tmp_path: Path) -> None:
-    path = from_json(
-        tmp_path, [{"q": "?", "answer": "007"}, {"q": "?", "answer": [1]}, {"q": "?", "answer": 0.413}]
-    )
+    path = from_json(tmp_path, [{"q": "?", "answer": answer} for answer in ("007", [1], 0.413)])
     saved = tmp_path / "saved"
-    datasets.load_dataset(
-        "parquet", data_files=str(path), split="train", cache_dir=str(tmp_path / "hf2")
-    ).save_to_disk(str(saved))
+    by_datasets(path).save_to_disk(str(saved))
     [table] = tables_of(run, DatasetSource(path=str(saved)))
     records = list(table.records(["answer"]))
     assert [record.values["answer"] for record in records] == [7, [1], 0.413]
     assert [len(record.changed) for record in records] == [1, 0, 0]
 
 
-def test_changed_values_are_kept_by_row_and_said_at_the_start(
+def test_changed_values_are_said_at_the_start(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = from_json(
-        tmp_path, [{"q": "?", "answer": "x"}, {"q": "?", "answer": "007"}, {"q": "?", "answer": [1]}]
-    )
+    path = from_json(tmp_path, [{"q": "?", "answer": answer} for answer in ("x", "007", [1])])
     source = DatasetSource(path=str(path), prompt_template="{q}", answer_column="answer")
     with caplog.at_level(logging.WARNING):
         found = ingest(run, source)

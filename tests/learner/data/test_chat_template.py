@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,14 @@ from learner.data.row import RowError
 from learner.training.model_files import write_model
 from tests.support.chain import make_run
 from tests.support.tiny import write_tiny_model
+from tests.support.verl_runs import write_jsonl
 
 pytestmark = pytest.mark.model
 
 OURS = "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}{% endfor %}<assistant>"
+INFO = {"type": "math", "answer": {"value": "2"}}
 ROWS = [
-    {
-        "messages": [{"role": role, "content": "1+1"}],
-        "verification_info": {"type": "math", "answer": {"value": "2"}},
-    }
-    for role in ("user", "tool")
+    {"messages": [{"role": role, "content": "1+1"}], "verification_info": INFO} for role in ("user", "tool")
 ]
 
 
@@ -53,25 +50,21 @@ def templated(run: Run, text: str, file: str | None = None) -> Run:
 
 def prompt_of(run: Run, folder: Path) -> str:
     """Return the text of the first row's prompt."""
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    file = write_jsonl(folder / "rows.jsonl", ROWS)
     tokenizer = load_tokenizer(run)
-    prompts = open_sources(run, [DatasetSource(path=str(folder / "rows.jsonl"))], tokenizer, shuffle=False)
+    prompts = open_sources(run, [DatasetSource(path=str(file))], tokenizer, shuffle=False)
     return str(tokenizer.decode(prompts.training_prompt("0", first_row=0).token_ids))
 
 
-def test_prompts_are_rendered_by_it_and_the_exported_folder_renders_the_same(
-    run: Run, tiny: Path, tmp_path: Path
-) -> None:
+def test_prompts_and_the_exported_folder_are_rendered_by_it(run: Run, tiny: Path, tmp_path: Path) -> None:
     assert prompt_of(run, tmp_path) == "1+1"
     run = templated(run, OURS)
     assert prompt_of(run, tmp_path) == "<user>1+1<assistant>"  # though the rows are in the cache
     weights = load_file(tiny / "model.safetensors")
     write_model(weights, tmp_path / "out", source=run.model, shard_bytes=10**9)
     exported = AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert (
-        exported.apply_chat_template([{"role": "user", "content": "1+1"}], tokenize=False)
-        == "<user>1+1<assistant>"
-    )
+    chat = [{"role": "user", "content": "1+1"}]
+    assert exported.apply_chat_template(chat, tokenize=False) == "<user>1+1<assistant>"
     assert AutoTokenizer.from_pretrained(tiny).chat_template != OURS  # the model's own folder is as it was
 
 
@@ -97,19 +90,16 @@ def test_a_text_that_is_no_jinja_is_named_with_its_file_and_line(run: Run, text:
         ("{{ turn.__class__.mro() }}", "SecurityError"),  # transformers' sandbox
     ],
 )
-def test_a_row_that_it_fails_for_is_named_with_the_file_and_the_line(
+def test_a_row_that_it_fails_for_is_named_with_the_line(
     run: Run, failing: str, reason: str, tmp_path: Path
 ) -> None:
     text = f"{OURS}\n{{% if messages[0].role == 'tool' %}}\n{{% set turn = messages[0] %}}\n{failing}{{% endif %}}"
-    with pytest.raises(
-        RowError, match=rf"rows\.jsonl row 1: model\.chat_template=of/chat\.jinja fails: line 4: {reason}"
-    ):
+    where = r"rows\.jsonl row 1: model\.chat_template=of/chat\.jinja fails: line 4"
+    with pytest.raises(RowError, match=f"{where}: {reason}"):
         prompt_of(templated(run, text, "of/chat.jinja"), tmp_path)
 
 
-def test_a_tokenizer_without_a_template_is_refused_unless_the_configuration_has_one(
-    run: Run, tiny: Path, tmp_path: Path
-) -> None:
+def test_a_tokenizer_without_a_template_needs_one_of_the_run(run: Run, tiny: Path, tmp_path: Path) -> None:
     bare = AutoTokenizer.from_pretrained(tiny)
     bare.chat_template = None
     bare.save_pretrained(tmp_path / "bare")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -32,38 +33,27 @@ def test_the_answer_is_what_the_operation_says(operation: str, digits: str, answ
 
 
 def test_the_first_held_out_rows_are_these() -> None:
-    rows = digit_problems("eval", 2)
-    assert rows == [
+    asked = {"Write 9463 from right to left.": "3649", "Move the first digit of 18543 to the end.": "85431"}
+    assert digit_problems("eval", 2) == [
         {
-            "messages": [{"role": "user", "content": "Write 9463 from right to left. Answer in \\boxed{}."}],
-            "verification_info": {"type": "math", "answer": {"value": "3649"}},
-        },
-        {
-            "messages": [
-                {"role": "user", "content": "Move the first digit of 18543 to the end. Answer in \\boxed{}."}
-            ],
-            "verification_info": {"type": "math", "answer": {"value": "85431"}},
-        },
+            "messages": [{"role": "user", "content": f"{question} Answer in \\boxed{{}}."}],
+            "verification_info": {"type": "math", "answer": {"value": answer}},
+        }
+        for question, answer in asked.items()
     ]
 
 
 @pytest.mark.parametrize("split", ["train", "eval"])
-def test_copying_the_number_is_never_right(every_problem: dict[Split, list[Problem]], split: Split) -> None:
-    assert all(int(problem.answer) != int(problem.digits) for problem in every_problem[split])
-
-
-@pytest.mark.parametrize("split", ["train", "eval"])
-def test_no_answer_has_a_zero_and_each_question_shows_its_number_and_nothing_else_numeric(
+def test_copying_is_never_right_no_answer_has_a_zero_and_each_question_shows_its_number_alone(
     every_problem: dict[Split, list[Problem]], split: Split
 ) -> None:
     for problem in every_problem[split]:
+        assert int(problem.answer) != int(problem.digits)
         assert "0" not in problem.answer
         assert re.findall(r"\d+", problem.question) == [problem.digits]
 
 
-def test_the_splits_share_no_set_of_digits_and_together_are_everything(
-    every_problem: dict[Split, list[Problem]],
-) -> None:
+def test_the_splits_share_no_set_of_digits_and_are_everything(every_problem: dict[Split, Any]) -> None:
     train = {frozenset(problem.digits) for problem in every_problem["train"]}
     held_out = {frozenset(problem.digits) for problem in every_problem["eval"]}
     assert not train & held_out
@@ -74,8 +64,7 @@ def test_the_splits_share_no_set_of_digits_and_together_are_everything(
 def test_every_way_to_ask_occurs_in_both_splits() -> None:
     for split in ("train", "eval"):
         asked = {
-            re.sub(r"\d+", "{digits}", problem.question).split(" Answer")[0]
-            for problem in problems(split, 200)
+            re.sub(r"\d+", "{digits}", each.question).split(" Answer")[0] for each in problems(split, 200)
         }
         assert asked == {way for ways in PHRASINGS.values() for way in ways}
 

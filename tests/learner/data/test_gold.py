@@ -14,16 +14,9 @@ from learner.data import scorers_process
 from learner.data.gold import gold_tests
 from learner.data.ingest import ingest
 from learner.data.store import RowList, RowStore
-from tests.support.chain import make_run
 from tests.support.verl_runs import write_jsonl
 
 RIGHT, BROKEN = "4", "\\frac{1}{2"  # references, of which the second is no mathematics
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    run = make_run(tmp_path)
-    return run.model_copy(update={"data": run.data.model_copy(update={"cache_dir": tmp_path / "cache"})})
 
 
 @pytest.fixture
@@ -51,7 +44,7 @@ def stored(run: Run, file: Path, *answers: str) -> RowStore | RowList:
     return ingest(run, source).rows
 
 
-def test_one_process_examines_all_sources_and_the_next_start_none(
+def test_one_process_examines_all_sources_once(
     run: Run, tmp_path: Path, started: list[tuple[str, ...]]
 ) -> None:
     first = stored(run, tmp_path / "first.jsonl", RIGHT, BROKEN, RIGHT)

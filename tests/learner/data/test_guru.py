@@ -6,24 +6,22 @@ import base64
 import gzip
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from broker.codec import decode_prompt, encode_prompt
 from config.data import DatasetSource
 from config.run import Run
-from config.scorers import ScorersConfig, TaskConfig
 from learner.data.ingest import Ingested, ingest
 from learner.data.lengths import tokenize
 from learner.data.prompts import open_sources
-from learner.data.row import RowError
-from tests.support.chain import make_run
+from learner.data.row import Row, RowError
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.ingested import with_data, with_tasks
+from tests.support.verl_runs import write_parquet
 
 # Data source: the task that scores its rows, a ground truth as published, and keys of extra_info of its own.
 GRID = [[1, 0], [0, 1]]
@@ -49,34 +47,16 @@ SOURCES: Mapping[str, tuple[str, Any, Mapping[str, Any]]] = {
     "table__multihier": ("table", "7", {}),
 }
 COUNTS = {source: 3 + number for number, source in enumerate(SOURCES)}  # 3, 4, ... 18: 168 rows
-TASKS = {
-    "math": TaskConfig(),
-    **{
-        name: TaskConfig.model_validate({"scorer": {"type": kind}})
-        for name, kind in {
-            "code": "code",
-            "logic": "logic",
-            "simulation": "simulation",
-            "table": "table",
-            "stem_llm_judge": "judge",
-            "tinyv": "tinyv",
-            "rubric": "rubric",
-        }.items()
-    },
-}
+KINDS = ("math", "code", "logic", "simulation", "table", "tinyv", "rubric")
+TASKS = {"stem_llm_judge": {"type": "judge"}, **{kind: {"type": kind} for kind in KINDS}}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    run = make_run(tmp_path).model_copy(update={"scorers": ScorersConfig(tasks=TASKS)})
-    return with_data(run, cache_dir=tmp_path / "cache")
+def run(run: Run) -> Run:
+    return with_tasks(run, TASKS)
 
 
-def with_data(run: Run, **update: Any) -> Run:
-    return run.model_copy(update={"data": run.data.model_copy(update=update)})
-
-
-def guru_row(source: str, number: int) -> dict[str, Any]:
+def guru_row(source: str = "math__deepscaler_preview", number: int = 1) -> dict[str, Any]:
     """A row with the columns that all files have, and leftovers that only its own source's file has."""
     _, truth, extra = SOURCES[source]
     row: dict[str, Any] = {
@@ -107,30 +87,28 @@ def packed(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **texts}
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist([*rows]), path)
-
-
 @pytest.fixture
 def guru(tmp_path: Path) -> Path:
     """The folder, in which every second file has compressed rows."""
     folder = tmp_path / "guru"
     for at, (source, count) in enumerate(COUNTS.items()):
         rows = [guru_row(source, number) for number in range(count)]
-        write(folder / f"train/{source}_{count}.parquet", [packed(row) for row in rows] if at % 2 else rows)
-    write(folder / "online_eval/math__math_500.parquet", [guru_row("math__deepscaler_preview", 900)])
-    finqa = {
-        "data_source": "table__finqa",
-        "prompt": [{"role": "user", "content": "what share?"}],
-        "reward_model": {"ground_truth": 0.42},  # a number, and no extra_info at all
-    }
-    write(folder / "offline_eval/table__finqa_1.parquet", [finqa])
+        path = folder / f"train/{source}_{count}.parquet"
+        write_parquet(path, [packed(row) for row in rows] if at % 2 else rows)
+    write_parquet(folder / "online_eval/math__math_500.parquet", [guru_row(number=900)])
+    # A number for a truth, and no extra_info at all.
+    prompt = [{"role": "user", "content": "what share?"}]
+    finqa = {"data_source": "table__finqa", "prompt": prompt, "reward_model": {"ground_truth": 0.42}}
+    write_parquet(folder / "offline_eval/table__finqa_1.parquet", [finqa])
     return folder
 
 
 def read(run: Run, path: Path, **options: Any) -> Ingested:
     return ingest(run, DatasetSource(path=str(path), **options))
+
+
+def read_rows(run: Run, folder: Path, *rows: Mapping[str, Any]) -> list[Row]:
+    return list(read(run, write_parquet(folder / "rows.parquet", rows)).rows.rows())
 
 
 def test_the_folder_loads_whole_and_each_sources_rows_reach_their_scorer(run: Run, guru: Path) -> None:
@@ -139,9 +117,7 @@ def test_the_folder_loads_whole_and_each_sources_rows_reach_their_scorer(run: Ru
     assert found.count == len(found.rows) == sum(COUNTS.values()) == 168
     rows = list(found.rows.rows())
     assert Counter(row.data_source for row in rows) == COUNTS
-    assert {row.data_source: row.task for row in rows} == {
-        source: task for source, (task, _, _) in SOURCES.items()
-    }
+    assert {row.data_source: row.task for row in rows} == {source: of[0] for source, of in SOURCES.items()}
     by_source = {row.data_source: row.verification_info["answer"] for row in rows}
     assert by_source["codegen__leetcode2k"]["prefix"] == "import math"
     assert by_source["codegen__taco"]["outputs"] == ["2\n"]
@@ -151,11 +127,9 @@ def test_the_folder_loads_whole_and_each_sources_rows_reach_their_scorer(run: Ru
 
 
 def test_compressed_rows_are_the_rows_that_were_compressed(run: Run, tmp_path: Path) -> None:
-    rows = [guru_row(source, 1) for source in SOURCES]
-    for row in rows:
-        source = row["data_source"]
-        write(tmp_path / f"plain/{source}.parquet", [row])
-        write(tmp_path / f"packed/{source}.parquet", [packed(row)])
+    for row in (guru_row(source) for source in SOURCES):
+        write_parquet(tmp_path / f"plain/{row['data_source']}.parquet", [row])
+        write_parquet(tmp_path / f"packed/{row['data_source']}.parquet", [packed(row)])
     plain, unpacked = (list(read(run, tmp_path / name).rows.rows()) for name in ("plain", "packed"))
     assert len(plain) == len(unpacked) == 16
     assert plain == unpacked
@@ -177,68 +151,55 @@ class Encoder:
 
 
 def test_a_row_without_the_chat_template_has_its_raw_prompt_as_it_is(run: Run, tmp_path: Path) -> None:
-    row = guru_row("math__deepscaler_preview", 1)
-    row |= {"apply_chat_template": False, "raw_prompt": "Question: 1 + 1?\nAnswer:"}
-    write(tmp_path / "rows.parquet", [row, row | {"apply_chat_template": True}])
-    raw, chat = read(run, tmp_path / "rows.parquet").rows.rows()
+    row = guru_row() | {"apply_chat_template": False, "raw_prompt": "Question: 1 + 1?\nAnswer:"}
+    raw, chat = read_rows(run, tmp_path, row, row | {"apply_chat_template": True})
     encoder: Any = Encoder()
     assert "".join(map(chr, tokenize(encoder, raw))) == "Question: 1 + 1?\nAnswer:"
     assert chat.raw_prompt == ""
     assert raw.messages == chat.messages, "scorers and reports see the question all the same"
-    write(tmp_path / "rows.parquet", [row | {"raw_prompt": " "}])
     with pytest.raises(RowError, match=r"row 0: apply_chat_template is false, and raw_prompt has no text"):
-        read(run, tmp_path / "rows.parquet")
+        read_rows(run, tmp_path, row | {"raw_prompt": " "})
 
 
-def test_rows_of_polaris_go_to_the_rubric_model_with_criteria_and_to_tinyv_without(
-    run: Run, tmp_path: Path
-) -> None:
-    row = guru_row("math__deepscaler_preview", 1) | {"data_source": "polaris_tinyv"}
+def test_rows_of_polaris_go_to_the_rubric_model_or_to_tinyv(run: Run, tmp_path: Path) -> None:
     criteria = "1. Sets up the recurrence (3 points)"
-    write(tmp_path / "rows.parquet", [row | {"criteria": criteria}, row | {"criteria": None}])
-    graded, verified = read(run, tmp_path / "rows.parquet").rows.rows()
+    row = guru_row() | {"data_source": "polaris_tinyv", "criteria": criteria}
+    graded, verified = read_rows(run, tmp_path, row, row | {"criteria": None})
     assert (graded.task, graded.verification_info["answer"]["criteria"]) == ("rubric", criteria)
     assert verified.task == "tinyv"
     alone = {name: task for name, task in TASKS.items() if name != "tinyv"}
-    no_tinyv = run.model_copy(update={"scorers": ScorersConfig(tasks=alone)})
+    no_tinyv = with_tasks(run, alone)
     with pytest.raises(RowError, match=r"rows\.parquet row 1: no criteria to grade by: .*'polaris_tinyv'"):
-        read(no_tinyv, tmp_path / "rows.parquet")
+        read_rows(no_tinyv, tmp_path, row, row | {"criteria": None})
 
 
-def test_a_data_source_that_nobody_knows_is_refused_by_name_unless_the_run_gives_it_a_type(
-    run: Run, tmp_path: Path
-) -> None:
-    row = guru_row("math__deepscaler_preview", 1)
-    write(tmp_path / "rows.parquet", [row | {"data_source": "my_own_set"}])
+def test_an_unknown_data_source_is_refused_unless_the_run_gives_it_a_type(run: Run, tmp_path: Path) -> None:
+    row = guru_row() | {"data_source": "my_own_set"}
     with pytest.raises(RowError, match=r"row 0: unknown data_source 'my_own_set'.*`data\.unknown_source`"):
-        read(run, tmp_path / "rows.parquet")
-    (known,) = read(with_data(run, unknown_source="prime_math"), tmp_path / "rows.parquet").rows.rows()
+        read_rows(run, tmp_path, row)
+    (known,) = read_rows(with_data(run, unknown_source="prime_math"), tmp_path, row)
     assert (known.task, known.verification_info["type"]) == ("math", "prime_math")
     with pytest.raises(RowError, match=r"data\.unknown_source=prim_math is no type of rows; did you mean"):
-        read(with_data(run, unknown_source="prim_math"), tmp_path / "rows.parquet")
+        read_rows(with_data(run, unknown_source="prim_math"), tmp_path, row)
 
 
 def test_columns_of_ones_choice_travel_with_the_prompt_and_over_the_wire(run: Run, tmp_path: Path) -> None:
-    row = guru_row("math__deepscaler_preview", 5)
-    write(tmp_path / "rows/plain.parquet", [row])
-    write(tmp_path / "rows/packed.parquet", [packed(row)])
+    row = guru_row(number=5)
+    write_parquet(tmp_path / "rows/plain.parquet", [row])
+    write_parquet(tmp_path / "rows/packed.parquet", [packed(row)])
     names = ("ability", "qwen3_30b_pass_rate", "extra_info.index", "extra_info.nothing", "nothing.at.all")
-    run = with_data(run, columns=names)
     tokenizer: Any = OneTokenACharacter()
     source = DatasetSource(path=str(tmp_path / "rows"))
-    prompts = open_sources(run, [source], tokenizer, shuffle=False)
+    prompts = open_sources(with_data(run, columns=names), [source], tokenizer, shuffle=False)
     for ordinal in ("0", "1"):
         prompt = prompts.training_prompt(ordinal, first_row=0)
         assert prompt.columns == {"ability": "math", "qwen3_30b_pass_rate": 0.9375, "extra_info.index": 5}
-        fields = {
-            name.encode(): value if isinstance(value, bytes) else value.encode()
-            for name, value in encode_prompt(prompt).items()
-        } | {b"floor": b"0"}
-        assert decode_prompt(fields).columns == prompt.columns
+        fields = encode_prompt(prompt) | {"floor": "0"}
+        sent = {k.encode(): v if isinstance(v, bytes) else v.encode() for k, v in fields.items()}
+        assert decode_prompt(sent).columns == prompt.columns
 
 
 @pytest.mark.parametrize("text", ["H4sIAAAA", "H4sI no base64 at all", "H4sIAAAAAAAAAw=="])
 def test_a_row_that_is_not_what_was_compressed_is_named(run: Run, tmp_path: Path, text: str) -> None:
-    write(tmp_path / "rows.parquet", [packed(guru_row("table__hitab", 1)) | {"reward_model": text}])
     with pytest.raises(RowError, match=r"row 0: reward_model begins as text packed with gzip and base64"):
-        read(run, tmp_path / "rows.parquet")
+        read_rows(run, tmp_path, packed(guru_row("table__hitab")) | {"reward_model": text})

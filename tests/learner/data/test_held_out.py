@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,35 +17,33 @@ from learner.journal.ledger import Ledger
 from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.tiny import completion, group
+from tests.support.verl_runs import write_jsonl
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Two named sets of 3 and 2 rows, of which the second has a way of its own."""
     for name, count in (("a", 3), ("b", 2)):
-        rows = [
-            {
-                "messages": [{"role": "user", "content": f"{name} {number}"}],
-                "verification_info": {"type": "math", "answer": {"value": str(number)}},
-            }
-            for number in range(count)
-        ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        info = {"type": "math", "answer": {"value": "5"}}
+        chats = [[{"role": "user", "content": f"{name} {number}"}] for number in range(count)]
+        rows = [{"messages": chat, "verification_info": info} for chat in chats]
+        write_jsonl(tmp_path / f"{name}.jsonl", rows)
     own = {"every": 4, "prompts": 9, "samples": 1, "temperature": 0.5, "top_p": 0.7, "max_tokens": 33}
     run = make_run(tmp_path)
-    data = DataConfig.model_validate(
-        {
-            "train": {"type": "procedural"},
-            "held_out": [
-                {"type": "dataset", "path": str(tmp_path / "a.jsonl"), "name": "first"},
-                {"type": "dataset", "path": str(tmp_path / "b.jsonl"), "name": "second"} | own,
-            ],
-            "cache_dir": str(tmp_path / "cache"),
-        }
-    )
-    evaluation = run.evaluation.model_copy(update={"every": 2, "samples": 5, "prompts": 2})
+    first = {"type": "dataset", "path": str(tmp_path / "a.jsonl"), "name": "first"}
+    second = {"type": "dataset", "path": str(tmp_path / "b.jsonl"), "name": "second"} | own
+    keys = {
+        "train": {"type": "procedural"},
+        "held_out": [first, second],
+        "cache_dir": str(tmp_path / "cache"),
+    }
     learner = run.learner.model_copy(update={"steps": 7})
-    return run.model_copy(update={"data": data, "evaluation": evaluation, "learner": learner})
+    run = run.model_copy(update={"data": DataConfig.model_validate(keys), "learner": learner})
+    return with_evaluation(run, every=2, samples=5, prompts=2)
+
+
+def with_evaluation(run: Run, **changes: Any) -> Run:
+    return run.model_copy(update={"evaluation": run.evaluation.model_copy(update=changes)})
 
 
 def opened(run: Run) -> HeldOut:
@@ -69,26 +66,27 @@ def test_each_set_is_sampled_in_its_own_way(run: Run) -> None:
     held_out = opened(run)
     ours, theirs = held_out.prompt("eval-4-1", 1), held_out.prompt("eval-4-2", 2)
     assert (ours.messages[0]["content"], theirs.messages[0]["content"]) == ("a 1", "b 0")
-    assert (ours.n, ours.temperature, ours.max_tokens) == (
-        5,
-        run.evaluation.temperature,
-        run.sampling.max_tokens,
-    )
-    assert (theirs.n, theirs.temperature, theirs.max_tokens) == (1, 0.5, 33)
-    assert (ours.top_p, theirs.top_p) == (1.0, 0.7)
+    usual = run.evaluation.temperature, run.sampling.max_tokens
+    assert (ours.n, ours.temperature, ours.max_tokens, ours.top_p) == (5, *usual, 1.0)
+    assert (theirs.n, theirs.temperature, theirs.max_tokens, theirs.top_p) == (1, 0.5, 33, 0.7)
 
 
-def test_what_evaluation_says_of_the_nucleus_is_for_the_sets_that_say_nothing(run: Run) -> None:
-    evaluation = run.evaluation.model_copy(update={"top_p": 0.9})
-    held_out = opened(run.model_copy(update={"evaluation": evaluation}))
-    assert [held_out.prompt(f"eval-4-{index}", index).top_p for index in (1, 2)] == [0.9, 0.7]
-
-
-def test_greedy_answers_are_alike_so_one_is_sampled(run: Run) -> None:
-    evaluation = run.evaluation.model_copy(update={"temperature": 0.0})
-    held_out = opened(run.model_copy(update={"evaluation": evaluation}))
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"top_p": 0.9}, [(0.9, False, 5), (0.7, False, 1)]),  # for the sets that say nothing
+        (
+            {"temperature": 0.0},
+            [(1.0, True, 1), (0.7, False, 1)],
+        ),  # greedy answers are alike, so one is sampled
+    ],
+)
+def test_what_evaluation_says_is_for_the_sets_that_say_nothing(
+    run: Run, changes: dict[str, float], expected: list[tuple[float, bool, int]]
+) -> None:
+    held_out = opened(with_evaluation(run, **changes))
     prompts = [held_out.prompt(f"eval-4-{index}", index) for index in (1, 2)]
-    assert [(prompt.is_greedy, prompt.n) for prompt in prompts] == [(True, 1), (False, 1)]
+    assert [(prompt.top_p, prompt.is_greedy, prompt.n) for prompt in prompts] == expected
 
 
 def test_a_rounds_result_says_how_each_set_did(run: Run) -> None:
@@ -110,6 +108,6 @@ def test_the_rounds_of_every_sets_period_were_asked_for(run: Run) -> None:
     ledger.incarnations.append({"fence": 1, "config": to_yaml(run)})
     ledger.steps.extend({"step": step, "fence": 1} for step in range(6))
     assert asked_for(ledger, run) == {0, 2, 4}
-    rarely = run.model_copy(update={"evaluation": run.evaluation.model_copy(update={"every": 0})})
+    rarely = with_evaluation(run, every=0)
     ledger.incarnations[0] = {"fence": 1, "config": to_yaml(rarely)}
     assert asked_for(ledger, rarely) == {0, 4}, "only the second set has a period of its own"

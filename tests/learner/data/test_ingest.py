@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from config.data import DataConfig, DatasetSource
@@ -22,45 +21,32 @@ from learner.data.prompts import load_tokenizer, open_sources
 from learner.data.row import RowError
 from learner.data.store import RowStore
 from tests.conftest import ROOT
-from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return with_data(make_run(tmp_path), cache_dir=tmp_path / "cache")
-
-
-def with_data(run: Run, **update: Any) -> Run:
-    return run.model_copy(update={"data": run.data.model_copy(update=update)})
+from tests.support.ingested import with_data
+from tests.support.verl_runs import verl_rows, write_jsonl, write_parquet
 
 
 def row(number: int, **more: Any) -> dict[str, Any]:
+    info = {"type": "math", "answer": {"value": str(number)}}
     return {
         "messages": [{"role": "user", "content": f"question {number}"}],
-        "verification_info": {"type": "math", "answer": {"value": str(number)}},
+        "verification_info": info,
         **more,
     }
 
 
 def verl(number: int, source: str = "openai/gsm8k") -> dict[str, Any]:
-    return {
-        "data_source": source,
-        "prompt": [{"role": "user", "content": f"question {number}"}],
-        "reward_model": {"style": "rule", "ground_truth": str(number)},
-    }
+    (made,) = verl_rows(source, count=1)
+    return made | {"reward_model": {"style": "rule", "ground_truth": str(number)}}
 
 
 def jsonl(path: Path, *rows: Mapping[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_jsonl(path, rows)
 
 
 def parquet(path: Path, *rows: Mapping[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(list(rows)), path)
-    return path
+    return write_parquet(path, rows)
 
 
 def read(run: Run, path: Path | str, **options: Any) -> Ingested:
@@ -93,23 +79,27 @@ def test_a_pattern_names_files(run: Run, tmp_path: Path) -> None:
     parquet(tmp_path / "rows/test__4.parquet", row(4))
     assert answers(read(run, tmp_path / "rows/train__*.parquet")) == ["1", "2", "3"]
     assert answers(read(run, tmp_path / "**/test*.parquet")) == ["4"]
-    with pytest.raises(
-        RowError, match=r"none__\*\.parquet: no file of \.jsonl, \.json, \.parquet, \.csv has"
-    ):
+    with pytest.raises(RowError, match=r"none__\*\.parquet: no file of \.jsonl, \.json, \.parquet, \.csv"):
         read(run, tmp_path / "rows/none__*.parquet")
 
 
-def test_the_split_of_a_folder_is_its_subfolder_or_what_its_files_names_say(run: Run, tmp_path: Path) -> None:
-    parquet(tmp_path / "by_folder/train/x.parquet", row(1))
-    parquet(tmp_path / "by_folder/online_eval/x.parquet", row(2))
-    parquet(tmp_path / "by_name/train-0.parquet", row(3))
-    parquet(tmp_path / "by_name/test-0.parquet", row(4))
-    assert answers(read(run, tmp_path / "by_folder")) == ["1"]
-    assert answers(read(run, tmp_path / "by_folder", split="online_eval")) == ["2"]
-    assert answers(read(run, tmp_path / "by_name")) == ["3"]
-    assert answers(read(run, tmp_path / "by_name", split="test")) == ["4"]
+@pytest.mark.parametrize(
+    ("train", "name"), [("train/x", "online_eval/x"), ("train-0", "test-0")], ids=["subfolders", "names"]
+)
+def test_the_split_of_a_folder_is_in_the_names_of_its_files(
+    run: Run, tmp_path: Path, train: str, name: str
+) -> None:
+    for number, file in enumerate((train, name)):
+        parquet(tmp_path / f"rows/{file}.parquet", row(number))
+    assert answers(read(run, tmp_path / "rows")) == ["0"]
+    assert answers(read(run, tmp_path / "rows", split=re.split("[/-]", name)[0])) == ["1"]
+
+
+def test_a_split_that_no_file_is_of_is_named_with_those_there_are(run: Run, tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        parquet(tmp_path / f"by_name/{name}-0.parquet", row(1))
     with pytest.raises(
-        RowError, match=r"split other\) can't be read: its files are of the splits train, test"
+        RowError, match=r"split other\) can't be read: its files are of the splits train, tes"
     ):
         read(run, tmp_path / "by_name", split="other")
 
@@ -139,21 +129,16 @@ def test_rows_are_read_once_and_found_again_wherever_the_file_lies(run: Run, tmp
     assert (answers(again), again.fingerprint) == (["1", "2"], first.fingerprint)
 
 
-@pytest.mark.parametrize(
-    "change", ["a byte", "how the rows are read", "a task"], ids=["a byte", "a key", "a task"]
-)
+@pytest.mark.parametrize("change", ["a byte", "a key", "a task"])
 def test_rows_are_read_anew_where_what_makes_them_has_changed(run: Run, tmp_path: Path, change: str) -> None:
     path = jsonl(tmp_path / "rows.jsonl", row(1), row(2))
     before = read(run, path)
-    options: dict[str, Any] = {}
     if change == "a byte":
         jsonl(path, row(1), row(3))
     elif change == "a task":
         tasks = {"math": run.scorers.tasks["math"], "also": run.scorers.tasks["math"]}
         run = run.model_copy(update={"scorers": run.scorers.model_copy(update={"tasks": tasks})})
-    else:
-        options = {"system_prompt": "think"}
-    after = read(run, path, **options)
+    after = read(run, path, **({"system_prompt": "think"} if change == "a key" else {}))
     assert len(kept(run)) == 2
     # A run that goes on may have other tasks, whose rows are the same; other bytes or keys make other rows.
     assert (after.fingerprint == before.fingerprint) == (change == "a task")
@@ -167,7 +152,7 @@ def test_a_row_that_can_not_be_used_leaves_nothing_half_written(run: Run, tmp_pa
     assert kept(run) == []
 
 
-def test_rows_that_can_not_be_used_may_be_quarantined_and_counted(
+def test_rows_that_cant_be_used_are_quarantined(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = verl(1) | {"reward_model": {"style": "rule", "ground_truth": None}}
@@ -178,8 +163,7 @@ def test_rows_that_can_not_be_used_may_be_quarantined_and_counted(
     (facts,) = found.rows.quarantined()
     assert (facts["row"], facts["data_source"], facts["by"]) == (1, "openai/gsm8k", "reading")
     assert "rows.parquet row 1: no answer" in facts["reason"]
-    assert any("rows_quarantined count=1 of=3" in message for message in caplog.messages)
-    assert isinstance(found.rows, RowStore)
+    assert "rows_quarantined count=1 of=3" in caplog.text
 
 
 def test_a_prompts_row_counts_those_that_were_left_out(run: Run, tmp_path: Path) -> None:
@@ -191,34 +175,28 @@ def test_a_prompts_row_counts_those_that_were_left_out(run: Run, tmp_path: Path)
     assert [prompts.place(draw)[0].row for draw in range(4)] == [0, 2, 3, 4]
 
 
+NO_REFERENCE = {"verification_info": {"type": "math", "answer": {"value": " "}}}
+
+
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("bad", "message"),
     [
+        ({"messages": "what?"}, r": no column 'verification_info' among messages"),
         (
-            lambda path: path.write_bytes(path.read_bytes()[:-9]),
-            r"rows\.parquet \(split train\) can't be read",
+            row(1) | {"messages": 7},
+            r" row 0: the prompt must be a text or a list of role and content, got '7'",
         ),
-        (
-            lambda path: parquet(path, {"messages": "what?"}),
-            r"rows\.parquet: no column 'verification_info' among messages",
-        ),
-        (
-            lambda path: parquet(path, row(1) | {"messages": 7}),
-            r"rows\.parquet row 0: the prompt must be a text or a list of role and content, got '7'",
-        ),
-        (
-            lambda path: parquet(
-                path, row(1) | {"verification_info": {"type": "math", "answer": {"value": " "}}}
-            ),
-            r"rows\.parquet row 0: no answer to check against",
-        ),
-        (lambda path: parquet(path, verl(1, "polaris_tinyv")), r"rows\.parquet row 0: .*"),
+        (row(1) | NO_REFERENCE, r" row 0: no answer to check against"),
+        (verl(1, "polaris_tinyv"), r" row 0: .*"),
+        (None, r" \(split train\) can't be read"),
     ],
-    ids=["cut off", "a column is missing", "a number for a chat", "an empty reference", "no such task"],
+    ids=["a column is missing", "a number for a chat", "an empty reference", "no such task", "cut off"],
 )
-def test_bad_input_is_named_and_leaves_nothing(run: Run, tmp_path: Path, spoil: Any, message: str) -> None:
-    spoil(parquet(tmp_path / "rows/rows.parquet", row(0)))
-    with pytest.raises(RowError, match=message):
+def test_bad_input_is_named_and_leaves_nothing(run: Run, tmp_path: Path, bad: Any, message: str) -> None:
+    path = parquet(tmp_path / "rows/rows.parquet", bad or row(0))
+    if bad is None:
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(RowError, match=rf"rows\.parquet{message}"):
         read(run, tmp_path / "rows")
     assert kept(run) == []
 
@@ -232,10 +210,14 @@ def test_a_column_of_lines_may_mix_types_as_long_as_each_row_can_be_used(run: Ru
         read(run, tmp_path / "rows.jsonl")
 
 
-def test_a_name_on_the_hub_is_named_where_there_is_no_network(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _own_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("_own_hub")
+def test_a_name_on_the_hub_is_named_where_there_is_no_network(run: Run) -> None:
     with pytest.raises(RowError, match=r"owner/nothing_of_this_name \(split train\) can't be read"):
         read(run, "owner/nothing_of_this_name")
 
@@ -246,35 +228,29 @@ def uneven(folder: Path) -> None:
     parquet(folder / "b.parquet", {**verl(2), "reward_model": {"style": "rule", "ground_truth": [[1, 0]]}})
 
 
-def test_what_datasets_can_not_put_together_is_named_with_its_cause_and_the_way_out(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("_own_hub")
+def test_what_datasets_cant_put_together_is_named_with_the_way_out(run: Run, tmp_path: Path) -> None:
     """A folder with a name of a configuration is loaded as a name on the hub is: by `datasets`."""
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    uneven(tmp_path / "guru")
+    folder = tmp_path / "guru"
+    uneven(folder)
     with pytest.raises(RowError) as error:
-        read(run, tmp_path / "guru", config_name="default")
+        read(run, folder, config_name="default")
     (line,) = str(error.value).splitlines()
-    assert line.startswith(
-        f"{tmp_path / 'guru'} (split train) can't be read: An error occurred while generating"
-    )
+    assert line.startswith(f"{folder} (split train) can't be read: An error occurred while generating")
     assert "list" in line  # what pyarrow says of the two types
-    assert (
-        f"name its files instead, data.train.path='{tmp_path / 'guru'}/**/*.parquet' data.train.config_name=null"
-        in line
-    )
+    keys = f"data.train.path='{folder}/**/*.parquet' data.train.config_name=null"
+    assert f"name its files instead, {keys}" in line
 
 
-def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
+@pytest.mark.usefixtures("_own_hub")
+def test_unlike_files_on_the_hub_are_to_be_downloaded(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As above, but that the folder is named as a data set of the hub is."""
     uneven(tmp_path / "there")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     load = datasets.load_dataset
-    monkeypatch.setattr(
-        datasets, "load_dataset", lambda _, *given, **named: load(str(tmp_path / "there"), *given, **named)
-    )
+    there = str(tmp_path / "there")
+    monkeypatch.setattr(datasets, "load_dataset", lambda _, *given, **named: load(there, *given, **named))
     with pytest.raises(RowError) as error:
         read(run, "LLM360/guru-RL-92k", revision="main")
     assert str(error.value).endswith(
@@ -283,12 +259,13 @@ def test_a_name_on_the_hub_whose_files_are_unlike_is_to_be_downloaded(
     )
 
 
-def test_a_folder_that_can_not_be_written_is_named_with_its_key(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_cant_be_written_is_named_with_its_key(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
+    path = jsonl(tmp_path / "rows.jsonl", row(1))
     with pytest.raises(
         RowError, match=r"can't be kept in .*file/below.*data\.cache_dir names another folder"
     ):
-        read(with_data(run, cache_dir=tmp_path / "file/below"), jsonl(tmp_path / "rows.jsonl", row(1)))
+        read(with_data(run, cache_dir=tmp_path / "file/below"), path)
 
 
 def test_large_rows_come_back_as_they_were(run: Run, tmp_path: Path) -> None:
@@ -304,14 +281,11 @@ def test_large_rows_come_back_as_they_were(run: Run, tmp_path: Path) -> None:
 
 
 def demo_run(run: Run) -> Run:
-    return run.model_copy(
-        update={"model": run.model.model_copy(update={"path": str(ROOT / "config/recipes/demo_model")})}
-    )
+    model = run.model.model_copy(update={"path": str(ROOT / "config/recipes/demo_model")})
+    return run.model_copy(update={"model": model})
 
 
-def test_lengths_are_those_of_the_tokens_and_are_read_from_the_disk_the_next_time(
-    run: Run, tmp_path: Path
-) -> None:
+def test_lengths_are_those_of_the_tokens_and_are_read_from_the_disk(run: Run, tmp_path: Path) -> None:
     raw = {"apply_chat_template": False, "raw_prompt": "as it is"}
     rows = [row(number, apply_chat_template=None, raw_prompt=None) for number in range(1100)]
     found = read(run, jsonl(tmp_path / "rows.jsonl", *rows, row(7) | raw))
@@ -329,15 +303,11 @@ def test_lengths_are_those_of_the_tokens_and_are_read_from_the_disk_the_next_tim
     assert prompt_lengths(tokenizer, found.rows)[0][0] > lengths[0]
 
 
-def test_a_template_that_fails_for_a_row_is_named_with_it_or_costs_that_row_alone(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_template_that_fails_for_a_row_is_named_or_costs_that_row_alone(run: Run, tmp_path: Path) -> None:
     path = jsonl(tmp_path / "rows.jsonl", row(0), row(1, messages=[{"role": "tool", "content": "5"}]), row(2))
     tokenizer = load_tokenizer(demo_run(run))
-    tokenizer.chat_template = (
-        "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
-        "{{ m.content }}{% endfor %}"
-    )
+    fails = "{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    tokenizer.chat_template = f"{{% for m in messages %}}{fails}{{{{ m.content }}}}{{% endfor %}}"
     source = DatasetSource(path=str(path))
     with pytest.raises(RowError, match=r"rows\.jsonl row 1: the chat template of .* fails: .*no tools here"):
         open_sources(run, [source], tokenizer, shuffle=False)
@@ -345,34 +315,22 @@ def test_a_template_that_fails_for_a_row_is_named_with_it_or_costs_that_row_alon
     assert [prompts.place(draw)[0].row for draw in range(2)] == [0, 2]
 
 
-def test_the_fingerprint_of_several_sources_changes_with_each_and_with_their_shares(
-    run: Run, tmp_path: Path
-) -> None:
-    for name, number in (("a", 1), ("b", 2)):
-        jsonl(tmp_path / f"{name}.jsonl", row(number))
+def test_the_fingerprint_changes_with_each_source_and_its_share(run: Run, tmp_path: Path) -> None:
+    def source(number: int, **share: float) -> dict[str, Any]:
+        path = jsonl(tmp_path / f"{number}.jsonl", row(number))
+        return {"type": "dataset", "path": str(path), **share}
 
     def fingerprint(*sources: dict[str, Any]) -> str:
-        read_as = {"type": "dataset"}
-        data = DataConfig.model_validate(
-            {
-                "train": [
-                    read_as | {"path": str(tmp_path / f"{each.pop('file')}.jsonl")} | each for each in sources
-                ]
-            }
-        )
         tokenizer: Any = OneTokenACharacter()
+        data = DataConfig.model_validate({"train": sources})
         return open_sources(run, data.train_sources, tokenizer, shuffle=True).fingerprint
 
-    a, b = {"file": "a"}, {"file": "b"}
-    found = [
-        fingerprint(dict(a), dict(b)),
-        fingerprint(dict(b), dict(a)),
-        fingerprint(dict(a)),
-        fingerprint(a | {"weight": 2.0}, dict(b)),
-        fingerprint(a | {"epochs": 2}, dict(b)),
-    ]
+    one, other = source(1), source(2)
+    shares = [source(1, weight=2.0), source(1, epochs=2)]
+    lists = [(one, other), (other, one), (one,), *((share, other) for share in shares)]
+    found = [fingerprint(*sources) for sources in lists]
     assert len(set(found)) == len(found)
-    assert fingerprint(dict(a), dict(b)) == found[0]
+    assert fingerprint(one, other) == found[0]
 
 
 @pytest.mark.parametrize(
@@ -385,19 +343,12 @@ def test_the_fingerprint_of_several_sources_changes_with_each_and_with_their_sha
     ],
 )
 def test_a_data_source_that_two_systems_read_in_two_ways_is_said_at_every_start(
-    run: Run,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    types: dict[str, str],
-    row_type: str,
-    *,
-    is_said: bool,
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, types: Any, row_type: str, *, is_said: bool
 ) -> None:
     path = jsonl(tmp_path / "rows.jsonl", verl(1, "math"), verl(2, "MATH"), verl(3, "math"))
-    run = with_data(run, source_types=types)
+    run, source = with_data(run, source_types=types), DatasetSource(path=str(path))
     for _ in range(2):
         caplog.clear()
-        source = DatasetSource(path=str(path))
         types_read = [row.verification_info["type"] for row in ingest(run, source).rows.rows()]
         assert types_read == [row_type, "prime_math", row_type]
         tokenizer: Any = OneTokenACharacter()

@@ -44,7 +44,7 @@ def test_without_shuffling_a_pool_is_in_the_order_of_its_list() -> None:
         ((1e9, 1.0), SLOTS, {0: SLOTS - 1, 1: 1}),  # a share too small for a slot has one all the same
     ],
 )
-def test_weights_are_the_shares_of_the_draws_whatever_the_sizes(
+def test_weights_are_the_shares_of_the_draws(
     weights: tuple[float, ...], count: int, expected: dict[int, int]
 ) -> None:
     shares = [Share(size=4 + source, weight=weight) for source, weight in enumerate(weights)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from broker.errors import RunFailed
 from config.data import DatasetSource, HeldOutDataset
 from config.run import Run
-from config.scorers import ScorersConfig
 from learner.data.held_out import open_held_out
 from learner.data.ingest import ingest
 from learner.data.prompts import PromptSource, open_sources
@@ -23,8 +20,9 @@ from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
-from tests.support.chain import make_run
 from tests.support.character_tokenizer import OneTokenACharacter
+from tests.support.ingested import with_data, with_tasks
+from tests.support.verl_runs import write_jsonl
 
 pytestmark = pytest.mark.process
 ROWS_ARE_SHOWN = True  # see conftest.py
@@ -62,17 +60,13 @@ def half(text, verification_info):
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-    run = make_run(tmp_path)
-    data = run.data.model_copy(update={"cache_dir": tmp_path / "cache"})
-    tasks = {kind: {"scorer": {"type": kind}} for kind in ("math", "choice", "logic")}
-    return run.model_copy(update={"data": data, "scorers": ScorersConfig.model_validate({"tasks": tasks})})
+    return with_tasks(run, {kind: {"type": kind} for kind in ("math", "choice", "logic")})
 
 
 def with_own(run: Run, import_path: str) -> Run:
-    tasks = {"own": {"scorer": {"type": "custom", "import_path": import_path}}}
-    return run.model_copy(update={"scorers": ScorersConfig.model_validate({"tasks": tasks})})
+    return with_tasks(run, {"own": {"type": "custom", "import_path": import_path}})
 
 
 def row(row_type: str, value: Any, task: str | None = None) -> dict[str, Any]:
@@ -84,8 +78,7 @@ def row(row_type: str, value: Any, task: str | None = None) -> dict[str, Any]:
 
 
 def source(name: str, *rows: dict[str, Any]) -> DatasetSource:
-    Path(name).write_text("".join(json.dumps(one) + "\n" for one in rows))
-    return DatasetSource(path=name, task_column="task")
+    return DatasetSource(path=str(write_jsonl(Path(name), rows)), task_column="task")
 
 
 def opened(run: Run, *sources: DatasetSource) -> PromptSource:
@@ -100,34 +93,24 @@ def numbers(prompts: PromptSource) -> list[int]:
 MIXED = (row("choice", "seven"), row("math", "3"), row("choice", "B"), row("choice", "eight"))
 
 
-def test_a_row_that_its_scorer_refuses_is_not_in_the_pool_without_a_gold_test(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_row_that_its_scorer_refuses_is_not_in_the_pool(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         prompts = opened(run, source("rows.jsonl", *MIXED))
     assert numbers(prompts) == [1, 2]
-    (said,) = [record.getMessage() for record in caplog.records if "rows_refused" in record.message]
+    (said,) = [message for message in caplog.messages if "rows_refused" in message]
     assert "source=rows.jsonl count=2 of=4" in said
     assert "row 0: " in said
 
 
+@pytest.mark.parametrize("rows", [MIXED, MIXED[1:2]], ids=["some refused", "none refused"])
 def test_the_next_start_reads_what_was_found_and_its_data_are_the_same(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, rows: tuple[dict[str, Any], ...]
 ) -> None:
-    rows = source("rows.jsonl", *MIXED)
-    first = opened(run, rows)
-    monkeypatch.setattr(subprocess, "Popen", None)
-    again = opened(run, rows)
-    assert (numbers(again), again.fingerprint) == ([1, 2], first.fingerprint)
-
-
-def test_data_of_which_no_row_is_refused_keep_their_fingerprint(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = source("rows.jsonl", row("math", "3"))
-    shown = opened(run, rows).fingerprint
+    data = source("rows.jsonl", *rows)
+    first = opened(run, data)
     monkeypatch.setattr(RefusedRows, "_ask", lambda *_: pytest.fail("it was asked before"))
-    assert opened(run, rows).fingerprint == shown
+    again = opened(run, data)
+    assert (numbers(again), again.fingerprint) == (numbers(first), first.fingerprint)
 
 
 @pytest.fixture
@@ -144,16 +127,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+SETS = {"a": MIXED, "b": (row("math", "1"), row("math", "2")), "c": (row("math", "5"), row("choice", "nine"))}
+
+
 def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(run: Run, started: list[int]) -> None:
-    taken = (row("math", "1"), row("math", "2"))
-    refusing = (row("math", "5"), row("choice", "nine"))
-    prompts = opened(run, source("a.jsonl", *MIXED), source("b.jsonl", *taken), source("c.jsonl", *refusing))
+    prompts = opened(run, *(source(f"{name}.jsonl", *rows) for name, rows in SETS.items()))
     assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
 
 
-def test_rows_that_are_made_in_memory_start_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]
-) -> None:
+def test_rows_in_memory_start_nothing(run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]) -> None:
     monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
     made = RowList([])
     with RefusedRows(run, [made, made]) as check:
@@ -162,15 +144,13 @@ def test_rows_that_are_made_in_memory_start_nothing(
 
 
 def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) -> None:
-    files = {"a": MIXED, "b": (row("math", "1"),), "c": (row("math", "5"), row("choice", "nine"))}
     held_out = [
         HeldOutDataset(name=name, path=source(f"{name}.jsonl", *rows).path, task_column="task", every=1)
-        for name, rows in files.items()
+        for name, rows in SETS.items()
     ]
-    data = run.data.model_copy(update={"held_out": tuple(held_out)})
-    found = open_held_out(run.model_copy(update={"data": data}), cast("Any", OneTokenACharacter()))
+    found = open_held_out(with_data(run, held_out=tuple(held_out)), cast("Any", OneTokenACharacter()))
     assert found is not None
-    assert ([len(each.source) for each in found.sets], started) == ([2, 1, 1], [3])
+    assert ([len(each.source) for each in found.sets], started) == ([2, 2, 1], [3])
 
 
 def test_data_of_which_every_row_is_refused_are_none(run: Run) -> None:
@@ -195,9 +175,7 @@ def test_a_scorer_of_ones_own_without_a_check_is_left_alone(run: Run, name: str)
     assert not Path("built").exists()
 
 
-def test_rows_that_can_not_be_looked_at_are_kept_and_counted(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_that_cant_be_looked_at_are_kept_and_counted(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     rows = source("rows.jsonl", row("anything", "1", "own"), row("anything", "2", "own"))
     with caplog.at_level(logging.WARNING):
         assert numbers(opened(with_own(run, "not_on_this_machine:Scorer"), rows)) == [0, 1]
@@ -205,30 +183,26 @@ def test_rows_that_can_not_be_looked_at_are_kept_and_counted(
     assert "not_on_this_machine" in caplog.text
 
 
-def test_a_process_that_ends_early_ends_the_start_and_leaves_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+HANGS = ("-c", "import time; time.sleep(600)")
+
+
+def test_a_process_that_ends_early_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "raise SystemExit(3)"))
-    rows = source("rows.jsonl", *MIXED)
     with pytest.raises(RunFailed, match="exit code 3"):
-        opened(run, rows)
+        opened(run, source("rows.jsonl", *MIXED))
     assert not list(Path("cache").glob("*/refused-*"))
 
 
-def test_a_process_that_hangs_ends_the_start_and_says_after_which_row(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "import time; time.sleep(600)"))
-    monkeypatch.setattr("learner.data.refused.SAY_EVERY_S", 0.05)
-    monkeypatch.setattr("learner.data.refused.STUCK_S", 0.2)
+def test_a_process_that_hangs_is_named_with_its_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("COMMAND", HANGS), ("SAY_EVERY_S", 0.05), ("STUCK_S", 0.2)):
+        monkeypatch.setattr(f"learner.data.refused.{name}", value)
     with pytest.raises(RunFailed, match=r"has taken no row for 0 s, after \d of 4: a scorer's check_row"):
         opened(run, source("a.jsonl", *MIXED))
 
 
 def test_who_leaves_early_waits_for_no_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "import time; time.sleep(600)"))
-    found = ingest(run, source("rows.jsonl", *MIXED))
-    check = RefusedRows(run, [found.rows])
+    monkeypatch.setattr("learner.data.refused.COMMAND", HANGS)
+    check = RefusedRows(run, [ingest(run, source("rows.jsonl", *MIXED)).rows])
     with pytest.raises(KeyError), check:
         raise KeyError
     with pytest.raises(RunFailed):

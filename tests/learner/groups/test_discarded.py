@@ -18,39 +18,25 @@ from learner.journal.ledger import DEAD, Outcome, read_ledger
 from tests.support.chain import Chain, make_prompt, make_scored
 
 OF_PROMPT = {"task": "math", "row": 0, "epoch": 0, "floor": 0, "n": 2, "issued_at": 1000.0}
-OF_ROLLOUT = {
-    **OF_PROMPT,
-    "generator": "g",
-    "sampled_at": 1002.5,
-    "sample_seconds": 0.1,
-    "sample_attempts": 2,
-    "versions": [[0, 4]],
-}
-OF_SCORED = {
-    **OF_ROLLOUT,
-    "worker": "w",
-    "scored_at": 1003.5,
-    "score_seconds": 0.1,
-    "score_attempts": 1,
-    "rewards": [1.0, 1.0],
-}
+SAMPLING = {"generator": "g", "sampled_at": 1002.5, "sample_seconds": 0.1, "sample_attempts": 2}
+OF_ROLLOUT = {**OF_PROMPT, **SAMPLING, "versions": [[0, 4]]}
+SCORING = {"worker": "w", "scored_at": 1003.5, "score_seconds": 0.1, "score_attempts": 1}
+OF_SCORED = {**OF_ROLLOUT, **SCORING, "rewards": [1.0, 1.0]}
 
 
 def returned(n: int = 2) -> ScoredGroup:
     """Group 0 with nothing to learn from, as it came back."""
     group = make_scored(make_prompt("0", n=n, issued_at=1000.0), [1.0] * n)
-    return replace(
-        group, rollout=replace(group.rollout, sampled_at=1002.5, attempts=2), scored_at=1003.5, attempts=1
-    )
+    rollout = replace(group.rollout, sampled_at=1002.5, attempts=2)
+    return replace(group, rollout=rollout, scored_at=1003.5, attempts=1)
 
 
 def bring_to(chain: Chain, stage: str) -> None:
     """Issue group 0 in second 1000 and let it come as far as `stage`."""
     chain.issue(issued_at=1000.0)
     if stage != PROMPTS:
-        assert hand_over(
-            chain.link, chain.keys, chain.entry("0"), ROLLOUTS, codec.encode_rollout(returned().rollout)
-        )
+        fields = codec.encode_rollout(returned().rollout)
+        assert hand_over(chain.link, chain.keys, chain.entry("0"), ROLLOUTS, fields)
     if stage == SCORED:
         assert hand_over(chain.link, chain.keys, chain.entry("0"), SCORED, codec.encode_scored(returned()))
 

@@ -23,36 +23,18 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.process
 
 STILL_S = 0.35  # three looks of the feeder
-
-
-StartFeeder = Callable[..., Feeder]
+Start = Callable[..., Feeder]
 
 
 @pytest.fixture
-def start_feeder() -> Iterator[StartFeeder]:
+def start() -> Iterator[Start]:
     """Yield a feeder of ten rows, started at version 0 unless told otherwise."""
     made: list[Feeder] = []
 
-    def start(
-        chain: Chain,
-        *,
-        known: Callable[[str], bool] = lambda group_id: False,
-        version: int = 0,
-        first_row: int = 0,
-        mean_bytes: Callable[[], float] = lambda: 0.0,
-    ) -> Feeder:
-        made.append(
-            Feeder(
-                chain.run,
-                chain.run_owner,
-                make_source(chain.run),
-                chain.evaluation,
-                PolicyVersion(version),
-                first_row=first_row,
-                known=known,
-                mean_bytes=mean_bytes,
-            )
-        )
+    def start(chain: Chain, *, version: int = 0, **options: Any) -> Feeder:
+        usual: dict[str, Any] = {"known": lambda _: False, "first_row": 0, "mean_bytes": lambda: 0.0}
+        source, now = make_source(chain.run), PolicyVersion(version)
+        made.append(Feeder(chain.run, chain.run_owner, source, chain.evaluation, now, **usual | options))
         made[-1].rebase(0)
         made[-1].start()
         return made[-1]
@@ -66,8 +48,12 @@ def ids_in_prompts(chain: Chain) -> list[str]:
     return [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys(PROMPTS))]
 
 
-def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start_feeder: StartFeeder) -> None:
-    start_feeder(chain)  # (1 + 1) x 2 groups
+def is_out(chain: Chain, group_id: str) -> bool:
+    return bool(chain.client.hexists(chain.keys("where"), group_id))
+
+
+def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start: Start) -> None:
+    start(chain)  # (1 + 1) x 2 groups
     wait_until(lambda: len(chain.slots) == 4)
     time.sleep(STILL_S)
     assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
@@ -75,19 +61,17 @@ def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start_feeder: Sta
     wait_until(lambda: chain.slots == {"0", "2", "3", "4"})
 
 
-def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start_feeder: StartFeeder) -> None:
+def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"groups_in_flight": 3})
-    start_feeder(chain)
+    start(chain)
     wait_until(lambda: len(chain.slots) == 3)
     time.sleep(STILL_S)
     assert len(chain.slots) == 3
 
 
-def test_no_more_is_issued_than_the_remaining_steps_can_train(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
+def test_no_more_is_issued_than_can_be_trained(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"steps": 6})
-    feeder = start_feeder(chain)
+    feeder = start(chain)
     for version in range(6):
         out = min(4, 2 * (6 - version))
         wait_until(lambda out=out: len(chain.slots) == out)  # type: ignore[misc]
@@ -100,22 +84,18 @@ def test_no_more_is_issued_than_the_remaining_steps_can_train(
     assert (feeder.position, chain.slots, chain.depth(PROMPTS)) == (12, set(), 0)
 
 
-def test_a_dropped_group_is_replaced_even_in_the_last_step(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
+def test_a_dropped_group_is_replaced_in_the_last_step(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"steps": 1})
-    start_feeder(chain)
+    start(chain)
     wait_until(lambda: chain.slots == {"0", "1"})
     chain.score("0", [1.0, 1.0])
     chain.read()
     wait_until(lambda: chain.slots == {"1", "2"})
 
 
-def test_each_row_is_issued_once_an_epoch_and_then_nothing_more(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
+def test_each_row_is_issued_once_an_epoch(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"epochs": 2, "steps": 100})
-    feeder = start_feeder(chain, known={"18", "19"}.__contains__)
+    feeder = start(chain, known={"18", "19"}.__contains__)
     issued: set[str] = set()
 
     def has_all() -> bool:
@@ -134,24 +114,19 @@ def test_each_row_is_issued_once_an_epoch_and_then_nothing_more(
     wait_until(lambda: feeder.has_issued_all)
 
 
-def test_new_groups_start_from_the_newest_version(chain: Chain, start_feeder: StartFeeder) -> None:
-    feeder = start_feeder(chain)
+def test_new_groups_start_from_the_newest_version(chain: Chain, start: Start) -> None:
+    feeder = start(chain)
     wait_until(lambda: len(chain.slots) == 4)
     chain.announce(1)
     feeder.version.announced = 1
     chain.run_owner.retire(["0", "1"])
     wait_until(lambda: len(chain.slots) == 4)
-    floors = {
-        group_id.decode(): floor
-        for group_id, floor in chain.client.zrange(chain.keys("slots"), 0, -1, withscores=True)
-    }
-    assert floors == {"2": 0, "3": 0, "4": 1, "5": 1}
+    floors = chain.client.zrange(chain.keys("slots"), 0, -1, withscores=True)
+    assert {name.decode(): floor for name, floor in floors} == {"2": 0, "3": 0, "4": 1, "5": 1}
     assert chain.entry("5").floor == 1
 
 
-def test_a_lost_reply_makes_no_gap_and_no_double(
-    chain: Chain, start_feeder: StartFeeder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_reply_makes_no_double(chain: Chain, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """The link repeats a script whose reply was lost: the first run has had its effect."""
     script = chain.link.script
 
@@ -161,7 +136,7 @@ def test_a_lost_reply_makes_no_gap_and_no_double(
         return script(name, keys, *args, **options)
 
     monkeypatch.setattr(chain.link, "script", run_twice)
-    feeder = start_feeder(chain)
+    feeder = start(chain)
     wait_until(lambda: len(chain.slots) == 4)
     chain.run_owner.retire(["0"])
     wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
@@ -170,31 +145,29 @@ def test_a_lost_reply_makes_no_gap_and_no_double(
     assert (feeder.position, int(chain.client.hget(chain.keys("cursor"), "issued"))) == (5, 5)
 
 
-def test_ordinals_go_on_where_redis_stands_and_rows_with_them(
-    chain: Chain, start_feeder: StartFeeder
-) -> None:
+def test_ordinals_and_rows_go_on_where_redis_stands(chain: Chain, start: Start) -> None:
     chain.run_owner.retire(chain.issue(7))
-    start_feeder(chain, first_row=20)
+    start(chain, first_row=20)
     wait_until(lambda: chain.slots == {"7", "8", "9", "10"})
     prompt = decode_prompt(chain.entry("7").raw)
     assert (prompt.epoch, prompt.row) == (2, 7)  # draw 27 of ten rows
 
 
-def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start_feeder: StartFeeder) -> None:
-    start_feeder(chain, known=lambda group_id: group_id in {"0", "2", "3"})
+def test_ordinals_that_the_ledger_has_are_passed_over(chain: Chain, start: Start) -> None:
+    start(chain, known={"0", "2", "3"}.__contains__)
     wait_until(lambda: chain.slots == {"1", "4", "5", "6"})
     assert int(chain.client.hget(chain.keys("cursor"), "issued")) == 7  # counted, and not sent
 
 
 def test_nothing_new_comes_in_while_redis_is_nearly_full(
-    make_chain: MakeChain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
+    make_chain: MakeChain, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     chain = make_chain(evaluation={"groups_in_flight": 10})
     used = chain.client.info("memory")["used_memory"]
     chain.client.config_set("maxmemory", int(used * 1.15))
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
-            start_feeder(chain)
+            start(chain)
             chain.evaluation.request(0)
             wait_until(lambda: bool(caplog.messages))
             time.sleep(STILL_S)
@@ -206,10 +179,8 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
 
 
-def test_a_feeder_without_room_asks_for_the_memory_about_once_a_second(
-    chain: Chain, start_feeder: StartFeeder
-) -> None:
-    start_feeder(chain)
+def test_a_feeder_without_room_seldom_asks_for_the_memory(chain: Chain, start: Start) -> None:
+    start(chain)
     wait_until(lambda: len(chain.slots) == 4)
 
     def looks() -> int:
@@ -221,14 +192,14 @@ def test_a_feeder_without_room_asks_for_the_memory_about_once_a_second(
 
 
 def test_what_is_to_be_sampled_yet_counts_as_used_memory(
-    chain: Chain, start_feeder: StartFeeder, caplog: pytest.LogCaptureFixture
+    chain: Chain, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     used = chain.client.info("memory")["used_memory"]
     sizes = [float(used)]  # of a group
     chain.client.config_set("maxmemory", 2 * used)  # half of it is used, so one more group is too much
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
-            start_feeder(chain, mean_bytes=lambda: sizes[0])
+            start(chain, mean_bytes=lambda: sizes[0])
             wait_until(lambda: bool(caplog.messages))  # the four of the budget are out
         chain.run_owner.retire(["0"])
         time.sleep(STILL_S)
@@ -243,13 +214,10 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
         chain.client.config_set("maxmemory", 0)
 
 
-def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
-    chain = make_chain(
-        learner={"steps": 1, "groups_per_step": 1}, evaluation={"prompts": 3, "groups_in_flight": 3}
-    )
-    start_feeder(chain, version=1)  # nothing is left to train
+def test_a_round_is_issued_once_and_then_what_is_missing(make_chain: MakeChain, start: Start) -> None:
+    evaluation = {"prompts": 3, "groups_in_flight": 3}
+    chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation=evaluation)
+    start(chain, version=1)  # nothing is left to train
     assert chain.evaluation.ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
     chain.evaluation.request(1)
     wait_until(lambda: chain.depth(PROMPTS) == 3)
@@ -264,11 +232,11 @@ def test_an_evaluation_round_is_issued_once_and_again_only_what_is_missing(
     assert (chain.depth(SCORED), chain.slots) == (1, set())
 
 
-def test_a_round_is_issued_piece_by_piece_so_that_training_prompts_do_not_stand_behind_it(
-    make_chain: MakeChain, start_feeder: StartFeeder
+def test_a_round_is_issued_piece_by_piece_and_training_prompts_between(
+    make_chain: MakeChain, start: Start
 ) -> None:
     chain = make_chain(evaluation={"prompts": 10, "samples": 2, "groups_in_flight": 2})
-    feeder = start_feeder(chain)
+    feeder = start(chain)
     chain.evaluation.request(0)
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 2)
     chain.run_owner.retire(["0"])
@@ -276,9 +244,9 @@ def test_a_round_is_issued_piece_by_piece_so_that_training_prompts_do_not_stand_
     wait_until(lambda: "4" in chain.slots)
     assert sum(group.startswith("eval-") for group in ids_in_prompts(chain)) == 2  # ahead of it, of ten
     for number in range(10):  # whatever comes back first makes room for the next
-        wait_until(lambda number=number: chain.client.hexists(chain.keys("where"), f"eval-0-{number}"))  # type: ignore[misc]
+        wait_until(lambda number=number: is_out(chain, f"eval-0-{number}"))  # type: ignore[misc]
         time.sleep(0.02)
-        assert not chain.client.hexists(chain.keys("where"), f"eval-0-{number + 2}")
+        assert not is_out(chain, f"eval-0-{number + 2}")
         chain.score(f"eval-0-{number}")
         chain.read()
     assert chain.evaluation.requests == ()
@@ -286,52 +254,37 @@ def test_a_round_is_issued_piece_by_piece_so_that_training_prompts_do_not_stand_
     assert len(done.groups) == 10
 
 
-def test_a_rounds_deadline_begins_when_the_last_of_it_was_issued(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
+def test_a_rounds_deadline_begins_when_all_is_issued(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(evaluation={"prompts": 2, "samples": 2, "groups_in_flight": 1, "deadline_s": 1000.0})
-    start_feeder(chain)
+    start(chain)
     chain.evaluation.request(0)
-    wait_until(lambda: chain.client.hexists(chain.keys("where"), "eval-0-0"))
+    wait_until(lambda: is_out(chain, "eval-0-0"))
     chain.evaluation.rounds.open[0].since -= 999.9
     chain.score("eval-0-0")
     chain.read()
-    wait_until(lambda: chain.client.hexists(chain.keys("where"), "eval-0-1"))
+    wait_until(lambda: is_out(chain, "eval-0-1"))
     wait_until(lambda: time.monotonic() - chain.evaluation.rounds.open[0].since < 100)
     chain.evaluation.enforce_deadlines()
     assert not chain.evaluation.rounds.open[0].asked_again
 
 
-def test_a_round_has_no_more_prompts_than_there_are_held_out(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
-    chain = make_chain(evaluation={"prompts": 64})
-    assert len(chain.evaluation.ids(0)) == 10
-
-
-def test_a_feeder_of_a_learner_that_was_replaced_ends_with_the_reason(
-    chain: Chain, start_feeder: StartFeeder
-) -> None:
+def test_the_feeder_of_a_replaced_learner_ends_with_the_reason(chain: Chain, start: Start) -> None:
     RunOwner(chain.link, chain.keys).claim(0)
-    feeder = start_feeder(chain)
-    wait_until(lambda: feeder.failure is not None)
-    assert isinstance(feeder.failure, Fenced)
+    feeder = start(chain)
+    wait_until(lambda: isinstance(feeder.failure, Fenced))
     assert chain.depth(PROMPTS) == 0
 
 
-def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start_feeder: StartFeeder) -> None:
+def test_a_slot_made_by_hand_ends_the_feeder_with_the_reason(chain: Chain, start: Start) -> None:
     chain.client.zadd(chain.keys("slots"), {"1": 0})
-    feeder = start_feeder(chain)
-    wait_until(lambda: feeder.failure is not None)
-    assert isinstance(feeder.failure, RunFailed)
+    feeder = start(chain)
+    wait_until(lambda: isinstance(feeder.failure, RunFailed))
     assert "group 1 is in Redis already" in str(feeder.failure)
 
 
-def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_redis_does_not(
-    chain: Chain, start_feeder: StartFeeder
-) -> None:
+def test_a_failure_outlives_a_recovery_but_not_one_over_a_forgetful_redis(chain: Chain, start: Start) -> None:
     chain.run_owner.seq += 1  # Redis knows of one less
-    feeder = start_feeder(chain)
+    feeder = start(chain)
     wait_until(lambda: isinstance(feeder.failure, WentBack))
     chain.run_owner.rejoin()
     feeder.rebase(0)
@@ -346,11 +299,9 @@ def test_a_failure_of_the_feeder_outlives_a_recovery_and_one_over_a_forgetful_re
     wait_until(lambda: feeder.has_died)
 
 
-def test_a_retry_near_the_end_waits_like_any_other_group(
-    make_chain: MakeChain, start_feeder: StartFeeder
-) -> None:
+def test_a_retry_near_the_end_waits_like_any_other(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"steps": 1})  # one step of two groups is left
-    feeder = start_feeder(chain)
+    feeder = start(chain)
     wait_until(lambda: len(chain.slots) == 2)
     feeder.insert(["0-r1"])
     time.sleep(STILL_S)
@@ -359,10 +310,8 @@ def test_a_retry_near_the_end_waits_like_any_other_group(
     wait_until(lambda: chain.slots == {"0", "0-r1"})
 
 
-def test_a_round_that_ended_while_memory_was_short_is_not_asked_for_again(
-    chain: Chain, start_feeder: StartFeeder
-) -> None:
-    feeder = start_feeder(chain)
+def test_a_round_that_ended_is_not_asked_for_again(chain: Chain, start: Start) -> None:
+    feeder = start(chain)
     with feeder.held():
         chain.evaluation.request(2)
         chain.evaluation.request(4)

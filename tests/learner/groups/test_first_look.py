@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +18,12 @@ from broker.keys import SCORED
 from config.run import Run
 from learner.groups.first_look import FirstLook
 from learner.groups.intake import Intake
-from learner.incarnation import FINISHED
 from learner.journal.ledger import DROPPED, read_ledger
 from learner.training.backend import Differences
 from learner.training.batch import Batch
-from tests.learner.conftest import MakeChain
-from tests.support.chain import Chain, FilePolicy, make_prompt, make_scored
+from tests.learner.conftest import MakeChain, Train
+from tests.support.chain import Chain, FilePolicy, make_prompt, make_run, make_scored
 from tests.support.differences import no_differences
-from tests.support.loop import Hands, make_trainer
 
 VLLM = {"engine": {"type": "vllm"}}
 
@@ -62,6 +63,15 @@ def looking(chain: Chain, policy: Any, *, began: float = 0.0) -> Chain:
     return chain
 
 
+def sampled_by(chain: Chain, generator: str, count: int = 1) -> list[str]:
+    """Issue groups which this generator samples."""
+    ids = chain.issue(count)
+    for group_id in ids:
+        chain.sample(group_id, generator=generator)
+        chain.score(group_id)
+    return ids
+
+
 @pytest.mark.parametrize("engine", ["vllm", "hf"])
 @pytest.mark.parametrize("rewards", [(1.0, 0.0), (0.0, 0.0), (1.0, 1.0), (None, None)])
 def test_a_generator_that_holds_another_model_ends_the_run_before_anything_has_an_outcome(
@@ -74,25 +84,18 @@ def test_a_generator_that_holds_another_model_ends_the_run_before_anything_has_a
         chain.score(group_id, rewards)
     with pytest.raises(RunFailed) as failed:
         chain.read()
-    said = str(failed.value)
-    assert f"generator g (engine {engine}) does not sample from the learner's model" in said
-    assert (
-        "a token of group 0, completion 1, has a log-probability 7.31 nats from the learner's at version 0"
-        in said
-    )
-    assert "0.5 at any token in float32" in said
-    assert chain.slots == set(ids)
-    assert chain.depth(SCORED) == 3
-    assert not chain.journal.ledger.outcomes
+    for words in (
+        f"generator g (engine {engine}) does not sample from the learner's model",
+        "a token of group 0, completion 1, has a log-probability 7.31 nats from the learner's at version 0",
+        "0.5 at any token in float32",
+    ):
+        assert words in str(failed.value)
+    assert (chain.slots, chain.depth(SCORED), chain.journal.ledger.outcomes) == (set(ids), 3, {})
 
 
-def test_a_learner_that_is_started_again_drops_what_another_model_sampled_and_keeps_the_rest(
-    make_chain: MakeChain,
-) -> None:
+def test_a_learner_started_again_drops_what_another_model_sampled(make_chain: MakeChain) -> None:
     chain = make_chain(model={"path": "m", "dtype": "float32"}, generators=VLLM)
-    for group_id in chain.issue(2):
-        chain.sample(group_id, generator="of before")
-        chain.score(group_id)
+    sampled_by(chain, "of before", 2)
     later = time.time()
     looking(chain, Compared(largest=7.31, only="of before"))
     with pytest.raises(RunFailed, match="generator of before"):
@@ -100,18 +103,13 @@ def test_a_learner_that_is_started_again_drops_what_another_model_sampled_and_ke
 
     policy = Compared(largest=7.31, only="of before")
     looking(chain, policy, began=later)  # again, beside a generator with the right model
-    (mine,) = chain.issue(1)
-    chain.sample(mine, generator="right")
-    chain.score(mine)
+    (mine,) = sampled_by(chain, "right")
     chain.read()
-    assert chain.slots == {mine}
-    assert set(chain.buffer.groups) == {mine}
+    assert chain.slots == set(chain.buffer.groups) == {mine}
     assert {chain.journal.ledger.outcomes[each].kind for each in ("0", "1")} == {DROPPED}
     assert "another_model: its log-probabilities are up to 7.31" in chain.journal.ledger.outcomes["0"].detail
 
-    (wrong,) = chain.issue(1)  # and one that was not mended
-    chain.sample(wrong, generator="of before")
-    chain.score(wrong)
+    (wrong,) = sampled_by(chain, "of before")  # and one that was not mended
     with pytest.raises(RunFailed, match="generator of before"):
         chain.read()
     assert chain.slots == {mine, wrong}
@@ -132,60 +130,40 @@ def test_a_learner_that_is_started_again_drops_what_another_model_sampled_and_ke
     ],
 )
 def test_the_bound_goes_by_the_type(
-    make_chain: MakeChain, *, dtype: str, mismatch: dict[str, float], largest: float, k3: float, says: str
+    make_chain: MakeChain, *, dtype: str, mismatch: Any, largest: float, k3: float, says: str
 ) -> None:
     chain = make_chain(model={"path": "m", "dtype": dtype}, generators=VLLM, learner={"mismatch": mismatch})
     looking(chain, Compared(largest=largest, k3=k3))
     (group_id,) = chain.issue(1)
     chain.score(group_id)
-    if not says:
-        chain.read()
-        return
-    with pytest.raises(RunFailed, match=says):
+    with pytest.raises(RunFailed, match=says) if says else nullcontext():
         chain.read()
 
 
-def test_each_generator_is_looked_at_and_those_that_differ_are_named(
-    make_run_alone: Callable[..., Run],
-) -> None:
+def test_each_generator_is_looked_at_and_named_if_it_differs(make_run_alone: Callable[..., Run]) -> None:
     run = make_run_alone(groups_per_step=2)
     policy = Compared(largest=4.0, only="bad")
-    groups = [
-        make_scored(make_prompt(str(i)), (1.0, 0.0), generator=name)
-        for i, name in enumerate(["good", "good", "good", "bad-1", "good", "bad-2"])
-    ]
+    names = ["good", "good", "good", "bad-1", "good", "bad-2"]
+    groups = [make_scored(make_prompt(str(i)), (1, 0), generator=name) for i, name in enumerate(names)]
     with pytest.raises(RunFailed) as failed:
         look(run, policy)(groups)
     assert [batch.generators for batch in policy.shown] == [("bad-1", "bad-2", "good")]
     assert len(set(policy.shown[0].prompts)) == 4  # a step's groups, and the first of each further generator
-    assert "generator bad-1 (engine vllm)" in str(failed.value)
-    assert "generator bad-2 (engine vllm)" in str(failed.value)
-    assert "generator good" not in str(failed.value)
+    for name, is_named in (("bad-1", True), ("bad-2", True), ("good", False)):
+        assert (f"generator {name} (engine vllm)" in str(failed.value)) is is_named
 
 
 def look(run: Run, policy: Any, *, version: int = 0, steps: int = 0) -> FirstLook:
-    class Of:
-        def __init__(self, **facts: Any) -> None:
-            vars(self).update(facts)
-
-    journal: Any = Of(ledger=Of(steps=[{}] * steps))
-    now: Any = Of(trained=version)
+    journal: Any = SimpleNamespace(ledger=SimpleNamespace(steps=[{}] * steps))
+    now: Any = SimpleNamespace(trained=version)
     return FirstLook(run, policy, journal, now, began=0.0)
 
 
 @pytest.fixture
 def make_run_alone() -> Callable[..., Run]:
     def make(*, generators: dict[str, Any] = VLLM, temperature: float = 1.0, **learner: Any) -> Run:
-        return Run.model_validate(
-            {
-                "name": "alone",
-                "model": {"path": "m", "dtype": "float32"},
-                "data": {"train": {"type": "procedural"}},
-                "sampling": {"temperature": temperature},
-                "generators": generators,
-                "learner": learner,
-            }
-        )
+        sections = {"model": {"path": "m", "dtype": "float32"}, "sampling": {"temperature": temperature}}
+        return make_run(Path("runs"), generators=generators, learner=learner, **sections)
 
     return make
 
@@ -214,17 +192,11 @@ def test_a_run_that_begins_with_a_checkpoint_is_looked_at_too(make_run_alone: Ca
         look(make_run_alone(), policy, version=40)([make_scored(make_prompt("0"), (1.0, 0.0), version=40)])
 
 
-def test_the_whole_loop_looks_at_a_steps_groups_once_and_trains(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_the_loop_looks_at_a_steps_groups_once_and_trains(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(generators=VLLM, learner={"steps": 2, "groups_per_step": 2})
     policy = Compared()
     looking(chain, policy)
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain, policy=policy)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain, policy=policy)
     assert sum(len(set(batch.prompts)) for batch in policy.shown) == 2
     assert all(batch.loss_mask.any() and not batch.lags.any() for batch in policy.shown)
     assert len(read_ledger(chain.run.folder / "journal").steps) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def said_of(*rows: Sequence[float | None]) -> list[str]:
         ([TOP_FLAT] * IN_A_ROW + [FLAT] * IN_A_ROW, 1),  # it fell: at 40, by the newest 20
     ],
 )
-def test_so_many_groups_in_a_row_without_variance_are_a_warning(
+def test_twenty_groups_without_variance_are_a_warning(
     rows: list[Sequence[float | None]], warnings: int
 ) -> None:
     assert len(said_of(*rows)) == warnings
@@ -52,18 +53,14 @@ def test_so_many_groups_in_a_row_without_variance_are_a_warning(
 
 def test_the_warning_has_the_mean_reward_and_one_answer_with_its_reason() -> None:
     (said,) = said_of(*([FLAT, [1.0, 1.0]] * (IN_A_ROW // 2)))
-    assert said.startswith(
-        f"{WARNING}, for 20 groups in a row, so nothing is learnt: mean reward 0.5. One answer: '"
-    )
+    told = "for 20 groups in a row, so nothing is learnt: mean reward 0.5. One answer: '"
+    assert said.startswith(f"{WARNING}, {told}")
     assert "reward 1, because: '" in said
 
 
-def test_a_group_whose_rewards_differ_takes_the_warning_back_once() -> None:
-    assert said_of(*[FLAT] * IN_A_ROW, VARIED, VARIED)[1:] == [""]
-
-
-def test_a_reward_that_comes_near_its_top_takes_the_warning_back() -> None:
-    assert said_of(*[FLAT] * IN_A_ROW, *[TOP_FLAT] * IN_A_ROW, VARIED)[1:] == [""]
+@pytest.mark.parametrize("better", [[VARIED, VARIED], [*[TOP_FLAT] * IN_A_ROW, VARIED]])
+def test_rewards_that_differ_or_come_near_their_top_take_the_warning_back_once(better: Any) -> None:
+    assert said_of(*[FLAT] * IN_A_ROW, *better)[1:] == [""]
 
 
 @pytest.mark.parametrize("filters", [{}, {"zero_variance": "keep"}])

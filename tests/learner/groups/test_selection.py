@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import time
@@ -56,7 +57,7 @@ def test_a_step_goes_only_if_the_rest_can_still_make_it(
 Rule = Callable[[int, list[int], list[int]], bool]
 Groups = tuple[
     tuple[int, bool], ...
-]  # of each group without an outcome: its age, version less floor; is it scored?
+]  # of each without an outcome: its age, version less floor; is it scored?
 
 
 class State(NamedTuple):
@@ -81,9 +82,8 @@ def without(groups: Groups, gone: Groups) -> Groups:
 
 def may_take(groups: Groups, rule: Rule, size: int, lag: int) -> bool:
     chosen = oldest(groups, size)
-    return len(chosen) == size and rule(
-        lag, [lag - age for age, _ in groups], [lag - age for age, _ in chosen]
-    )
+    floors, taken = ([lag - age for age, _ in some] for some in (groups, chosen))
+    return len(chosen) == size and rule(lag, floors, taken)
 
 
 def may_issue(state: State, size: int, lag: int) -> bool:
@@ -103,8 +103,9 @@ def successors(state: State, rule: Rule, size: int, lag: int, every: int) -> Ite
         yield state._replace(behind=state.under_way, under_way=-1)
     is_due = state.since + 1 == every
     if may_take(groups, rule, size, lag) and not (is_due and state.under_way >= 0):  # else it waits
+        left = without(groups, oldest(groups, size))
         yield State(
-            groups=tuple((age + 1, scored) for age, scored in without(groups, oldest(groups, size))),
+            groups=tuple((age + 1, scored) for age, scored in left),
             behind=state.behind + 1,
             under_way=0 if is_due else state.under_way + (state.under_way >= 0),
             since=0 if is_due else state.since + 1,
@@ -124,18 +125,17 @@ def reachable(rule: Rule, size: int, lag: int, *, oldest_age: int, every: int = 
     return found
 
 
+def rule_of(size: int, lag: int) -> Rule:
+    return functools.partial(rest_can_make_it, groups_per_step=size, max_lag=lag)
+
+
 @pytest.mark.parametrize(
     ("size", "lag", "every"),
     [(size, lag, every) for size in (1, 2) for lag in (0, 1, 2) for every in range(1, lag + 2)],
 )
-def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(
-    size: int, lag: int, every: int
-) -> None:
+def test_no_group_ever_gets_too_old_and_none_waits_for_ever(size: int, lag: int, every: int) -> None:
     """A version is announced at any time behind its step, and only every nth is: the search is exhaustive."""
-
-    def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
-        return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
-
+    rule = rule_of(size, lag)
     states = reachable(rule, size, lag, oldest_age=lag + 1, every=every)
     assert len(states) >= 3
     for state in states:
@@ -150,10 +150,7 @@ def test_whatever_happens_no_group_gets_too_old_and_none_waits_for_ever(
 @pytest.mark.parametrize(("size", "lag"), [(1, 0), (1, 1), (2, 1)])
 def test_a_version_published_more_seldom_than_slots_last_stops_the_run(size: int, lag: int) -> None:
     """So `learner.weights.every` above max_lag + 1 is refused."""
-
-    def rule(version: int, slots: list[int], chosen: list[int]) -> bool:
-        return rest_can_make_it(version, slots, chosen, groups_per_step=size, max_lag=lag)
-
+    rule = rule_of(size, lag)
     states = reachable(rule, size, lag, oldest_age=lag + 1, every=lag + 2)
     assert any(not list(successors(state, rule, size, lag, lag + 2)) for state in states)
 
@@ -176,16 +173,21 @@ def commit(chain: Chain, version: int, ids: list[str]) -> None:
     chain.run_owner.retire(ids)
 
 
+def issue_scored(chain: Chain, count: int) -> list[str]:
+    ids = chain.issue(count)
+    for group_id in ids:
+        chain.score(group_id)
+    return ids
+
+
 def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committed(chain: Chain) -> None:
-    for group_id in chain.issue(3):  # floor 0
-        if group_id != "0":
-            chain.score(group_id)
+    chain.issue(1)  # floor 0
+    issue_scored(chain, 2)
     assert take(chain, 0) == ["1", "2"]  # 0 may still train at version 1
     assert chain.slots == {"0", "1", "2"}
     commit(chain, 0, ["1", "2"])
     assert (chain.slots, chain.depth(SCORED), chain.depth(PROMPTS)) == ({"0"}, 0, 1)
-    for group_id in chain.issue(2):  # floor 1
-        chain.score(group_id)
+    issue_scored(chain, 2)  # floor 1
     chain.read()
     said = stop_at_the_first_wait(chain)
     assert take(chain, 1) is None  # 0 must train now, or never
@@ -206,18 +208,15 @@ def test_a_step_takes_the_oldest_floors_first_and_frees_their_slots_when_committ
 @pytest.mark.parametrize("what", ["train", "drop"])
 def test_late_groups_may_be_trained_all_the_same_or_dropped(make_chain: MakeChain, what: str) -> None:
     chain = make_chain(learner={"late_groups": what})
-    late, *others = chain.issue(3)
-    for group_id in others:
-        chain.score(group_id)
+    (late,) = chain.issue(1)
+    issue_scored(chain, 2)
     commit(chain, 0, take(chain, 0) or [])
     for version in (1, 2):
-        for group_id in chain.issue(2):
-            chain.score(group_id)
+        issue_scored(chain, 2)
         commit(chain, version, take(chain, version) or [])  # nobody waits for the late one
     assert chain.selection.late_wait_s == 0
     chain.score(late)  # sampled by version 0, for version 3
-    for group_id in chain.issue(2):
-        chain.score(group_id)
+    issue_scored(chain, 2)
     if what == "train":
         assert take(chain, 3) == [late, "7"]
         assert (chain.selection.late, chain.selection.breaches) == (1, 0)
@@ -232,20 +231,16 @@ def test_a_step_no_longer_waits_for_a_group_that_died(chain: Chain) -> None:
     chain.issue(1)
     chain.intake.look_around()
     chain.elapsed += 301  # past its deadline
-    for group_id in chain.issue(2):
-        chain.score(group_id)
-    commit_later = take(chain, 0)
-    assert commit_later == ["1", "2"]
-    commit(chain, 0, commit_later)
-    for group_id in chain.issue(2):
-        chain.score(group_id)
+    issue_scored(chain, 2)
+    assert take(chain, 0) == ["1", "2"]
+    commit(chain, 0, ["1", "2"])
+    issue_scored(chain, 2)
     assert take(chain, 1) == ["3", "4"]  # look_after buried group 0
     assert chain.journal.ledger.outcomes["0"].kind == "dead"
 
 
 def test_a_held_group_that_got_an_outcome_meanwhile_is_not_taken(chain: Chain) -> None:
-    for group_id in chain.issue(3):
-        chain.score(group_id)
+    issue_scored(chain, 3)
     chain.read()
     chain.journal.end({"0": Outcome("dead", "meanwhile")})
     assert take(chain, 0) == ["1", "2"]
@@ -260,9 +255,8 @@ def test_a_wait_names_the_streams_that_the_missing_groups_are_in_and_their_age(m
     chain.sample(sampled)
     said = stop_at_the_first_wait(chain)
     assert take(chain, 0) is None
-    assert re.match(
-        r"\d s: 1 of 3 groups; out: 1 in prompts, 1 in rollouts, 1 in scored; oldest 9[5-9] s", said[-1]
-    )
+    out = "out: 1 in prompts, 1 in rollouts, 1 in scored"
+    assert re.match(rf"\d s: 1 of 3 groups; {out}; oldest 9[5-9] s", said[-1])
 
 
 NO_GENERATOR = "; no generator is alive: python -m generators --run test"
@@ -308,8 +302,7 @@ def test_its_meter_tells_work_from_waiting_and_what_for(chain: Chain, waits_for:
         assert take(chain, 0) is None
     sums = chain.selection.meter.read()
     assert {name for name in sums if name.startswith("wait_")} == {f"wait_{waits_for}_s"}
-    for group_id in chain.issue(2):
-        chain.score(group_id)
+    issue_scored(chain, 2)
     chain.stop.clear()
     chain.wanted = ""
     assert take(chain, 0) is not None
@@ -348,24 +341,14 @@ def test_a_breach_of_the_lag_is_logged_and_counted(chain: Chain, caplog: pytest.
         chain.announce(version)
     for group_id in chain.issue(2):
         chain.sample(group_id)
-        stale = make_scored(make_prompt(group_id, floor=2), [1.0, 0.0], version=0)
-        fields = codec.encode_scored(stale)
-        assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, fields)
+        stale = codec.encode_scored(make_scored(make_prompt(group_id, floor=2), [1.0, 0.0], version=0))
+        assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, stale)
     assert take(chain, 2) == ["0", "1"]
     assert chain.selection.breaches == 2
     assert "lag_breach group=0 lag=2 max_lag=1 floor=2" in caplog.messages
 
 
 # ---------------------------------------------------------------------------------------------------- evaluation rounds
-
-
-def test_a_round_that_is_whole_has_ended(chain: Chain) -> None:
-    for group_id in chain.issue_eval(0, 3):
-        chain.score(group_id)
-    chain.selection.wait_for_round(0)
-    (done,) = chain.evaluation.rounds.ended()
-    assert len(done.groups) == 3
-    assert chain.evaluation.requests == ()
 
 
 def test_a_round_past_its_deadline_is_asked_for_once_more_and_then_given_up(make_chain: MakeChain) -> None:
@@ -383,5 +366,6 @@ def test_older_rounds_may_end_while_one_is_waited_for(chain: Chain) -> None:
         for group_id in chain.issue_eval(version, 2):
             chain.score(group_id)
     chain.selection.wait_for_round(5)
-    done = chain.evaluation.rounds.ended()
-    assert sorted(current.version for current in done) == [4, 5]
+    (older, waited_for) = sorted(chain.evaluation.rounds.ended(), key=lambda current: current.version)
+    assert [(done.version, len(done.groups)) for done in (older, waited_for)] == [(4, 2), (5, 2)]
+    assert chain.evaluation.requests == ()

@@ -26,7 +26,8 @@ def deaths(chain: Chain) -> set[str]:
     return set(chain.journal.ledger.outcomes)
 
 
-def look(chain: Chain) -> None:
+def look(chain: Chain, *, after_s: float = 0.0) -> None:
+    chain.elapsed += after_s
     chain.selection._looked = 0.0
     chain.selection.poll()
 
@@ -36,16 +37,13 @@ def test_a_pause_ages_nobody_and_the_deadline_passes_after_it(chain: Chain) -> N
     chain.sample(ids[0])
     chain.wanted = PAUSE
     look(chain)
-    chain.elapsed += 1000
-    look(chain)
+    look(chain, after_s=1000)
     chain.wanted = ""
-    chain.elapsed += 200
-    look(chain)
+    look(chain, after_s=200)
     assert chain.intake.survey.places[PROMPTS] == chain.intake.survey.places[ROLLOUTS] == 1
     assert 200 <= chain.intake.survey.oldest_s < 210
     assert deaths(chain) == set()
-    chain.elapsed += 101
-    look(chain)
+    look(chain, after_s=101)
     assert deaths(chain) == set(ids)
 
 
@@ -56,21 +54,18 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
     chain.client.config_set("maxmemory", FULL)
     try:
         look(chain)
-        chain.elapsed += 1000
-        look(chain)
+        look(chain, after_s=1000)
         assert deaths(chain) == set()
         said = stop_at_the_first_wait(chain)
         assert take(chain, 0) is None
         mib = -(-chain.client.info("memory")["used_memory"] // 2**20)
-        assert (
-            f"; redis is full: 2 groups in rollouts wait for {mib} MiB of memory; no generator is" in said[-1]
-        )
+        told = f"; redis is full: 2 groups in rollouts wait for {mib} MiB of memory; no generator is"
+        assert told in said[-1]
     finally:
         chain.client.config_set("maxmemory", 0)
     look(chain)
     assert chain.selection.memory_note() == ""
-    chain.elapsed += 301
-    look(chain)
+    look(chain, after_s=301)
     assert deaths(chain) == set(ids)
 
 
@@ -89,8 +84,7 @@ def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_pat
         starter.join()
         look(chain)
         assert deaths(chain) == set()
-        chain.elapsed += 1
-        look(chain)
+        look(chain, after_s=1)
         assert deaths(chain) == set(ids)
     finally:
         chain.journal.close()
@@ -108,15 +102,12 @@ def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_pat
         (DRAIN, DRAIN, False),
     ],
 )
-def test_what_lies_between_two_looks_is_an_excuse_only_if_both_saw_it(
-    chain: Chain, *, before: str, after: str, is_excused: bool
-) -> None:
+def test_an_excuse_was_seen_at_both_looks(chain: Chain, *, before: str, after: str, is_excused: bool) -> None:
     (group_id,) = chain.issue()
     chain.wanted = before
     look(chain)
-    chain.elapsed += 301
     chain.wanted = after
-    look(chain)
+    look(chain, after_s=301)
     assert deaths(chain) == (set() if is_excused else {group_id})
 
 
@@ -138,8 +129,7 @@ def test_a_rounds_deadline_comes_no_nearer_while_nobody_can_work(chain: Chain) -
     chain.wanted = PAUSE
     look(chain)
     began = current.since
-    chain.elapsed += 400
-    look(chain)
+    look(chain, after_s=400)
     assert 400 <= current.since - began < 405
 
 

@@ -44,9 +44,7 @@ def test_the_names_of_a_new_journals_folders_are_on_the_disk_before_its_first_re
     assert not set(names) & set(synced), "a later life finds them there"
 
 
-def test_the_name_of_the_checkpoints_folder_is_on_the_disk_when_one_is_saved(
-    tmp_path: Path, synced: list[Path]
-) -> None:
+def test_the_checkpoints_folder_is_on_the_disk_with_the_first(tmp_path: Path, synced: list[Path]) -> None:
     checkpoints = Checkpoints(make_run(tmp_path))
     checkpoints.save(FilePolicy(), Progress(version=2, first_row=4, fingerprint="f"))
     folder = checkpoints.folder.resolve()

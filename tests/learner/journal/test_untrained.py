@@ -24,20 +24,15 @@ ROOMY = JournalConfig(untrained_mb=64)
 
 
 def drop(journal: Journal, *ids: str, reason: str = "zero_variance") -> None:
-    journal.end(
-        {
-            group_id: Outcome(DROPPED, reason, group=make_scored(make_prompt(group_id), [1.0, 1.0]))
-            for group_id in ids
-        }
-    )
+    flat = {group_id: make_scored(make_prompt(group_id), [1.0, 1.0]) for group_id in ids}
+    journal.end({group_id: Outcome(DROPPED, reason, group=made) for group_id, made in flat.items()})
 
 
 def kept(folder: Path) -> list[tuple[str, int, str, str]]:
     """Return kind, step, reason and id of all that is kept and whole."""
     found = read_untrained(folder, read_ledger(folder, strict=False))
-    return [
-        (one.kind, one.step, one.reason, one.group.group_id) for one in found if isinstance(one, Untrained)
-    ]
+    whole = [one for one in found if isinstance(one, Untrained)]
+    return [(one.kind, one.step, one.reason, one.group.group_id) for one in whole]
 
 
 def test_what_ended_is_read_back_with_its_kind_step_and_reason(lives: Lives) -> None:
@@ -62,9 +57,7 @@ def test_what_ended_is_read_back_with_its_kind_step_and_reason(lives: Lives) -> 
     assert (first.text, first.token_ids.tolist(), last.group.rewards) == ("", [7, 9], (1.0, None))
 
 
-def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_there_twice(
-    lives: Lives,
-) -> None:
+def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_twice(lives: Lives) -> None:
     journal = lives.open(1, config=ROOMY)
     writer = UntrainedWriter(lives.folder, 2, keep_mb=64)  # an incarnation that was killed before its records
     later = [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ("1", "2", "3")]
@@ -140,7 +133,6 @@ def test_a_disk_that_refuses_costs_what_is_kept_and_not_the_outcome(
     with caplog.at_level(logging.WARNING):
         drop(journal, "1")
         drop(journal, "2")
-    assert [record.message for record in caplog.records] == [
-        f"untrained_not_kept folder={lives.folder} reason=No space left on device"
-    ]
+    told = f"untrained_not_kept folder={lives.folder} reason=No space left on device"
+    assert caplog.messages == [told]
     assert {"1", "2"} <= set(read_ledger(lives.folder).outcomes)

@@ -30,9 +30,7 @@ def test_blocks_of_memory_may_grow_unless_the_operator_has_set_the_allocator(
     assert {name: value for name, value in os.environ.items() if name != "PATH"} == expected
 
 
-def test_the_programs_of_this_python_are_found_behind_those_of_the_system(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_this_pythons_programs_are_found_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert shutil.which("ninja") is None
     for _ in range(2):

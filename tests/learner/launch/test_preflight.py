@@ -9,25 +9,21 @@ from typing import Any
 import pytest
 
 from config.explanations import ConfigError
-from config.run import Run
 from learner.launch.preflight import check_places
+from tests.support.chain import make_run
 
 
 def said(folder: Path, described: dict[str, Any], engine: dict[str, Any], **sections: Any) -> str:
     """Return what the check says of a model with this config.json; "" where nothing."""
     (folder / "config.json").write_text(json.dumps(described))
-    run = Run.model_validate(
-        {
-            "name": "test",
-            "runs_dir": folder / "runs",
-            "model": {"path": str(folder)},
-            "data": {"train": {"type": "procedural"}, "max_prompt_tokens": 500},
-            "sampling": {"max_tokens": 600},
-            "generators": {"engine": engine},
-            "learner": {"loggers": []},
-        }
-        | sections
-    )
+    usual = {
+        "model": {"path": str(folder)},
+        "data": {"train": {"type": "procedural"}, "max_prompt_tokens": 500},
+        "sampling": {"max_tokens": 600},
+        "generators": {"engine": engine},
+        "learner": {"loggers": []},
+    }
+    run = make_run(folder / "runs", **usual | sections)
     try:
         check_places(run)
     except ConfigError as error:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.process
 KILLED = Ended(why="rank 1 was killed by SIGKILL", by_signal=True, has_verdict=False)
 RAISED = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=False)
 BESIDE = Ended(why="rank 1 ended with code 1: ValueError: x", by_signal=False, has_verdict=True)
+Told = Callable[[], tuple[str, str]]
 ECHOED = "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:2345"
 
 
@@ -69,11 +70,7 @@ def told(run: Run, link: RedisLink, keys: Keys) -> Callable[[], tuple[str, str]]
     ],
 )
 def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
-    before: tuple[str, str],
-    ended: Ended,
-    after: tuple[str, str],
-    status: Status,
-    told: Callable[[], tuple[str, str]],
+    before: tuple[str, str], ended: Ended, after: tuple[str, str], status: Status, told: Told
 ) -> None:
     status.end(*before, 3)
     report_death(status.run, ended)
@@ -82,16 +79,14 @@ def test_a_status_that_has_no_reason_of_its_own_gets_that_of_the_dead_rank(
     assert (found["begun"], int(found["version"])) == ("yes", 3)
 
 
-def test_a_run_that_never_began_has_failed_and_its_name_stays_free(
-    run: Run, told: Callable[[], tuple[str, str]]
-) -> None:
+def test_the_name_of_a_run_that_never_began_stays_free(run: Run, told: Told) -> None:
     report_death(run, KILLED)
     assert told() == ("failed", KILLED.why)
     assert read_status(run.folder)["begun"] == "no"
 
 
 @pytest.mark.usefixtures("status")
-def test_a_run_that_another_learner_has_is_left_alone(run: Run, told: Callable[[], tuple[str, str]]) -> None:
+def test_a_run_that_another_learner_has_is_left_alone(run: Run, told: Told) -> None:
     with locked(run.folder):
         report_death(run, RAISED)
     assert told() == ("running", "")

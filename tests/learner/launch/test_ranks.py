@@ -19,6 +19,7 @@ from tests.support.waiting import is_running, wait_until, wait_until_gone
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
+Patch = pytest.MonkeyPatch
 SAY = """
 import os, pathlib
 folder = pathlib.Path({folder!r})
@@ -27,17 +28,14 @@ part = folder / f"{{rank}}.part"
 part.write_text(" ".join([str(os.getpid()), *map(os.environ.get, ["LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"])]))
 part.rename(folder / rank)
 """
-WAIT = "import time; time.sleep(60)"
+WAIT, WAIT_HALF = "import time; time.sleep(60)", "import time; time.sleep(0.5)"
+KILLED = "os.kill(os.getpid(), 9)"
 
 
 def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
     """Return a command in which each rank says who it is and goes on with its part."""
-    return [
-        sys.executable,
-        "-c",
-        SAY.format(folder=str(folder)) + f"if rank == '0':\n  {rank_0 or 'pass'}\n"
-        f"else:\n  {others or 'pass'}\n",
-    ]
+    part = f"if rank == '0':\n  {rank_0 or 'pass'}\nelse:\n  {others or 'pass'}\n"
+    return [sys.executable, "-c", SAY.format(folder=str(folder)) + part]
 
 
 def launcher(command: list[str], ranks: int) -> subprocess.Popen[bytes]:
@@ -78,16 +76,8 @@ def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, end
 @pytest.mark.parametrize(
     ("rank_0", "others", "said"),
     [
-        (
-            "raise SystemExit(1)",
-            "import time; time.sleep(0.5)",
-            "ranks end code=1: rank 0 has said why",
-        ),  # a verdict
-        (
-            "os.kill(os.getpid(), 9)",
-            "import time; time.sleep(0.5)",
-            "rank died code_by_rank={0: 137}: ending the others",
-        ),
+        ("raise SystemExit(1)", WAIT_HALF, "ranks end code=1: rank 0 has said why"),  # a verdict
+        (KILLED, WAIT_HALF, "rank died code_by_rank={0: 137}: ending the others"),
         (WAIT, "raise SystemExit(1)", "rank died code_by_rank={1: 1}: ending the others"),
     ],
 )
@@ -95,56 +85,41 @@ def test_an_end_that_rank_0_decides_is_told_from_a_death(
     rank_0: str, others: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     launch(program(tmp_path, rank_0=rank_0, others=others), 2)
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned == [said]
 
 
-SAYS = "from learner.launch.ranks import say_last; say_last({error}); raise SystemExit(1)"
-CLOSED = "RuntimeError('[pair.cc:534] Connection closed by peer [127.0.0.1]:2345')"
+def says(error: str) -> str:
+    return f"from learner.launch.ranks import say_last; say_last({error}); raise SystemExit(1)"
+
+
+CLOSED = says("RuntimeError('[pair.cc:534] Connection closed by peer [127.0.0.1]:2345')")
+RAISED = says("ValueError('x')")
 LATER = "import time; time.sleep(0.7); "
 
 
 @pytest.mark.parametrize(
     ("rank_0", "others", "said"),
     [
-        (WAIT, "os.kill(os.getpid(), 9)", ("rank 1 was killed by SIGKILL", True, False)),
-        (
-            WAIT,
-            SAYS.format(error="ValueError('no row')"),
-            ("rank 1 ended with code 1: ValueError: no row", False, False),
-        ),
-        (
-            SAYS.format(error=CLOSED),
-            LATER + SAYS.format(error="ValueError('x')"),  # it was slower to end
-            ("rank 1 ended with code 1: ValueError: x", False, True),
-        ),
-        ("os.kill(os.getpid(), 9)", SAYS.format(error=CLOSED), ("rank 0 was killed by SIGKILL", True, False)),
-        (
-            SAYS.format(error="ValueError('x')"),
-            LATER + SAYS.format(error=CLOSED),
-            None,
-        ),  # a verdict, and its echo
-        ("pass", LATER + SAYS.format(error="ValueError('x')"), None),  # rank 0 had done everything
+        (WAIT, KILLED, [("rank 1 was killed by SIGKILL", True, False)]),
+        (WAIT, RAISED, [("rank 1 ended with code 1: ValueError: x", False, False)]),
+        (CLOSED, LATER + RAISED, [("rank 1 ended with code 1: ValueError: x", False, True)]),  # it was slower
+        (KILLED, CLOSED, [("rank 0 was killed by SIGKILL", True, False)]),
+        (RAISED, LATER + CLOSED, []),  # a verdict, and its echo
+        ("pass", LATER + RAISED, []),  # rank 0 had done everything
     ],
 )
 def test_who_died_and_how_is_told(
-    rank_0: str,
-    others: str,
-    said: tuple[str, bool, bool] | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    rank_0: str, others: str, said: list[tuple[str, bool, bool]], tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(ROOT)
     ignore = "import signal; signal.signal(15, signal.SIG_IGN); "  # as the ranks but 0 do
     told: list[Ended] = []
     launch(program(tmp_path, rank_0=rank_0, others=ignore + others), 2, report=told.append)
-    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == (
-        [] if said is None else [said]
-    )
+    assert [(ended.why, ended.by_signal, ended.has_verdict) for ended in told] == said
 
 
-def test_a_rank_that_ignores_the_end_of_the_others_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_that_ignores_the_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.5)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
     assert launch(program(tmp_path, others=stubborn), 2) == 1
@@ -188,12 +163,5 @@ print(ranks.rank, ranks.local_rank, ranks.world_size,
 """
     for rank, ignores in (("0", "False"), ("1", "True")):
         environment = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
-        said = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        said = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT, text=True)
         assert said.split() == [rank, rank, "2", ignores, ignores]

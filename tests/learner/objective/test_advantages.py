@@ -46,16 +46,12 @@ def test_advantages_are_centred_on_the_scored_completions(
         ([], False),
     ],
 )
-def test_a_group_has_variance_when_its_scored_rewards_differ_by_more_than_rounding(
-    rewards: list[float | None], expected: bool
-) -> None:
+def test_rewards_that_differ_by_more_than_rounding_vary(rewards: list[float | None], expected: bool) -> None:
     assert has_variance(rewards) is expected
 
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=16))
-def test_scaled_or_not_the_scored_advantages_add_up_to_nothing_and_none_stays_none(
-    rewards: list[float | None],
-) -> None:
+def test_the_scored_advantages_add_up_to_nothing_and_none_stays_none(rewards: list[float | None]) -> None:
     for scale in ("none", "std"):
         advantages = group_advantages(rewards, scale)
         assert [a is None for a in advantages] == [r is None for r in rewards]

@@ -140,15 +140,11 @@ def differences(batch: Sequence[Answer], loss: Loss, aggregate: str) -> list[flo
         tokens = (*one.tokens[:place], token, *one.tokens[place + 1 :])
         return [*batch[:index], replace(one, tokens=tokens), *batch[index + 1 :]]
 
-    return [
-        (
-            total(moved(index, place, STEP), batch, loss, aggregate)
-            - total(moved(index, place, -STEP), batch, loss, aggregate)
-        )
-        / (2 * STEP)
-        for index, one in enumerate(batch)
-        for place in range(len(one.tokens))
-    ]
+    def slope(index: int, place: int) -> float:
+        up, down = (total(moved(index, place, by), batch, loss, aggregate) for by in (STEP, -STEP))
+        return (up - down) / (2 * STEP)
+
+    return [slope(index, place) for index, one in enumerate(batch) for place in range(len(one.tokens))]
 
 
 def measured(
@@ -169,6 +165,8 @@ def measured(
     return value, [number for own in gradient for number in own]
 
 
+PPO: dict[str, Any] = {"type": "decoupled_ppo"}
+BY_SEQUENCE = {"rollout_is": "sequence", "rollout_is_threshold": 3.0}
 CASES: dict[str, tuple[dict[str, Any], Loss]] = {
     "grpo": ({"type": "grpo"}, grpo(0.2, 0.28, 3.0)),
     "grpo without a dual clip": (
@@ -179,19 +177,10 @@ CASES: dict[str, tuple[dict[str, Any], Loss]] = {
     "gspo": ({"type": "gspo", "clip_low": 0.1, "clip_high": 0.15}, gspo(0.1, 0.15)),
     "cispo": ({"type": "cispo", "clip_high": 0.5}, cispo(0.0, 1.5)),
     "cispo with a lower bound": ({"type": "cispo", "clip_low": 0.3, "clip_high": 0.5}, cispo(0.7, 1.5)),
-    "decoupled_ppo": ({"type": "decoupled_ppo"}, decoupled(0.2, 0.2, token_weight)),
-    "decoupled_ppo with a dual clip": (
-        {"type": "decoupled_ppo", "dual_clip": 1.3},
-        decoupled(0.2, 0.2, token_weight, 1.3),
-    ),
-    "decoupled_ppo by sequence": (
-        {"type": "decoupled_ppo", "correction": {"rollout_is": "sequence", "rollout_is_threshold": 3.0}},
-        decoupled(0.2, 0.2, sequence_weight),
-    ),
-    "decoupled_ppo without weights": (
-        {"type": "decoupled_ppo", "correction": {}},
-        decoupled(0.2, 0.2, lambda *_: 1.0),
-    ),
+    "decoupled_ppo": (PPO, decoupled(0.2, 0.2, token_weight)),
+    "decoupled_ppo with a dual clip": (PPO | {"dual_clip": 1.3}, decoupled(0.2, 0.2, token_weight, 1.3)),
+    "decoupled_ppo by sequence": (PPO | {"correction": BY_SEQUENCE}, decoupled(0.2, 0.2, sequence_weight)),
+    "decoupled_ppo without weights": (PPO | {"correction": {}}, decoupled(0.2, 0.2, lambda *_: 1.0)),
     "reinforce": ({"type": "reinforce"}, cispo(0.0, 2.0)),
     "reinforce without weights": (
         {"type": "reinforce", "max_weight": None},
@@ -239,9 +228,8 @@ KL_TERMS: dict[str, Callable[[float, float], float]] = {
 @pytest.mark.parametrize("estimator", KL_TERMS)
 @pytest.mark.parametrize("aggregate", ["token", "sequence"])
 def test_a_divergence_in_the_loss_is_aggregated_like_the_loss(estimator: str, aggregate: str) -> None:
-    config = OBJECTIVE.validate_python(
-        {"type": "grpo", "aggregate": aggregate, "kl": {"coef": 9.0, "estimator": estimator}}
-    )
+    kl = {"coef": 9.0, "estimator": estimator}
+    config = OBJECTIVE.validate_python({"type": "grpo", "aggregate": aggregate, "kl": kl})
 
     def loss(completion: Answer, place: int, fixed: Answer) -> float:
         token = completion.tokens[place]
@@ -263,9 +251,8 @@ def test_an_entropy_bonus_is_taken_from_the_loss_and_has_a_gradient() -> None:
     entropy = total(batch, batch, lambda one, place, _: one.tokens[place].entropy, "sequence")
     assert loss.value.item() == pytest.approx(plain - 0.3 * entropy, abs=1e-6)
     (gradient_T,) = torch.autograd.grad(loss.value, tokens.entropy_T)
-    expected = [
-        -0.3 * share for one, share in zip(batch, shares(batch, "sequence"), strict=True) for _ in one.tokens
-    ]
+    weighed = zip(batch, shares(batch, "sequence"), strict=True)
+    expected = [-0.3 * share for one, share in weighed for _ in one.tokens]
     assert gradient_T[tokens.loss_mask_T].tolist() == pytest.approx(expected, rel=1e-6)
 
 
@@ -285,9 +272,7 @@ def test_a_divergence_is_taken_from_the_reward_of_its_own_completion() -> None:
         (0.0, 0.2 * (1 - 0.2 * 5 / 100)),
     ],
 )
-def test_an_adaptive_coefficient_follows_the_divergence_by_at_most_a_fifth(
-    divergence: float, expected: float
-) -> None:
+def test_a_coefficient_follows_the_divergence_by_at_most_a_fifth(divergence: float, expected: float) -> None:
     kl = KlConfig(coef=0.2, target=0.1, horizon=100)
     assert next_coefficient(kl, 0.2, divergence=divergence, completions=5) == pytest.approx(expected)
     assert next_coefficient(KlConfig(coef=0.2), 0.2, divergence=divergence, completions=5) == 0.2
@@ -362,13 +347,8 @@ def test_a_loss_of_what_is_kept_is_that_of_a_batch_without_the_rest(aggregate: A
 def test_what_is_rejected_leaves_the_denominator(aggregate: str) -> None:
     tokens_S = np.array([3, 0, 2, 5])  # the second completion has lost all its tokens, and the third some
     ids_N, prompts_S = np.array([0, 2, 3], np.int32), np.array([0, 0, 0, 1], np.int32)
-    found = token_weights(
-        ids_N,
-        tokens_S,
-        prompts_S,
-        aggregate=aggregate,  # type: ignore[arg-type]
-        constant_length=10,
-    )
+    name: Any = aggregate
+    found = token_weights(ids_N, tokens_S, prompts_S, aggregate=name, constant_length=10)
     expected = {
         "sequence": [1 / 9, 1 / 6, 1 / 15],
         "prompt": [1 / 10, 1 / 10, 1 / 10],

@@ -14,24 +14,16 @@ from typing import Any
 import pytest
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from config.learner import CorrectionConfig, ObjectiveConfig
 from learner.objective.build import build_objective
 from learner.objective.rejection import kept_tokens
-from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed
+from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed, padded
 
 pytest.importorskip("trl", reason="TRL is not installed: pip install trl==1.16.0")
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
-
-
-def padded(batch: list[Answer], value: Callable[[Token], float]) -> Tensor:
-    """Return [B, T] in float64, with zeros behind shorter completions."""
-    rows = [torch.tensor([value(token) for token in one.tokens], dtype=torch.float64) for one in batch]
-    return pad_sequence(rows, batch_first=True)
 
 
 def trl_loss(
@@ -48,18 +40,11 @@ def trl_loss(
     mask_BT = padded(batch, lambda _: 1.0)
     blank = torch.zeros(len(batch), 1)
     weights = settings.pop("importance_sampling_ratio", None)
-    arguments = SimpleNamespace(
-        delta=settings.pop("delta", None), use_bias_correction_kl=False, steps_per_generation=1
-    )
+    delta = settings.pop("delta", None)
+    arguments = SimpleNamespace(delta=delta, use_bias_correction_kl=False, steps_per_generation=1)
+    usual = {"importance_sampling_level": "token", "beta": 0.0, "epsilon_low": 0.2, "epsilon_high": 0.28}
     trainer = SimpleNamespace(
-        **{
-            "loss_type": "grpo",
-            "importance_sampling_level": "token",
-            "beta": 0.0,
-            "epsilon_low": 0.2,
-            "epsilon_high": 0.28,
-        }
-        | settings,
+        **usual | settings,
         args=arguments,
         top_entropy_quantile=1.0,
         off_policy_mask_threshold=None,
@@ -137,13 +122,9 @@ def test_a_truncated_weight_beside_the_learners_own_ratio_is_trls_token_truncate
     batch = made_up(7)
     weights = (padded(batch, lambda token: token.start) - padded(batch, lambda token: token.sampled)).exp()
     value, gradient = our_loss(batch, type="decoupled_ppo")
-    expected, expected_gradient = trl_loss(
-        batch,
-        lambda token: token.start,
-        loss_type="dapo",
-        epsilon_high=0.2,
-        importance_sampling_ratio=weights.clamp(max=2.0),
-    )
+    settings = {"loss_type": "dapo", "epsilon_high": 0.2}
+    settings["importance_sampling_ratio"] = weights.clamp(max=2.0)
+    expected, expected_gradient = trl_loss(batch, lambda token: token.start, **settings)
     assert value == pytest.approx(expected, rel=1e-6)
     assert gradient == pytest.approx(expected_gradient, rel=1e-6, abs=1e-6)
 

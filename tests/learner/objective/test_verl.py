@@ -17,14 +17,13 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from config.learner import AdvantageConfig, CorrectionConfig, ObjectiveConfig
 from learner.objective.advantages import batch_advantages
 from learner.objective.build import build_objective
 from learner.objective.kl import kl_estimate
 from learner.objective.rejection import kept_tokens
-from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed
+from tests.support.made_up_tokens import CONSTANT_LENGTH, Answer, Token, made_up, packed, padded
 
 REASON = "verl is not installed: see the first lines of this file"
 core_algos = pytest.importorskip("verl.trainer.ppo.core_algos", reason=REASON, exc_type=ImportError)
@@ -32,12 +31,6 @@ corrections = pytest.importorskip("verl.trainer.ppo.rollout_corr_helper", reason
 
 OBJECTIVE: TypeAdapter[ObjectiveConfig] = TypeAdapter(ObjectiveConfig)
 AGGREGATES = {"token": "token-mean", "sequence": "seq-mean-token-mean", "constant": "seq-mean-token-sum-norm"}
-
-
-def padded(batch: list[Answer], value: Callable[[Token], float]) -> Tensor:
-    """Return [B, T] in float64, with zeros behind shorter completions."""
-    rows = [torch.tensor([value(token) for token in one.tokens], dtype=torch.float64) for one in batch]
-    return pad_sequence(rows, batch_first=True)
 
 
 class Actor(dict[str, Any]):
@@ -87,37 +80,27 @@ def our_loss(batch: list[Answer], **keys: Any) -> tuple[float, list[float]]:
     return loss.value.item(), gradient_T[tokens.loss_mask_T].tolist()
 
 
+def clips(low: float, high: float, dual: float | None = None) -> dict[str, float]:
+    return {"clip_ratio_low": low, "clip_ratio_high": high} | ({"clip_ratio_c": dual} if dual else {})
+
+
 CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "grpo": ({"type": "grpo"}, "vanilla", {"clip_ratio_c": 3.0}),
     "grpo, another dual clip": ({"type": "grpo", "dual_clip": 1.5}, "vanilla", {"clip_ratio_c": 1.5}),
-    "gspo": (
-        {"type": "gspo", "clip_low": 0.1, "clip_high": 0.2},
-        "gspo",
-        {"clip_ratio_low": 0.1, "clip_ratio_high": 0.2},
-    ),
-    "cispo": (
-        {"type": "cispo", "clip_low": 0.4, "clip_high": 0.5},
-        "cispo",
-        {"clip_ratio_low": 0.4, "clip_ratio_high": 0.5},
-    ),
-    "dppo tv": (
-        {"type": "dppo", "max_low": 0.05, "max_high": 0.1},
-        "dppo_tv",
-        {"clip_ratio_low": 0.05, "clip_ratio_high": 0.1, "clip_ratio_c": 20.0},
-    ),
+    "gspo": ({"type": "gspo", "clip_low": 0.1, "clip_high": 0.2}, "gspo", clips(0.1, 0.2)),
+    "cispo": ({"type": "cispo", "clip_low": 0.4, "clip_high": 0.5}, "cispo", clips(0.4, 0.5)),
+    "dppo tv": ({"type": "dppo", "max_low": 0.05, "max_high": 0.1}, "dppo_tv", clips(0.05, 0.1, 20.0)),
     "dppo kl": (
         {"type": "dppo", "divergence": "kl", "max_low": 0.02, "max_high": 0.04, "max_weight": 1.5},
         "dppo_kl",
-        {"clip_ratio_low": 0.02, "clip_ratio_high": 0.04, "clip_ratio_c": 1.5},
+        clips(0.02, 0.04, 1.5),
     ),
 }
 
 
 @pytest.fixture(autouse=True)
 def _actors_need_no_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        core_algos, "ActorConfig", Actor
-    )  # some losses ask for the class of their configuration
+    monkeypatch.setattr(core_algos, "ActorConfig", Actor)  # some losses ask for their configuration's class
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -128,9 +111,7 @@ def test_a_loss_and_its_gradient_are_those_of_verl(name: str, aggregate: str) ->
     for seed in range(5):
         batch = made_up(seed)
         value, gradient = our_loss(batch, aggregate=aggregate, **ours, **more)
-        expected, expected_gradient = verl_loss(
-            theirs, batch, aggregate, lambda token: token.sampled, **config
-        )
+        expected, expected_gradient = verl_loss(theirs, batch, aggregate, lambda one: one.sampled, **config)
         assert value == pytest.approx(expected, rel=1e-6, abs=1e-6)
         assert gradient == pytest.approx(expected_gradient, rel=1e-6, abs=1e-6)
 
@@ -148,21 +129,10 @@ def test_the_weights_of_the_decoupled_loss_are_verls_rollout_correction(level: s
         weights, _ = corrections.compute_rollout_correction_weights(
             *logs_of(batch), rollout_is=level, rollout_is_threshold=threshold
         )
-        value, gradient = our_loss(
-            batch,
-            type="decoupled_ppo",
-            dual_clip=3.0,
-            correction={"rollout_is": level, "rollout_is_threshold": threshold},
-        )
-        expected, expected_gradient = verl_loss(
-            "vanilla",
-            batch,
-            "token",
-            lambda token: token.start,
-            clip_ratio_high=0.2,
-            clip_ratio_c=3.0,
-            weights=weights,
-        )
+        correction = {"rollout_is": level, "rollout_is_threshold": threshold}
+        value, gradient = our_loss(batch, type="decoupled_ppo", dual_clip=3.0, correction=correction)
+        config = {"clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "weights": weights}
+        expected, expected_gradient = verl_loss("vanilla", batch, "token", lambda one: one.start, **config)
         assert value == pytest.approx(expected, rel=1e-6, abs=1e-6)
         assert gradient == pytest.approx(expected_gradient, rel=1e-6, abs=1e-6)
 
@@ -170,9 +140,7 @@ def test_the_weights_of_the_decoupled_loss_are_verls_rollout_correction(level: s
 @pytest.mark.parametrize(
     "rules", [["token_k1"], ["seq_sum_k1"], ["seq_mean_k1"], ["token_k1", "seq_mean_k1"]], ids="+".join
 )
-def test_what_is_rejected_is_what_verls_rollout_correction_rejects_with_inverse_bounds(
-    rules: list[str],
-) -> None:
+def test_what_is_rejected_is_what_verl_rejects_with_inverse_bounds(rules: list[str]) -> None:
     """verl bounds the sampler's probability over the learner's; ours, as IcePop's and TRL's, is the other way round."""
     bands = {"token_k1": (0.5, 5.0), "seq_sum_k1": (0.3, 3.0), "seq_mean_k1": (0.9, 1.1)}
     config = CorrectionConfig.model_validate({"rollout_rs": rules, **bands})
@@ -181,10 +149,8 @@ def test_what_is_rejected_is_what_verls_rollout_correction_rejects_with_inverse_
     for seed in range(5):
         batch = made_up(seed)
         # Ours is measured in the pass before the step: `now` is then the learner at the start.
-        start = [
-            replace(one, tokens=tuple(replace(token, now=token.start) for token in one.tokens))
-            for one in batch
-        ]
+        at_start = [[replace(token, now=token.start) for token in one.tokens] for one in batch]
+        start = [replace(one, tokens=tuple(own)) for one, own in zip(batch, at_start, strict=True)]
         tokens = packed(start, start, "token")
         own = kept_tokens(tokens, config)[tokens.loss_mask_T]
         logs_BT, mask_BT = logs_of(batch)
@@ -199,12 +165,10 @@ def test_what_is_rejected_is_what_verls_rollout_correction_rejects_with_inverse_
 @pytest.mark.parametrize("name", ["k1", "k2", "k3", "abs", "kl", "mse", "low_var_kl"])
 def test_a_divergence_is_verls_of_that_name(name: str) -> None:
     config = OBJECTIVE.validate_python({"type": "grpo", "kl": {"estimator": name}}).kl
-    now, reference = (
-        torch.tensor([-0.1, -2.0, -3.5, -0.7], dtype=torch.float64),
-        torch.tensor([-0.3, -1.0, -3.5, -2.7]),
-    )
-    found = kl_estimate(now, reference.double(), torch.ones(4, dtype=torch.bool), config.estimator)
-    torch.testing.assert_close(found, core_algos.kl_penalty_forward(now, reference.double(), name))
+    numbers = [[-0.1, -2.0, -3.5, -0.7], [-0.3, -1.0, -3.5, -2.7]]
+    now, reference = (torch.tensor(own, dtype=torch.float64) for own in numbers)
+    found = kl_estimate(now, reference, torch.ones(4, dtype=torch.bool), config.estimator)
+    torch.testing.assert_close(found, core_algos.kl_penalty_forward(now, reference, name))
 
 
 @pytest.mark.parametrize(

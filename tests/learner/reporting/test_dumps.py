@@ -22,7 +22,6 @@ from broker.messages import Prompt, ScoredGroup
 from config.explanations import ConfigError
 from config.loading import build_run
 from config.run import Run
-from learner.incarnation import FINISHED
 from learner.journal.payloads import StepEncoder, decode_step
 from learner.journal.writer import Journal
 from learner.launch.preflight import check_places
@@ -32,14 +31,15 @@ from learner.reporting.dumps.writer import Dumps, decoder_of
 from learner.reporting.metrics import Metrics
 from learner.training.batch import pack
 from tasks.route import route
-from tests.learner.conftest import MakeChain
+from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import make_prompt, make_run, make_scored
-from tests.support.loop import Hands, make_trainer
 from tests.support.made_up_step import made_up_step
 from tests.support.paths import ROOT
 
 MODEL = ROOT / "config/recipes/demo_model"
 MakeRun = Callable[..., Run]
+OpenDumps = Callable[..., Dumps]
+Caplog = pytest.LogCaptureFixture
 
 
 def letters(ids: Sequence[Sequence[int]], has_special: bool) -> list[str]:
@@ -60,7 +60,12 @@ def run_of(tmp_path: Path) -> MakeRun:
 
 
 @pytest.fixture
-def open_dumps() -> Iterator[Callable[..., Dumps]]:
+def rollouts(tmp_path: Path) -> Path:
+    return tmp_path / "dumps" / "rollouts"
+
+
+@pytest.fixture
+def open_dumps() -> Iterator[OpenDumps]:
     opened: list[Dumps] = []
 
     def open_dumps(run: Run, decode: Any = letters) -> Dumps:
@@ -70,6 +75,19 @@ def open_dumps() -> Iterator[Callable[..., Dumps]]:
     yield open_dumps
     for dumps in opened:
         dumps.close()
+
+
+@pytest.fixture
+def dump(run_of: MakeRun, open_dumps: OpenDumps) -> Callable[..., Dumps]:
+    """Dump groups as a step, and wait for the files; keywords are keys of `learner.dumps`."""
+
+    def dump(step: int, groups: Sequence[ScoredGroup], **keys: Any) -> Dumps:
+        dumps = open_dumps(run_of(**keys))
+        dumps.step(step, groups)
+        dumps.settle()
+        return dumps
+
+    return dump
 
 
 def group(group_id: str, rewards: Sequence[float | None], **prompt: Any) -> ScoredGroup:
@@ -103,14 +121,10 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_step_is_read_as_verls_dump(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
-) -> None:
-    dumps = open_dumps(run_of())
-    dumps.step(3, GROUPS)
-    dumps.settle()
-    assert names(tmp_path / "dumps" / "rollouts") == ["3.jsonl"]
-    first, second, third = lines_of(tmp_path / "dumps" / "rollouts" / "3.jsonl")
+def test_a_step_is_read_as_verls_dump(dump: Callable[..., Dumps], rollouts: Path) -> None:
+    dump(3, GROUPS)
+    assert names(rollouts) == ["3.jsonl"]
+    first, second, third = lines_of(rollouts / "3.jsonl")
     assert list(first)[:5] == ["input", "output", "gts", "score", "step"]
     assert first == {
         "input": "cde",
@@ -133,7 +147,7 @@ def test_a_step_is_read_as_verls_dump(
     assert (second["score"], second["acc"], second["status"]) == (None, None, "unscorable")
     assert (third["data_source"], third["id"], third["level"]) == (None, "a-18", None)
     assert first.keys() == second.keys() == third.keys()  # as a table, column by column
-    table = pa_json.read_json(tmp_path / "dumps" / "rollouts" / "3.jsonl")
+    table = pa_json.read_json(rollouts / "3.jsonl")
     assert table.column("score").to_pylist() == [1.0, None, 0.25]
 
 
@@ -154,21 +168,16 @@ STORED = {
 
 @pytest.mark.parametrize("source", STORED)
 def test_the_ground_truth_is_what_the_row_stores_under_both_of_verls_names(
-    source: str, run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    source: str, dump: Callable[..., Dumps], rollouts: Path
 ) -> None:
     truth, extra = STORED[source]
-    record = {"data_source": source, "reward_model": {"ground_truth": truth}, "extra_info": extra}
-    _, info = route(record)
-    dumps = open_dumps(run_of())
-    dumps.step(1, [group("7", [1.0], **prompt_facts(verification_info=info))])
-    dumps.settle()
-    (row,) = lines_of(tmp_path / "dumps" / "rollouts" / "1.jsonl")
+    _, info = route({"data_source": source, "reward_model": {"ground_truth": truth}, "extra_info": extra})
+    dump(1, [group("7", [1.0], **prompt_facts(verification_info=info))])
+    (row,) = lines_of(rollouts / "1.jsonl")
     assert (row["gts"], row["groundtruth"]) == (truth, truth)
 
 
-def test_a_step_is_read_as_ii_verls_parquet(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
-) -> None:
+def test_a_step_is_read_as_ii_verls_parquet(run_of: MakeRun, open_dumps: OpenDumps, tmp_path: Path) -> None:
     dumps = open_dumps(run_of(parquet_every=2))
     for step in (1, 2, 3, 4):
         dumps.step(step, GROUPS)
@@ -181,9 +190,8 @@ def test_a_step_is_read_as_ii_verls_parquet(
     assert table.column_names[:5] == ["llm_output", "verification_info", "score", "id", "data_source"]
     columns = table.to_pydict()
     assert columns["llm_output"] == ["cdeh<end>"] * 3
-    assert [json.loads(info) for info in columns["verification_info"]] == [
-        {"type": "math", "answer": {"value": "½"}}
-    ] * 3
+    infos = [json.loads(info) for info in columns["verification_info"]]
+    assert infos == [{"type": "math", "answer": {"value": "½"}}] * 3
     assert table.schema.field("score").type == pa.float64()
     assert columns["score"] == [1.0, None, 0.25]
     assert columns["id"] == ["a-17", "a-17", "a-18"]
@@ -192,17 +200,12 @@ def test_a_step_is_read_as_ii_verls_parquet(
 
 
 def test_columns_of_any_type_and_of_no_value_are_written(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    dump: Callable[..., Dumps], rollouts: Path, tmp_path: Path
 ) -> None:
     values: list[Any] = [3, "three", [3, "3"], {"3": None}, "\ud800", 2**70]
-    groups = [
-        group(str(number), [None], **prompt_facts(columns={"kind": value, "none": None, "score": "theirs"}))
-        for number, value in enumerate(values)
-    ]
-    dumps = open_dumps(run_of())
-    dumps.step(1, groups)
-    dumps.settle()
-    rows = lines_of(tmp_path / "dumps" / "rollouts" / "1.jsonl")
+    columns_of = [{"kind": value, "none": None, "score": "theirs"} for value in values]
+    dump(1, [group(str(at), [None], **prompt_facts(columns=own)) for at, own in enumerate(columns_of)])
+    rows = lines_of(rollouts / "1.jsonl")
     assert [row["kind"] for row in rows] == values
     assert [row["score"] for row in rows] == [None] * 6  # a column does not stand for a key of the shape
     columns = pq.read_table(tmp_path / "dumps" / "parquet" / "train" / "1.parquet").to_pydict()
@@ -223,17 +226,14 @@ def test_the_runs_own_tokenizer_gives_the_texts_that_verls_would(run_of: MakeRun
 
 
 def test_a_step_that_is_trained_again_is_written_once_and_as_it_was(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path, tmp_path: Path
 ) -> None:
     run = run_of()
     first = open_dumps(run)
     first.step(1, GROUPS)
     first.step(2, GROUPS)
     first.close()
-    files = [
-        tmp_path / "dumps" / "rollouts" / "2.jsonl",
-        tmp_path / "dumps" / "parquet" / "train" / "2.parquet",
-    ]
+    files = [rollouts / "2.jsonl", tmp_path / "dumps" / "parquet" / "train" / "2.parquet"]
     was = [file.read_bytes() for file in files]
     payload = bytes(StepEncoder().encode(1, GROUPS, [[0.0] * len(one.rewards) for one in GROUPS]))
     replayed, _ = decode_step(payload, "here")  # as the journal has them: without text
@@ -248,20 +248,16 @@ def test_a_step_that_is_trained_again_is_written_once_and_as_it_was(
     once_more.step(2, replayed, is_replayed=True)
     once_more.settle()
     assert [file.read_bytes() for file in files] == was
-    assert names(tmp_path / "dumps" / "rollouts") == ["1.jsonl", "2.jsonl"]
+    assert names(rollouts) == ["1.jsonl", "2.jsonl"]
 
 
 def test_nothing_that_is_there_is_written_over(
-    run_of: MakeRun,
-    open_dumps: Callable[..., Dumps],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path, caplog: Caplog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_links(*_: object) -> None:
         raise PermissionError(1, "a file system without hard links")
 
-    file = tmp_path / "dumps" / "rollouts" / "1.jsonl"
+    file = rollouts / "1.jsonl"
     dumps = open_dumps(run_of(parquet=None))
     file.write_text("theirs")
     dumps.step(1, GROUPS)
@@ -279,7 +275,7 @@ def test_nothing_that_is_there_is_written_over(
 
 
 def test_a_folder_with_dumps_of_another_run_is_refused_and_ones_own_is_not(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path
 ) -> None:
     run = run_of()
     dumps = open_dumps(run)
@@ -288,21 +284,18 @@ def test_a_folder_with_dumps_of_another_run_is_refused_and_ones_own_is_not(
     assert list(in_the_way(run)) == []
     open_dumps(run)  # goes on
     other = run.model_copy(update={"name": "other"})
-    refused = (
-        r"learner\.dumps\.rollouts=.*rollouts: 1 dumps are there that this run has not written \(1\.jsonl"
-    )
+    refused = r"learner\.dumps\.rollouts=.*rollouts: 1 dumps are there that this run has not written \(1\."
     with pytest.raises(RunFailed, match=refused):
         open_dumps(other)
     with pytest.raises(ConfigError, match=refused):  # before anything starts
         check_places(other)
-    (tmp_path / "dumps" / "rollouts" / "1.jsonl").rename(tmp_path / "dumps" / "rollouts" / "notes.jsonl")
-    assert [line.partition(":")[0] for line in in_the_way(other)] == [
-        f"learner.dumps.parquet={tmp_path}/dumps/parquet/train"
-    ]
+    (rollouts / "1.jsonl").rename(rollouts / "notes.jsonl")
+    in_ways = [line.partition(":")[0] for line in in_the_way(other)]
+    assert in_ways == [f"learner.dumps.parquet={rollouts.parent}/parquet/train"]
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    run_of: MakeRun, open_dumps: OpenDumps, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     run = run_of(held_out=tmp_path / "file" / "below", rollouts=Path("/proc/dumps"))
@@ -314,15 +307,10 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
 
 
 def test_rollouts_and_rounds_do_not_share_a_folder() -> None:
-    tree = {
-        "name": "t",
-        "model": {"path": "m"},
-        "data": {"train": {"type": "procedural"}},
-        "learner": {"dumps": {"rollouts": "a", "held_out": "./a"}},
-    }
-    with pytest.raises(
-        ConfigError, match=r"learner\.dumps\.held_out in here: is the folder of rollouts: both would"
-    ):
+    model, data = {"path": "m"}, {"train": {"type": "procedural"}}
+    dumps = {"rollouts": "a", "held_out": "./a"}
+    tree = {"name": "t", "model": model, "data": data, "learner": {"dumps": dumps}}
+    with pytest.raises(ConfigError, match=r"learner\.dumps\.held_out in here: is the folder of rollouts: bo"):
         build_run([("here", tree)])
 
 
@@ -330,28 +318,22 @@ def test_rollouts_and_rounds_do_not_share_a_folder() -> None:
 
 
 def test_a_full_disk_costs_its_dumps_and_is_named_once(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path, caplog: Caplog
 ) -> None:
     dumps = open_dumps(run_of(parquet=None))
-    folder = tmp_path / "dumps" / "rollouts"
     for step in (1, 2):
-        (folder / f".{step}.jsonl.part").symlink_to("/dev/full")
+        (rollouts / f".{step}.jsonl.part").symlink_to("/dev/full")
         dumps.step(step, GROUPS)
     dumps.step(3, GROUPS)
     dumps.settle()
-    assert names(folder) == ["3.jsonl"]
+    assert names(rollouts) == ["3.jsonl"]
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert warned == [
-        f"dump_not_written what={folder}/1.jsonl reason=No space left on device: training goes on"
-    ]
+    why = "reason=No space left on device: training goes on"
+    assert warned == [f"dump_not_written what={rollouts}/1.jsonl {why}"]
 
 
 def test_the_training_waits_for_no_dump_and_not_for_ever_for_room(
-    run_of: MakeRun,
-    open_dumps: Callable[..., Dumps],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path, caplog: Caplog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on = threading.Event()
 
@@ -372,14 +354,12 @@ def test_the_training_waits_for_no_dump_and_not_for_ever_for_room(
     dumps.step(8, GROUPS)
     dumps.close()
     dumps.close()  # harmless
-    written = names(tmp_path / "dumps" / "rollouts")
-    assert written[:2] == ["1.jsonl", "2.jsonl"]
-    assert written[-1] == "8.jsonl"
-    assert len(written) == 4
+    first, second, *others = names(rollouts)
+    assert (first, second, others[-1], len(others)) == ("1.jsonl", "2.jsonl", "8.jsonl", 2)
 
 
-def test_a_tokenizer_that_cannot_be_loaded_costs_the_dumps(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], caplog: pytest.LogCaptureFixture
+def test_a_tokenizer_that_cant_be_loaded_costs_the_dumps(
+    run_of: MakeRun, open_dumps: OpenDumps, caplog: Caplog
 ) -> None:
     run = run_of()
     nowhere = run.model_copy(update={"model": run.model.model_copy(update={"path": "./nowhere"})})
@@ -393,25 +373,21 @@ def test_a_tokenizer_that_cannot_be_loaded_costs_the_dumps(
 
 
 def scores_by_step(folder: Path) -> Mapping[int, list[float]]:
-    return {
-        int(file.stem): [line["score"] for line in lines_of(file)] for file in sorted(folder.glob("*.jsonl"))
-    }
+    files = sorted(folder.glob("*.jsonl"))
+    return {int(file.stem): [line["score"] for line in lines_of(file)] for file in files}
 
 
 def test_every_step_and_round_of_a_run_has_its_file_when_the_run_ends(
-    make_chain: MakeChain, hands: list[Hands], tmp_path: Path
+    make_chain: MakeChain, train: Train, tmp_path: Path
 ) -> None:
     where = {"rollouts": tmp_path / "a", "held_out": tmp_path / "b", "parquet": tmp_path / "c"}
-    chain = make_chain(
-        learner={"steps": 4, "dumps": where, "checkpoint": {"every": 2}},
-        model={"path": str(MODEL)},
-        evaluation={"every": 2, "prompts": 4, "samples": 4},
+    train(
+        make_chain(
+            learner={"steps": 4, "dumps": where, "checkpoint": {"every": 2}},
+            model={"path": str(MODEL)},
+            evaluation={"every": 2, "prompts": 4, "samples": 4},
+        )
     )
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
     assert scores_by_step(tmp_path / "a") == {step: [1.0, 0.0, 1.0, 0.0] for step in (1, 2, 3, 4)}
     rounds = scores_by_step(tmp_path / "b")
     assert {version: len(scores) for version, scores in rounds.items()} == {0: 16, 2: 16, 4: 16}
@@ -421,7 +397,7 @@ def test_every_step_and_round_of_a_run_has_its_file_when_the_run_ends(
 
 
 def test_what_a_kill_took_is_written_by_the_next_start(
-    run_of: MakeRun, open_dumps: Callable[..., Dumps], tmp_path: Path
+    run_of: MakeRun, open_dumps: OpenDumps, rollouts: Path
 ) -> None:
     run = run_of(parquet=None)
     held_out: list[Prompt] = [replace(make_prompt(f"eval-2-{number}"), **prompt_facts()) for number in (0, 1)]
@@ -433,7 +409,7 @@ def test_what_a_kill_took_is_written_by_the_next_start(
     live.step(1, GROUPS)
     live.round(2, rounds)
     live.close()
-    files = [tmp_path / "dumps" / "rollouts" / "1.jsonl", tmp_path / "dumps" / "held_out" / "2.jsonl"]
+    files = [rollouts / "1.jsonl", rollouts.parent / "held_out" / "2.jsonl"]
     was = [file.read_bytes() for file in files]
     for file in files:
         file.unlink()

@@ -13,8 +13,7 @@ from learner.reporting.group_facts import MOST_VALUES, batch_facts
 from learner.reporting.keys import KEYS, as_table
 from learner.reporting.metrics_file import read_metrics
 from learner.training.batch import pack
-from tests.learner.conftest import MakeChain
-from tests.support.loop import Hands, make_trainer
+from tests.learner.conftest import MakeChain, Train
 from tests.support.paths import ROOT
 from tests.support.tiny import completion, group
 
@@ -40,26 +39,16 @@ def test_rewards_have_names_and_truncation_and_length_are_of_the_step() -> None:
     cut = completion([1] * 20, finish_reason=FinishReason.LENGTH)
     maths = group([9], [completion([1, 2, 3]), cut], [1.0, None])
     prompt = replace(maths.rollout.prompt, task="code", data_source="mbpp")
-    scores = tuple(
-        replace(score, components={"format": number / 2}) for number, score in enumerate(maths.scores)
-    )
+    scores = tuple(replace(score, components={"format": at / 2}) for at, score in enumerate(maths.scores))
     code = replace(maths, rollout=replace(maths.rollout, prompt=prompt), rewards=(0.5, 0.0), scores=scores)
-    batch = pack(
-        [maths, code],
-        [[0.5, None], [0.5, -0.5]],
-        tokens_per_micro_batch=99,
-        truncated="keep",
-        policy_version=0,
-    )
+    options: dict[str, Any] = {"tokens_per_micro_batch": 99, "truncated": "keep", "policy_version": 0}
+    batch = pack([maths, code], [[0.5, None], [0.5, -0.5]], **options)
     facts = batch_facts([maths, code], batch)
     assert facts["reward_by_task"] == {"code": 0.25, "math": 1.0}
     assert facts["reward_by_source"] == {"math": 1.0, "mbpp": 0.25}
     assert facts["components"] == {"format": 0.25}
-    assert (facts["truncated_share"], facts["response_tokens_mean"], facts["response_tokens_max"]) == (
-        0.5,
-        11.5,
-        20,
-    )
+    assert (facts["truncated_share"], facts["response_tokens_mean"]) == (0.5, 11.5)
+    assert facts["response_tokens_max"] == 20
     lengths = facts["histograms"]["response_tokens"]
     assert (lengths["edges"][:3], lengths["counts"][:3]) == ([16, 32, 64], [2, 2, 0])
     assert facts["histograms"]["lag"] == {"edges": [0], "counts": [26, 0]}
@@ -80,19 +69,13 @@ def explains(key: str, path: tuple[str, ...]) -> bool:
     )
 
 
-def test_every_key_that_a_run_writes_is_explained(make_chain: MakeChain, hands: list[Hands]) -> None:
+def test_every_key_that_a_run_writes_is_explained(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 3}, evaluation={"every": 1, "prompts": 2, "samples": 4})
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    trainer.train()
-    trainer.metrics.close()
+    train(chain)
     lines = read_metrics(chain.run.folder)
     assert json.dumps(lines)
-    unexplained = {
-        path for line in lines for path in paths(line) if not any(explains(key, path) for key in KEYS)
-    }
-    assert unexplained == set()
+    written = {path for line in lines for path in paths(line)}
+    assert {path for path in written if not any(explains(key, path) for key in KEYS)} == set()
 
 
 def test_the_page_has_the_table() -> None:

@@ -37,9 +37,8 @@ def run_of(task: dict[str, Any] | None = None, *settings: str) -> Run:
 
 def ramp(first: float, last: float, begin: int = 10, end: int = 30) -> list[float]:
     """Return a value for each of STEPS steps: `first`, then a straight line, then `last`."""
-    return [
-        first + (last - first) * min(1.0, max(0.0, (step - begin) / (end - begin))) for step in range(STEPS)
-    ]
+    done = [min(1.0, max(0.0, (step - begin) / (end - begin))) for step in range(STEPS)]
+    return [first + (last - first) * share for share in done]
 
 
 def steps(
@@ -62,6 +61,10 @@ def steps(
     ]
 
 
+def length(tokens: list[float], correlation: float) -> dict[str, list[float]]:
+    return {"response_tokens_mean": tokens, "length_correlation": [correlation] * STEPS}
+
+
 def named(run: Run, records: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
     """Return each kind with the step at which it was first an alarm."""
     watch, found = HackingWatch(run), dict[str, int]()
@@ -72,17 +75,12 @@ def named(run: Run, records: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
 
 
 def test_a_reward_whose_shadow_stays_behind_is_named_soon_after_it_has_risen() -> None:
-    [(step, kind)] = named(
-        run_of(SHADOWED), steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
-    )
+    records = steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
+    [(step, kind)] = named(run_of(SHADOWED), records)
     assert kind == "scorer truth"
     risen = 10 + 20 * 0.1 / 0.6  # where the line has risen by reward_rose
     assert risen < step <= risen + 5 + 2 * PERSISTS
-
-
-def test_the_alarm_says_what_rose_and_what_did_not() -> None:
     watch = HackingWatch(run_of(SHADOWED))
-    records = steps(ramp(0.3, 0.9), {"math": ramp(0.3, 0.9), "truth": [0.3] * STEPS})
     [text, *_] = [alarm.text for record in records for alarm in watch.of_step(record)]
     assert "truth went from 0.30 to 0.30; what rose: math from 0.3" in text
 
@@ -112,44 +110,29 @@ def test_a_late_hack_is_seen_after_an_honest_rise() -> None:
     reward = [(one + two) / 2 for one, two in zip(ramp(0.2, 0.8, 0, 10), ramp(0.2, 1.0, 25, 35), strict=True)]
     truth = ramp(0.2, 0.5, 0, 10)  # which rose with the first half, and not with the second
     [(step, kind)] = named(run_of(SHADOWED), steps(reward, {"truth": truth}))
-    assert kind == "scorer truth"
-    assert step > 25
+    assert (kind, step > 25) == ("scorer truth", True)
 
 
 @pytest.mark.parametrize(
     ("signs", "kind"),
     [
-        ({"response_tokens_mean": ramp(20, 40), "length_correlation": [0.7] * STEPS}, "length"),
+        (length(ramp(20, 40), 0.7), "length"),
         ({"truncated_share": ramp(0.0, 0.5)}, "truncated"),
         ({"repeated_share": ramp(0.1, 0.6)}, "repeated"),
         ({"shared_answer_share": ramp(0.0, 0.9)}, "shared_answers"),
-        (
-            {"response_tokens_mean": ramp(20, 40), "length_correlation": [-0.2] * STEPS},
-            None,
-        ),  # longer, unpaid
-        (
-            {"response_tokens_mean": [20.0] * STEPS, "length_correlation": [0.7] * STEPS},
-            None,
-        ),  # paid, no longer
+        (length(ramp(20, 40), -0.2), None),  # longer, unpaid
+        (length([20.0] * STEPS, 0.7), None),  # paid, no longer
         ({"repeated_share": [0.6] * STEPS}, None),  # as it was at the start
     ],
 )
-def test_a_sign_is_named_where_it_rises_with_the_reward(
-    signs: dict[str, list[float]], kind: str | None
-) -> None:
+def test_a_sign_that_rises_with_the_reward_is_named(signs: dict[str, list[float]], kind: str | None) -> None:
     found = [name for _, name in named(run_of(), steps(ramp(0.3, 0.9), signs=signs))]
     assert found == ([] if kind is None else [kind])
     assert named(run_of(), steps([0.5] * STEPS, signs=signs)) == []  # without a rise of the reward
 
 
 def with_rounds(
-    by_version: Sequence[float],
-    rounds: Mapping[int, float],
-    *,
-    lag: int = 0,
-    error: float = 0.01,
-    behind: int = 0,
-    std: float = 0.2,
+    by_version: Sequence[float], rounds: Mapping[int, float], *, lag: int = 0, behind: int = 0, **noise: float
 ) -> list[dict[str, Any]]:
     """Return the steps of a run whose versions sample with these rewards, `lag` versions before they are trained on.
 
@@ -157,10 +140,10 @@ def with_rounds(
         by_version: the mean reward of what each version samples.
         rounds: version -> held-out score.
         lag: versions between sampling and training.
-        error: standard error of a round's score.
         behind: steps until a round has come back.
-        std: of the groups' mean rewards.
+        noise: `error`, standard error of a round's score, and `std`, of the groups' mean rewards.
     """
+    error, std = noise.get("error", 0.01), noise.get("std", 0.2)
     sampled = [by_version[max(0, step - lag)] for step in range(STEPS)]
     records = steps(sampled)
     for index, record in enumerate(records):
@@ -187,12 +170,9 @@ def held_out_of(records: Iterable[dict[str, Any]]) -> list[int]:
         ({10: 0.91, 20: 0.91, 38: 0.93}, []),  # no room
     ],
 )
-def test_a_round_is_compared_with_those_before_it(
-    lag: int, scores: dict[int, float], alarms: list[int]
-) -> None:
-    assert held_out_of(with_rounds(ramp(0.3, 0.9), scores, lag=lag, behind=lag)) == [
-        step + lag for step in alarms if step + lag <= STEPS
-    ]
+def test_a_round_is_compared_with_earlier_ones(lag: int, scores: dict[int, float], alarms: list[int]) -> None:
+    found = held_out_of(with_rounds(ramp(0.3, 0.9), scores, lag=lag, behind=lag))
+    assert found == [step + lag for step in alarms if step + lag <= STEPS]
 
 
 def test_the_reward_of_the_rounds_own_versions_counts_and_not_that_of_their_steps() -> None:
@@ -265,7 +245,7 @@ def test_the_answers_shown_are_those_that_are_paid_in_spite_of_the_witness() -> 
 @pytest.mark.parametrize(
     ("action", "before", "after"), [("warn", "", ""), ("pause", "", PAUSE), ("pause", DRAIN, DRAIN)]
 )
-def test_a_hack_is_said_shown_written_down_and_pauses_the_run_where_wanted(
+def test_a_hack_is_said_and_pauses_the_run_where_wanted(
     chain: Chain, action: str, before: str, after: str
 ) -> None:
     run = run_of(SHADOWED, f"learner.hacking.action={action}", f"runs_dir={chain.run.runs_dir}")
@@ -278,7 +258,6 @@ def test_a_hack_is_said_shown_written_down_and_pauses_the_run_where_wanted(
     metrics.close()
     assert said[0].startswith("reward_hacking kind='scorer truth': since step ")
     assert asked(link, keys) == after
-    alarms = [alarm for record in read_metrics(run.folder) for alarm in record.get("alarms", ())]
-    assert alarms == said
+    assert [alarm for record in read_metrics(run.folder) for alarm in record.get("alarms", ())] == said
     samples = [json.loads(line) for line in (run.folder / "samples.jsonl").read_text().splitlines()]
     assert [sample["reward"] for sample in samples] == [0.9] * len(said)

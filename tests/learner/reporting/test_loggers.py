@@ -74,6 +74,12 @@ def test_numbers_are_named_by_their_path_and_nothing_else_is_a_curve() -> None:
     assert with_newest_round(two) == {"evaluation_version": 4.0, "evaluation/pass_rate": 0.5}
 
 
+def values_of(run: Run) -> list[tuple[int, Any]]:
+    return [
+        (event.step, value) for event in events(run.folder / "tensorboard") for value in event.summary.value
+    ]
+
+
 def test_tensorboard_gets_every_number_at_its_step_and_rounds_at_their_version(tmp_path: Path) -> None:
     run = with_loggers(tmp_path, {"type": "tensorboard"})
     for _ in range(2):  # a run that goes on writes a second file
@@ -81,54 +87,37 @@ def test_tensorboard_gets_every_number_at_its_step_and_rounds_at_their_version(t
         logger.log(RECORD)
         logger.sample(SAMPLE)
         logger.close()
-    found = [
-        (event.step, value.tag, value.simple_value)
-        for event in events(run.folder / "tensorboard")
-        for value in event.summary.value
-        if value.WhichOneof("value") == "simple_value"
-    ]
+    numbers = [each for each in values_of(run) if each[1].WhichOneof("value") == "simple_value"]
+    found = [(step, value.tag, value.simple_value) for step, value in numbers]
     expected = [(3, name, value) for name, value in scalars(RECORD).items()]
     expected += [(2, "evaluation/pass_rate", 0.25), (2, "evaluation/prompts", 64.0)]
     assert [one[:2] for one in found] == [one[:2] for one in expected * 2]
     assert [one[2] for one in found] == pytest.approx([one[2] for one in expected * 2])
-    texts = [
-        value
-        for event in events(run.folder / "tensorboard")
-        for value in event.summary.value
-        if value.tensor.string_val
-    ]
-    assert b"1 + 1?" in texts[0].tensor.string_val[0]
+    texts = [value.tensor.string_val for _, value in values_of(run) if value.tensor.string_val]
+    assert b"1 + 1?" in texts[0][0]
 
 
 @pytest.mark.parametrize("library", ["wandb", "trackio"])
-def test_a_logger_without_its_library_is_named_before_anything_starts(
+def test_a_logger_without_its_library_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name, *a: None if name == library else find(name, *a)
-    )
-    with pytest.raises(
-        ConfigError, match=rf"learner\.loggers: {library} needs {library}: pip install {library}"
-    ):
+    without = "importlib.util.find_spec"
+    monkeypatch.setattr(without, lambda name, *a: None if name == library else find(name, *a))
+    told = rf"learner\.loggers: {library} needs {library}: pip install {library}"
+    with pytest.raises(ConfigError, match=told):
         check_places(with_loggers(tmp_path, {"type": library, "project": "p"}))
 
 
-def test_weights_and_biases_without_a_key_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_and_biases_without_a_key_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     online = with_loggers(tmp_path, {"type": "wandb"})
     with pytest.raises(ConfigError, match="wandb has no key: set WANDB_API_KEY"):
         check_places(online)
-    check = [
-        line
-        for line in [*_lines(with_loggers(tmp_path, {"type": "wandb", "mode": "offline"}))]
-        if "wandb" in line
-    ]
-    assert check == []
+    offline = with_loggers(tmp_path, {"type": "wandb", "mode": "offline"})
+    assert not [line for line in _lines(offline) if "wandb" in line]
     (tmp_path / "netrc").write_text("machine api.wandb.ai login user password secret\n")
     assert not [line for line in _lines(online) if "wandb" in line]
 

@@ -24,17 +24,16 @@ def evaluation_result(rate: float | None) -> dict[str, Any]:
 def test_each_step_has_one_object_and_no_round_is_forgotten(chain: Chain) -> None:
     metrics = Metrics(chain.run)
     metrics.evaluation(0, evaluation_result(0.2))  # before the first step: goes with it
-    metrics.step(made_up_step(1))
-    metrics.step(made_up_step(2))
-    metrics.step(made_up_step(3))
+    for step in (1, 2, 3):
+        metrics.step(made_up_step(step))
     metrics.evaluation(2, evaluation_result(0.3))  # both end after the last step
     metrics.evaluation(3, evaluation_result(0.4))
     metrics.close()
     metrics.close()  # harmless
     records = read_metrics(chain.run.folder)
     assert [
-        (record["step"], record.get("eval_version"), record.get("eval_pass_rate")) for record in records
-    ] == [(1, 0, 0.2), (2, None, None), (3, 3, 0.4)]
+        [record.get(key) for key in ("step", "eval_version", "eval_pass_rate")] for record in records
+    ] == [[1, 0, 0.2], [2, None, None], [3, 3, 0.4]]
     assert [result["version"] for result in records[2]["evaluations"]] == [2, 3]
 
 
@@ -56,13 +55,8 @@ def test_what_a_kill_took_from_the_record_is_written_when_the_step_is_trained_ag
     again.close()
     first, second, third = read_metrics(chain.run.folder)
     assert (first["step"], second["step"], third["step"]) == (1, 2, 3)
-    assert (second["is_replayed"], second["reward_mean"], second["tokens"], second["loss"]) == (
-        True,
-        0.5,
-        4,
-        0.5,
-    )
-    assert (second["eval_version"], second["eval_pass_rate"]) == (0, 0.2)
+    keys = ("is_replayed", "reward_mean", "tokens", "loss", "eval_version", "eval_pass_rate")
+    assert [second[key] for key in keys] == [True, 0.5, 4, 0.5, 0, 0.2]
     assert draw(chain.run.folder)
 
 
@@ -81,16 +75,10 @@ def test_a_round_that_ends_after_its_steps_line_is_found_with_that_step(chain: C
     metrics.close()
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 2
     (first,) = read_metrics(folder)
-    assert [(result["version"], result["pass_rate"]) for result in first["evaluations"]] == [
-        (0, 0.2),
-        (1, None),
-    ]
-    assert (first["reward_mean"], first["eval_version"], first["eval_pass_rate"], first["eval_samples"]) == (
-        made_up_step(1)["reward_mean"],
-        1,
-        None,
-        256,
-    )
+    rates = {result["version"]: result["pass_rate"] for result in first["evaluations"]}
+    assert rates == {0: 0.2, 1: None}
+    assert first["reward_mean"] == made_up_step(1)["reward_mean"]
+    assert (first["eval_version"], first["eval_pass_rate"], first["eval_samples"]) == (1, None, 256)
     again = Metrics(chain.run)  # no step follows what the ledger has, either
     again.recall({version: evaluation_result(0.2) for version in (0, 1, 2)})
     again.close()

@@ -28,13 +28,26 @@ BASE: dict[str, Any] = {
 def run_with(key: str = "", value: Any = None) -> Run:
     """Return the run with one key of another value."""
     tree = Run.model_validate(BASE).model_dump(mode="json")
-    *sections, last = key.split(".")
-    inner = tree
-    for section in sections:
-        inner = inner[section]
     if key:
+        inner, last = place_of(key, tree)
         inner[last] = value
     return Run.model_validate(tree)
+
+
+def place_of(key: str, tree: Any) -> tuple[Any, str]:
+    """Return the section that holds a key, and the key's own name."""
+    *sections, last = key.split(".")
+    for section in sections:
+        tree = tree[section]
+    return tree, last
+
+
+def without(key: str) -> str:
+    """Return the run's stored configuration as a program wrote it that did not know this key."""
+    tree = yaml.safe_load(to_yaml(run_with()))
+    inner, last = place_of(key, tree)
+    del inner[last]
+    return yaml.safe_dump(tree)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +114,6 @@ def test_all_that_cannot_change_is_named_at_once() -> None:
         check_changes(to_yaml(run_with()), new)
 
 
-def test_nothing_changed_lists_nothing() -> None:
-    assert check_changes(to_yaml(run_with()), run_with()) == []
-
-
 def test_a_stored_key_under_its_old_name_has_not_changed() -> None:
     run = Run.model_validate(BASE)
     stored = to_yaml(run).replace("tokens_per_micro_batch", "tokens_per_row")
@@ -114,9 +123,9 @@ def test_a_stored_key_under_its_old_name_has_not_changed() -> None:
 
 def test_another_kind_of_a_section_shows_all_its_keys() -> None:
     changes = check_changes(to_yaml(run_with()), run_with("generators.engine", {"type": "fake"}))
-    assert [
-        change.partition(" (generators and")[0] for change in changes if "type" in change or "batch" in change
-    ] == ["generators.engine.type: hf -> fake", "generators.engine.batch_groups: 16 -> (not there)"]
+    said = [change.partition(" (generators and")[0] for change in changes]
+    assert "generators.engine.type: hf -> fake" in said
+    assert "generators.engine.batch_groups: 16 -> (not there)" in said
 
 
 @pytest.mark.parametrize(
@@ -135,21 +144,13 @@ def test_another_kind_of_a_section_shows_all_its_keys() -> None:
     ],
 )
 def test_a_key_that_the_life_before_did_not_know_has_changed_only_from_its_default(key: str) -> None:
-    tree = yaml.safe_load(to_yaml(run_with()))
-    *sections, last = key.split(".")
-    inner = tree
-    for section in sections:
-        inner = inner[section]
-    del inner[last]
-    assert check_changes(yaml.safe_dump(tree), run_with()) == []
+    assert check_changes(without(key), run_with()) == []
 
 
 def test_a_key_that_the_life_before_did_not_know_and_is_set_now_has_changed() -> None:
-    tree = yaml.safe_load(to_yaml(run_with()))
-    del tree["data"]["max_prompt_tokens"]
     default = run_with().data.max_prompt_tokens
     with pytest.raises(RunFailed, match=rf"data\.max_prompt_tokens: {default} -> 5 "):
-        check_changes(yaml.safe_dump(tree), run_with("data.max_prompt_tokens", 5))
+        check_changes(without("data.max_prompt_tokens"), run_with("data.max_prompt_tokens", 5))
 
 
 @pytest.mark.parametrize(
@@ -164,16 +165,10 @@ def test_a_key_that_the_life_before_did_not_know_and_is_set_now_has_changed() ->
         ("evaluation.every", 5, False),
     ],
 )
-def test_a_change_of_what_other_roles_read_says_when_they_take_it(
-    key: str, value: Any, is_remarked: bool
-) -> None:
+def test_a_change_of_other_roles_says_when_they_take_it(key: str, value: Any, is_remarked: bool) -> None:
     (change,) = check_changes(to_yaml(run_with()), run_with(key, value))
-    assert (
-        change.endswith(
-            " (generators and scorers that run now keep the old value until they are started again)"
-        )
-        == is_remarked
-    )
+    remark = " (generators and scorers that run now keep the old value until they are started again)"
+    assert change.endswith(remark) == is_remarked
 
 
 def test_what_one_start_is_asked_to_do_is_no_change_of_the_run(tmp_path: Path) -> None:
@@ -189,6 +184,4 @@ def test_the_number_of_ranks_stays_where_the_optimizer_is_split_among_them(stage
 
 
 def test_secrets_are_in_no_line() -> None:
-    tree = Run.model_validate(BASE).model_dump(mode="json")
-    tree["broker"]["url"] = "redis://:hunter22@here"
-    assert check_changes(to_yaml(run_with()), Run.model_validate(tree)) == []
+    assert check_changes(to_yaml(run_with()), run_with("broker.url", "redis://:hunter22@here")) == []

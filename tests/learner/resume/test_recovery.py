@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from broker.keys import PROMPTS
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, ask
 from broker.protocol.streams import bury
 from learner.groups.evaluation import asked_for
-from learner.incarnation import DRAINED, FINISHED, STOPPED
+from learner.incarnation import DRAINED, STOPPED
 from learner.journal.ledger import DROPPED, Ledger, Outcome, read_ledger
 from learner.reporting.metrics_file import read_metrics
 from learner.resume.recovery import too_many_of
-from learner.trainer import TrainingLoop
-from tests.learner.conftest import MakeChain
+from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import Chain
 from tests.support.journals import groups
 from tests.support.loop import Hands, make_trainer
@@ -28,13 +26,8 @@ from tests.support.loop import Hands, make_trainer
 pytestmark = pytest.mark.process
 
 
-def finish(trainer: TrainingLoop) -> str:
-    """Train to the end, and close what is open."""
-    try:
-        return trainer.train()
-    finally:
-        trainer.feeder.stop()
-        trainer.metrics.close()
+def rounds_of(chain: Chain) -> Any:
+    return read_ledger(chain.run.folder / "journal").evaluations
 
 
 def assert_nothing_is_lost(chain: Chain, *, steps: int) -> None:
@@ -47,18 +40,8 @@ def assert_nothing_is_lost(chain: Chain, *, steps: int) -> None:
     assert not chain.slots & ledger.outcomes.keys()
 
 
-@contextmanager
-def hands_of(chain: Chain, hands: list[Hands]) -> Iterator[None]:
-    hands.append(Hands(chain))
-    hands[-1].start()
-    yield
-
-
-@contextmanager
-def once_before(
-    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object], *, call: int
-) -> Iterator[list[int]]:
-    """Do `act` before the `call`-th call of a method."""
+def once_before(owner: Any, name: str, act: Callable[[], object], *, call: int) -> list[int]:
+    """Do `act` before the `call`-th call of a method; returns how often that was called so far."""
     real, calls = getattr(owner, name), [0]
 
     def wrapped(*args: Any, **options: Any) -> Any:
@@ -67,9 +50,8 @@ def once_before(
             act()
         return real(*args, **options)
 
-    monkeypatch.setattr(owner, name, wrapped)
-    yield calls
-    assert calls[0] >= call, f"{name} was never called so often"
+    setattr(owner, name, wrapped)
+    return calls
 
 
 def flush(chain: Chain) -> None:
@@ -87,31 +69,23 @@ def go_back_a_little(chain: Chain) -> None:
 @pytest.mark.parametrize("harm", [flush, go_back_a_little])
 @pytest.mark.parametrize("place", ["announce", "retire", "issue"])
 def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
-    make_chain: MakeChain,
-    hands: list[Hands],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    place: str,
-    harm: Callable[[Chain], None],
+    make_chain: MakeChain, train: Train, caplog: pytest.LogCaptureFixture, *, place: str, harm: Any
 ) -> None:
     chain = make_chain(learner={"steps": 6}, evaluation={"every": 2, "prompts": 2, "samples": 2})
     trainer = make_trainer(chain)
-    with (
-        caplog.at_level(logging.WARNING),
-        hands_of(chain, hands),
-        once_before(monkeypatch, chain.run_owner, place, lambda: harm(chain), call=4),
-    ):
-        assert finish(trainer) == FINISHED
+    calls = once_before(chain.run_owner, place, lambda: harm(chain), call=4)
+    with caplog.at_level(logging.WARNING):
+        train(chain, trainer=trainer)
+    assert calls[0] >= 4
     assert "recovering reason=redis at" in caplog.text
     assert ("redis_was_empty" in caplog.text) == (harm is flush)
     assert_nothing_is_lost(chain, steps=6)
     assert trainer.policy.steps == trainer.version == 6  # type: ignore[attr-defined]
-    assert sorted(read_ledger(chain.run.folder / "journal").evaluations) == [0, 2, 4, 6]
+    assert sorted(rounds_of(chain)) == [0, 2, 4, 6]
 
 
 def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
-    make_chain: MakeChain, hands: list[Hands], caplog: pytest.LogCaptureFixture
+    make_chain: MakeChain, train: Train, caplog: pytest.LogCaptureFixture
 ) -> None:
     chain = make_chain(learner={"steps": 3, "group_deadline_s": 5})  # looked around for every half second
     trainer = make_trainer(chain)
@@ -120,29 +94,23 @@ def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
     gone = chain.entry("2")
     chain.client.xdel(chain.keys(gone.stream), gone.entry_id)
     chain.client.hdel(chain.keys("where"), "3")
-    with hands_of(chain, hands):
-        assert finish(trainer) == FINISHED
+    train(chain, trainer=trainer)
     assert "issued_again count=2 groups=2 3" in caplog.text
     assert_nothing_is_lost(chain, steps=3)
 
 
-def test_a_cursor_that_somebody_deletes_is_made_again_from_the_slots(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_deleted_cursor_is_made_again_from_the_slots(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     chain.issue(3)
     chain.client.delete(chain.keys("cursor"))
-    with hands_of(chain, hands):
-        assert finish(trainer) == FINISHED
+    train(chain, trainer=trainer)
     assert_nothing_is_lost(chain, steps=4)
     issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
     assert issued == len(chain.journal.ledger.outcomes) + len(chain.slots)
 
 
-def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
-    make_chain: MakeChain, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_smaller_budget_drops_what_could_never_be_trained_in_time(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
     trainer = make_trainer(chain)
@@ -155,9 +123,7 @@ def test_a_smaller_budget_at_a_resume_drops_what_could_never_be_trained_in_time(
     assert chain.slots == {"3", "4"}
 
 
-def test_what_has_ended_gets_no_second_outcome_when_redis_brings_its_slot_back_in_the_middle(
-    make_chain: MakeChain,
-) -> None:
+def test_what_has_ended_gets_no_second_outcome_when_its_slot_comes_back(make_chain: MakeChain) -> None:
     """Random runs found it: between retiring and looking at the slots Redis went back, and nothing had noticed yet."""
     chain = make_chain(learner={"steps": 9, "max_lag": 0})
     chain.issue(5)
@@ -183,22 +149,18 @@ def test_what_has_ended_gets_no_second_outcome_when_redis_brings_its_slot_back_i
         ([3, 3, 3], 3, 1, 2, 0),
     ],
 )
-def test_the_oldest_go_until_the_rest_can_be_trained_in_time(
+def test_the_oldest_go_until_the_rest_is_in_time(
     floors: list[int], version: int, size: int, lag: int, gone: int
 ) -> None:
     assert too_many_of(floors, version, groups_per_step=size, max_lag=lag) == gone
     assert too_many_of(floors[gone:], version, groups_per_step=size, max_lag=lag) == 0
 
 
-def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_drained_run_trains_what_is_out_alone(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 50, "groups_per_step": 3, "filters": {"zero_variance": "keep"}})
     chain.issue(4)
     ask(chain.link, chain.keys, DRAIN)
-    trainer = make_trainer(chain)
-    with hands_of(chain, hands):
-        assert finish(trainer) == DRAINED
+    train(chain, end=DRAINED)
     ledger = read_ledger(chain.run.folder / "journal")
     assert [len(record["ids"]) for record in ledger.steps] == [3, 1]  # the last step takes what is left
     assert chain.slots == set()
@@ -207,7 +169,7 @@ def test_a_drained_run_trains_what_is_out_and_lets_nothing_in(
 
 
 def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
-    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(learner={"steps": 3})
     ask(chain.link, chain.keys, PAUSE)
@@ -220,8 +182,7 @@ def test_a_paused_run_trains_nothing_until_it_is_told_to_go_on(
             ask(chain.link, chain.keys, GO_ON)
 
     monkeypatch.setattr(trainer.selection, "_set_state", hear)
-    with hands_of(chain, hands):
-        assert finish(trainer) == FINISHED
+    train(chain, trainer=trainer)
     assert set(paused_at) == {0}
     assert_nothing_is_lost(chain, steps=3)
 
@@ -230,14 +191,10 @@ def issued(chain: Chain) -> int:
     return int(chain.client.hget(chain.keys("cursor"), "issued") or 0)
 
 
-def test_a_drain_that_was_asked_for_while_no_learner_ran_lets_nothing_in(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_drain_from_before_the_start_lets_nothing_in(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2})
     ask(chain.link, chain.keys, DRAIN)
-    trainer = make_trainer(chain)
-    with hands_of(chain, hands):
-        assert finish(trainer) == DRAINED
+    trainer = train(chain, end=DRAINED)
     assert (issued(chain), trainer.version) == (0, 0)
     assert sorted(chain.journal.ledger.evaluations) == [0]
 
@@ -245,9 +202,8 @@ def test_a_drain_that_was_asked_for_while_no_learner_ran_lets_nothing_in(
 def test_a_paused_run_that_starts_again_lets_nothing_in_and_evaluates_all_the_same(
     make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chain = make_chain(
-        learner={"steps": 50}, evaluation={"every": 5, "prompts": 2, "samples": 2, "deadline_s": 0.1}
-    )
+    evaluation = {"every": 5, "prompts": 2, "samples": 2, "deadline_s": 0.1}
+    chain = make_chain(learner={"steps": 50}, evaluation=evaluation)
     ask(chain.link, chain.keys, PAUSE)
     trainer = make_trainer(chain)
     said: list[str] = []
@@ -261,18 +217,18 @@ def test_a_paused_run_that_starts_again_lets_nothing_in_and_evaluates_all_the_sa
             chain.stop.set()
 
     monkeypatch.setattr(trainer.selection, "_set_state", hear)
-    assert finish(trainer) == STOPPED
+    assert trainer.train() == STOPPED
+    trainer.feeder.stop()
+    trainer.metrics.close()
     assert "evaluation of version 0, 2 groups missing" in said[0]
     assert said[0].endswith("training is paused by the operator: millrace resume test")
     assert issued(chain) == 0
-    assert (
-        chain.journal.ledger.evaluations[0]["prompts"],
-        chain.journal.ledger.evaluations[0]["missing"],
-    ) == (2, 0)
+    result = chain.journal.ledger.evaluations[0]
+    assert (result["prompts"], result["missing"]) == (2, 0)
 
 
 def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner(
-    make_chain: MakeChain, hands: list[Hands], monkeypatch: pytest.MonkeyPatch
+    make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = make_chain(learner={"steps": 50}, evaluation={"every": 0})
     chain.issue(3)
@@ -286,14 +242,14 @@ def test_a_signal_in_a_drain_leaves_the_rest_and_the_request_to_the_next_learner
             chain.stop.set()  # "2" is still to be sampled
 
     monkeypatch.setattr(trainer.selection, "_set_state", hear)
-    assert finish(trainer) == STOPPED
+    assert trainer.train() == STOPPED
+    trainer.feeder.stop()
+    trainer.metrics.close()
     assert chain.slots == {"2"}
     assert not (chain.run.folder / "model").exists()
 
 
-def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_record(
-    make_chain: MakeChain,
-) -> None:
+def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back(make_chain: MakeChain) -> None:
     chain = make_chain(evaluation={"every": 5, "prompts": 3, "samples": 2})
     trainer = make_trainer(chain)
     trainer.recovery.recover()
@@ -302,9 +258,8 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
     for index in (0, 1):
         chain.score(f"eval-0-{index}", [1.0, 0.0])
     chain.read()
-    trainer.evaluation.rounds.open[0].asked_again = trainer.evaluation.rounds.open[0].is_given_up = (
-        True  # its deadline
-    )
+    current = trainer.evaluation.rounds.open[0]
+    current.asked_again = current.is_given_up = True  # its deadline
     chain.client.hincrby(chain.keys("cursor"), "seq", -1)
     with pytest.raises(WentBack):
         chain.run_owner.check()
@@ -323,7 +278,7 @@ def test_a_round_that_was_given_up_begins_anew_where_redis_goes_back_before_its_
 )
 def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_no_figure(
     make_chain: MakeChain,
-    hands: list[Hands],
+    train: Train,
     caplog: pytest.LogCaptureFixture,
     *,
     version: int,
@@ -337,10 +292,9 @@ def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_n
         chain.journal.append(step, groups(f"{2 * step}", f"{2 * step + 1}"), [[0.5, -0.5], [0.5, -0.5]])
     trainer = make_trainer(chain)
     trainer.policy_version.trained = version
-    with hands_of(chain, hands):
-        assert finish(trainer) == FINISHED
+    train(chain, trainer=trainer)
     assert_nothing_is_lost(chain, steps=6)
-    rounds = read_ledger(chain.run.folder / "journal").evaluations
+    rounds = rounds_of(chain)
     rates = {
         result["version"]: (result["pass_rate"], "reason" in result)
         for line in read_metrics(chain.run.folder)
@@ -350,18 +304,15 @@ def test_a_round_that_redis_lost_while_no_learner_lived_is_issued_again_or_has_n
     assert sorted(rounds) == sorted({0, *lost, *sampled})
     for old in lost:
         assert (rounds[old]["missing"], rounds[old]["samples"]) == (2, 0)
-        assert rounds[old]["reason"] == (
-            f"Redis had nothing of this round when the learner recovered, and the weights "
-            f"of version {version} are not those of version {old}"
-        )
+        told = f"weights of version {version} are not those of version {old}"
+        assert rounds[old]["reason"].startswith("Redis had nothing of this round when the learner recovered")
+        assert rounds[old]["reason"].endswith(told)
         assert f"evaluation_lost version={old} reason=" in caplog.text
     for own in sampled:
         assert (rounds[own]["min_version"], rounds[own]["missing"]) == (own, 0)
 
 
-def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_steps(
-    make_chain: MakeChain,
-) -> None:
+def test_rounds_are_asked_for_by_the_lives_that_trained_the_steps(make_chain: MakeChain) -> None:
     chain = make_chain(evaluation={"every": 2, "prompts": 2, "samples": 2})
     configs = {1: "evaluation: {every: 3}", 2: "evaluation: {every: 0}", 3: None}
     ledger = Ledger(
@@ -371,9 +322,7 @@ def test_the_rounds_that_were_asked_for_are_those_of_the_lives_that_trained_the_
     assert asked_for(ledger, chain.run) == {0, 3, 8, 10}
 
 
-def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(
-    make_chain: MakeChain, hands: list[Hands]
-) -> None:
+def test_a_dead_group_that_is_wanted_again_is_a_new_group(make_chain: MakeChain, train: Train) -> None:
     chain = make_chain(learner={"steps": 12})
     trainer = make_trainer(chain)
     (poisoned,) = chain.issue(1)
@@ -381,22 +330,17 @@ def test_a_dead_group_that_an_operator_wants_again_is_a_new_group(
     chain.read()
     ((letter, _),) = chain.client.xrange(chain.keys("dead"))
     chain.client.hset(chain.keys("retries"), poisoned, letter)
-    with hands_of(chain, hands):
-        assert finish(trainer) == FINISHED
+    train(chain, trainer=trainer)
     ledger = read_ledger(chain.run.folder / "journal")
-    assert ledger.outcomes["0"].kind == "dead"
-    assert ledger.outcomes["0-r1"].kind == "trained"
+    assert (ledger.outcomes["0"].kind, ledger.outcomes["0-r1"].kind) == ("dead", "trained")
     assert ledger.retries == {"0": 1}
     assert chain.client.hget(chain.keys("cursor"), "retry:0") == b"1"
     assert chain.client.hlen(chain.keys("retries")) == chain.depth("dead") == 0
-    issued = int(chain.client.hget(chain.keys("cursor"), "issued"))
-    assert issued == len(ledger.outcomes | dict.fromkeys(chain.slots))
+    assert issued(chain) == len(ledger.outcomes | dict.fromkeys(chain.slots))
     assert_nothing_is_lost(chain, steps=12)
 
 
-def test_a_retry_in_a_redis_that_was_emptied_moves_no_cursor_past_what_is_not_issued_yet(
-    make_chain: MakeChain,
-) -> None:
+def test_a_retry_in_an_empty_redis_moves_no_cursor_past_what_is_to_come(make_chain: MakeChain) -> None:
     """The retry comes in before the ordinals do; a second recovery finds its slot, and group 2's number in its name."""
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
@@ -416,9 +360,7 @@ def test_a_retry_in_a_redis_that_was_emptied_moves_no_cursor_past_what_is_not_is
     assert chain.slots >= {"0", "1", "2-r1"}
 
 
-def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
-    make_chain: MakeChain,
-) -> None:
+def test_a_forgotten_retry_comes_in_again_and_an_ended_one_is_counted(make_chain: MakeChain) -> None:
     chain = make_chain(learner={"steps": 4})
     trainer = make_trainer(chain)
     for group_id in chain.issue(2):
@@ -449,9 +391,7 @@ def test_a_retry_that_redis_forgot_comes_in_again_and_one_that_ended_is_counted(
     assert (cursor["retry:0"], cursor["retry:1"]) == (b"1", b"1")
 
 
-def test_a_request_for_what_never_died_is_refused(
-    make_chain: MakeChain, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_never_died_is_not_retried(make_chain: MakeChain, caplog: pytest.LogCaptureFixture) -> None:
     chain = make_chain()
     trainer = make_trainer(chain)
     trainer.metrics.close()

@@ -44,9 +44,11 @@ def train(session: Session, stop: threading.Event) -> int:
     return session.train(lambda: (tokenizer, policy), stop)
 
 
-def told(link: RedisLink, keys: Keys, field: str) -> str:
-    value: Any = link.client.hget(keys("run"), field)
-    return str(value.decode())
+def assert_told(run: Run, link: RedisLink, status: str, reason: str = "") -> None:
+    """Compare status and reason in Redis and in status.json, with each other and with these."""
+    for name, value in (("status", status), ("reason", reason)):
+        found: Any = link.client.hget(Keys("test")("run"), name)
+        assert not value or found.decode() == read_status(run.folder)[name] == value
 
 
 @pytest.fixture
@@ -60,9 +62,8 @@ def is_killed(run: Run, link: RedisLink, keys: Keys) -> None:
     RunOwner(link, keys).claim(0)
     link.client.hset(keys("run"), mapping={"status": "running", "reason": ""})
     file = run.folder / "status.json"
-    file.write_text(
-        json.dumps(json.loads(file.read_text()) | {"status": "running", "reason": "", "version": 7})
-    )
+    ended = json.loads(file.read_text()) | {"status": "running", "reason": "", "version": 7}
+    file.write_text(json.dumps(ended))
 
 
 @pytest.fixture
@@ -73,9 +74,7 @@ def no_append_only_file(link: RedisLink) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_append_only_file")
-def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other(
-    run: Run, link: RedisLink, keys: Keys
-) -> None:
+def test_a_refused_redis_is_said_of_a_run_that_has_begun(run: Run, link: RedisLink, keys: Keys) -> None:
     with pytest.raises(WrongBroker):
         Session(run, link).open()
     assert (link.client.hgetall(keys("run")), read_status(run.folder)) == ({}, {}), "a new name stays free"
@@ -84,14 +83,14 @@ def test_a_redis_that_is_refused_is_said_of_a_run_that_has_begun_and_of_no_other
     link.client.config_set("appendonly", "no")
     with pytest.raises(WrongBroker) as caught:
         Session(run, link).open()
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "failed"
-    assert told(link, keys, "reason") == read_status(run.folder)["reason"] == str(caught.value)
-    assert (int(read_status(run.folder)["version"]), told(link, keys, "begun")) == (7, "yes")
+    assert_told(run, link, "failed", str(caught.value))
+    assert int(read_status(run.folder)["version"]) == 7
+    assert link.client.hget(keys("run"), "begun") == b"yes"
     with locked(run.folder):
         pass
 
 
-def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless_its_learner_lives(
+def test_a_folder_that_cant_be_written_is_said_of_a_begun_run_unless_its_learner_lives(
     run: Run, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_killed(run, link, keys)
@@ -107,34 +106,26 @@ def test_a_folder_that_can_not_be_written_is_said_of_a_run_that_has_begun_unless
     link.client.hset(keys.alive("learner", "elsewhere-77"), mapping={"pid": "77"})
     with pytest.raises(RunFailed, match="can't be written"):
         Session(run, link).open()
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running", (
-        "it is the living one's status"
-    )
+    assert_told(run, link, "running")  # it is the living one's status
     link.client.delete(keys.alive("learner", "elsewhere-77"))
     with pytest.raises(RunFailed, match="can't be written"):
         Session(run, link).open()
-    assert told(link, keys, "status") == "failed"
-    assert told(link, keys, "reason").startswith(f"the run's folder {run.folder} can't be written")
+    told: Any = link.client.hgetall(keys("run"))
+    assert told[b"status"] == b"failed"
+    assert told[b"reason"].decode().startswith(f"the run's folder {run.folder} can't be written")
 
 
-def test_a_lock_that_the_disk_has_no_room_for_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_has_no_room_on_the_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
+    full = pytest.raises(RunFailed, match="lock can't be written: No space left on device")
     with monkeypatch.context() as patch:
         patch.setattr("os.write", refuse)
-        with (
-            pytest.raises(RunFailed, match="lock can't be written: No space left on device"),
-            locked(tmp_path),
-        ):
+        with full, locked(tmp_path):
             pytest.fail("it is locked")
-    with (
-        locked(tmp_path),
-        pytest.raises(NameTaken, match=f"living learner .*-{os.getpid()}"),
-        locked(tmp_path),
-    ):
+    taken = pytest.raises(NameTaken, match=f"living learner .*-{os.getpid()}")
+    with locked(tmp_path), taken, locked(tmp_path):
         pytest.fail("it is locked twice")
 
 
@@ -162,14 +153,12 @@ def test_a_redis_that_is_away_at_the_start_is_said_in_status_json(
     assert int(found["version"]) == 7
 
 
-def test_a_name_that_is_taken_is_no_failure_of_the_run_that_has_it(
-    run: Run, link: RedisLink, keys: Keys
-) -> None:
+def test_a_taken_name_is_no_failure_of_the_run_that_has_it(run: Run, link: RedisLink, keys: Keys) -> None:
     is_killed(run, link, keys)
     never = run.model_copy(update={"learner": run.learner.model_copy(update={"resume": "never"})})
     with pytest.raises(NameTaken):
         Session(never, link).open()
-    assert told(link, keys, "status") == read_status(run.folder)["status"] == "running"
+    assert_told(run, link, "running")
 
 
 def break_manifest(start: Path) -> None:
@@ -189,13 +178,12 @@ def break_manifest(start: Path) -> None:
     ],
     ids=["a broken one", "none", "of another stage", "of another number of ranks", "with no step left"],
 )
-def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
+def test_a_checkpoint_that_a_run_cant_begin_from_leaves_its_name_free(
     run: Run, link: RedisLink, harm: Callable[[Path], object], changes: dict[str, Any], reason: str
 ) -> None:
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))
-    good = run.folder / "good"
-    shutil.copytree(start, good)
+    good = shutil.copytree(start, run.folder / "good")
     harm(start)
 
     def load() -> Any:
@@ -205,16 +193,15 @@ def test_a_checkpoint_that_a_run_can_not_begin_from_leaves_its_name_free(
     session = Session(second, link)
     session.open()
     assert session.train(load, threading.Event()) == 1
-    assert (read_status(second.folder)["status"], read_status(second.folder)["begun"]) == ("failed", "no")
-    assert re.search(reason, read_status(second.folder)["reason"])
+    found = read_status(second.folder)
+    assert (found["status"], found["begun"]) == ("failed", "no")
+    assert re.search(reason, found["reason"])
     assert not ledgers(second.folder / "journal")
     again = make_run(run.runs_dir, name="second", data=DATA, learner={"resume": good})
     assert train(Session(again, link), stopped()) == 0, "the name begins with another one"
 
 
-def test_the_ranks_of_a_launcher_are_those_that_a_checkpoint_has_to_fit(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_has_to_fit_the_launchers_ranks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: Any = FilePolicy()
     start = Checkpoints(run).save(saved, Progress(version=4, first_row=0, fingerprint="f"))
     check_start(run, start)

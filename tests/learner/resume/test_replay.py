@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from broker.errors import RunFailed
-from config.run import Run
-from learner.journal.ledger import Ledger, read_ledger
+from learner.journal.ledger import read_ledger
 from learner.resume.replay import Interrupted, catch_up
 from learner.training.checkpoint import Checkpoints, load
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
+from tests.support.journals import flip
 
 SMALL = {"tokens_per_micro_batch": 48}
 
@@ -28,26 +28,15 @@ def make(tmp_path: Path, *lives: int, **learner: Any) -> JournaledRun:
     return made
 
 
-def again(
-    made: JournaledRun,
-    policy: HashPolicy,
-    version: int = 0,
-    *,
-    run: Run | None = None,
-    ledger: Ledger | None = None,
-) -> int:
-    ledger = ledger or read_ledger(made.journal)
-    return catch_up(run or made.run, policy, made.journal, ledger, version)  # type: ignore[arg-type]
+def again(made: JournaledRun, policy: Any, version: int = 0, **options: Any) -> int:
+    run, ledger = options.pop("run", made.run), options.pop("ledger", read_ledger(made.journal))
+    return catch_up(run, policy, made.journal, ledger, version, **options)
 
 
 def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> None:
     made = make(tmp_path, 2)
-    made.live(
-        2,
-        tokens_per_micro_batch=4096,
-        filters={"truncated": "keep"},
-        optimizer={"lr": 1e-3, "grad_clip": 0.5},
-    )
+    changes: dict[str, Any] = {"filters": {"truncated": "keep"}, "optimizer": {"lr": 1e-3, "grad_clip": 0.5}}
+    made.live(2, tokens_per_micro_batch=4096, **changes)
     made.live(1, tokens_per_micro_batch=30, objective={"clip_low": 0.1, "dual_clip": None})
     now = make_run(tmp_path, learner={"tokens_per_micro_batch": 9999, "optimizer": {"lr": 1.0}})
     policy = HashPolicy()
@@ -56,16 +45,11 @@ def test_every_step_of_every_life_is_trained_again_as_it_was(tmp_path: Path) -> 
     assert policy.rows == made.policy.rows  # each packed by its own life's budget
     assert policy.rows[2] == policy.rows[3] == 1 < policy.rows[0] < policy.rows[4]
     assert [version for version, _ in policy.steps] == [0, 1, 2, 3, 4]
-    assert [settings.optimizer.lr for _, settings in policy.steps if settings] == [
-        1e-6,
-        1e-6,
-        1e-3,
-        1e-3,
-        1e-3,
-    ]
+    rates = [settings.optimizer.lr for _, settings in policy.steps if settings]
+    assert rates == [1e-6] * 2 + [1e-3] * 3
 
 
-def test_a_step_that_did_not_fit_in_memory_is_trained_again_in_the_smaller_rows_of_now(
+def test_a_step_is_trained_again_in_the_smaller_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make(tmp_path)
@@ -104,20 +88,15 @@ def test_with_no_later_step_nothing_is_trained(tmp_path: Path, lives: tuple[int,
 def test_a_payload_that_is_gone_ends_it_and_is_named(tmp_path: Path) -> None:
     made = make(tmp_path, 2, 2)
     (made.journal / read_ledger(made.journal).steps[2]["file"]).unlink()
-    with pytest.raises(
-        RunFailed, match=r"step 3 can't be trained again: .* is gone with its file.*learner\.resume"
-    ):
+    told = r"step 3 can't be trained again: .* is gone with its file.*learner\.resume"
+    with pytest.raises(RunFailed, match=told):
         again(made, HashPolicy())
 
 
 def test_a_payload_that_is_damaged_ends_it_and_is_named(tmp_path: Path) -> None:
     made = make(tmp_path, 3)
     record = read_ledger(made.journal).steps[1]
-    with (made.journal / record["file"]).open("r+b") as stream:
-        stream.seek(record["offset"] + 100)
-        byte = stream.read(1)
-        stream.seek(-1, 1)
-        stream.write(bytes([byte[0] ^ 1]))
+    flip(made.journal / record["file"], record["offset"] + 100)
     with pytest.raises(RunFailed, match=r"step 2 can't be trained again: .* is damaged"):
         again(made, HashPolicy())
 
@@ -136,23 +115,15 @@ def test_a_signal_ends_it_before_the_next_step(tmp_path: Path) -> None:
     made = make(tmp_path, 4)
     policy: Any = HashPolicy()
     with pytest.raises(Interrupted, match="before step 3, and the journal's last is 4"):
-        catch_up(
-            made.run,
-            policy,
-            made.journal,
-            read_ledger(made.journal),
-            0,
-            is_stopped=lambda: len(policy.steps) == 2,
-        )
+        again(made, policy, is_stopped=lambda: len(policy.steps) == 2)
     assert [version for version, _ in policy.steps] == [0, 1]
     assert not list(made.run.folder.glob("checkpoints/*")), "nothing is left behind"
 
 
 def test_weights_that_are_ahead_of_the_journal_end_it(tmp_path: Path) -> None:
     made = make(tmp_path, 3)
-    with pytest.raises(
-        RunFailed, match="have done 7 steps, and the journal ends with step 3: records were lost"
-    ):
+    told = "have done 7 steps, and the journal ends with step 3: records were lost"
+    with pytest.raises(RunFailed, match=told):
         again(made, HashPolicy(), 7)
 
 
@@ -178,9 +149,7 @@ def test_other_weights_than_the_record_has_are_a_warning(
     assert "another machine, number of threads or ranks" in caplog.messages[0]
 
 
-def test_the_same_weights_are_no_warning_and_nothing_is_left_behind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_same_weights_are_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = make(tmp_path)
     made.live(4, checkpoints=(2,))
     again(made, HashPolicy())
@@ -192,8 +161,7 @@ def test_settings_that_cannot_be_read_end_it_and_say_what_to_do(tmp_path: Path) 
     made = make(tmp_path, 1)
     ledger = read_ledger(made.journal)
     ledger.incarnations[0] = {**ledger.incarnations[0], "config": "learner: {no_such_key: 1}"}
-    with pytest.raises(
-        RunFailed, match=r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
-    ):
+    told = r"step 1 .*settings that this version can't read \(ledger 1\).*no_such_key"
+    with pytest.raises(RunFailed, match=told):
         again(made, HashPolicy(), ledger=ledger)
     assert list(made.run.folder.glob("checkpoints/replay-*")) == []

@@ -33,7 +33,7 @@ from learner.training.logprobs import LogprobModel
 from learner.training.micro_batch import MicroBatch, on_device
 from learner.training.model_files import load_model
 from tests.support.policy_driver import make_batch
-from tests.support.policy_workshop import SMALL, Workshop, assert_near, open_workshop, zero
+from tests.support.policy_workshop import SMALL, Workshop, assert_same_steps, two_steps_of, zero
 from tests.support.reference_attention import use_on_cpu
 from tests.support.tiny import VOCABULARY_SIZE, write_tiny_model
 
@@ -45,9 +45,12 @@ pytestmark = [
 ]
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+HALF = (CUDA, torch.bfloat16)
 LENGTHS = (12, 1, 6, 23)
 SIZES: dict[str, Any] = {"vocab_size": 32, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
 WINDOW = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}
+NO_KERNELS = {"flash_attn": False, "kernels": False}
+OLD_GPU = {"capability": (7, 5)}
 
 
 @pytest.fixture(autouse=True)
@@ -70,84 +73,41 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("choice", "where", "has", "name", "why"),
     [
-        ("auto", (CUDA, torch.bfloat16), {}, "flash_attention_2", "flash-attn is installed"),
+        ("auto", HALF, {}, "flash_attention_2", "flash-attn is installed"),
         ("flash", (CUDA, torch.float16), {}, "flash_attention_2", "learner.attention=flash"),
-        ("sdpa", (CUDA, torch.bfloat16), {}, "sdpa", "learner.attention=sdpa"),
-        ("varlen", (CUDA, torch.bfloat16), {}, VARLEN, "learner.attention=varlen"),
-        (
-            "auto",
-            (CUDA, torch.bfloat16),
-            {"flash_attn": False},
-            VARLEN,
-            "flash-attn is not installed; torch has kernels of its own",
-        ),
+        ("sdpa", HALF, {}, "sdpa", "learner.attention=sdpa"),
+        ("varlen", HALF, {}, VARLEN, "learner.attention=varlen"),
+        ("auto", HALF, {"flash_attn": False}, VARLEN, "flash-attn is not installed; torch has kernels of its own"),
         ("auto", (CUDA, torch.float32), {}, "sdpa", "model.dtype is float32"),
-        (
-            "auto",
-            (CUDA, torch.float16),
-            {"capability": (7, 5)},
-            "sdpa",
-            "the GPU has capability 7.5, and 8.0 is needed",
-        ),
-        (
-            "auto",
-            (CUDA, torch.bfloat16),
-            {"flash_attn": False, "kernels": False},
-            "sdpa",
-            "this torch is built without the kernels",
-        ),
+        ("auto", (CUDA, torch.float16), OLD_GPU, "sdpa", "the GPU has capability 7.5, and 8.0 is needed"),
+        ("auto", HALF, NO_KERNELS, "sdpa", "this torch is built without the kernels"),
+        ("auto", (CPU, torch.bfloat16), {}, "sdpa", "the device is cpu"),  # though there is a kernel
     ],
-)
+)  # fmt: skip
 def test_a_gpu_takes_kernels_without_a_mask_where_they_can_run_and_says_why(
-    gpu: Callable[..., None],
-    *,
-    choice: Any,
-    where: tuple[torch.device, torch.dtype],
-    has: dict[str, Any],
-    name: str,
-    why: str,
+    gpu: Callable[..., None], *, choice: Any, where: tuple[Any, Any], has: dict[str, Any], name: str, why: str
 ) -> None:
     gpu(**has)
     chosen = choose_attention(choice, device=where[0], dtype=where[1])
     assert (chosen.name, chosen.why) == (name, why)
 
 
-def test_a_cpu_takes_sdpa_though_there_is_a_kernel(gpu: Callable[..., None]) -> None:
-    gpu()
-    assert choose_attention("auto", device=CPU, dtype=torch.bfloat16).name == "sdpa"
-
-
 @pytest.mark.parametrize(
     ("choice", "where", "has", "reason"),
     [
-        (
-            "flash",
-            (CPU, torch.bfloat16),
-            {},
-            "flash can't run: the device is cpu; set learner.attention=auto",
-        ),
-        (
-            "flash",
-            (CUDA, torch.float32),
-            {"flash_attn": False},
-            "model.dtype is float32, flash-attn is not installed; set learner.attention",
-        ),
+        ("flash", (CPU, torch.bfloat16), {}, "flash can't run: the device is cpu; set learner.attention=auto"),
+        ("flash", (CUDA, torch.float32), {"flash_attn": False}, "is float32, flash-attn is not installed; set"),
         ("varlen", (CPU, torch.bfloat16), {}, "varlen can't run: the device is cpu; set"),
         ("varlen", (CUDA, torch.float32), {}, "varlen can't run: model.dtype is float32; set"),
-        (
-            "varlen",
-            (CUDA, torch.float16),
-            {"capability": (7, 5), "kernels": False},
-            r"capability 7\.5, and 8\.0 is needed, this torch is built without the kernels; set",
-        ),
+        ("varlen", HALF, OLD_GPU | {"kernels": False}, r"7\.5, and 8\.0 is needed, this torch is built without"),
     ],
-)
+)  # fmt: skip
 def test_attention_that_cannot_run_is_refused_with_every_reason(
     gpu: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
     *,
     choice: Any,
-    where: tuple[torch.device, torch.dtype],
+    where: tuple[Any, Any],
     has: dict[str, Any],
     reason: str,
 ) -> None:
@@ -214,12 +174,11 @@ def one_by_one() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["whole", "window"])
 @pytest.mark.parametrize("gradient_checkpointing", [False, True])
-def test_a_packed_row_has_the_values_and_gradients_of_its_sequences_one_by_one_and_of_padded_rows(
+def test_a_packed_row_has_the_values_and_gradients_of_single_sequences_and_of_padded_rows(
     models: dict[str, Path], name: str, gradient_checkpointing: bool
 ) -> None:
-    measured, gradients = values_and_gradients(
-        loaded(models[name], "varlen", gradient_checkpointing=gradient_checkpointing), packed_row()
-    )
+    model = loaded(models[name], "varlen", gradient_checkpointing=gradient_checkpointing)
+    measured, gradients = values_and_gradients(model, packed_row())
     for rows in (list(one_by_one()), [padded_rows()], [packed_row()]):
         expected, expected_gradients = values_and_gradients(loaded(models[name], "sdpa"), *rows)
         torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
@@ -239,7 +198,7 @@ def test_the_comparison_sees_bounds_and_a_window_that_are_not_the_right_ones(mod
     assert (wider(**packed_row())[0] - right).abs().max() > 1e-3
 
 
-def test_every_layer_is_told_the_same_bounds_and_is_given_no_mask(
+def test_every_layer_gets_bounds_and_no_mask(
     models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[Any, ...]] = []
@@ -256,9 +215,7 @@ def test_every_layer_is_told_the_same_bounds_and_is_given_no_mask(
     assert seen == [(id(row["bounds_B"]), 23, (-1, 0)), (id(row["bounds_B"]), 23, (4, 0))]
 
 
-def test_flash_attn_is_told_the_bounds_by_the_same_names(
-    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flash_attn_is_told_the_same_bounds(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself is not here: its function in transformers is replaced."""
     seen: list[Any] = []
 
@@ -267,11 +224,8 @@ def test_flash_attn_is_told_the_bounds_by_the_same_names(
         return attend(module, *parts, **options)
 
     monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash)
-    model = load_model(
-        ModelConfig(path=str(models["window"]), dtype="float32"),
-        attention="sdpa",
-        gradient_checkpointing=False,
-    )
+    config = ModelConfig(path=str(models["window"]), dtype="float32")
+    model = load_model(config, attention="sdpa", gradient_checkpointing=False)
     model.config._attn_implementation = "flash_attention_2"
     measured = LogprobModel(model, temperature=0.7)(**packed_row())[0]
     assert seen == [(True, 23)] * 2
@@ -312,39 +266,27 @@ def test_values_narrower_than_queries_come_out_as_narrow_and_queries_in_float32_
         ({}, {"cu_seq_lens_q": None}, "not told where the row's sequences begin"),
     ],
 )
-def test_a_layer_that_asks_for_more_is_refused_by_name(
-    module: dict[str, Any], changes: dict[str, Any], why: str
-) -> None:
-    part = torch.zeros(1, 2, 4, 8)
+def test_a_layer_that_asks_more_is_refused(module: dict[str, Any], changes: dict[str, Any], why: str) -> None:
     bounds: dict[str, Any] = {"cu_seq_lens_q": torch.tensor([0, 4], dtype=torch.int32), "max_length_q": 4}
-    arguments: dict[str, Any] = (
-        {"query": part, "key": part, "value": part, "attention_mask": None} | bounds | changes
-    )
+    parts = dict.fromkeys(("query", "key", "value"), torch.zeros(1, 2, 4, 8))
+    arguments: dict[str, Any] = {**parts, "attention_mask": None, **bounds, **changes}
     with pytest.raises(RunFailed, match=f"can't run SimpleNamespace: .*{why}.*; set learner.attention=sdpa"):
         attend(SimpleNamespace(**module), **arguments)
+
+
+HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
 
 
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        (
-            Gemma2Config(**SIZES, num_attention_heads=2, num_key_value_heads=1, head_dim=16),
-            r"Gemma2ForCausalLM: it caps its scores \(attn_logit_softcapping\); set learner.attention=flash",
-        ),
-        (
-            Llama4TextConfig(
-                **SIZES, num_attention_heads=2, num_key_value_heads=1, head_dim=16, num_local_experts=1
-            ),
-            "layers of chunked_attention; set learner.attention=sdpa",
-        ),
+        (Gemma2Config(**SIZES, **HEADS), r"Gemma2ForCausalLM: it caps its scores \(attn_logit_softcapping\); se"),
+        (Llama4TextConfig(**SIZES, **HEADS, num_local_experts=1), "layers of chunked_attention; set learner"),
         (Qwen2Config(**SIZES, num_attention_heads=8, num_key_value_heads=8), "a head has 4 numbers"),
-        (
-            BloomConfig(vocab_size=32, hidden_size=32, n_layer=1, n_head=2),
-            "BloomForCausalLM: its attention can't be replaced from outside",
-        ),
+        (BloomConfig(vocab_size=32, hidden_size=32, n_layer=1, n_head=2), "its attention can't be replaced"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
-)
+)  # fmt: skip
 def test_a_model_whose_attention_is_more_is_refused_at_load(config: Any, why: str) -> None:
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
@@ -369,9 +311,7 @@ def test_torchs_own_kernel_takes_what_it_is_given_forward_and_backward() -> None
     assert [gradient.shape for gradient in gradients] == [(42, 14, 64), (42, 2, 64), (42, 2, 64)]
 
 
-def test_a_torch_whose_kernel_knows_no_shared_heads_gets_the_keys_of_each(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_older_kernel_gets_the_keys_of_each_head(monkeypatch: pytest.MonkeyPatch) -> None:
     def older(
         query: Tensor, key: Tensor, value: Tensor, *_: Any, scale: float | None, window_size: Any
     ) -> Tensor:
@@ -381,14 +321,8 @@ def test_a_torch_whose_kernel_knows_no_shared_heads_gets_the_keys_of_each(
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", older)
     key_TGE = torch.arange(6.0).view(3, 2, 1)
     keys_THE = torch_kernel(
-        torch.empty(3, 4, 1),
-        key_TGE,
-        key_TGE,
-        bounds_B=torch.tensor([0, 3]),
-        longest=3,
-        scale=None,
-        window=(-1, 0),
-    )
+        torch.empty(3, 4, 1), key_TGE, key_TGE, bounds_B=torch.tensor([0, 3]), longest=3, scale=None, window=(-1, 0)
+    )  # fmt: skip
     assert keys_THE[0, :, 0].tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
@@ -403,84 +337,61 @@ def test_a_micro_batch_knows_the_bounds_of_its_sequences() -> None:
         assert part.grid == (len(starts), int(part.bounds_B.diff().max()))
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with open_workshop(tmp_path_factory.mktemp("attention")) as workshop:
-        yield workshop
-
-
 KL = {"type": "grpo", "kl": {"coef": 0.3}}
-POLICIES: dict[str, dict[str, Any]] = {
+SPLIT: dict[str, Any] = {
     "split": zero(3, objective=KL, gradient_checkpointing=True, offload_activations=True)
 }
-MORE: dict[str, dict[str, Any]] = {
-    "reference": zero(1, objective=KL),
-    "adapter": zero(2, objective=KL, lora={"rank": 4}),
-}
+REFERENCE: dict[str, Any] = {"reference": zero(1, objective=KL)}
+MORE: dict[str, Any] = {**REFERENCE, "adapter": zero(2, objective=KL, lora={"rank": 4})}
+Said = dict[str, list[Any]]
 
 
-def plan(
-    workshop: Workshop, policies: dict[str, dict[str, Any]], suffix: str, **more: Any
-) -> dict[str, dict[str, Any]]:
-    return {
-        name: {
-            "model": str(workshop.model),
-            "learner": learner | more,
-            "do": [
-                ["step", 0, SMALL],
-                ["step", 1, SMALL],
-                ["divergences", 1, SMALL],
-                ["save_weights", workshop.path(name, suffix)],
-            ],
-        }
-        for name, learner in policies.items()
+def trained(
+    workshop: Workshop, name: str, policies: dict[str, Any], *, attention: str, ranks: int = 1, **more: Any
+) -> Said:
+    """Train each of the policies for two steps under an attention."""
+    plan = {
+        f"{policy}-{name}": two_steps_of(
+            workshop, f"{policy}-{name}", learner | more | {"attention": attention}
+        )
+        for policy, learner in policies.items()
     }
+    said = workshop.do(name, plan, ranks=ranks)
+    return {policy: said[f"{policy}-{name}"] for policy in policies}
 
 
-def compare(
-    workshop: Workshop,
-    results: dict[str, list[Any]],
-    expected: dict[str, list[Any]],
-    suffixes: tuple[str, str],
-) -> None:
-    for name in results:
-        assert_near(workshop.weights(name, suffixes[0]), workshop.weights(name, suffixes[1]), 1e-5)
-        for mine, other in zip(results[name][:2], expected[name][:2], strict=True):
-            assert mine.keys() == other.keys()
-            for key in mine.keys() - {"seconds"}:
-                assert mine[key] == pytest.approx(other[key], rel=1e-4, abs=1e-5), (name, key)
-        assert results[name][2] == pytest.approx(expected[name][2], abs=1e-4), name
+def compare(workshop: Workshop, found: Said, expected: Said, name: str, other: str) -> None:
+    for policy, said in found.items():
+        assert_same_steps(workshop, said, expected[policy], names=(f"{policy}-{name}", f"{policy}-{other}"))
 
 
 @pytest.fixture(scope="module")
-def with_sdpa(workshop: Workshop) -> dict[str, list[Any]]:
-    return workshop.do("sdpa", plan(workshop, POLICIES, "sdpa", attention="sdpa"), ranks=1)
+def with_sdpa(workshop: Workshop) -> Said:
+    return trained(workshop, "sdpa", SPLIT, attention="sdpa")
 
 
 @pytest.fixture(scope="module")
-def more_with_sdpa(workshop: Workshop) -> dict[str, list[Any]]:
-    return workshop.do("more-sdpa", plan(workshop, MORE, "sdpa", attention="sdpa"), ranks=1)
+def more_with_sdpa(workshop: Workshop) -> Said:
+    return trained(workshop, "more-sdpa", MORE, attention="sdpa")
 
 
-def test_a_policy_with_its_reference_trains_as_under_sdpa(
-    workshop: Workshop, with_sdpa: dict[str, list[Any]]
-) -> None:
-    found = workshop.do("varlen", plan(workshop, POLICIES, "varlen", attention="varlen"), ranks=1)
-    compare(workshop, found, with_sdpa, ("varlen", "sdpa"))
+def test_a_policy_with_its_reference_trains_as_under_sdpa(workshop: Workshop, with_sdpa: Said) -> None:
+    found = trained(workshop, "varlen", SPLIT, attention="varlen")
+    compare(workshop, found, with_sdpa, "varlen", "sdpa")
     log = (workshop.folder / "varlen.0.log").read_text()
     assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
 
 
 @pytest.mark.prove
-def test_so_do_others_and_an_adapter(workshop: Workshop, more_with_sdpa: dict[str, list[Any]]) -> None:
-    found = workshop.do("more", plan(workshop, MORE, "varlen", attention="varlen"), ranks=1)
-    compare(workshop, found, more_with_sdpa, ("varlen", "sdpa"))
+def test_so_do_others_and_an_adapter(workshop: Workshop, more_with_sdpa: Said) -> None:
+    found = trained(workshop, "more", MORE, attention="varlen")
+    compare(workshop, found, more_with_sdpa, "more", "more-sdpa")
 
 
 @pytest.mark.prove
 def test_a_row_over_two_ranks_trains_so_too(
-    workshop: Workshop, with_sdpa: dict[str, list[Any]], more_with_sdpa: dict[str, list[Any]]
+    workshop: Workshop, with_sdpa: Said, more_with_sdpa: Said
 ) -> None:
-    policies = {**POLICIES, "reference": MORE["reference"]}
-    found = workshop.do("two", plan(workshop, policies, "two", attention="varlen", sequence_ranks=2), ranks=2)
-    compare(workshop, found, with_sdpa | more_with_sdpa, ("two", "sdpa"))
+    found = trained(workshop, "two", SPLIT | REFERENCE, attention="varlen", ranks=2, sequence_ranks=2)
+    compare(workshop, {"split": found["split"]}, with_sdpa, "two", "sdpa")
+    compare(workshop, {"reference": found["reference"]}, more_with_sdpa, "two", "more-sdpa")

@@ -97,9 +97,7 @@ def test_each_is_exported_where_that_is_wanted_and_exports_stay(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("keep", "covered"), [(1, [2, 4, 6]), (2, [None, 2, 4]), (3, [None, None, 2])])
-def test_while_fewer_are_there_than_shall_be_kept_they_cover_nothing(
-    tmp_path: Path, keep: int, covered: list[int | None]
-) -> None:
+def test_fewer_than_shall_be_kept_cover_nothing(tmp_path: Path, keep: int, covered: list[int | None]) -> None:
     """The journal asks after each save: were the only one broken, the run would go on from its beginning."""
     checkpoints, policy = make(tmp_path, keep=keep)
     found = []
@@ -113,9 +111,7 @@ def test_while_fewer_are_there_than_shall_be_kept_they_cover_nothing(
 
 def test_versions_beyond_six_digits_are_in_order(tmp_path: Path) -> None:
     checkpoints, _ = make(tmp_path, (999_999, 1_000_000), keep=2)
-    newest = checkpoints.newest_good()
-    assert newest is not None
-    assert newest.name == "step-1000000"
+    assert checkpoints.newest_good() == checkpoints.folder / "step-1000000"
     assert checkpoints.oldest_version() == 999_999
 
 
@@ -128,28 +124,23 @@ def overwrite(file: Path, data: bytes) -> None:
     file.write_bytes(data)
 
 
+FIRST, CHECKSUM = "engine/rank-0.pt", "another checksum than when it was written"
 BREAKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file is gone": (lambda f: (f / "engine/rank-1.pt").unlink(), "engine/rank-1.pt is missing"),
-    "a file is cut": (
-        lambda f: os.truncate(f / "engine/rank-0.pt", 5),
-        "engine/rank-0.pt has 5 bytes, and had 30",
-    ),
+    "a file is cut": (lambda f: os.truncate(f / FIRST, 5), f"{FIRST} has 5 bytes, and had 30"),
     "a bit is flipped": (
-        lambda f: overwrite(f / "engine/rank-0.pt", b"Engine/rank-0.pt of version 40"),
-        "engine/rank-0.pt has another checksum than when it was written",
+        lambda f: overwrite(f / FIRST, b"Engine/rank-0.pt of version 40"),
+        f"{FIRST} has {CHECKSUM}",
     ),
     "no manifest": (lambda f: (f / MANIFEST).unlink(), f"{MANIFEST} is missing"),
-    "half a manifest": (
-        lambda f: os.truncate(f / MANIFEST, 20),
-        f"{MANIFEST} can't be read: JSONDecodeError",
-    ),
+    "half a manifest": (lambda f: os.truncate(f / MANIFEST, 20), f"{MANIFEST} can't be read: JSONDecodeError"),
     "another manifest": (lambda f: overwrite(f / MANIFEST, b"[]"), f"{MANIFEST} can't be read: TypeError"),
     "a manifest of nothing": (
         lambda f: overwrite(f / MANIFEST, b'{"files": {}}'),
         f"{MANIFEST} names no file",
     ),
     "a folder in a file's place": (in_a_files_place, "state.json"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("break_it", "reason"), BREAKS.values(), ids=BREAKS)
@@ -195,7 +186,7 @@ def test_an_older_one_can_be_asked_for(tmp_path: Path) -> None:
     assert checkpoints.newest_good(at_most=29) is None
 
 
-def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before_is_used(
+def test_one_of_steps_that_the_journal_lacks_is_named_and_the_one_before_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A learner that lost the run in the middle of a save leaves one whose last step is void."""
@@ -215,9 +206,7 @@ def test_one_of_steps_that_the_journal_does_not_have_is_named_and_the_one_before
     assert checkpoints.oldest_version() is None, "they cover nothing either"
     assert checkpoints.newest_good(ledger=Ledger()) is None
     checkpoints.save(policy, progress(4, fence=3))
-    assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", (
-        "life 3 wrote its own"
-    )
+    assert checkpoints.newest_good(ledger=ledger) == checkpoints.folder / "step-000004", "life 3 wrote it"
 
 
 def test_what_a_run_began_with_holds_no_step_that_a_journal_could_lack(tmp_path: Path) -> None:
@@ -253,17 +242,14 @@ def test_what_torch_says_of_a_full_disk_is_told_as_one(
         checkpoints.save(policy, progress(40))
 
 
-def test_a_rank_that_dies_in_a_save_is_no_matter_of_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_that_dies_in_a_save_is_no_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose_a_rank(*_: object) -> None:
         raise RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:23456")
 
     checkpoints, policy = make(tmp_path)
     monkeypatch.setattr(policy, "save_checkpoint", lose_a_rank)
-    with pytest.raises(
-        RuntimeError, match=r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"
-    ):
+    told = r"^\[\.\./gloo/transport/tcp/pair\.cc:534\] Connection closed by peer"
+    with pytest.raises(RuntimeError, match=told):
         checkpoints.save(policy, progress(40))
 
 

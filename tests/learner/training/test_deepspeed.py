@@ -31,7 +31,6 @@ from tests.support.policy_workshop import (
     Workshop,
     assert_near,
     distance,
-    open_workshop,
     steps_from,
     zero,
 )
@@ -42,195 +41,140 @@ pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.t
 WITH_REFERENCE = {"kl": {"coef": 0.3}, "entropy_coef": 0.05, "aggregate": "prompt"}
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with open_workshop(tmp_path_factory.mktemp("policy")) as workshop:
-        yield workshop
+Said = dict[str, list[Any]]
 
 
 def compared(workshop: Workshop, stage: int) -> dict[str, Any]:
     """Return a comparison with the sampler, between two moments of the weights."""
-    return {
-        "model": str(workshop.model),
-        "learner": zero(stage),
-        "do": [
-            ["save_weights", workshop.path(f"before-{stage}")],
-            ["differences", 0, SMALL],
-            ["save_weights", workshop.path(f"compared-{stage}")],
-        ],
-    }
+    before, after = (["save_weights", workshop.path(f"{when}-{stage}")] for when in ("before", "compared"))
+    steps = [before, ["differences", 0, SMALL], after]
+    return {"model": str(workshop.model), "learner": zero(stage), "do": steps}
 
 
 def own_head(workshop: Workshop, stage: int) -> dict[str, Any]:
     """Return what is loaded of a checkpoint whose config denies its head, and what a step makes of it."""
     folder = write_own_head(workshop.folder / f"own-head-{stage}")
-    return {
-        "model": str(folder),
-        "learner": zero(stage),
-        "do": [
-            ["save_weights", workshop.path(f"loaded-{stage}")],
-            *steps_from(0, 1, SMALL),
-            ["save_weights", workshop.path(f"trained-{stage}")],
-        ],
-    }
+    loaded, trained = (["save_weights", workshop.path(f"{when}-{stage}")] for when in ("loaded", "trained"))
+    return {"model": str(folder), "learner": zero(stage), "do": [loaded, *steps_from(0, 1, SMALL), trained]}
 
 
 @pytest.fixture(scope="module")
-def alone(workshop: Workshop) -> dict[str, list[Any]]:
+def alone(workshop: Workshop) -> Said:
     """One process: ZeRO 0 and 1."""
-    return workshop.do(
-        "alone",
-        {
-            "zero-0": workshop.life("zero-0", zero(0)),
-            "zero-1": workshop.life("zero-1", zero(1)),
-            "toy": {
-                "model": str(workshop.model),
-                "learner": zero(1, objective={"type": "custom", "import_path": TOY}),
-                "do": steps_from(0, 2, SMALL),
-            },
-            "skips-1": workshop.skipping_life("skips-1", zero(1)),
-            "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
-            "compared": compared(workshop, 1),
-            "own-head": own_head(workshop, 1),
-        },
-        ranks=1,
-    )
+    toy = zero(1, objective={"type": "custom", "import_path": TOY})
+    plan = {
+        "zero-0": workshop.life("zero-0", zero(0)),
+        "zero-1": workshop.life("zero-1", zero(1)),
+        "toy": {"model": str(workshop.model), "learner": toy, "do": steps_from(0, 2, SMALL)},
+        "skips-1": workshop.skipping_life("skips-1", zero(1)),
+        "reference": workshop.life("reference", zero(1, objective=WITH_REFERENCE)),
+        "compared": compared(workshop, 1),
+        "own-head": own_head(workshop, 1),
+    }
+    return workshop.do("alone", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def single(workshop: Workshop) -> dict[str, list[Any]]:
+def single(workshop: Workshop) -> Said:
     """One process again, with what `make prove-suite` looks at besides."""
-    return workshop.do(
-        "single",
-        {
-            "one-row": workshop.life(
-                "one-row", zero(1, gradient_checkpointing=True), tokens_per_micro_batch=LARGE
-            ),
-            "repeated": workshop.life("repeated", zero(0)),
-            "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
-            "skips-0": workshop.skipping_life("skips-0", zero(0)),
-        },
-        ranks=1,
-    )
+    checkpointed = zero(1, gradient_checkpointing=True)
+    plan = {
+        "one-row": workshop.life("one-row", checkpointed, tokens_per_micro_batch=LARGE),
+        "repeated": workshop.life("repeated", zero(0)),
+        "bfloat16": workshop.life("bfloat16", zero(1), dtype="bfloat16"),
+        "skips-0": workshop.skipping_life("skips-0", zero(0)),
+    }
+    return workshop.do("single", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def together(workshop: Workshop) -> dict[str, list[Any]]:
+def together(workshop: Workshop) -> Said:
     """Two processes: ZeRO 3 and 2."""
-    return workshop.do(
-        "together",
-        {
-            # First, since DeepSpeed hears of the ranks from no engine before it.
-            "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
-            "zero-2": workshop.life("zero-2", zero(2)),
-            "compared-of-two": compared(workshop, 3),
-            "own-head-of-two": own_head(workshop, 3),
-        },
-        ranks=2,
-    )
+    plan = {
+        # First, since DeepSpeed hears of the ranks from no engine before it.
+        "reference-of-two": workshop.life("reference-of-two", zero(3, objective=WITH_REFERENCE)),
+        "zero-2": workshop.life("zero-2", zero(2)),
+        "compared-of-two": compared(workshop, 3),
+        "own-head-of-two": own_head(workshop, 3),
+    }
+    return workshop.do("together", plan, ranks=2)
 
 
 @pytest.fixture(scope="module")
-def broken(workshop: Workshop) -> dict[str, list[Any]]:
+def broken(workshop: Workshop) -> Said:
     """Two processes, as the learner starts them. The second one fails, and takes the first with it."""
     return workshop.do("broken", {"fails": workshop.failure(zero(2), broken_rank=1)}, ranks=2, code=1)
 
 
 @pytest.fixture(scope="module")
-def split(workshop: Workshop) -> dict[str, list[Any]]:
+def split(workshop: Workshop) -> Said:
     """Two processes again, with what `make prove-suite` looks at besides."""
-    return workshop.do(
-        "split",
-        {
-            "zero-3": workshop.life("zero-3", zero(3)),
-            "one-row-of-two": workshop.life(
-                "one-row-of-two", zero(3, gradient_checkpointing=True), tokens_per_micro_batch=LARGE
-            ),
-            "skips-2": workshop.skipping_life("skips-2", zero(2)),
-            "skips-3": workshop.skipping_life("skips-3", zero(3)),
-        },
-        ranks=2,
-    )
+    checkpointed = zero(3, gradient_checkpointing=True)
+    plan = {
+        "zero-3": workshop.life("zero-3", zero(3)),
+        "one-row-of-two": workshop.life("one-row-of-two", checkpointed, tokens_per_micro_batch=LARGE),
+        "skips-2": workshop.skipping_life("skips-2", zero(2)),
+        "skips-3": workshop.skipping_life("skips-3", zero(3)),
+    }
+    return workshop.do("split", plan, ranks=2)
 
 
 @pytest.fixture(scope="module")
-def alone_again(workshop: Workshop, alone: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def alone_again(workshop: Workshop, alone: Said) -> Said:
     """Return a fresh process that goes on from the checkpoints of the first."""
     assert alone
-    return workshop.do(
-        "alone_again",
-        {
-            "zero-1": workshop.second_life("zero-1", zero(1)),
-            "reference": workshop.second_life("reference", zero(1, objective=WITH_REFERENCE)),
-            "skips-1": workshop.skipping_again("skips-1", zero(1)),
-            "refused": {
-                "model": str(workshop.model),
-                "learner": zero(1),
-                "do": [
-                    ["load_checkpoint", workshop.path("zero-0", "checkpoint")],
-                    ["load_checkpoint", str(workshop.folder / "nothing")],
-                ],
-            },
-        },
-        ranks=1,
-    )
+    others = workshop.path("zero-0", "checkpoint"), str(workshop.folder / "nothing")
+    refused = [["load_checkpoint", folder] for folder in others]
+    plan = {
+        "zero-1": workshop.second_life("zero-1", zero(1)),
+        "reference": workshop.second_life("reference", zero(1, objective=WITH_REFERENCE)),
+        "skips-1": workshop.skipping_again("skips-1", zero(1)),
+        "refused": {"model": str(workshop.model), "learner": zero(1), "do": refused},
+    }
+    return workshop.do("alone_again", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def single_again(workshop: Workshop, single: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def single_again(workshop: Workshop, single: Said) -> Said:
     """Return a fresh process that goes on from their checkpoints."""
     assert single
-    return workshop.do(
-        "single_again",
-        {
-            "repeated": workshop.second_life("repeated", zero(0)),
-            "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
-            "skips-0": workshop.skipping_again("skips-0", zero(0)),
-        },
-        ranks=1,
-    )
+    plan = {
+        "repeated": workshop.second_life("repeated", zero(0)),
+        "bfloat16": workshop.second_life("bfloat16", zero(1), dtype="bfloat16"),
+        "skips-0": workshop.skipping_again("skips-0", zero(0)),
+    }
+    return workshop.do("single_again", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def split_again(
-    workshop: Workshop, split: dict[str, list[Any]], alone: dict[str, list[Any]]
-) -> dict[str, list[Any]]:
+def split_again(workshop: Workshop, split: Said, alone: Said) -> Said:
     """Two of them, once from a checkpoint of one. At the end the first one fails, and takes the second with it."""
     assert split
     assert alone
-    return workshop.do(
-        "split_again",
-        {
-            "zero-3": workshop.second_life("zero-3", zero(3)),
-            "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
-            "skips-2": workshop.skipping_again("skips-2", zero(2)),
-            "skips-3": workshop.skipping_again("skips-3", zero(3)),
-            "fails": workshop.failure(zero(2), broken_rank=0),
-        },
-        ranks=2,
-        code=1,
-    )
+    plan = {
+        "zero-3": workshop.second_life("zero-3", zero(3)),
+        "zero-0": workshop.second_life("zero-0", zero(0), again="by two"),
+        "skips-2": workshop.skipping_again("skips-2", zero(2)),
+        "skips-3": workshop.skipping_again("skips-3", zero(3)),
+        "fails": workshop.failure(zero(2), broken_rank=0),
+    }
+    return workshop.do("split_again", plan, ranks=2, code=1)
 
 
 @pytest.fixture(scope="module")
 def by_hand(workshop: Workshop) -> tuple[Weights, list[float], list[float]]:
     """Return the same steps in plain torch: no packing, no rows, no engine. Weights, losses and norms of the gradients."""
     run = tiny_run(workshop.model)
-    model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        betas=run.learner.optimizer.betas,
-        eps=run.learner.optimizer.eps,
-        weight_decay=run.learner.optimizer.weight_decay,
-    )
+    model, keys = AutoModelForCausalLM.from_pretrained(workshop.model).eval(), run.learner.optimizer
+    settings: dict[str, Any] = {"betas": keys.betas, "eps": keys.eps, "weight_decay": keys.weight_decay}
+    optimizer = torch.optim.AdamW(model.parameters(), **settings)
     losses, norms = [], []
     for version, rate in zip(range(STEPS), (0.5e-2, 1e-2), strict=True):  # two steps of warm-up to 1e-2
         optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
         losses.append(sum(_sequence_losses(model, run, version)))
-        norms.append(
-            torch.nn.utils.clip_grad_norm_(model.parameters(), run.learner.optimizer.grad_clip).item()
-        )
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), keys.grad_clip)
+        norms.append(norm.item())
         optimizer.step()
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, losses, norms
 
@@ -272,9 +216,8 @@ def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_an
 ) -> None:
     metrics = request.getfixturevalue(processes)[name][:STEPS]
     weights, losses, norms = by_hand
-    assert (
-        distance(weights, load_file(workshop.model / "model.safetensors")) > 5e-3
-    )  # the steps are no rounding
+    loaded = load_file(workshop.model / "model.safetensors")
+    assert distance(weights, loaded) > 5e-3  # the steps are no rounding
     assert_near(workshop.weights(name), weights, 1e-5)
     assert [step["loss"] for step in metrics] == pytest.approx(losses, abs=1e-5)
     assert [step["grad_norm"] for step in metrics] == pytest.approx(norms, rel=1e-4)
@@ -282,9 +225,7 @@ def test_a_step_is_the_token_mean_of_the_global_batch_whatever_the_ranks_rows_an
 
 
 @pytest.mark.prove
-def test_bfloat16_follows_float32_as_far_as_it_can(
-    workshop: Workshop, alone: dict[str, list[Any]], single: dict[str, list[Any]]
-) -> None:
+def test_bfloat16_follows_float32_as_far_as_it_can(workshop: Workshop, alone: Said, single: Said) -> None:
     weights = workshop.weights("bfloat16")
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
     assert_near(weights, workshop.weights("zero-1"), 1e-2)
@@ -294,7 +235,7 @@ def test_bfloat16_follows_float32_as_far_as_it_can(
 
 @pytest.mark.prove
 def test_the_same_seed_and_batches_give_the_same_weights_bit_for_bit(
-    workshop: Workshop, alone: dict[str, list[Any]], single: dict[str, list[Any]]
+    workshop: Workshop, alone: Said, single: Said
 ) -> None:
     assert alone
     assert single
@@ -364,15 +305,14 @@ def test_a_gradient_that_is_not_finite_changes_no_weight_and_is_skipped_again_in
     assert distance(workshop.weights(name, "before"), workshop.weights(name, "skipped")) == 0.0
     assert distance(workshop.weights(name, "skipped"), workshop.weights(name, "later")) > 1e-3
     assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
-    assert [step | {"seconds": 0} for step in again[1:3]] == [
-        step | {"seconds": 0} for step in (skipped, later)
-    ]
-    log = (workshop.folder / f"{processes.partition('_')[0]}.0.log").read_text()
-    assert "step_skipped version=1" in log
+    for step, before in zip(again[1:3], (skipped, later), strict=True):
+        assert step | {"seconds": 0} == before | {"seconds": 0}
+    log = workshop.folder / f"{processes.partition('_')[0]}.0.log"
+    assert "step_skipped version=1" in log.read_text()
 
 
 def test_a_reference_model_that_is_split_among_ranks_pulls_like_a_whole_one(
-    workshop: Workshop, alone: dict[str, list[Any]], together: dict[str, list[Any]]
+    workshop: Workshop, alone: Said, together: Said
 ) -> None:
     first, second = alone["reference"][:STEPS]
     assert first["reference_kl"] == pytest.approx(0, abs=1e-6)  # the policy begins as its reference
@@ -382,7 +322,7 @@ def test_a_reference_model_that_is_split_among_ranks_pulls_like_a_whole_one(
     assert distance(workshop.weights("reference"), workshop.weights("zero-1")) > 1e-4
 
 
-def test_an_objective_of_ones_own_names_its_own_metrics(alone: dict[str, list[Any]]) -> None:
+def test_an_objective_of_ones_own_names_its_own_metrics(alone: Said) -> None:
     for step in alone["toy"]:
         assert step["loss"] == pytest.approx(-step["toy_gain"], rel=1e-4)  # the mean over the trained tokens
         assert step["toy_largest"] > 0
@@ -392,7 +332,7 @@ def test_an_objective_of_ones_own_names_its_own_metrics(alone: dict[str, list[An
 
 @pytest.mark.prove
 def test_the_number_of_ranks_may_change_where_nothing_is_split_among_them(
-    workshop: Workshop, split_again: dict[str, list[Any]], alone: dict[str, list[Any]]
+    workshop: Workshop, split_again: Said, alone: Said
 ) -> None:
     assert split_again["zero-0"][2]["grad_norm"] == pytest.approx(alone["zero-0"][-2]["grad_norm"], rel=1e-4)
     assert_near(workshop.weights("zero-0", "by two"), workshop.weights("zero-0", "later"), 1e-5)
@@ -419,7 +359,7 @@ def test_a_saved_folder_is_one_that_transformers_loads(
     assert after.decode(after(text).input_ids) == text
 
 
-def test_metrics_say_how_far_learner_and_sampler_are_apart(alone: dict[str, list[Any]]) -> None:
+def test_metrics_say_how_far_learner_and_sampler_are_apart(alone: Said) -> None:
     first, second = alone["zero-0"][:STEPS]
     assert first["tokens"] == make_batch(0, SMALL).num_tokens
     assert (first["lr"], second["lr"]) == (0.5e-2, 1e-2)
@@ -429,16 +369,12 @@ def test_metrics_say_how_far_learner_and_sampler_are_apart(alone: dict[str, list
     assert first["ratio_mean"] < first["ratio_max"]
 
 
-def test_statistics_do_not_depend_on_rows_and_ranks(
-    alone: dict[str, list[Any]], together: dict[str, list[Any]]
-) -> None:
+def test_statistics_are_alike_on_ranks(alone: Said, together: Said) -> None:
     expected = {name: value for name, value in alone["zero-0"][0].items() if name != "seconds"}
     assert {name: together["zero-2"][0][name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(
-    alone_again: dict[str, list[Any]],
-) -> None:
+def test_a_checkpoint_that_does_not_fit_is_refused_by_name(alone_again: Said) -> None:
     other_stage, missing = alone_again["refused"]
     assert "is a checkpoint of {'ranks': 1, 'zero_stage': 0, 'dtype': 'float32'}" in other_stage
     assert "this learner is {'ranks': 1, 'zero_stage': 1, 'dtype': 'float32'}" in other_stage
@@ -450,9 +386,7 @@ def test_a_checkpoint_that_does_not_fit_or_is_not_whole_is_refused_by_name(
 def test_a_rank_that_fails_ends_all_and_is_named(
     request: pytest.FixtureRequest, workshop: Workshop, processes: str, broken_rank: int
 ) -> None:
-    assert "fails" not in request.getfixturevalue(
-        processes
-    )  # that step has no result, and the exit code was 1
+    assert "fails" not in request.getfixturevalue(processes)  # it has no result, and the exit code was 1
     log = (workshop.folder / f"{processes}.{broken_rank}.log").read_text()
     assert f"rank failed rank={broken_rank} command=step" in log
     assert "RuntimeError: this rank has no room" in log
@@ -466,24 +400,19 @@ def test_the_rate_rises_in_a_line_and_then_stays(warmup_steps: int, rates: list[
     assert [learning_rate(optimizer, version, steps=100) for version in range(len(rates))] == rates
 
 
+ROOT = math.sqrt(3) / 4
+
+
 @pytest.mark.parametrize(
     ("keys", "rates"),
     [
         ({"schedule": "linear", "warmup_steps": 2}, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]),
-        (
-            {"schedule": "linear", "warmup_share": 1 / 3, "final_share": 0.2},
-            [0.5, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2],
-        ),
-        (
-            {"schedule": "cosine", "warmup_steps": 0},
-            [1.0, 0.5 + math.sqrt(3) / 4, 0.75, 0.5, 0.25, 0.5 - math.sqrt(3) / 4, 0.0],
-        ),
+        ({"schedule": "linear", "warmup_share": 1 / 3, "final_share": 0.2}, [0.5, 1, 1, 0.8, 0.6, 0.4, 0.2]),
+        ({"schedule": "cosine", "warmup_steps": 0}, [1, 0.5 + ROOT, 0.75, 0.5, 0.25, 0.5 - ROOT, 0]),
         ({"schedule": "constant", "warmup_share": 0.5}, [1 / 3, 2 / 3, 1.0, 1.0, 1.0, 1.0, 1.0]),
     ],
 )
-def test_a_schedule_falls_to_its_share_at_the_runs_last_step(
-    keys: dict[str, Any], rates: list[float]
-) -> None:
+def test_a_schedule_falls_to_its_share_at_the_last_step(keys: dict[str, Any], rates: list[float]) -> None:
     optimizer = OptimizerConfig.model_validate({"lr": 1.0} | keys)
     found = [learning_rate(optimizer, version, steps=6) for version in range(len(rates))]
     assert found == pytest.approx(rates, abs=1e-12)
@@ -501,13 +430,11 @@ def test_a_schedule_falls_to_its_share_at_the_runs_last_step(
         (
             "float32",
             {"stage": 0, "offload_optimizer": True},
-            "offload_optimizer needs learner.zero.stage of at least 1",
+            "offload_optimizer needs learner.zero.stage of at",
         ),
     ],
 )
-def test_combinations_without_a_good_answer_are_refused(
-    dtype: str, zero: dict[str, Any], reason: str
-) -> None:
+def test_combinations_without_an_answer_are_refused(dtype: str, zero: dict[str, Any], reason: str) -> None:
     with pytest.raises(RunFailed, match=reason):
         deepspeed_config(tiny_run(Path("m"), dtype=dtype, zero=zero), world_size=1, on_cuda=False)
 
@@ -523,9 +450,7 @@ def test_offloading_is_for_a_gpu_and_brings_deepspeeds_own_optimizer() -> None:
 
 
 @pytest.mark.usefixtures("alone", "together")
-def test_a_head_that_the_config_denies_is_loaded_and_trained_also_where_no_rank_has_all_of_it(
-    workshop: Workshop,
-) -> None:
+def test_a_head_that_the_config_denies_trains_also_where_it_is_split(workshop: Workshop) -> None:
     expected = load_file(workshop.folder / "own-head-1" / "model.safetensors")
     for stage in (1, 3):
         assert distance(workshop.weights(f"loaded-{stage}"), expected) == 0
@@ -536,7 +461,7 @@ def test_a_head_that_the_config_denies_is_loaded_and_trained_also_where_no_rank_
 
 
 def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_changes_nothing(
-    workshop: Workshop, alone: dict[str, list[Any]], together: dict[str, list[Any]]
+    workshop: Workshop, alone: Said, together: Said
 ) -> None:
     model = AutoModelForCausalLM.from_pretrained(workshop.model).eval()
     largest, k3, tokens = [], [], []

@@ -5,7 +5,6 @@ Float16 and compiling run here on a processor, where both are slow and all else 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,15 +22,14 @@ from tests.support.policy_workshop import (
     assert_follows,
     assert_near,
     distance,
-    open_workshop,
     smooth,
     zero,
 )
 
 pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
+Said = dict[str, list[Any]]
 LORA = {"rank": 4, "alpha": 8}
-SIMPLE = {"type": "grpo"}
 OFFLOAD = smooth(1, offload_activations=True, gradient_checkpointing=True)
 COMPILED = {
     "compiled": smooth(1, torch_compile=True),
@@ -40,13 +38,7 @@ COMPILED = {
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with open_workshop(tmp_path_factory.mktemp("options")) as workshop:
-        yield workshop
-
-
-@pytest.fixture(scope="module")
-def first(workshop: Workshop) -> dict[str, list[Any]]:
+def first(workshop: Workshop) -> Said:
     plan = {
         "plain": workshop.life("plain", smooth(1)),
         "offload": workshop.life("offload", OFFLOAD),
@@ -61,24 +53,21 @@ def first(workshop: Workshop) -> dict[str, list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def extreme(workshop: Workshop) -> dict[str, list[Any]]:
+def extreme(workshop: Workshop) -> Said:
     plan = {"skips": workshop.skipping_life("skips", smooth(2)) | {"dtype": "float16"}}
     for dtype in ("float32", "float16"):
         steps = [["large_step", 0, SMALL], ["save_weights", workshop.path(f"large-{dtype}")]]
-        learner = zero(1, objective=SIMPLE)
-        plan[f"large-{dtype}"] = {
+        policy = {
             "model": str(workshop.model),
             "dtype": dtype,
-            "learner": learner,
-            "do": steps,
+            "learner": zero(1, objective={"type": "grpo"}),
         }
+        plan[f"large-{dtype}"] = policy | {"do": steps}
     return workshop.do("extreme", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def again(
-    workshop: Workshop, first: dict[str, list[Any]], extreme: dict[str, list[Any]]
-) -> dict[str, list[Any]]:
+def again(workshop: Workshop, first: Said, extreme: Said) -> Said:
     assert first
     assert extreme
     plan = {
@@ -89,23 +78,21 @@ def again(
 
 
 @pytest.fixture(scope="module")
-def compiled(workshop: Workshop) -> dict[str, list[Any]]:
+def compiled(workshop: Workshop) -> Said:
     plan = {name: workshop.life(name, learner) for name, learner in COMPILED.items()}
     plan["adapter"] = workshop.life("adapter", smooth(2, lora=LORA))
     return workshop.do("compiled", plan, ranks=1)
 
 
 @pytest.fixture(scope="module")
-def compiled_again(workshop: Workshop, compiled: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def compiled_again(workshop: Workshop, compiled: Said) -> Said:
     assert compiled
     plan = {name: workshop.second_life(name, learner) for name, learner in COMPILED.items()}
     return workshop.do("compiled_again", plan, ranks=1)
 
 
 @pytest.mark.prove
-def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
-    workshop: Workshop, first: dict[str, list[Any]]
-) -> None:
+def test_float16_follows_float32_at_its_own_scale(workshop: Workshop, first: Said) -> None:
     weights = workshop.weights("float16")
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
     assert_near(weights, workshop.weights("plain"), 2e-3)
@@ -117,9 +104,7 @@ def test_float16_follows_float32_at_a_scale_that_its_gradients_bear(
 
 
 @pytest.mark.prove
-def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
-    workshop: Workshop, extreme: dict[str, list[Any]]
-) -> None:
+def test_a_gradient_too_large_for_the_scale_trains(workshop: Workshop, extreme: Said) -> None:
     exact, found = extreme["large-float32"][0], extreme["large-float16"][0]
     assert found["skipped"] == 0.0
     assert found["loss_scale"] < 2**16
@@ -131,7 +116,7 @@ def test_a_gradient_too_large_for_the_scale_is_made_again_and_its_batch_trains(
 
 @pytest.mark.prove
 def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone(
-    workshop: Workshop, extreme: dict[str, list[Any]], again: dict[str, list[Any]]
+    workshop: Workshop, extreme: Said, again: Said
 ) -> None:
     before, skipped, later = (extreme["skips"][place] for place in (0, 3, 5))
     assert (before["skipped"], skipped["skipped"], later["skipped"]) == (0.0, 1.0, 0.0)
@@ -143,57 +128,45 @@ def test_a_batch_without_a_finite_gradient_is_skipped_and_leaves_the_scale_alone
 
 
 @pytest.mark.prove
-def test_float16_goes_on_from_a_checkpoint_bit_for_bit(
-    workshop: Workshop, first: dict[str, list[Any]], again: dict[str, list[Any]]
-) -> None:
+def test_float16_goes_on_from_a_checkpoint_bit_for_bit(workshop: Workshop, first: Said, again: Said) -> None:
     assert distance(workshop.weights("float16", "later"), workshop.weights("float16", "again")) == 0.0
     assert again["float16"][2] | {"seconds": 0} == first["float16"][-2] | {"seconds": 0}
 
 
-def test_activations_in_the_hosts_memory_change_no_bit(
-    workshop: Workshop, first: dict[str, list[Any]]
-) -> None:
+def test_activations_on_the_host_change_no_bit(workshop: Workshop, first: Said) -> None:
     assert first
     assert distance(workshop.weights("offload", "later"), workshop.weights("plain", "later")) < 1e-6
 
 
 @pytest.mark.parametrize("name", ["on-the-host", "fused"])
-def test_an_optimizer_on_the_host_and_a_fused_head_take_the_plain_step(
-    workshop: Workshop, first: dict[str, list[Any]], name: str
-) -> None:
+def test_host_and_fused_head_take_the_plain_step(workshop: Workshop, first: Said, name: str) -> None:
     assert_follows(workshop, first[name], first["plain"], name, dtype="bfloat16")
-    said = [
-        line for line in (workshop.folder / "first.0.log").read_text().splitlines() if "head fused=" in line
-    ]
+    lines = (workshop.folder / "first.0.log").read_text().splitlines()
+    said = [line for line in lines if "head fused=" in line]
     assert ["fused=True" in line for line in said] == [False] * (len(said) - 1) + [True]
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("name", "plain"), [("compiled", "plain"), ("compiled-adapter", "adapter")])
 def test_compiled_layers_train_like_plain_ones(
-    workshop: Workshop, first: dict[str, list[Any]], compiled: dict[str, list[Any]], name: str, plain: str
+    workshop: Workshop, first: Said, compiled: Said, name: str, plain: str
 ) -> None:
     expected = first["plain"] if plain == "plain" else compiled["adapter"]
     assert_near(workshop.weights(name, "later"), workshop.weights(plain, "later"), 1e-5)
-    assert [step["loss"] for step in compiled[name][:STEPS]] == pytest.approx(
-        [step["loss"] for step in expected[:STEPS]], abs=1e-5
-    )
+    losses = [step["loss"] for step in expected[:STEPS]]
+    assert [step["loss"] for step in compiled[name][:STEPS]] == pytest.approx(losses, abs=1e-5)
     assert "layers_compiled" in (workshop.folder / "compiled.0.log").read_text()
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", COMPILED)
-def test_compiled_layers_go_on_from_a_checkpoint_bit_for_bit(
-    workshop: Workshop, compiled_again: dict[str, list[Any]], name: str
-) -> None:
+def test_compiled_layers_go_on_bit_for_bit(workshop: Workshop, compiled_again: Said, name: str) -> None:
     assert compiled_again
     assert distance(workshop.weights(name, "later"), workshop.weights(name, "again")) == 0.0
 
 
 @pytest.mark.parametrize(("device", "pins"), [("cpu", False), ("cuda", True)])
-def test_activations_are_moved_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, device: str, *, pins: bool
-) -> None:
+def test_activations_are_moved_if_asked(monkeypatch: pytest.MonkeyPatch, device: str, *, pins: bool) -> None:
     moved: list[bool] = []
     monkeypatch.setattr(torch.autograd.graph, "save_on_cpu", lambda *, pin_memory: moved.append(pin_memory))
     for asked in (False, True):

@@ -53,9 +53,7 @@ def values_and_gradients(
 
 @pytest.mark.parametrize("at_once", [VOCABULARY * TOKENS, VOCABULARY * 7], ids=["one chunk", "four chunks"])
 @pytest.mark.parametrize(("has_bias", "is_frozen"), [(False, False), (True, False), (False, True)])
-def test_the_fused_head_has_the_plain_heads_values_and_gradients(
-    *, has_bias: bool, is_frozen: bool, at_once: int
-) -> None:
+def test_the_fused_head_is_as_the_plain_one(*, has_bias: bool, is_frozen: bool, at_once: int) -> None:
     made = head(has_bias=has_bias, is_frozen=is_frozen)
     plain, plain_entropies, expected = values_and_gradients(made, None, at_once=at_once)
     logprobs, entropies, gradients = values_and_gradients(made, reference_product, at_once=at_once)

@@ -61,9 +61,7 @@ def k3(learner: Tensor, sampler: Tensor) -> float:
     return (difference.expm1() - difference).mean().item()
 
 
-def test_with_the_same_head_on_both_sides_they_agree_and_with_float32_on_one_alone_they_do_not(
-    folder: Path, ids: Tensor
-) -> None:
+def test_both_sides_agree_with_the_same_head_and_not_with_another(folder: Path, ids: Tensor) -> None:
     mismatch = {
         (learner, sampler): k3(learned(folder, ids, learner), sampled(folder, ids, sampler))
         for learner in ("float32", "model")
@@ -73,9 +71,7 @@ def test_with_the_same_head_on_both_sides_they_agree_and_with_float32_on_one_alo
     assert mismatch["float32", "float32"] < mismatch["model", "float32"] / 3
 
 
-def test_a_float32_head_follows_new_weights_and_keeps_the_names_of_the_file(
-    folder: Path, ids: Tensor
-) -> None:
+def test_a_float32_head_follows_new_weights_and_keeps_their_names(folder: Path, ids: Tensor) -> None:
     model = build_model(section(folder, "float32"))
     replace_weights(model, [folder / "model.safetensors"])
     with torch.inference_mode():
@@ -93,19 +89,12 @@ def test_a_float32_head_follows_new_weights_and_keeps_the_names_of_the_file(
 
 
 def test_a_model_in_float32_has_its_own_head(folder: Path) -> None:
-    assert not isinstance(
-        build_model(section(folder, "float32", "float32")).get_output_embeddings(), Float32Head
-    )
-    assert not isinstance(build_model(section(folder, "model")).get_output_embeddings(), Float32Head)
+    for config in (section(folder, "float32", "float32"), section(folder, "model")):
+        assert not isinstance(build_model(config).get_output_embeddings(), Float32Head)
 
 
-def test_a_head_that_is_no_linear_map_is_refused_by_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "transformers.Qwen2ForCausalLM.get_output_embeddings", lambda self: torch.nn.Identity()
-    )
-    with pytest.raises(
-        RunFailed, match=r"can't compute the logits of a Identity in float32.*head_dtype=model"
-    ):
+def test_a_head_that_is_not_linear_is_refused_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "transformers.Qwen2ForCausalLM.get_output_embeddings"
+    monkeypatch.setattr(name, lambda self: torch.nn.Identity())
+    with pytest.raises(RunFailed, match=r"logits of a Identity in float32.*head_dtype=model"):
         build_model(section(folder, "float32"))

@@ -57,10 +57,8 @@ def packed_row() -> tuple[Tensor, Tensor, Tensor]:
     """Token ids, positions and mask of a row of all sequences."""
     token_ids, prompts = zip(*sequences(), strict=True)
     positions = torch.cat([torch.arange(len(ids)) for ids in token_ids])
-    mask = torch.cat(
-        [torch.arange(len(ids)) >= prompt for ids, prompt in zip(token_ids, prompts, strict=True)]
-    )
-    return torch.cat(token_ids), positions, mask
+    masks = [torch.arange(len(ids)) >= prompt for ids, prompt in zip(token_ids, prompts, strict=True)]
+    return torch.cat(token_ids), positions, torch.cat(masks)
 
 
 def places(mask: Tensor) -> Tensor:
@@ -68,16 +66,18 @@ def places(mask: Tensor) -> Tensor:
     return mask.nonzero()[:, 0]
 
 
-def packed(
-    folder: Path, *, logits_at_once: int, gradient_checkpointing: bool
-) -> tuple[LogprobModel, Tensor, Tensor]:
+def wrap(
+    folder: Path, *, dtype: Any = "float32", gradient_checkpointing: bool = False, **options: Any
+) -> LogprobModel:
+    """Return the learner's model."""
+    config = ModelConfig(path=str(folder), dtype=dtype)
+    model = load_model(config, attention="sdpa", gradient_checkpointing=gradient_checkpointing)
+    return LogprobModel(model, temperature=TEMPERATURE, **options)
+
+
+def packed(folder: Path, **options: Any) -> tuple[LogprobModel, Tensor, Tensor]:
     """Return the learner's model, and the same from one row of all sequences."""
-    model = load_model(
-        ModelConfig(path=str(folder), dtype="float32"),
-        attention="sdpa",
-        gradient_checkpointing=gradient_checkpointing,
-    )
-    wrapped = LogprobModel(model, temperature=TEMPERATURE, logits_at_once=logits_at_once)
+    wrapped = wrap(folder, **options)
     token_ids, positions, mask = packed_row()
     logprobs, entropies = wrapped(token_ids, positions, places(mask))
     assert not logprobs[~mask].any()
@@ -91,9 +91,8 @@ def test_packed_equals_unpacked_in_values_and_gradients(
     folder: Path, reference: PreTrainedModel, logits_at_once: int, gradient_checkpointing: bool
 ) -> None:
     expected, expected_entropy = unpacked(reference)
-    model, logprobs, entropy = packed(
-        folder, logits_at_once=logits_at_once, gradient_checkpointing=gradient_checkpointing
-    )
+    options = {"logits_at_once": logits_at_once, "gradient_checkpointing": gradient_checkpointing}
+    model, logprobs, entropy = packed(folder, **options)
     torch.testing.assert_close(logprobs, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=0)
     assert not entropy.requires_grad
@@ -107,7 +106,7 @@ def test_packed_equals_unpacked_in_values_and_gradients(
 
 
 def test_a_padded_grid_gives_the_same_values_and_gradients_as_a_packed_row(folder: Path) -> None:
-    model, logprobs, entropy = packed(folder, logits_at_once=WHOLE, gradient_checkpointing=False)
+    model, logprobs, entropy = packed(folder)
     weights = torch.linspace(-1, 1, len(logprobs))
     (logprobs * weights).sum().backward()
     expected = {name: parameter.grad for name, parameter in model.named_parameters()}
@@ -124,7 +123,7 @@ def test_a_padded_grid_gives_the_same_values_and_gradients_as_a_packed_row(folde
 
 def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Path) -> None:
     """Positions that do not restart are the mistake that the tests above have to be able to notice."""
-    model, logprobs, _ = packed(folder, logits_at_once=WHOLE, gradient_checkpointing=False)
+    model, logprobs, _ = packed(folder)
     token_ids, _, mask = packed_row()
     contaminated, _ = model(token_ids, torch.arange(len(token_ids)), places(mask))
     assert (contaminated[mask] - logprobs).abs().max() > 1e-2
@@ -132,75 +131,36 @@ def test_the_comparison_sees_a_row_whose_sequences_are_not_kept_apart(folder: Pa
 
 def test_a_row_in_which_nothing_trains_still_reaches_every_weight(folder: Path) -> None:
     """Under ZeRO-3 each rank has to take part in the collectives of every weight, also with a made-up row."""
-    model = LogprobModel(
-        load_model(
-            ModelConfig(path=str(folder), dtype="float32"), attention="sdpa", gradient_checkpointing=False
-        ),
-        temperature=1.0,
-    )
-    logprobs, _ = model(
-        torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), places(torch.tensor([False]))
-    )
+    model, zero = wrap(folder), torch.zeros(1, dtype=torch.int64)
+    logprobs, _ = model(zero, zero, places(torch.tensor([False])))
     assert logprobs.tolist() == [0.0]
     logprobs.sum().backward()
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
 
 
 def test_dropout_is_off_in_training_mode(folder: Path) -> None:
-    model = load_model(
-        ModelConfig(path=str(folder), dtype="float32"), attention="sdpa", gradient_checkpointing=True
-    )
+    model = wrap(folder, gradient_checkpointing=True).model
     assert model.training
     assert model.config.attention_dropout == 0.0  # the folder's config says 0.1
 
 
-def test_bfloat16_weights_give_float32_logprobs_near_those_of_float32(
-    folder: Path, reference: PreTrainedModel
-) -> None:
-    model = LogprobModel(
-        load_model(
-            ModelConfig(path=str(folder), dtype="bfloat16"), attention="sdpa", gradient_checkpointing=False
-        ),
-        temperature=TEMPERATURE,
-    )
+def test_bfloat16_weights_give_logprobs_near_float32(folder: Path, reference: PreTrainedModel) -> None:
+    model = wrap(folder, dtype="bfloat16")
     token_ids, positions, mask = packed_row()
     logprobs, _ = model(token_ids, positions, places(mask))
     assert logprobs.dtype is torch.float32
     torch.testing.assert_close(logprobs[mask], unpacked(reference)[0], atol=5e-2, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
-        ({"logits_scaling": 8.0}, "logits_scaling"),
-    ],
-)
-def test_a_model_that_changes_its_logits_behind_the_head_is_refused(
-    changes: dict[str, Any], why: str
-) -> None:
-    config = Qwen2Config(
-        vocab_size=8,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-        **changes,
-    )
-    with pytest.raises(RunFailed, match=f"Qwen2ForCausalLM sets {why}"):
+LAYERS: dict[str, Any] = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
+TINY: dict[str, Any] = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8} | LAYERS
+
+
+@pytest.mark.parametrize("name", ["final_logit_softcapping", "logits_scaling"])
+def test_a_model_that_changes_logits_behind_its_head_is_named(name: str) -> None:
+    config = Qwen2Config(**TINY | {name: 8.0})
+    with pytest.raises(RunFailed, match=f"Qwen2ForCausalLM sets {name}"):
         LogprobModel(Qwen2ForCausalLM(config), temperature=1.0)
-
-
-def tiny_qwen2() -> Qwen2Config:
-    return Qwen2Config(
-        vocab_size=8,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-    )
 
 
 class Nested(Qwen2ForCausalLM):
@@ -245,7 +205,7 @@ def falcon_h1(multiplier: float) -> PreTrainedModel:
 
 def made(kind: Any) -> Any:
     """Return a tiny model of a class: transformers' own constructors have no annotations."""
-    return kind(tiny_qwen2())
+    return kind(Qwen2Config(**TINY))
 
 
 def nested(scale: float) -> Any:

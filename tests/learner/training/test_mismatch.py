@@ -68,22 +68,20 @@ def test_ranks_add_up_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     off = {5: 0.5, 6: -0.25, 7: 0.1, 8: 3.0}
     whole = measured(batch(), off)
     sums: list[Tensor] = []
-    largest: list[Tensor] = []
+    maxima: list[Tensor] = []
 
-    class Collects:
-        def reduce(self, values: Tensor, *, largest: bool = False) -> Tensor:
-            (most if largest else total).append(values)
-            return values
+    def collect(_: Alone, values: Tensor, *, largest: bool = False) -> Tensor:
+        (maxima if largest else sums).append(values)
+        return values
 
-    total, most = sums, largest
-    monkeypatch.setattr(Alone, "reduce", Collects.reduce)
+    monkeypatch.setattr(Alone, "reduce", collect)
     for shard in batch().shards(2):
         measured(shard, off)
     names = batch().generators
     for index, name in enumerate(names[:2]):
         divergence, tokens = (sums[0] + sums[1])[:, index].tolist()
         assert divergence / tokens == pytest.approx(whole[f"mismatch_kl@{name}"])
-        assert max(one[index].item() for one in largest) == pytest.approx(whole[f"mismatch_max@{name}"])
+        assert max(one[index].item() for one in maxima) == pytest.approx(whole[f"mismatch_max@{name}"])
 
 
 def test_ratios_are_counted_by_bin_and_ranks_add_up() -> None:

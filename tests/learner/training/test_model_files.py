@@ -37,9 +37,7 @@ pytestmark = [pytest.mark.model, pytest.mark.together("training")]
         ([], 6, []),
     ],
 )
-def test_parameters_come_in_order_in_parts_of_at_most_the_limit(
-    sizes: list[int], limit: int, parts: list[list[int]]
-) -> None:
+def test_parameters_come_in_order_and_in_parts(sizes: list[int], limit: int, parts: list[list[int]]) -> None:
     parameters = {str(i): torch.zeros(size) for i, size in enumerate(sizes)}
     measured = list(in_parts(parameters, limit))
     assert [[len(parameter) for parameter in part.values()] for part in measured] == parts
@@ -63,11 +61,8 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
         "a.scalar": torch.tensor(3.0),
         "a.empty": torch.zeros(0, 4),
     }
-    save_file(
-        {name: tensor.contiguous() for name, tensor in tensors.items()},
-        tmp_path / "theirs",
-        metadata={"format": "pt"},
-    )
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    save_file(whole, tmp_path / "theirs", metadata={"format": "pt"})
     digest = weights_digest()
     size_bytes = write_safetensors(tensors, tmp_path / "ours", digest)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
@@ -78,9 +73,8 @@ def test_a_file_of_weights_is_that_of_safetensors_and_its_checksum_needs_no_seco
 def test_a_large_model_is_written_as_several_files_that_transformers_reads(tmp_path: Path) -> None:
     source = write_tiny_model(tmp_path / "tiny")
     tensors = load_file(source / "model.safetensors")
-    write_model(
-        tensors, tmp_path / "out", source=ModelConfig(path=str(source), dtype="float32"), shard_bytes=600_000
-    )
+    config = ModelConfig(path=str(source), dtype="float32")
+    write_model(tensors, tmp_path / "out", source=config, shard_bytes=600_000)
     files = sorted(path.name for path in (tmp_path / "out").glob("*.safetensors"))
     assert len(files) > 2
     index = json.loads((tmp_path / "out" / INDEX).read_text())
@@ -100,13 +94,9 @@ def test_weights_of_several_files_have_one_checksum_over_all_of_them(tmp_path: P
     saved = write_weights(tensors, tmp_path / "parts", shard_bytes=8000)
     files = weight_files(tmp_path / "parts")
     assert [len(load_file(file)) for file in files] == [2, 2, 1]
-    assert (saved.checksum, saved.size_bytes) == (
-        weights_checksum(files),
-        sum(file.stat().st_size for file in files),
-    )
-    assert {
-        name: tensor for file in files for name, tensor in load_file(file).items()
-    }.keys() == tensors.keys()
+    size_bytes = sum(file.stat().st_size for file in files)
+    assert (saved.checksum, saved.size_bytes) == (weights_checksum(files), size_bytes)
+    assert {name for file in files for name in load_file(file)} == tensors.keys()
     whole = write_weights(tensors, tmp_path / "whole", shard_bytes=20_000)
     assert [path.name for path in (tmp_path / "whole").iterdir()] == ["model.safetensors"]
     assert whole.checksum != saved.checksum
@@ -115,12 +105,8 @@ def test_weights_of_several_files_have_one_checksum_over_all_of_them(tmp_path: P
 def test_a_small_model_is_one_file(tmp_path: Path) -> None:
     source = write_tiny_model(tmp_path / "tiny")
     tensors = load_file(source / "model.safetensors")
-    write_model(
-        tensors,
-        tmp_path / "out",
-        source=ModelConfig(path=str(source), dtype="bfloat16"),
-        shard_bytes=5 * 10**9,
-    )
+    config = ModelConfig(path=str(source), dtype="bfloat16")
+    write_model(tensors, tmp_path / "out", source=config, shard_bytes=5 * 10**9)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
     assert INDEX not in names

@@ -5,32 +5,19 @@ The losses themselves are compared with their papers in `tests/learner/objective
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 
-from tests.support.policy_workshop import (
-    LARGE,
-    SMALL,
-    STEPS,
-    Workshop,
-    assert_near,
-    distance,
-    open_workshop,
-    zero,
-)
+from tests.support.policy_workshop import LARGE, SMALL, STEPS, Workshop, assert_near, distance, zero
 
 pytestmark = [pytest.mark.model, pytest.mark.together("training"), pytest.mark.timeout(300)]
 
+Said = dict[str, list[Any]]
 ALONE = 1  # tokens of a micro-batch: every sequence has one to itself
-GSPO = {
-    "type": "gspo",
-    "clip_low": 0.2,
-    "clip_high": 0.2,
-    "correction": {"rollout_rs": ["seq_mean_k1"], "seq_mean_k1": [0.8, 1.2]},
-}
+REJECTION = {"rollout_rs": ["seq_mean_k1"], "seq_mean_k1": [0.8, 1.2]}
+GSPO = {"type": "gspo", "clip_low": 0.2, "clip_high": 0.2, "correction": REJECTION}
 DECOUPLED = {
     "type": "decoupled_ppo",
     "aggregate": "sequence",
@@ -59,25 +46,19 @@ def lives(workshop: Workshop, suffix: str, stage: int, tokens: int) -> dict[str,
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with open_workshop(tmp_path_factory.mktemp("objectives")) as workshop:
-        yield workshop
-
-
-@pytest.fixture(scope="module")
-def padded(workshop: Workshop) -> dict[str, list[Any]]:
+def padded(workshop: Workshop) -> Said:
     """Return what one rank says that holds everything and gives each sequence a micro-batch, as padding would."""
     return workshop.do("padded", lives(workshop, "padded", 0, ALONE), ranks=1)
 
 
 @pytest.fixture(scope="module")
-def packed(workshop: Workshop) -> dict[str, list[Any]]:
+def packed(workshop: Workshop) -> Said:
     """Return what one rank says that packs all sequences into one micro-batch."""
     return workshop.do("packed", lives(workshop, "packed", 1, LARGE), ranks=1)
 
 
 @pytest.fixture(scope="module")
-def together(workshop: Workshop) -> dict[str, list[Any]]:
+def together(workshop: Workshop) -> Said:
     """Return what two ranks say that split everything between them."""
     return workshop.do("together", lives(workshop, "together", 3, SMALL), ranks=2)
 
@@ -86,7 +67,7 @@ def together(workshop: Workshop) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("other", ["packed", "together"])
 def test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning(
-    request: pytest.FixtureRequest, workshop: Workshop, padded: dict[str, list[Any]], other: str, name: str
+    request: pytest.FixtureRequest, workshop: Workshop, padded: Said, other: str, name: str
 ) -> None:
     said = request.getfixturevalue(other)[name]
     expected = workshop.weights(f"{name}-padded")
@@ -98,41 +79,34 @@ def test_a_step_does_not_depend_on_micro_batches_ranks_and_partitioning(
 
 
 @pytest.mark.prove
-def test_what_each_objective_adds_is_measured(padded: dict[str, list[Any]]) -> None:
+def test_what_each_objective_adds_is_measured(padded: Said) -> None:
     first, second = padded["grpo"][:STEPS]
     assert first["reference_kl"] == pytest.approx(0, abs=1e-6)  # the reference is where the policy begins
     assert second["reference_kl"] > 1e-3
-    assert 0 < padded["gspo"][0]["rejected_fraction"] < 1
-    assert 0 < padded["decoupled_ppo"][0]["rejected_fraction"] < 1
-    assert padded["decoupled_ppo"][0]["ratio_mean"] == pytest.approx(
-        1
-    )  # to the learner at the start of the step
+    for name in ("gspo", "decoupled_ppo"):
+        assert 0 < padded[name][0]["rejected_fraction"] < 1
+    # To the learner at the start of the step.
+    assert padded["decoupled_ppo"][0]["ratio_mean"] == pytest.approx(1)
     assert "reference_kl" not in padded["gspo"][0]
     # After its first update the learner is no longer where the step began.
     assert padded["mini_batches"][0]["ratio_mean"] != pytest.approx(1, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
-def again(workshop: Workshop, padded: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def again(workshop: Workshop, padded: Said) -> Said:
     """Return a fresh process that takes each last step again, with the first one's settings given to that step."""
     assert padded
     plans = {}
     for name, learner in LEARNERS.items():
         plan = workshop.second_life(f"{name}-padded", zero(0, **learner))
         step = plan["do"][2]
-        plan["do"] = [
-            plan["do"][0],
-            [*step[:2], ALONE, step[3]],
-            ["save_weights", workshop.path(name, "again")],
-        ]
-        plans[name] = plan
+        saved = ["save_weights", workshop.path(name, "again")]
+        plans[name] = plan | {"do": [plan["do"][0], [*step[:2], ALONE, step[3]], saved]}
     return workshop.do("again", plans, ranks=1)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_step_is_trained_again_bit_for_bit(
-    workshop: Workshop, again: dict[str, list[Any]], name: str
-) -> None:
+def test_a_step_trains_again_bit_for_bit(workshop: Workshop, again: Said, name: str) -> None:
     assert again
     assert distance(workshop.weights(name, "again"), workshop.weights(f"{name}-padded", "later")) == 0

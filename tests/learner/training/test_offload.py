@@ -68,9 +68,7 @@ def test_whatever_is_offloaded_at_whatever_stage_the_step_is_the_plain_one(
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", ["zero-3", "zero-3-all"])
-def test_the_fused_head_takes_the_plain_step_where_ranks_share_it(
-    workshop: Workshop, plain: list[Any], name: str
-) -> None:
+def test_ranks_share_a_fused_head_in_the_plain_step(workshop: Workshop, plain: list[Any], name: str) -> None:
     label = f"{name}-fused"
     made = life(workshop, name, "bfloat16", label, fused_head=True, torch_adam=True)
     steps = workshop.do(label, {name: made}, ranks=MATRIX[name][2])[name]

@@ -23,14 +23,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("recorded", MEASURED, ids=str)
-def test_a_step_peaks_where_it_did_when_the_estimates_were_made(
-    model: Path, recorded: Measured, tmp_path: Path
-) -> None:
+def test_a_step_peaks_where_it_did_for_the_estimates(model: Path, recorded: Measured, tmp_path: Path) -> None:
     file = tmp_path / "peak"
+    words = [str(model), str(recorded.stage), str(recorded.tokens), str(file)]
     driver = [sys.executable, "-m", "tests.support.measured_ranks"]
-    assert (
-        launch([*driver, str(model), str(recorded.stage), str(recorded.tokens), str(file)], recorded.ranks)
-        == 0
-    )
+    assert launch([*driver, *words], recorded.ranks) == 0
     measured = without_bucket(float(file.read_text()), recorded.stage)
     assert measured == pytest.approx(without_bucket(recorded.peak_bytes, recorded.stage), rel=0.03)

@@ -74,11 +74,8 @@ def test_a_learner_of_one_rank_listens_on_loopback_alone() -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "joined\n"
-        listening = [
-            one.laddr.ip
-            for one in psutil.Process(process.pid).net_connections("inet")
-            if one.status == psutil.CONN_LISTEN
-        ]
+        connections = psutil.Process(process.pid).net_connections("inet")
+        listening = [one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN]
         assert process.stdin is not None
         process.stdin.close()
         process.wait(30)

@@ -55,12 +55,11 @@ def test_versions_that_nobody_can_need_are_removed_and_nothing_else(chain: Chain
 
 
 def test_two_runs_that_share_a_directory_keep_their_versions_apart(tmp_path: Path, link: RedisLink) -> None:
-    for name, content in (("first", "weights 0"), ("second", "weights 1")):
+    for name, steps in (("first", 0), ("second", 1)):
         run = make_run(tmp_path, name=name, learner={"weights": {"directory": tmp_path / "fast"}})
-        run_owner = RunOwner(link, Keys(name))
+        run_owner, policy = RunOwner(link, Keys(name)), FilePolicy()
         run_owner.claim(0)
-        policy = FilePolicy()
-        policy.steps = int(content[-1])
+        policy.steps = steps
         Publisher(run_owner, FilesystemTransport(run)).publish(policy, 0)
     for name, content in (("first", "weights 0"), ("second", "weights 1")):
         assert (tmp_path / "fast" / name / "v000000" / "model.safetensors").read_text() == content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +13,13 @@ from broker import codec
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.messages import Announcement
 from learner.groups.retirement import Retirement
-from learner.incarnation import FINISHED
 from learner.training.batch import Batch
 from learner.weight_sync import publisher as publishing
-from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import Placed, WeightHandle
-from tests.learner.conftest import MakeChain
+from tests.learner.conftest import MakeChain, Train
 from tests.support.chain import Chain, FilePolicy, TextWeights
-from tests.support.loop import Hands, make_trainer
+from tests.support.loop import make_trainer
 
 LIMIT_S = 20.0  # of whatever a test waits for
 
@@ -88,7 +87,7 @@ def announced(chain: Chain) -> list[int]:
     return [codec.decode_announcement(fields).version for _, fields in entries]
 
 
-def test_the_caller_goes_on_while_a_version_is_written_and_it_holds_what_was_gathered(
+def test_the_caller_goes_on_while_a_version_is_written_as_it_was_gathered(
     chain: Chain, publisher: Publisher, transport: Held, told: list[int]
 ) -> None:
     source = Source()
@@ -103,7 +102,7 @@ def test_the_caller_goes_on_while_a_version_is_written_and_it_holds_what_was_gat
     assert publisher.take_checksums() == {}
 
 
-def test_a_version_waits_for_the_one_before_and_an_announced_version_is_not_published_again(
+def test_a_version_waits_for_the_one_before_and_is_published_once(
     chain: Chain, publisher: Publisher, transport: Held
 ) -> None:
     source = Source()
@@ -120,7 +119,7 @@ def test_a_version_waits_for_the_one_before_and_an_announced_version_is_not_publ
     assert (transport.put_begun, announced(chain)) == ([1, 2], [1, 2])
 
 
-def test_a_version_that_takes_too_long_ends_the_run_and_is_named(
+def test_a_version_that_takes_too_long_is_named(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publishing, "LOOK_S", 0.01)
@@ -137,12 +136,8 @@ def test_what_fails_behind_the_step_is_raised_before_it_at_every_turn(
     transport.fails[1] = error
     transport.go.set()
     publisher.begin(Source(), 1)
-    for act in (
-        publisher.settle,
-        publisher.raise_failure,
-        publisher.rest,
-        lambda: publisher.begin(Source(), 2),
-    ):
+    again = functools.partial(publisher.begin, Source(), 2)
+    for act in (publisher.settle, publisher.raise_failure, publisher.rest, again):
         with pytest.raises(type(error), match=str(error)):
             act()
     assert announced(chain) == []
@@ -199,12 +194,11 @@ class Steps(FilePolicy):
 
 
 def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_their_slots(
-    make_chain: MakeChain, hands: list[Hands]
+    make_chain: MakeChain, train: Train
 ) -> None:
     chain, transport = make_chain(learner={"steps": 3, "max_lag": 2}), Held()
     transport.go.set()
     policy = Steps(chain, transport)
-    hands.append(Hands(chain))
     trainer = make_trainer(chain, policy=policy, transport=transport)
     put = transport.put
 
@@ -215,9 +209,7 @@ def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_t
         return placed
 
     transport.put = put_and_hold  # type: ignore[method-assign]
-    hands[0].start()
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain, trainer=trainer)
     trained = {record["step"]: set(record["ids"]) for record in chain.journal.ledger.steps}
     assert chain.selection.meter.read()["wait_publishing_s"] > 0, "the wait for a version has a name"
     assert trained[0] <= policy.slots[1], "a trained group has lost its slot before its version was announced"
@@ -237,28 +229,14 @@ def test_the_next_step_trains_while_a_version_is_published_and_its_groups_keep_t
     ],
 )
 def test_every_nth_version_is_published_and_those_that_somebody_names(
-    make_chain: MakeChain,
-    hands: list[Hands],
-    *,
-    every: int,
-    checkpoints: int,
-    rounds: int,
-    published: list[int],
+    make_chain: MakeChain, train: Train, *, every: int, checkpoints: int, rounds: int, published: list[int]
 ) -> None:
+    sections = {"weights": {"every": every}, "checkpoint": {"every": checkpoints, "keep": 2}}
     chain = make_chain(
-        learner={
-            "steps": 7,
-            "max_lag": 2,
-            "weights": {"every": every},
-            "checkpoint": {"every": checkpoints, "keep": 2},
-        },
+        learner={"steps": 7, "max_lag": 2} | sections,
         evaluation={"every": rounds, "prompts": 1, "samples": 1},
     )
-    hands.append(Hands(chain))
-    hands[0].start()
-    trainer = make_trainer(chain)
-    assert trainer.train() == FINISHED
-    trainer.metrics.close()
+    train(chain)
     assert announced(chain) == published
     assert chain.slots == set()
     assert chain.selection.breaches == 0
@@ -273,9 +251,8 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
         groups = [chain.buffer.groups[group_id] for group_id in some]
         chain.journal.append(version, groups, [[0.5, -0.5]] * 2)
     woken: list[str] = []
-    retire = Retirement(
-        chain.run_owner, chain.journal.ledger, chain.version, wake=lambda: woken.append("feeder")
-    )
+    wake = functools.partial(woken.append, "feeder")
+    retire = Retirement(chain.run_owner, chain.journal.ledger, chain.version, wake=wake)
     chain.intake.look_around()  # it meets trained groups, and leaves them their slots
     assert chain.slots == set(ids)
     chain.announce(1)
@@ -286,15 +263,3 @@ def test_an_announcement_retires_the_steps_up_to_it_and_no_later_one(chain: Chai
     chain.version.announced = 2
     chain.intake.look_around()  # where the publisher's thread was cut off before it retired
     assert chain.slots == set()
-
-
-def test_the_folder_of_a_version_is_there_when_it_is_announced(chain: Chain) -> None:
-    publisher = Publisher(chain.run_owner, FilesystemTransport(chain.run))
-    publisher.start()
-    publisher.begin(FilePolicy(), 3)
-    publisher.settle()
-    publisher.close()
-    folder = chain.run.folder.absolute() / "weights" / "v000003"
-    assert (folder / "model.safetensors").read_text() == "weights 0"
-    newest = codec.decode_announcement(chain.client.xrevrange(chain.keys("weights"), count=1)[0][1])
-    assert newest.path == str(folder)

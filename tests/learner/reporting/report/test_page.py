@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.messages import Prompt, ScoredGroup
+from broker.messages import ScoredGroup
 from learner.reporting.report import page as page_module
 from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
 from learner.reporting.report.facts import RunFacts, Series, read_facts
@@ -25,6 +25,9 @@ from tests.support.journaled import JournaledRun
 from tests.support.tiny import random_groups
 
 HOSTILE = "</pre><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
+
+
+G0 = {"lag_mean": 0.5, "lag_max": 1, "tokens": 40, "mismatch_kl": 1e-6, "mismatch_max": 1e-3}
 
 
 def record(step: int, **more: Any) -> dict[str, Any]:
@@ -46,9 +49,7 @@ def record(step: int, **more: Any) -> dict[str, Any]:
         "grad_norm": 0.3,
         "lr": 1e-6,
         "skipped": 0.0,
-        "generators": {
-            "g0": {"lag_mean": 0.5, "lag_max": 1, "tokens": 40, "mismatch_kl": 1e-6, "mismatch_max": 1e-3}
-        },
+        "generators": {"g0": G0},
         "queues": {"prompts": 1, "rollouts": 0, "scored": 2},
         "seconds": 2.0,
         "seconds_wait": 0.5,
@@ -57,7 +58,7 @@ def record(step: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def written(folder: Path, records: list[dict[str, Any]], **status: Any) -> RunFacts:
+def written(folder: Path, *records: dict[str, Any], **status: Any) -> RunFacts:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in records))
     (folder / "status.json").write_text(json.dumps({"status": "finished", "steps": len(records)} | status))
@@ -78,9 +79,8 @@ class Asks(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in {"script", "img", "iframe", "object", "embed", "link", "a", "base", "form"}:
             self.found.append(tag)
-        self.found += [
-            name for name, _ in attrs if name in {"src", "href", "action"} or name.startswith("on")
-        ]
+        names = [name for name, _ in attrs]
+        self.found += [name for name in names if name in {"src", "href", "action"} or name.startswith("on")]
 
 
 def asked_for(page: str) -> list[str]:
@@ -89,13 +89,12 @@ def asked_for(page: str) -> list[str]:
     return parser.found
 
 
-def test_a_run_is_on_one_page_that_asks_nobody_and_runs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_asks_nobody_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = JournaledRun(make_run(tmp_path), HashPolicy())
     made.live(2)
     folder = made.run.folder
-    written(folder, [record(1), record(2, evaluations=[{"version": 2, "pass_rate": 0.625, "samples": 8}])])
+    evaluations = [{"version": 2, "pass_rate": 0.625, "samples": 8}]
+    written(folder, record(1), record(2, evaluations=evaluations))
     monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: HOSTILE)
     file = write_report(folder)
     text = file.read_text()
@@ -109,19 +108,18 @@ def test_a_run_is_on_one_page_that_asks_nobody_and_runs_nothing(
 
 
 def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def groups(*args: Any, **more: Any) -> list[ScoredGroup]:
-        return [
-            replace(group, rollout=replace(group.rollout, prompt=from_a_row(group.rollout.prompt)))
-            for group in random_groups(*args, **more)
-        ]
+    def from_a_row(group: ScoredGroup) -> ScoredGroup:
+        row = {"data_source": "math__made", "columns": {"ability": "<sums>"}}
+        prompt = replace(group.rollout.prompt, **row)  # type: ignore[arg-type]
+        return replace(group, rollout=replace(group.rollout, prompt=prompt))
 
-    def from_a_row(prompt: Prompt) -> Prompt:
-        return replace(prompt, data_source="math__made", columns={"ability": "<sums>"})
+    def groups(*args: Any, **more: Any) -> list[ScoredGroup]:
+        return list(map(from_a_row, random_groups(*args, **more)))
 
     monkeypatch.setattr(journaled, "random_groups", groups)
     made = JournaledRun(make_run(tmp_path), HashPolicy())
     made.live(1)
-    written(made.run.folder, [record(1)])
+    written(made.run.folder, record(1))
     monkeypatch.setattr(page_module, "_decoder", lambda facts: lambda token_ids: "an answer")
     assert "[math__made, ability &lt;sums&gt;] " in write_report(made.run.folder).read_text()
 
@@ -131,8 +129,8 @@ def test_the_comparison_sees_what_a_page_must_not_have() -> None:
 
 
 def test_two_runs_lie_side_by_side(tmp_path: Path) -> None:
-    written(tmp_path / "first", [record(1), record(2)])
-    written(tmp_path / "second", [record(1), record(2, reward_mean=0.9)])
+    written(tmp_path / "first", record(1), record(2))
+    written(tmp_path / "second", record(1), record(2, reward_mean=0.9))
     text = write_report(tmp_path / "first", tmp_path / "both.html", other=tmp_path / "second").read_text()
     reward = text[text.index("<h3>Reward</h3>") :]
     reward = reward[: reward.index("<h3>", 5)]
@@ -142,7 +140,7 @@ def test_two_runs_lie_side_by_side(tmp_path: Path) -> None:
 
 def test_ten_thousand_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path) -> None:
     records = [record(step, grad_norm=7000.0 if step == 4321 else 0.5) for step in range(1, 10_001)]
-    written(tmp_path / "long", records)
+    written(tmp_path / "long", *records)
     started = time.monotonic()
     file = write_report(tmp_path / "long")
     assert file.stat().st_size < 500_000
@@ -154,37 +152,31 @@ def test_ten_thousand_steps_make_a_small_page_and_lose_no_spike(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, None),
+        ({}, ""),
         ({"skipped": 1.0}, "problem: 30 steps had a gradient that is not finite"),
         ({"lag_breaches": 1}, "problem: Groups were trained beyond learner.max_lag"),
         ({"truncated_share": 0.3}, "note: 30% of the latest completions were cut"),
         ({"dropped": 18}, "note: 90% of the latest groups were dropped"),
         ({"seconds_wait": 9.0, "age_scoring_s": 4.0, "age_sampling_s": 1.0}, "note: The learner waited"),
-        (
-            {"generators": {"g7": {"mismatch_kl": 0.5, "mismatch_max": 3.0}}},
-            "problem: Generator g7 and the learner",
-        ),
+        ({"generators": {"g7": {"mismatch_kl": 0.5, "mismatch_max": 3.0}}}, "problem: Generator g7 and the "),
     ],
 )
-def test_what_stands_out_is_said_and_nothing_else(
-    tmp_path: Path, change: dict[str, Any], said: str | None
-) -> None:
-    found = texts(written(tmp_path / "run", [record(step, **change) for step in range(1, 31)]))
-    assert len(found) == (said is not None)
-    assert said is None or found[0].startswith(said)
+def test_what_stands_out_is_said_alone(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    found = texts(written(tmp_path / "run", *(record(step, **change) for step in range(1, 31))))
+    assert [text[: len(said)] for text in found] == [said] * bool(said)
 
 
 def test_trends_are_said(tmp_path: Path) -> None:
+    rounds = {
+        step: [{"version": step, "pass_rate": rate, "samples": 8}]
+        for step, rate in ((10, 0.5), (20, 0.8), (30, 0.4))
+    }
+
     def falling(step: int) -> dict[str, Any]:
-        rounds = {10: 0.5, 20: 0.8, 30: 0.4}
-        more = (
-            {"evaluations": [{"version": step, "pass_rate": rounds[step], "samples": 8}]}
-            if step in rounds
-            else {}
-        )
+        more = {"evaluations": rounds[step]} if step in rounds else {}
         return record(step, entropy=1.0 / step**2, reward_mean=step / 100, **more)
 
-    found = texts(written(tmp_path / "run", [falling(step) for step in range(1, 31)]))
+    found = texts(written(tmp_path / "run", *map(falling, range(1, 31))))
     assert [text[:50] for text in found] == [
         "problem: The held-out pass rate fell by 0.400 sinc",
         "note: The entropy fell from 0.454 to 0.00119 nats ",
@@ -196,15 +188,14 @@ def test_an_alarm_of_reward_hacking_is_said_once_a_kind(tmp_path: Path) -> None:
         7: ["reward_hacking kind='length': answers grew <b>"],
         27: ["reward_hacking kind='length': again", "50% of the time was spent waiting"],
     }
-    found = texts(
-        written(tmp_path / "run", [record(step, alarms=alarms.get(step, [])) for step in range(1, 31)])
-    )
+    records = [record(step, alarms=alarms.get(step, [])) for step in range(1, 31)]
+    found = texts(written(tmp_path / "run", *records))
     assert found == ["problem: Step 7: the reward rose alone. Answers grew <b>."]
 
 
 def test_parts_of_the_scores_have_a_line_each_by_the_names_of_the_run(tmp_path: Path) -> None:
     arrived = {"components": {"math": 0.5, "truth": 0.25}, "same_answer_share": 0.125}
-    facts = written(tmp_path / "run", [record(step, arrived=arrived) for step in (1, 2)])
+    facts = written(tmp_path / "run", *(record(step, arrived=arrived) for step in (1, 2)))
     assert facts.names_in("arrived.components") == ["math", "truth"]
     found = facts.series("arrived.components.truth")
     assert found is not None
@@ -212,11 +203,11 @@ def test_parts_of_the_scores_have_a_line_each_by_the_names_of_the_run(tmp_path: 
     assert facts.series("arrived.components.format") is facts.series("groups.of") is None
     drawn = page_module.page([facts])
     assert all(word in drawn for word in ("Parts of the scores", "truth", "Answers alike", "0.125"))
-    assert "Parts of the scores" not in page_module.page([written(tmp_path / "old", [record(1)])])
+    assert "Parts of the scores" not in page_module.page([written(tmp_path / "old", record(1))])
 
 
 def test_a_run_that_failed_early_has_a_page_with_the_reason(tmp_path: Path) -> None:
-    written(tmp_path / "run", [], status="failed", reason="no <model> here")
+    written(tmp_path / "run", status="failed", reason="no <model> here")
     text = write_report(tmp_path / "run").read_text()
     assert "The run failed: no &lt;model&gt; here" in text
 
@@ -239,10 +230,8 @@ def test_a_line_has_so_many_points_at_most() -> None:
 
 
 def test_a_bar_is_divided_by_shares() -> None:
-    widths = [
-        float(width) for width in re.findall(r'width="([\d.]+)"', str(bar([("a", 3), ("b", 1)], label="x")))
-    ]
-    assert widths == [419.0, 139.0]
+    drawn = str(bar([("a", 3), ("b", 1)], label="x"))
+    assert list(map(float, re.findall(r'width="([\d.]+)"', drawn))) == [419.0, 139.0]
 
 
 @pytest.mark.parametrize(
