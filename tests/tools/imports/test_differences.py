@@ -123,6 +123,8 @@ VALUES = [
     ("actor.use_kl_loss=${algorithm.use_kl_in_reward}", "objective.kl.coef: null"),
     ("sampler.val_kwargs={temperature:0.6,n:4} trainer.test_freq=5 data.val_files=b.parquet",
         "evaluation.samples: 4, evaluation.temperature: 0.6"),
+    ("sampler.val_kwargs={do_sample:true,temperature:0.6,top_p:0.95,n:4} trainer.test_freq=5 data.val_files=b.parquet",
+        "evaluation.samples: 4, evaluation.temperature: 0.6, evaluation.top_p: 0.95"),
     # agent loops, the default since 0.7, read no do_sample
     ("sampler.val_kwargs.temperature=1.0 trainer.test_freq=5 sampler.mode=async",
         "evaluation.temperature: 1.0"),

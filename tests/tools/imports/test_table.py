@@ -15,7 +15,6 @@ from tests.support.paths import ROOT
 from tools.imports.known_keys import BELOW_SECTIONS
 from tools.imports.theirs import Said, Theirs, overlaid
 from tools.imports.translation import RULES, as_table, rule_for, todays_defaults, translate
-from tools.imports.versions import base_of
 
 PAGE = ROOT / "docs" / "coming_from_verl.md"
 BASE = {
@@ -157,13 +156,6 @@ def test_what_was_off_there_is_not_set_here(keys: dict[str, Any], absent: str) -
     assert absent not in settings_of(**keys)
 
 
-def test_ii_verls_older_base_has_other_defaults() -> None:
-    plain, thought = base_of({}), base_of({}, is_ii_verl=True)
-    assert dict(plain.defaults) == {"actor_rollout_ref.rollout.mode": "async"}
-    assert thought.defaults["actor_rollout_ref.actor.entropy_coeff"] == 0.001
-    assert thought.defaults["algorithm.use_kl_in_reward"] is True
-
-
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
@@ -261,17 +253,6 @@ def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:
     sets = [(one["name"], one["path"]) for one in found["data.held_out"]]
     assert sets == [("c-x", "c/x.parquet"), ("d-x", "d/x.parquet")]
     assert found["evaluation.temperature"] == 0  # greedy, which is verl's default
-
-
-def test_held_out_answers_are_sampled_as_verl_samples_them() -> None:
-    keys = {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "n": 4}
-    found = settings_of(
-        data__val_files="c.parquet",
-        trainer__test_freq=5,
-        **{f"actor_rollout_ref__rollout__val_kwargs__{key}": value for key, value in keys.items()},
-    )
-    names = ("temperature", "top_p", "samples")
-    assert [found[f"evaluation.{name}"] for name in names] == [0.6, 0.95, 4]
 
 
 def test_all_problems_are_named_at_once() -> None:

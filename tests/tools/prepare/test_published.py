@@ -162,10 +162,6 @@ def test_a_prediction_of_cruxeval_passes_the_gold_test_without_a_program_to_test
     assert (prepared.chosen, prepared.quarantined) == ([0], [])
 
 
-def test_the_hardest_questions_of_gpqa_have_reasoning360s_data_source() -> None:
-    assert PREPARATIONS["gpqa_diamond"].data_source == "stem__gpqa_diamond_no_box"
-
-
 @pytest.mark.parametrize(
     "name", [name for name in SETS if PUBLISHED[name].answer is None and name not in JUDGED]
 )
