@@ -14,6 +14,7 @@ from config.loading import build_run
 from config.run import Run
 from tests.support.chain import Chain
 from tests.support.chain import make_run as make_chain_run
+from tests.support.told import Capsys, Millrace, Patch, Told, told
 from tools.audit import command
 
 LeaveRun = Callable[..., Path]
@@ -21,7 +22,24 @@ MakeRun = Callable[..., Run]
 
 
 @pytest.fixture
-def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def millrace(capsys: Capsys) -> Millrace:
+    """Return a function that calls `millrace` with words and returns what it answered."""
+
+    def call(*words: object) -> Told:
+        return told(capsys, *words)
+
+    return call
+
+
+@pytest.fixture
+def at_redis(redis_url: str, monkeypatch: Patch) -> str:
+    """Have every verb use the tests' empty Redis."""
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    return redis_url
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folder = tmp_path / "runs"
     folder.mkdir()
@@ -35,18 +53,9 @@ def leave_run(runs_dir: Path) -> LeaveRun:
     ) -> Path:
         folder = runs_dir / name
         folder.mkdir()
-        (folder / "status.json").write_text(
-            json.dumps(
-                {
-                    "name": name,
-                    "status": status,
-                    "reason": reason,
-                    "version": version,
-                    "steps": steps,
-                    "at": at,
-                }
-            )
-        )
+        found: dict[str, object] = {"name": name, "status": status, "reason": reason, "at": at}
+        found |= {"version": version, "steps": steps}
+        (folder / "status.json").write_text(json.dumps(found))
         keys = ("step", "reward_mean", "lag_mean", "lag_max", "evaluations")
         rounds = [
             {"version": number, "pass_rate": rate, "samples": 8} for number, rate in ((0, 0.125), (2, 0.875))
@@ -64,26 +73,14 @@ def leave_run(runs_dir: Path) -> LeaveRun:
 @pytest.fixture
 def make_run(runs_dir: Path) -> MakeRun:
     def make(name: str = "demo", **sections: object) -> Run:
-        return build_run(
-            [
-                (
-                    "a test",
-                    {
-                        "name": name,
-                        "runs_dir": str(runs_dir),
-                        "model": {"path": "tiny"},
-                        "data": {"train": {"type": "procedural"}},
-                        **sections,
-                    },
-                )
-            ]
-        )
+        plain = {"model": {"path": "tiny"}, "data": {"train": {"type": "procedural"}}}
+        return build_run([("a test", {"name": name, "runs_dir": str(runs_dir), **plain, **sections})])
 
     return make
 
 
 @pytest.fixture
-def chain(tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
+def chain(tmp_path: Path, link: RedisLink, keys: Keys, monkeypatch: Patch) -> Iterator[Chain]:
     """Yield a learner's end of a run on an empty Redis; the audit's looks follow each other at once."""
     monkeypatch.setattr(command, "PAUSE_S", 0.0)
     chain = Chain(make_chain_run(tmp_path), link, keys)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from config.explanations import ConfigError
 from config.loading import load_run
-from config.run import Run
 from learner.journal.writer import Journal
 from learner.launch.preflight import check_places
 from tests.support.laid_out import train
 from tests.support.paths import ROOT
 from tests.support.recipe_rows import ROWS_OF
-from tools.main import main
+from tests.support.told import Millrace, Patch
+from tests.tools.conftest import LeaveRun, MakeRun
 from tools.runs.redis_cli import options_of
 from tools.up.role_commands import commands
 
@@ -34,6 +33,13 @@ learner: {{gpus: [4, 5], ranks: 2}}
 """
 
 
+@pytest.fixture
+def config(runs_dir: Path) -> Path:
+    file = runs_dir.parent / "demo.yaml"
+    file.write_text(CONFIG.format(runs_dir=runs_dir))
+    return file
+
+
 @pytest.mark.parametrize(
     ("gpus", "width", "seen"),
     [
@@ -45,39 +51,31 @@ learner: {{gpus: [4, 5], ranks: 2}}
     ],
 )
 def test_generators_go_round_the_gpus(
-    gpus: list[int],
-    width: int,
-    seen: list[str],
-    make_run: Callable[..., Run],
-    monkeypatch: pytest.MonkeyPatch,
+    gpus: list[int], width: int, seen: list[str], make_run: MakeRun, monkeypatch: Patch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    run = make_run(
-        generators={"count": 2, "gpus": gpus, "engine": {"type": "vllm", "tensor_parallel": width}}
-    )
+    engine = {"type": "vllm", "tensor_parallel": width}
+    run = make_run(generators={"count": 2, "gpus": gpus, "engine": engine})
     assert [command.gpus for command in commands(run, []) if command.role.startswith("generator")] == seen
 
 
-def test_too_few_gpus_for_one_generator_are_a_config_error(make_run: Callable[..., Run]) -> None:
+def test_too_few_gpus_for_one_generator_are_a_config_error(make_run: MakeRun) -> None:
     run = make_run(generators={"gpus": [0], "engine": {"type": "vllm", "tensor_parallel": 2}})
     with pytest.raises(ConfigError, match=r"generators.gpus names 1 .*tensor_parallel=2"):
         commands(run, [])
 
 
-def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
-    runs_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = runs_dir.parent / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=runs_dir))
-    assert main(["up", str(config), "--dry-run", "learner.steps=7"]) == 0
-    out = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("# Lag: groups_in_flight=") and "expected_lag_mean=" in line for line in out)
-    shown = [line for line in out if not line.startswith("#")]
-    assert shown == [
+def test_a_dry_run_shows_commands_with_their_gpus(config: Path, runs_dir: Path, millrace: Millrace) -> None:
+    told = millrace("up", config, "--dry-run", "learner.steps=7")
+    assert told.code == 0
+    lag = [line for line in told.lines if line.startswith("# Lag: groups_in_flight=")]
+    assert any("expected_lag_mean=" in line for line in lag)
+    assert [line for line in told.lines if not line.startswith("#")] == [
         f"CUDA_VISIBLE_DEVICES=4,5 {sys.executable} -m learner --config {config} learner.steps=7",
-        f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
-        f"CUDA_VISIBLE_DEVICES=2,3 {sys.executable} -m generators --run demo",
-        f"CUDA_VISIBLE_DEVICES=0,1 {sys.executable} -m generators --run demo",
+        *(
+            f"CUDA_VISIBLE_DEVICES={gpus} {sys.executable} -m generators --run demo"
+            for gpus in ("0,1", "2,3", "0,1")
+        ),
         f"{sys.executable} -m scorers --run demo",
     ]
     assert not list(runs_dir.iterdir())
@@ -87,21 +85,17 @@ def test_a_dry_run_shows_every_command_and_its_gpus_and_starts_nothing(
     "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_every_recipe_can_be_tried_dry(
-    recipe: Path,
-    runs_dir: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    recipe: Path, runs_dir: Path, tmp_path: Path, millrace: Millrace, monkeypatch: Patch
 ) -> None:
     here = tmp_path / "here"
     (here / "runs/rrm/model").mkdir(parents=True)
     monkeypatch.chdir(here)
     ROWS_OF[recipe.stem](here)  # the files that some name; others name data of the hub
-    assert main(["up", str(recipe), "--dry-run", f"runs_dir={runs_dir}"]) == 0
-    shown = capsys.readouterr().out
+    told = millrace("up", recipe, "--dry-run", f"runs_dir={runs_dir}")
     run = load_run(["--config", str(recipe)])
-    assert shown.count(f"-m learner --config {recipe} runs_dir={runs_dir}") == 1
-    assert shown.count(f"-m generators --run {run.name}\n") == run.generators.count
+    assert told.code == 0
+    assert told.out.count(f"-m learner --config {recipe} runs_dir={runs_dir}") == 1
+    assert told.out.count(f"-m generators --run {run.name}\n") == run.generators.count
     assert not list(runs_dir.iterdir())
 
 
@@ -111,118 +105,82 @@ LONG = "a" * 300
 @pytest.mark.parametrize(
     "words",
     [
-        ["up", LONG],
-        ["doctor", LONG],
-        ["plan", LONG],
-        ["evaluate", LONG],
-        ["difficulty", LONG],
-        ["data", "check", f"{LONG}.yaml"],
-        ["think-template", LONG, "-o", "x"],
-        ["import", f"{LONG}.yaml"],
-        ["score", LONG],
+        *("up LONG", "doctor LONG", "plan LONG", "evaluate LONG", "difficulty LONG", "score LONG"),
+        *("data check LONG.yaml", "think-template LONG -o x", "import LONG.yaml"),
     ],
-    ids=lambda words: words[0],
 )
 def test_a_name_that_no_file_can_have_is_said_and_no_traceback(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, tmp_path: Path, monkeypatch: Patch, millrace: Millrace
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(words) in {1, 2}
-    said = capsys.readouterr().err
-    assert said.startswith(f"millrace {words[0]}")
-    assert LONG in said
+    told = millrace(*words.replace("LONG", LONG).split())
+    assert (told.code in {1, 2}, LONG in told.err) == (True, True)
+    assert told.err.startswith(f"millrace {words.split(maxsplit=1)[0]}")
 
 
-def test_a_finished_run_passes_its_new_name_to_every_role(
-    runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_run_has_a_new_name(config: Path, leave_run: LeaveRun, millrace: Millrace) -> None:
     leave_run("demo", "finished")
-    config = runs_dir.parent / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=runs_dir))
-    assert main(["up", str(config), "--dry-run"]) == 0
-    out = capsys.readouterr().out
+    code, out, _ = millrace("up", config, "--dry-run")
+    assert code == 0
     assert out.startswith("run demo is finished; this one is called demo-2\n")
-    assert "name=demo-2" in out
-    assert out.count("--run demo-2") == 4
+    assert ("name=demo-2" in out, out.count("--run demo-2")) == (True, 4)
 
 
-def test_an_unfinished_run_goes_on_under_its_name(
-    runs_dir: Path, leave_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_run_keeps_its_name(config: Path, leave_run: LeaveRun, millrace: Millrace) -> None:
     leave_run("demo", "stopped", version=3, steps=7)
-    config = runs_dir.parent / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=runs_dir))
-    assert main(["up", str(config), "--dry-run"]) == 0
-    out = capsys.readouterr().out
+    code, out, _ = millrace("up", config, "--dry-run")
+    assert (code, out.count("--run demo\n")) == (0, 4)
     assert out.startswith("run demo goes on: it was stopped after 3 of 7 steps\n")
-    assert out.count("--run demo\n") == 4
+
+
+NO_JOURNAL = "no journal in {folder}/nobody: give --runs-dir"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["chaos", "{config}"], 2, "--minutes"),
-        (["chaos", "{config}", "--minutes", "0"], 2, "positive"),
-        (["chaos", "{config}", "--minutes", "1", "learner.stepz=7"], 2, "learner.steps"),
-        (["up", "{config}", "learner.stepz=7"], 2, "learner.steps"),
-        (["up", "{folder}/none.yaml"], 2, "No such file"),
-        (["up"], 2, "CONFIG"),
-        (["down"], 2, "down"),
-        ([], 2, "usage"),
-        (["rm", "nobody", "--yes", "--runs-dir", "{folder}"], 1, "no run nobody"),
-        (["redis-cli", "--runs-dir", "{folder}", "nobody", "ping"], 1, "no Redis is known for run 'nobody'"),
-        (["replay", "nobody", "--runs-dir", "{folder}"], 1, "no journal in {folder}/nobody: give --runs-dir"),
-        (
-            ["export", "nobody", "-o", "{folder}/x", "--runs-dir", "{folder}"],
-            1,
-            "no journal in {folder}/nobody: give --runs-dir",
-        ),
-        (["rescore", "nobody", "--scorer", "math", "--runs-dir", "{folder}"], 1, "no run 'nobody'"),
-        (
-            ["trace", "nobody", "17", "--runs-dir", "{folder}"],
-            1,
-            "run nobody: no journal in {folder}/nobody/journal;",
-        ),
-        (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
-        (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
-        (["runs", "--runs-dir", "{folder}/none"], 1, "there is no folder {folder}/none"),
-        (["--help"], 0, "redis-cli"),
-        (["--version"], 0, "redis "),
+        ("chaos {config}", 2, "--minutes"),
+        ("chaos {config} --minutes 0", 2, "positive"),
+        ("chaos {config} --minutes 1 learner.stepz=7", 2, "learner.steps"),
+        ("up {config} learner.stepz=7", 2, "learner.steps"),
+        ("up {folder}/none.yaml", 2, "No such file"),
+        ("up", 2, "CONFIG"),
+        ("down", 2, "down"),
+        ("", 2, "usage"),
+        ("rm nobody --yes --runs-dir {folder}", 1, "no run nobody"),
+        ("redis-cli --runs-dir {folder} nobody ping", 1, "no Redis is known for run 'nobody'"),
+        ("replay nobody --runs-dir {folder}", 1, NO_JOURNAL),
+        ("export nobody -o {folder}/x --runs-dir {folder}", 1, NO_JOURNAL),
+        ("rescore nobody --scorer math --runs-dir {folder}", 1, "no run 'nobody'"),
+        ("trace nobody 17 --runs-dir {folder}", 1, "run nobody: no journal in {folder}/nobody/journal;"),
+        ("trace nobody first", 2, "'first' is no group: 17 is one"),
+        ("judge-check {folder}/none.jsonl", 2, "none.jsonl: No such file"),
+        ("runs --runs-dir {folder}/none", 1, "there is no folder {folder}/none"),
+        ("--help", 0, "redis-cli"),
+        ("--version", 0, "redis "),
     ],
 )
 def test_the_command_answers_with_the_right_code(
-    words: list[str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, tmp_path: Path, millrace: Millrace, *, words: str, code: int, says: str
 ) -> None:
-    config = tmp_path / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=tmp_path))
-    try:
-        ended: object = main([word.format(config=config, folder=tmp_path) for word in words])
-    except SystemExit as end:
-        ended = end.code or 0
-    said = "".join(capsys.readouterr())
-    assert ended == code, said
-    assert says.format(folder=tmp_path) in said
+    told = millrace(*words.format(config=config, folder=tmp_path).split())
+    assert told.code == code, told
+    assert says.format(folder=tmp_path) in told.out + told.err
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["up", "{folder}/none.yaml"], 2, "No such file"),
-        (["trace", "nobody", "first"], 2, "'first' is no group: 17 is one"),
-        (["judge-check", "{folder}/none.jsonl"], 2, "none.jsonl: No such file"),
-        (["--version"], 0, "redis "),
+        ("up none.yaml", 2, "No such file"),
+        ("trace nobody first", 2, "'first' is no group: 17 is one"),
+        ("judge-check none.jsonl", 2, "none.jsonl: No such file"),
+        ("--version", 0, "redis "),
     ],
 )
-def test_the_command_answers_at_once(words: list[str], code: int, says: str, tmp_path: Path) -> None:
+def test_the_command_answers_at_once(words: str, code: int, says: str) -> None:
     started = time.monotonic()
-    answer = subprocess.run(
-        [sys.executable, "-m", "tools.main", *(word.format(folder=tmp_path) for word in words)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "tools.main", *words.split()]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert answer.returncode == code, answer.stderr
     assert says in answer.stdout + answer.stderr
     assert "Traceback" not in answer.stderr
@@ -232,16 +190,10 @@ def test_the_command_answers_at_once(words: list[str], code: int, says: str, tmp
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("learner.resume=aut", "learner.resume=aut: must be auto, never, or a checkpoint's folder"),
-        (
-            "learner.resume=runs/none/checkpoints/step-000001",
-            "learner.resume=runs/none/checkpoints/step-000001: must be",
-        ),
-        (
-            "model.path=config/recipes/demo_modle",
-            "model.path=config/recipes/demo_modle: there is no such folder",
-        ),
-        ("model.path=./tiny", "model.path=./tiny: there is no such folder"),
+        ("learner.resume=aut", ": must be auto, never, or a checkpoint's folder"),
+        ("learner.resume=runs/none/checkpoints/step-000001", ": must be"),
+        ("model.path=config/recipes/demo_modle", ": there is no such folder"),
+        ("model.path=./tiny", ": there is no such folder"),
         (
             "learner.objective.kl={coef: 0.1, reference: ./none}",
             "learner.objective.kl.reference=./none: there is no such folder",
@@ -253,25 +205,21 @@ def test_the_command_answers_at_once(words: list[str], code: int, says: str, tmp
         ),
     ],
 )
-@pytest.mark.parametrize("words", [["up", "--dry-run"], ["up"], ["chaos", "--minutes", "1"]], ids=" ".join)
+@pytest.mark.parametrize("words", ["up --dry-run", "up", "chaos --minutes 1"])
 def test_a_place_that_is_not_there_is_named_by_its_key_and_nothing_starts(
-    words: list[str], setting: str, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, runs_dir: Path, millrace: Millrace, *, words: str, setting: str, says: str
 ) -> None:
-    config = runs_dir.parent / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=runs_dir))
-    assert main([*words, str(config), setting]) == 2
-    assert says in capsys.readouterr().err
+    told = millrace(*words.split(), config, setting)
+    assert (told.code, (setting if says[0] == ":" else "") + says in told.err) == (2, True)
     assert not list(runs_dir.iterdir())
 
 
-def test_places_that_are_there_and_names_on_the_hub_are_let_pass(
-    make_run: Callable[..., Run], leave_run: Callable[..., Path], runs_dir: Path
+def test_places_and_names_of_the_hub_are_let_pass(
+    make_run: MakeRun, leave_run: LeaveRun, runs_dir: Path
 ) -> None:
     (runs_dir / "rows.jsonl").touch()
-    data = {
-        "train": {"type": "dataset", "path": f"{runs_dir}/rows.jsonl"},
-        "held_out": {"type": "dataset", "path": "openai/gsm8k"},
-    }
+    here, hub = ({"type": "dataset", "path": path} for path in (f"{runs_dir}/rows.jsonl", "openai/gsm8k"))
+    data = {"train": here, "held_out": hub}
     for path in ("Qwen/Qwen2.5-0.5B-Instruct", "gpt2", str(runs_dir)):
         check_places(make_run(model={"path": path}, data=data, learner={"resume": str(runs_dir)}))
     leave_run("demo", "stopped")
@@ -281,25 +229,17 @@ def test_places_that_are_there_and_names_on_the_hub_are_let_pass(
 @pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:none"])
 @pytest.mark.parametrize(
     "words",
-    [
-        ["up", "{config}", "--plain"],
-        ["rm", "demo", "--yes", "--runs-dir", "{folder}"],
-        ["redis-cli", "--runs-dir", "{folder}", "demo", "ping"],
-    ],
-    ids=lambda words: words[0],
+    ["up {config} --plain", "rm demo --yes --runs-dir {folder}", "redis-cli --runs-dir {folder} demo ping"],
 )
 def test_a_redis_url_that_is_none_is_said_to_be_none(
-    words: list[str],
-    url: str,
-    runs_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    config: Path, runs_dir: Path, monkeypatch: Patch, millrace: Millrace, *, words: str, url: str
 ) -> None:
     monkeypatch.setenv("REDIS_URL", url)
-    config = runs_dir.parent / "demo.yaml"
-    config.write_text(CONFIG.format(runs_dir=runs_dir))
-    assert main([word.format(config=config, folder=runs_dir) for word in words]) == 1
-    assert "REDIS_URL is no URL of a redis: " in capsys.readouterr().err
+    told = millrace(*words.format(config=config, folder=runs_dir).split())
+    assert (told.code, "REDIS_URL is no URL of a redis: " in told.err) == (1, True)
+
+
+MANY = b"".join(b"b%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 99) for n in range(1, 9))
 
 
 @pytest.mark.parametrize(
@@ -309,11 +249,7 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
         (b"name: [", "not YAML"),
         (b"\xff\x00", "not YAML"),
         (b"name: " + b"[" * 1000, "in one another, deeper than 64"),
-        (
-            b"a: &a0 [x]\n"
-            + b"".join(b"b%d: &a%d [%s]\n" % (n, n, b"*a%d, " % (n - 1) * 99) for n in range(1, 9)),
-            "aliases written out",
-        ),
+        (b"a: &a0 [x]\n" + MANY, "aliases written out"),
         (b"seed: " + b"9" * 5000, "a whole number of 5000 characters"),
         (b"seed: !!int x", "is no int"),
         (b"name: demo", "model"),
@@ -322,52 +258,46 @@ def test_a_redis_url_that_is_none_is_said_to_be_none(
 @pytest.mark.parametrize(
     "words",
     [
-        ["replay", "demo"],
-        ["export", "demo", "-o", "{folder}/x"],
-        ["rescore", "demo", "--scorer", "math"],
-        ["journal", "export", "demo", "--out", "{folder}/x.jsonl"],
+        *("replay demo", "export demo -o {folder}/x", "rescore demo --scorer math"),
+        "journal export demo --out {folder}/x.jsonl",
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: words.split()[0],
 )
 def test_a_run_whose_config_is_no_configuration_is_refused_by_its_file(
-    words: list[str], text: bytes, says: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+    words: str, text: bytes, says: str, runs_dir: Path, millrace: Millrace
 ) -> None:
     folder = runs_dir / "demo"
     journal = Journal(folder / "journal", 1, run="demo")
     train(journal, 0, "0")
     journal.close()
     (folder / "config.yaml").write_bytes(text)
-    assert main([*[word.format(folder=runs_dir) for word in words], "--runs-dir", str(runs_dir)]) != 0
-    said = capsys.readouterr().err
-    assert says in said
-    assert text == b"name: demo" or str(folder / "config.yaml") in said
+    told = millrace(*words.format(folder=runs_dir).split(), "--runs-dir", runs_dir)
+    assert (told.code != 0, says in told.err) == (True, True)
+    assert text == b"name: demo" or str(folder / "config.yaml") in told.err
 
 
 @pytest.mark.parametrize(
     ("url", "options", "password"),
     [
-        ("redis://:word@127.0.0.1:7000/0", ["-h", "127.0.0.1", "-p", "7000"], "word"),
-        ("rediss://me:a%40b@far/2", ["-h", "far", "-p", "6379", "-n", "2", "--user", "me", "--tls"], "a@b"),
-        ("unix:///run/redis.sock", ["-s", "/run/redis.sock"], ""),
+        ("redis://:word@127.0.0.1:7000/0", "-h 127.0.0.1 -p 7000", "word"),
+        ("rediss://me:a%40b@far/2", "-h far -p 6379 -n 2 --user me --tls", "a@b"),
+        ("unix:///run/redis.sock", "-s /run/redis.sock", ""),
         (
             "rediss://h/0?ssl_ca_certs=/a/ca.pem&ssl_certfile=/a/c.pem&ssl_keyfile=/a/c.key",
-            [
-                *("-h", "h", "-p", "6379", "--tls", "--cacert", "/a/ca.pem"),
-                *("--cert", "/a/c.pem", "--key", "/a/c.key"),
-            ],
+            "-h h -p 6379 --tls --cacert /a/ca.pem --cert /a/c.pem --key /a/c.key",
             "",
         ),
-        ("rediss://h/0?ssl_cert_reqs=none", ["-h", "h", "-p", "6379", "--tls", "--insecure"], ""),
+        ("rediss://h/0?ssl_cert_reqs=none", "-h h -p 6379 --tls --insecure", ""),
     ],
 )
-def test_redis_cli_gets_the_address_without_the_password(url: str, options: list[str], password: str) -> None:
-    assert options_of(url) == (options, password)
+def test_redis_cli_gets_the_address_without_the_password(url: str, options: str, password: str) -> None:
+    assert options_of(url) == (options.split(), password)
 
 
 def test_a_redis_cli_without_tls_says_where_there_is_one(
-    tls_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tls_url: str, tmp_path: Path, monkeypatch: Patch, millrace: Millrace
 ) -> None:
     monkeypatch.setenv("REDIS_URL", tls_url)
     monkeypatch.setenv("PATH", str(tmp_path))  # the wheel's redis-cli is left, which is built without
-    assert main(["redis-cli", "demo", "PING"]) == 1
-    assert "is built without TLS" in capsys.readouterr().err
+    told = millrace("redis-cli", "demo", "PING")
+    assert (told.code, "is built without TLS" in told.err) == (1, True)

@@ -17,23 +17,12 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 def completed(line: str, tmp_path: Path) -> set[str]:
     """Returns the completions of a line, as bash would be given them."""
     answer = tmp_path / "answer"
-    environment = {
-        **os.environ,
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_IFS": "\n",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
-        "_ARGCOMPLETE_SHELL": "bash",
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line)),
-    }
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    asked |= {"_ARGCOMPLETE_SHELL": "bash", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     program = "import sys; from tools.main import main; sys.argv[0] = 'millrace'; main([])"
+    command = [sys.executable, "-c", program]
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=ROOT, env={**os.environ, **asked}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return {word.strip() for word in answer.read_text(encoding="utf-8").split("\n") if word.strip()}

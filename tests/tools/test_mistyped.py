@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.told import Capsys
 from tools.main import MEANT, VERBS, main, parse
 
 
-def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refusal(words: list[str], capsys: Capsys) -> str:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
@@ -25,16 +26,14 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         *MEANT.items(),
     ],
 )
-def test_a_mistyped_command_gets_its_neighbour(
-    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistyped_command_gets_its_neighbour(typed: str, meant: str, capsys: Capsys) -> None:
     assert meant in VERBS
     said = refusal([typed, "demo"], capsys)
     assert f"no command {typed!r}; did you mean {meant}?" in said
     assert "invalid choice" not in said
 
 
-def test_a_command_that_is_near_nothing_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_is_near_nothing_gets_the_list(capsys: Capsys) -> None:
     said = refusal(["zzzzzz"], capsys)
     assert "no command 'zzzzzz'; there are " in said
     assert all(verb in said for verb in VERBS)
@@ -49,14 +48,12 @@ def test_a_command_that_is_near_nothing_gets_the_list(capsys: pytest.CaptureFixt
         (["journal", "zzzzzz", "demo"], "invalid choice: 'zzzzzz'; there are ls, show, export"),
     ],
 )
-def test_a_mistyped_word_after_a_command_does_too(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistyped_word_after_a_command_does_too(words: list[str], said: str, capsys: Capsys) -> None:
     assert said in refusal(words, capsys)
 
 
 @pytest.mark.parametrize(("verb", "name"), [("dead", "list"), ("journal", "ls")])
-def test_list_and_ls_are_the_same(verb: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_ls_are_the_same(verb: str, name: str, capsys: Capsys) -> None:
     other = {"list": "ls", "ls": "list"}[name]
     assert vars(parse(verb, [other, "demo"])[1]) == vars(parse(verb, [name, "demo"])[1])
     codes = [main([verb, word, "no-such-run"]) for word in (name, other)]

@@ -20,6 +20,7 @@ from learner.reporting.metrics_file import read_metrics
 from tests.support.chain import Chain, FilePolicy, make_run
 from tests.support.journals import flip
 from tests.support.loop import Hands, make_trainer
+from tests.support.told import Capsys, Patch
 from tools.main import main
 from tools.replay.command import Replay
 
@@ -50,7 +51,7 @@ def run(tmp_path: Path, link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFi
 
 
 @pytest.fixture
-def ask(run: Run, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(run: Run, redis_url: str, monkeypatch: Patch, capsys: Capsys) -> Ask:
     """Return a function that says what `millrace` prints of this run."""
     monkeypatch.setenv("REDIS_URL", redis_url)
 
@@ -66,7 +67,7 @@ def numbers(pattern: str, text: str) -> list[int]:
 
 
 def test_log_metrics_and_the_journals_tools_count_the_same_steps(
-    run: Run, ask: Ask, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    run: Run, ask: Ask, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Capsys
 ) -> None:
     logged = [record.getMessage() for record in caplog.get_records("setup")]
     assert numbers(r"^step (\d+)/3 ", "\n".join(logged)) == STEPS

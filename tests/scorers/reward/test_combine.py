@@ -74,7 +74,7 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
         extra_scorers=HALVES.extra_scorers | GATED.extra_scorers | {"seen": PartConfig(scorer=ANY)}
     )
     extra = {
-        name: replace(a_score(0.25, f"{name} is poor", edit=1.0), version="7") for name in task.extra_scorers
+        name: replace(a_score(0.25, f"{name} is poor", components={"edit": 1.0}), version="7") for name in task.extra_scorers
     }
     found = combine_scores(task, a_score(1.0, "equal"), extra)
     assert found.reason == (
@@ -217,7 +217,7 @@ def test_a_format_may_be_a_penalty(shape: float, paid: float) -> None:
 def test_penalties_come_off_swe_rls_minus_one_and_off_what_a_gate_has_left() -> None:
     swe, gated = TaskConfig(scorer=SweConfig(format_penalty=True)), TaskConfig(format=FormatConfig())
     length = [Penalty("length", 0.1, "x")]
-    assert reward(swe, a_score(0.0, edit=0.0), None, length)[1] == pytest.approx(-1.1)
+    assert reward(swe, a_score(0.0, components={"edit": 0.0}), None, length)[1] == pytest.approx(-1.1)
     assert reward(gated, a_score(1.0), a_score(0.0), length)[1] == -0.1
 
 

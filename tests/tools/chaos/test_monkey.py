@@ -11,13 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 from pydantic import SecretStr
 
-from config.loading import build_run
 from config.run import Run
+from tests.support.chain import make_run
+from tests.support.told import Patch
 from tests.support.waiting import wait_until
 from tools.chaos.monkey import WEIGHTS, Monkey, Orders
 from tools.chaos.targets import ROLES, Observation, Targets, Victim
@@ -30,19 +32,7 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return build_run(
-        [
-            (
-                "a test",
-                {
-                    "name": "stormy",
-                    "runs_dir": str(tmp_path / "runs"),
-                    "model": {"path": "tiny"},
-                    "data": {"train": {"type": "procedural"}},
-                },
-            )
-        ]
-    )
+    return make_run(tmp_path / "runs", name="stormy")
 
 
 @pytest.fixture
@@ -74,9 +64,9 @@ class Spared(Victim):
 
 
 class Stage:
-    """A monkey before a seen that the test sets."""
+    """A monkey before what the test lets it see."""
 
-    def __init__(self, keeper: RedisKeeper, orders: Orders, *victims: Victim, lease_s: float = 0.2) -> None:
+    def __init__(self, keeper: RedisKeeper, *victims: Victim, **orders: Any) -> None:
         self.victims = victims
         self.ready: dict[str, frozenset[str]] = {}
         self.version = 0
@@ -84,12 +74,12 @@ class Stage:
         self.backs: list[str] = []
         self.client = redis.Redis.from_url(keeper.url)
         self.monkey = Monkey(
-            orders,
+            Orders(**{"seconds": 60} | orders),
             look=self._look,
             forgive=self.forgiven.append,
             keeper=keeper,
             client=self.client,
-            lease_s=lease_s,
+            lease_s=0.2,
             on_back=lambda role, _seconds: self.backs.append(role),
         )
 
@@ -106,41 +96,45 @@ def state(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def only(kind: str, role: str) -> dict[tuple[str, str], float]:
-    return {(kind, role): 1.0}
+Only = Callable[[str, str], None]
 
 
-def test_a_kill_hits_the_whole_tree_and_is_forgiven(
-    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def only(monkeypatch: Patch) -> Only:
+    """Let a monkey do one thing to one role."""
+
+    def weigh(kind: str, role: str) -> None:
+        monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", {(kind, role): 1.0})
+
+    return weigh
+
+
+def spared(*roles: str) -> list[Spared]:
+    return [Spared(role, role, 1, ()) for role in roles]
+
+
+def test_a_kill_hits_the_whole_tree_and_is_forgiven(keeper: RedisKeeper, start: Start, only: Only) -> None:
     parent, child, other = start(), start(), start()
-    stage = Stage(keeper, Orders(seconds=60), Victim("generator", "generator-0", parent.pid, (child.pid,)))
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill_tree", "generator"))
+    stage = Stage(keeper, Victim("generator", "generator-0", parent.pid, (child.pid,)))
+    only("kill_tree", "generator")
     stage.tick()
     assert (parent.wait(5), child.wait(5), other.poll()) == (-9, -9, None)
     assert stage.forgiven == ["generator-0"]
-    assert (stage.monkey.record.kills, stage.monkey.record.disturbances) == (
-        {"generator": 1},
-        {"kill_tree generator": 1},
-    )
+    record = stage.monkey.record
+    assert (record.kills, record.disturbances) == ({"generator": 1}, {"kill_tree generator": 1})
 
 
 def any_has_ended(processes: list[subprocess.Popen[bytes]]) -> bool:
     return any(process.poll() is not None for process in processes)
 
 
-def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
-    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
+def test_a_kill_of_the_learner_hits_any_of_its_ranks(keeper: RedisKeeper, start: Start, only: Only) -> None:
+    only("kill", "learner")
     places = set()
     for seed in range(8):
         ranks = [start() for _ in range(3)]
-        stage = Stage(
-            keeper,
-            Orders(seconds=60, seed=seed),
-            Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid)),
-        )
+        victim = Victim("learner", "learner", ranks[0].pid, (ranks[1].pid, ranks[2].pid))
+        stage = Stage(keeper, victim, seed=seed)
         stage.tick()
         stage.version = 1
         stage.tick()
@@ -151,25 +145,21 @@ def test_a_kill_of_the_learner_hits_any_one_of_its_ranks(
     assert len(places) > 1
 
 
-def test_a_kill_that_hit_nothing_is_not_counted(
-    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_that_hit_nothing_is_not_counted(keeper: RedisKeeper, start: Start, only: Only) -> None:
     gone = start()
     gone.kill()
     gone.wait()
-    stage = Stage(keeper, Orders(seconds=60), Victim("scorer", "scorers-0", gone.pid, ()))
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "scorer"))
+    stage = Stage(keeper, Victim("scorer", "scorers-0", gone.pid, ()))
+    only("kill", "scorer")
     stage.tick()
     assert not stage.monkey.record.disturbances
     assert not stage.monkey.returns.is_missing("scorer")
 
 
-def test_a_stopped_process_goes_on_after_more_than_its_lease(
-    keeper: RedisKeeper, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_process_goes_on_after_its_lease(keeper: RedisKeeper, start: Start, only: Only) -> None:
     process = start()
-    stage = Stage(keeper, Orders(seconds=60), Victim("dispatcher", "scorers-0", process.pid, ()), lease_s=0.2)
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("stop", "dispatcher"))
+    stage = Stage(keeper, Victim("dispatcher", "scorers-0", process.pid, ()))
+    only("stop", "dispatcher")
     began = time.monotonic()
     stage.tick()
     wait_until(lambda: state(process) == "T")
@@ -183,11 +173,9 @@ def test_a_stopped_process_goes_on_after_more_than_its_lease(
     assert not stage.monkey.record.kills
 
 
-def test_the_next_kill_of_a_learner_waits_for_a_step(
-    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(keeper, Orders(seconds=60), Spared("learner", "learner", 1, ()))
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("kill", "learner"))
+def test_the_next_kill_of_a_learner_waits_for_a_step(keeper: RedisKeeper, only: Only) -> None:
+    stage = Stage(keeper, *spared("learner"))
+    only("kill", "learner")
     stage.tick()
     assert not stage.monkey.record.kills, "it stands where it began"
     stage.version = 1
@@ -197,11 +185,8 @@ def test_the_next_kill_of_a_learner_waits_for_a_step(
 
 
 def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: RedisKeeper) -> None:
-    stage = Stage(
-        keeper,
-        Orders(seconds=60, every_s=0.001, quota={"generator": 2, "scorer": 1}),
-        *(Spared(role, role, 1, ()) for role in ROLES if role != "redis"),
-    )
+    others = [role for role in ROLES if role != "redis"]
+    stage = Stage(keeper, *spared(*others), every_s=0.001, quota={"generator": 2, "scorer": 1})
     stage.tick()
     assert not stage.monkey.record.kills, "no step is done"
     stage.version = 1
@@ -211,17 +196,15 @@ def test_a_quota_is_kept_exactly_and_one_is_killed_after_the_other(keeper: Redis
         kills = sum(stage.monkey.record.kills.values())
         assert kills <= returned + 1, "nobody else was killed before the last one was back"
         returned = kills
-        stage.ready = {
-            role: frozenset(f"{role}-{n}" for n in range(count))
-            for role, count in stage.monkey.record.kills.items()
-        }
+        killed = stage.monkey.record.kills.items()
+        stage.ready = {role: frozenset(f"{role}-{n}" for n in range(count)) for role, count in killed}
     assert stage.monkey.record.kills == {"generator": 2, "scorer": 1}
     assert sorted(stage.backs) == ["generator", "generator", "scorer"]
 
 
 def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
     turns = ("scorer", "generator", "pool")
-    stage = Stage(keeper, Orders(seconds=60, turns=turns), *(Spared(role, role, 1, ()) for role in turns))
+    stage = Stage(keeper, *spared(*turns), turns=turns)
     killed: list[str] = []
     for _ in range(7):
         before = stage.monkey.record.kills.copy()
@@ -230,20 +213,12 @@ def test_turns_are_kept_whatever_else_is_possible(keeper: RedisKeeper) -> None:
     assert killed == [*turns, *turns, "scorer"]
 
 
-def test_the_same_seed_does_the_same_in_the_same_order(
-    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "tools.chaos.monkey.WEIGHTS",
-        {(kind, role): weight for (kind, role), weight in WEIGHTS.items() if role != "redis"},
-    )
+def test_the_same_seed_does_the_same_in_the_same_order(keeper: RedisKeeper, monkeypatch: Patch) -> None:
+    weights = {what: weight for what, weight in WEIGHTS.items() if what[1] != "redis"}
+    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", weights)
 
     def order(seed: int) -> list[str]:
-        stage = Stage(
-            keeper,
-            Orders(seconds=60, seed=seed),
-            *(Spared(role, role, 1, ()) for role in ("generator", "dispatcher", "scorer", "pool")),
-        )
+        stage = Stage(keeper, *spared("generator", "dispatcher", "scorer", "pool"), seed=seed)
         done: list[str] = []
         for _ in range(20):
             before = stage.monkey.record.disturbances.copy()
@@ -256,11 +231,9 @@ def test_the_same_seed_does_the_same_in_the_same_order(
 
 
 @pytest.mark.parametrize(("kind", "is_killed"), [("kill", True), ("restart", False), ("cut", False)])
-def test_redis_is_disturbed_and_comes_back(
-    kind: str, is_killed: bool, keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(keeper, Orders(seconds=60))
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only(kind, "redis"))
+def test_redis_is_disturbed_and_returns(kind: str, is_killed: bool, keeper: RedisKeeper, only: Only) -> None:
+    stage = Stage(keeper)
+    only(kind, "redis")
     other = redis.Redis.from_url(keeper.url, single_connection_client=True)
     run_id = other.info("server")["run_id"]
     stage.tick()
@@ -281,11 +254,9 @@ def test_redis_is_disturbed_and_comes_back(
     assert stage.monkey.record.disturbances == {f"{kind} redis": 1}
 
 
-def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
-    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(keeper, Orders(seconds=60))
-    monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", only("restart", "redis"))
+def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(keeper: RedisKeeper, only: Only) -> None:
+    stage = Stage(keeper)
+    only("restart", "redis")
     stage.client.acl_setuser("default", enabled=True, commands=["-shutdown"])
     stage.tick()
     assert stage.client.ping()
@@ -294,16 +265,10 @@ def test_a_redis_that_refuses_to_be_shut_down_was_not_restarted(
     stage.client.acl_setuser("default", enabled=True, commands=["+shutdown"])  # for the end of the keeper
 
 
-def test_everything_is_done_once_before_anything_is_done_twice(
-    keeper: RedisKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    weights = {
-        (kind, role): weight for (kind, role), weight in WEIGHTS.items() if role not in {"learner", "redis"}
-    }
+def test_everything_is_done_once_before_anything_twice(keeper: RedisKeeper, monkeypatch: Patch) -> None:
+    weights = {what: weight for what, weight in WEIGHTS.items() if what[1] not in {"learner", "redis"}}
     monkeypatch.setattr("tools.chaos.monkey.WEIGHTS", weights)
-    stage = Stage(
-        keeper, Orders(seconds=60), *(Spared(role, role, 1, ()) for role in {role for _, role in weights})
-    )
+    stage = Stage(keeper, *spared(*{role for _, role in weights}))
     for _ in weights:
         stage.tick()
         stage.monkey.let_go()
@@ -313,7 +278,7 @@ def test_everything_is_done_once_before_anything_is_done_twice(
 def test_a_redis_that_may_be_others_is_left_alone(redis_url: str, run: Run) -> None:
     outside = run.model_copy(update={"broker": run.broker.model_copy(update={"url": SecretStr(redis_url)})})
     with redis_of(outside) as external:
-        stage = Stage(external, Orders(seconds=60))
+        stage = Stage(external)
         stage.tick()
         assert not stage.monkey.record.disturbances
 
@@ -331,18 +296,13 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
             ("scorer", worker, "starting"),
             ("scorer", stranger.pid, "waiting for rollouts"),
         ):
-            client.hset(
-                f"rl:{{stormy}}:alive:{role}:{role}-{pid}",
-                mapping={"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"},
-            )
+            beat: dict[str, Any] = {"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"}
+            client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}", mapping=beat)
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
         assert [victim.pid for victim in now.of("scorer")] == [worker], "the stranger is nobody's to kill"
-        assert now.ready == {
-            "generator": frozenset(),
-            "dispatcher": {f"dispatcher-{dispatcher}"},
-            "scorer": frozenset(),
-        }, "one that only starts is not at work"
+        ready = {"generator": frozenset(), "dispatcher": {f"dispatcher-{dispatcher}"}, "scorer": frozenset()}
+        assert now.ready == ready, "one that only starts is not at work"
     finally:
         for victim in targets.look().of("pool"):
             victim.send(signal.SIGKILL, to_tree=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,21 +15,11 @@ pytestmark = pytest.mark.process
 
 
 def seen(
-    *,
-    version: int = 3,
-    redis_answers: bool = True,
-    announced_ms: int = 0,
-    starting: Iterable[str] = "",
-    **ready: Iterable[str],
+    *, version: int = 3, answers: bool = True, announced_ms: int = 0, starting: str = "", **ready: str
 ) -> Observation:
-    return Observation(
-        (),
-        {role: frozenset(beats) for role, beats in ready.items()},
-        frozenset(starting),
-        redis_answers=redis_answers,
-        version=version,
-        announced_ms=announced_ms,
-    )
+    beats = {role: frozenset(beats) for role, beats in ready.items()}
+    told: dict[str, Any] = {"redis_answers": answers, "version": version, "announced_ms": announced_ms}
+    return Observation((), beats, frozenset(starting), **told)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +74,7 @@ def test_one_that_was_starting_before_the_kill_is_no_return_of_it() -> None:
 def test_redis_is_back_when_it_answers() -> None:
     returns = Returns()
     returns.killed("redis", seen())
-    returns.look(seen(redis_answers=False))
+    returns.look(seen(answers=False))
     assert returns.is_missing("redis")
     returns.look(seen())
     assert returns.summary()["redis"]["largest"] < 1.0
@@ -110,7 +100,5 @@ def test_the_learner_is_back_when_it_announces_and_may_be_killed_again_after_a_s
 def test_the_summary_has_the_median_and_the_largest() -> None:
     returns = Returns()
     returns.seconds = {"scorer": [3.0, 1.0, 10.0], "redis": [0.5]}
-    assert returns.summary() == {
-        "redis": {"median": 0.5, "largest": 0.5},
-        "scorer": {"median": 3.0, "largest": 10.0},
-    }
+    redis, scorer = {"median": 0.5, "largest": 0.5}, {"median": 3.0, "largest": 10.0}
+    assert returns.summary() == {"redis": redis, "scorer": scorer}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from learner.data.prompts import load_tokenizer, open_sources
 from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from tests.conftest import ROOT
+from tests.support.told import Capsys, Patch
 from tools.main import main
 
 pytestmark = pytest.mark.process
@@ -24,11 +26,8 @@ MODEL = ROOT / "config/recipes/demo_model"
 
 
 def verl(source: str, question: str, truth: Any) -> dict[str, Any]:
-    return {
-        "data_source": source,
-        "prompt": [{"role": "user", "content": question}],
-        "reward_model": {"style": "rule", "ground_truth": truth},
-    }
+    prompt = [{"role": "user", "content": question}]
+    return {"data_source": source, "prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}}
 
 
 TRAIN = [
@@ -49,18 +48,16 @@ def config(tmp_path: Path) -> Path:
     for name, rows in (("train", TRAIN), ("held", HELD_OUT)):
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / f"{name}.jsonl").write_text(text)
-    path = tmp_path / "run.yaml"
-    tree = {
-        "name": "small",
-        "model": {"path": str(MODEL)},
-        "data": {
-            "train": {"type": "dataset", "path": str(tmp_path / "train.jsonl")},
-            "held_out": {"type": "dataset", "path": str(tmp_path / "held.jsonl")},
-            "cache_dir": str(tmp_path / "cache"),
-        },
-        "scorers": {"tasks": {"math": {"scorer": {"type": "math"}}, "logic": {"scorer": {"type": "logic"}}}},
-    }
-    path.write_text(json.dumps(tree))
+    files = {"train": "train.jsonl", "held_out": "held.jsonl"}
+    tasks = {"math": {"scorer": {"type": "math"}}, "logic": {"scorer": {"type": "logic"}}}
+    return write_config(tmp_path, files, scorers={"tasks": tasks})
+
+
+def write_config(folder: Path, files: Mapping[str, str], **sections: Any) -> Path:
+    sources = {name: {"type": "dataset", "path": str(folder / file)} for name, file in files.items()}
+    data = {**sources, "cache_dir": str(folder / "cache")}
+    path = folder / "run.yaml"
+    path.write_text(json.dumps({"name": "small", "model": {"path": str(MODEL)}, "data": data, **sections}))
     return path
 
 
@@ -68,8 +65,8 @@ def check(config: Path, *words: str) -> int:
     return main(["data", "check", str(config), *words])
 
 
-def test_each_row_is_counted_by_its_source_and_what_can_not_be_used_is_in_a_file(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_each_row_is_counted_by_its_source_and_bad_ones_are_in_a_file(
+    config: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     out = tmp_path / "left.jsonl"
     assert check(config, "-o", str(out), "--json") == 1
@@ -86,19 +83,14 @@ def test_each_row_is_counted_by_its_source_and_what_can_not_be_used_is_in_a_file
     }
     assert held_out == {"openai/gsm8k": {"rows": 2, "usable": 2, "in_train": 1}}
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(record["source"], record["row"], record["by"]) for record in records] == [
-        ("data.train", 2, "reading"),
-        ("data.train", 5, "refused"),
-        ("data.train", 7, "wrong"),
-    ]
+    left = [(record["source"], record["row"], record["by"]) for record in records]
+    assert left == [("data.train", *one) for one in ((2, "reading"), (5, "refused"), (7, "wrong"))]
     assert "train.jsonl row 7: its reference " in records[2]["reason"]
     assert records[2]["verification_info"]["answer"] == {"value": "\\frac{1}{2"}
 
 
 @pytest.mark.prove
-def test_the_table_is_for_people(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_for_people(config: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     assert check(config, "--no-gold") == 1
     said = capsys.readouterr().out
@@ -113,8 +105,8 @@ def test_the_table_is_for_people(
 
 
 @pytest.mark.prove
-def test_data_of_which_every_row_can_be_used_are_said_to_be_so(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_data_without_a_bad_row_are_said_to_be_so(
+    config: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert check(config, f"data.train.path={tmp_path / 'held.jsonl'}", "data.held_out=") == 0
@@ -122,7 +114,7 @@ def test_data_of_which_every_row_can_be_used_are_said_to_be_so(
     assert not list(tmp_path.glob("*quarantine*"))
 
 
-def test_a_source_that_can_not_be_read_is_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_can_not_be_read_is_named(config: Path, capsys: Capsys) -> None:
     assert check(config, "data.train.path=/none/rows.jsonl") == 1
     assert "/none/rows.jsonl (split train) can't be read" in capsys.readouterr().err
 
@@ -149,8 +141,8 @@ def test_a_run_with_the_gold_test_trains_on_none_of_the_rows_that_fail_it(config
         open_sources(limited, [only_wrong], tokenizer, shuffle=False)
 
 
-def test_values_that_reading_changes_and_names_read_in_two_ways_are_said_by_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_changed_values_and_doubtful_names_are_said_by_row(
+    tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
     """The scorers' process is not asked: what is looked at here is found when the rows are read."""
     monkeypatch.setattr(
@@ -166,16 +158,7 @@ def test_values_that_reading_changes_and_names_read_in_two_ways_are_said_by_row(
         }
     )
     pq.write_table(table, tmp_path / "rows.parquet")
-    config = tmp_path / "run.yaml"
-    tree = {
-        "name": "small",
-        "model": {"path": str(MODEL)},
-        "data": {
-            "train": {"path": str(tmp_path / "rows.parquet"), "type": "dataset"},
-            "cache_dir": str(tmp_path),
-        },
-    }
-    config.write_text(json.dumps(tree))
+    config = write_config(tmp_path, {"train": "rows.parquet"})
     quietly = ("--no-gold", "-o", str(tmp_path / "left.jsonl"))
     assert check(config, *quietly) == 1
     said = capsys.readouterr().out

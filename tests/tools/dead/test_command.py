@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Callable
@@ -15,74 +14,58 @@ from broker.protocol.streams import Entry, bury, reject
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
 from tests.support.laid_out import look
+from tests.support.told import Millrace, Patch, Told
 from tests.support.waiting import wait_until
 from tools.audit.notes import read_notes
 from tools.dead.command import age
 from tools.dead.letters import Choice, ask_again, open_records, read_letters
-from tools.main import main as millrace
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def dead(
-    chain: Chain, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """`millrace dead VERB test WORDS`: its exit code, what it said, and what it complained of."""
-    monkeypatch.setenv("REDIS_URL", redis_url)
-
-    def run(verb: str, *words: str) -> tuple[int, str, str]:
-        code = millrace(["dead", verb, "test", "--runs-dir", str(chain.run.runs_dir), *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+Dead = Callable[..., Told]
+Letters = dict[str, str]
 
 
 @pytest.fixture
-def letters(chain: Chain) -> dict[str, str]:
+def dead(chain: Chain, at_redis: str, millrace: Millrace) -> Dead:
+    def call(verb: str, *words: str) -> Told:
+        return millrace("dead", verb, "test", "--runs-dir", chain.run.runs_dir, *words)
+
+    return call
+
+
+@pytest.fixture
+def letters(chain: Chain) -> Letters:
     """Five letters, by group: 0 and 1 are dead in the ledger, 2 is not recorded, one of evaluation, one of nobody's."""
     chain.issue(3)
     (held_out,) = chain.issue_eval(0, 1)
     chain.sample("1")
-    bury(chain.link, chain.keys, chain.entry("0"), reason="deadline: 900 s after its issue", attempts=2)
-    bury(
-        chain.link,
-        chain.keys,
-        chain.entry("1"),
-        reason="scorer math: no answer",
-        attempts=5,
-        traceback="Traceback\n  line\x1b[31m 7\nValueError: red",
-    )
-    bury(chain.link, chain.keys, chain.entry("2"), reason="deadline: 901 s after its issue")
-    bury(chain.link, chain.keys, chain.entry(held_out), reason="held out and broken")
+    red = "Traceback\n  line\x1b[31m 7\nValueError: red"
+    for group_id, reason, more in (
+        ("0", "deadline: 900 s after its issue", {"attempts": 2}),
+        ("1", "scorer math: no answer", {"attempts": 5, "traceback": red}),
+        ("2", "deadline: 901 s after its issue", {}),
+        (held_out, "held out and broken", {}),
+    ):
+        bury(chain.link, chain.keys, chain.entry(group_id), reason=reason, **more)
     chain.journal.end({"0": Outcome(DEAD, "deadline"), "1": Outcome(DEAD, "scorer math")})
     chain.run_owner.retire(["0", "1"])
     planted = chain.client.xadd(chain.keys("rollouts"), {"payload": b"\x01\x02"}).decode()
-    reject(
-        chain.link,
-        chain.keys,
-        Entry("rollouts", planted, {b"payload": b"\x01\x02"}),
-        reason="where is silent",
-    )
-    return {
-        fields[b"group"].decode(): entry.decode() for entry, fields in chain.client.xrange(chain.keys("dead"))
-    }
+    entry = Entry("rollouts", planted, {b"payload": b"\x01\x02"})
+    reject(chain.link, chain.keys, entry, reason="where is silent")
+    found = chain.client.xrange(chain.keys("dead"))
+    return {fields[b"group"].decode(): letter.decode() for letter, fields in found}
 
 
 def requests(chain: Chain) -> dict[str, str]:
-    return {
-        group.decode(): entry.decode() for group, entry in chain.client.hgetall(chain.keys("retries")).items()
-    }
+    found = chain.client.hgetall(chain.keys("retries"))
+    return {group.decode(): entry.decode() for group, entry in found.items()}
 
 
 def issue_again(chain: Chain, group_id: str) -> None:
     """The learner's part of a retry."""
     chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
     position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
-    chain.run_owner.issue(
-        position, position, 1000, 0, [(group_id, codec.encode_prompt(make_prompt(group_id)))]
-    )
+    prompt = codec.encode_prompt(make_prompt(group_id))
+    chain.run_owner.issue(position, position, 1000, 0, [(group_id, prompt)])
 
 
 def issue_what_is_asked_for(chain: Chain) -> None:
@@ -103,43 +86,31 @@ def issue_what_is_asked_for(chain: Chain) -> None:
     ],
 )
 def test_letters_are_listed_by_stage_reason_and_group(
-    dead: Run, letters: dict[str, str], words: tuple[str, ...], groups: list[str]
+    dead: Dead, letters: Letters, words: tuple[str, ...], groups: list[str]
 ) -> None:
-    code, out, _ = dead("list", "--json", *words)
-    assert (code, [letter["group"] for letter in json.loads(out)]) == (0, groups)
+    told = dead("list", "--json", *words)
+    assert (told.code, [letter["group"] for letter in told.json]) == (0, groups)
 
 
 @pytest.mark.parametrize("verb", ["show", "retry", "purge"])
-def test_a_group_without_a_letter_is_named_with_where_to_look(
-    dead: Run, letters: dict[str, str], verb: str
-) -> None:
-    assert dead(verb, "--group", "777") == (
-        1,
-        "",
-        "no such dead letter of group 777: `millrace dead list test` names those that are there\n",
-    )
+def test_a_group_without_a_letter_is_told_where_to_look(dead: Dead, letters: Letters, verb: str) -> None:
+    where = "`millrace dead list test` names those that are there"
+    assert dead(verb, "--group", "777") == (1, "", f"no such dead letter of group 777: {where}\n")
 
 
-def test_the_table_says_when_where_how_often_and_why(dead: Run, letters: dict[str, str]) -> None:
-    _, out, _ = dead("list")
-    headings, *rows = [[cell.strip() for cell in line.split("  ") if cell] for line in out.splitlines()]
+def test_the_table_says_when_where_how_often_and_why(dead: Dead, letters: Letters) -> None:
+    lines = dead("list").lines
+    headings, *rows = [[cell.strip() for cell in line.split("  ") if cell] for line in lines]
     cells = {row[0]: row for row in rows}
     assert headings == ["entry", "group", "age", "stage", "attempts", "state", "reason"]
     entry, group, age, *rest = cells[letters["1"]]
     assert (entry, group, rest) == (letters["1"], "1", ["rollouts", "5", "dead", "scorer math: no answer"])
     assert re.fullmatch(r"\d+ s", age)
-    assert {group: cells[entry][5] for group, entry in letters.items()} == {
-        "0": "dead",
-        "1": "dead",
-        "2": "not recorded",
-        "eval-0-0": "evaluation",
-        "?": "foreign",
-    }
+    states = {"0": "dead", "1": "dead", "2": "not recorded", "eval-0-0": "evaluation", "?": "foreign"}
+    assert {group: cells[entry][5] for group, entry in letters.items()} == states
 
 
-def test_a_letter_is_shown_with_its_prompt_its_answers_and_what_its_worker_said(
-    dead: Run, letters: dict[str, str]
-) -> None:
+def test_a_letter_is_shown_with_prompt_answers_and_its_workers_words(dead: Dead, letters: Letters) -> None:
     code, out, _ = dead("show", letters["1"])
     assert code == 0
     for text in (
@@ -156,98 +127,73 @@ def test_a_letter_is_shown_with_its_prompt_its_answers_and_what_its_worker_said(
     assert "\x1b" not in out
 
 
-def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(
-    dead: Run, letters: dict[str, str]
-) -> None:
+def test_a_payload_that_is_no_message_is_said_and_the_rest_is_shown(dead: Dead, letters: Letters) -> None:
     code, out, _ = dead("show", letters["?"])
     assert code == 0
     assert "  reason    foreign entry: where is silent\n" in out
     assert "  payload   2 bytes that can't be read: payload: " in out
 
 
-def test_a_retry_asks_for_groups_that_are_dead_and_refuses_the_others_by_name(
-    dead: Run, chain: Chain, letters: dict[str, str]
+def test_a_retry_asks_for_the_dead_and_refuses_others_by_name(
+    dead: Dead, chain: Chain, letters: Letters
 ) -> None:
     code, out, err = dead("retry", "--all")
-    assert code == 1
-    assert requests(chain) == {"0": letters["0"], "1": letters["1"]}
+    assert (code, requests(chain)) == (1, {"0": letters["0"], "1": letters["1"]})
     assert out == "asked for 0-r1\nasked for 1-r1\nNo learner runs: they are issued when one starts\n"
     refusals = dict(line.removeprefix("refused ").split(": ", 1) for line in err.splitlines())
     assert refusals[letters["2"]].startswith("group 2 has no outcome yet: the learner has not recorded it")
     assert refusals[letters["eval-0-0"]].startswith("eval-0-0 is of an evaluation round")
     assert refusals[letters["?"]] == "a foreign entry, of no group of this run"
     assert look(chain).asked_again == 2
-    _, listed, _ = dead("list", "--json", "--group", "0")
-    assert json.loads(listed)[0]["state"] == "asked again"
+    assert dead("list", "--json", "--group", "0").json[0]["state"] == "asked again"
 
 
-def test_a_retried_group_is_one_more_issued_and_its_letter_is_gone(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
-    assert dead("retry", letters["0"])[0] == 0
+def test_a_retried_group_is_issued_and_its_letter_is_gone(dead: Dead, chain: Chain, letters: Letters) -> None:
+    assert dead("retry", letters["0"]).code == 0
     issue_again(chain, "0-r1")
-    result = look(chain)
-    assert (
-        result.issued,
-        result.dead,
-        result.in_flight,
-        result.retried,
-        result.asked_again,
-        result.is_clean,
-    ) == (4, 2, 2, 1, 0, True)
-    assert dead("list", letters["0"])[2].startswith(f"millrace dead list: no letter {letters['0']} in ")
+    found = look(chain)
+    assert (found.issued, found.dead, found.in_flight, found.is_clean) == (4, 2, 2, True)
+    assert (found.retried, found.asked_again) == (1, 0)
+    assert dead("list", letters["0"]).err.startswith(f"millrace dead list: no letter {letters['0']} in ")
     bury(chain.link, chain.keys, chain.entry("0-r1"), reason="again")
     chain.journal.end({"0-r1": Outcome(DEAD, "again")})
     chain.run_owner.retire(["0-r1"])
-    assert dead("retry", "--reason", "again")[1].startswith("asked for 0-r2\n")
+    assert dead("retry", "--reason", "again").out.startswith("asked for 0-r2\n")
     assert list(requests(chain)) == ["0-r1"]
 
 
-def test_a_letter_that_goes_while_it_is_asked_for_is_not_asked_for(
-    chain: Chain, letters: dict[str, str]
-) -> None:
+def test_a_letter_that_goes_meanwhile_is_not_asked_for(chain: Chain, letters: Letters) -> None:
     records = open_records(chain.link, chain.keys, chain.journal.folder, strict=True)
-    found = list(read_letters(chain.link, chain.keys, records, Choice(entries=(letters["0"], letters["1"]))))
+    chosen = Choice(entries=(letters["0"], letters["1"]))
+    found = list(read_letters(chain.link, chain.keys, records, chosen))
     chain.client.xdel(chain.keys("dead"), letters["0"])
     assert ask_again(chain.link, chain.keys, found, records) == ["1-r1"]
     assert requests(chain) == {"1": letters["1"]}
 
 
-def test_a_retry_waits_for_the_learner_and_says_where_the_group_is(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
+def test_a_retry_waits_and_says_where_the_group_is(dead: Dead, chain: Chain, letters: Letters) -> None:
     learner = threading.Thread(target=issue_what_is_asked_for, args=(chain,), daemon=True)
     learner.start()
-    code, out, _ = dead("retry", letters["1"], "--wait", "20")
+    told = dead("retry", letters["1"], "--wait", "20")
     learner.join()
-    assert (code, out.splitlines()[0]) == (0, "asked for 1-r1")
-    assert out.splitlines()[1].startswith("1-r1 is issued, now in prompts ")
+    assert (told.code, told.lines[0]) == (0, "asked for 1-r1")
+    assert told.lines[1].startswith("1-r1 is issued, now in prompts ")
 
 
-def test_a_retry_that_nobody_issues_ends_with_1_and_says_who_is_missing(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
-    code, _, err = dead("retry", letters["1"], "--wait", "0.05")
-    assert code == 1
-    assert err == (
-        "millrace dead retry: 0.05 s: no learner has issued 1-r1. No learner runs: they are issued when one "
-        "starts\n"
-    )
+def test_a_retry_that_nobody_issues_says_who_is_missing(dead: Dead, chain: Chain, letters: Letters) -> None:
+    told = dead("retry", letters["1"], "--wait", "0.05")
+    missing = "no learner has issued 1-r1. No learner runs: they are issued when one starts\n"
+    assert (told.code, told.err) == (1, f"millrace dead retry: 0.05 s: {missing}")
     assert requests(chain) == {"1": letters["1"]}
 
 
-def test_a_group_that_ended_otherwise_is_not_begun_anew(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
+def test_a_group_that_ended_otherwise_is_not_begun_anew(dead: Dead, chain: Chain, letters: Letters) -> None:
     chain.journal.end({"2": Outcome(DROPPED, "config")})
-    code, out, err = dead("retry", letters["2"])
-    assert (code, out) == (1, "")
-    assert err == f"refused {letters['2']}: group 2 is dropped in the ledger, not dead\n"
+    refusal = f"refused {letters['2']}: group 2 is dropped in the ledger, not dead\n"
+    assert dead("retry", letters["2"]) == (1, "", refusal)
 
 
-def test_a_purge_deletes_what_has_an_outcome_and_leaves_a_note(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
+def test_a_purge_takes_what_has_an_outcome_and_is_noted(dead: Dead, chain: Chain, letters: Letters) -> None:
     dead("retry", letters["0"])
     code, out, err = dead("purge", "--all", "--yes")
     left = [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys("dead"))]
@@ -256,28 +202,23 @@ def test_a_purge_deletes_what_has_an_outcome_and_leaves_a_note(
     assert f"refused {letters['2']}: group 2 has no outcome yet" in err
     (note,) = read_notes(chain.journal.folder)
     assert (note["note"], note["count"]) == ("purge", 3)
-    assert [(letter["group"], letter["entry"]) for letter in note["letters"]] == [
-        (group, letters[group]) for group in ("0", "1", "?")
-    ]
+    noted = [(letter["group"], letter["entry"]) for letter in note["letters"]]
+    assert noted == [(group, letters[group]) for group in ("0", "1", "?")]
     result = look(chain)
     assert (result.dead, result.in_flight, result.lost, result.is_clean) == (2, 1, 0, True)
 
 
-def test_an_evaluation_letter_is_purged_once_its_round_is_recorded(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
+def test_a_held_out_letter_is_purged_once_recorded(dead: Dead, chain: Chain, letters: Letters) -> None:
     chain.journal.evaluation(0, {"ids": ["eval-0-0"]})
     chain.run_owner.retire(["eval-0-0"])
-    assert dead("purge", letters["eval-0-0"], "--yes")[0] == 0
+    assert dead("purge", letters["eval-0-0"], "--yes").code == 0
 
 
-def test_nothing_is_purged_where_the_note_can_not_be_written(
-    dead: Run, chain: Chain, letters: dict[str, str]
-) -> None:
+def test_nothing_is_purged_where_no_note_can_be_written(dead: Dead, chain: Chain, letters: Letters) -> None:
     (chain.journal.folder / "notes.jsonl").mkdir()
-    code, _, err = dead("purge", letters["0"], "--yes")
-    assert code == 1
-    assert "notes.jsonl can't be written: Is a directory. Nothing was done" in err
+    told = dead("purge", letters["0"], "--yes")
+    assert "notes.jsonl can't be written: Is a directory. Nothing was done" in told.err
+    assert told.code == 1
     assert chain.client.xlen(chain.keys("dead")) == 5
 
 
@@ -295,52 +236,42 @@ class Terminal:
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 1), ("", 1), ("y\n", 0)])
-def test_a_purge_asks_first(
-    dead: Run, letters: dict[str, str], monkeypatch: pytest.MonkeyPatch, answer: str, left: int
-) -> None:
+def test_a_purge_asks_first(dead: Dead, letters: Letters, monkeypatch: Patch, answer: str, left: int) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(answer))
-    code, out, _ = dead("purge", letters["0"])
-    assert out.startswith("throw 1 dead letter of run test away? [y/N] ")
-    assert (code, len(json.loads(dead("list", "--json", "--group", "0")[1]))) == (left, left)
+    told = dead("purge", letters["0"])
+    assert told.out.startswith("throw 1 dead letter of run test away? [y/N] ")
+    assert (told.code, len(dead("list", "--json", "--group", "0").json)) == (left, left)
 
 
-def test_a_purge_without_anybody_to_ask_wants_a_word(dead: Run, letters: dict[str, str]) -> None:
-    code, _, err = dead("purge", letters["0"])
-    assert (code, err) == (
-        1,
-        "millrace dead purge: nobody is here to ask whether 1 letter should go; use --yes\n",
-    )
+def test_a_purge_without_anybody_to_ask_wants_a_word(dead: Dead, letters: Letters) -> None:
+    wanted = "nobody is here to ask whether 1 letter should go; use --yes\n"
+    told = dead("purge", letters["0"])
+    assert (told.code, told.err) == (1, f"millrace dead purge: {wanted}")
 
 
-def test_letters_are_listed_and_kept_where_the_journal_is_on_another_machine(
-    dead: Run, letters: dict[str, str], tmp_path: Path
+def test_letters_are_kept_where_the_journal_is_elsewhere(
+    dead: Dead, letters: Letters, tmp_path: Path
 ) -> None:
     elsewhere = ("--runs-dir", str(tmp_path / "elsewhere"))
-    assert json.loads(dead("list", "--json", "--group", "0", *elsewhere)[1])[0]["state"] == "no journal here"
-    code, _, err = dead("purge", letters["0"], "--yes", *elsewhere)
-    assert code == 1
-    assert err == (
-        f"millrace dead purge: no journal in {tmp_path}/elsewhere/test/journal: give --runs-dir, the folder "
-        "that the run's own folder is in\n"
-    )
+    assert dead("list", "--json", "--group", "0", *elsewhere).json[0]["state"] == "no journal here"
+    told = dead("purge", letters["0"], "--yes", *elsewhere)
+    where = "give --runs-dir, the folder that the run's own folder is in"
+    missing = f"millrace dead purge: no journal in {tmp_path}/elsewhere/test/journal: {where}\n"
+    assert (told.code, told.err) == (1, missing)
 
 
 @pytest.mark.parametrize("word", ["17", "1-2-3", "9-9"])
-def test_a_letter_that_is_not_there_is_named(dead: Run, letters: dict[str, str], word: str) -> None:
-    code, _, err = dead("show", word)
-    assert code == 1
-    assert err == (
-        f"millrace dead show: no letter {word} in rl:{{test}}:dead: `millrace dead list test` names those "
-        "that are there\n"
-    )
+def test_a_letter_that_is_not_there_is_named(dead: Dead, letters: Letters, word: str) -> None:
+    told = dead("show", word)
+    where = "`millrace dead list test` names those that are there"
+    refusal = f"millrace dead show: no letter {word} in rl:{{test}}:dead: {where}\n"
+    assert (told.code, told.err) == (1, refusal)
 
 
-def test_a_run_that_nobody_knows_is_an_error(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    assert millrace(["dead", "list", "typo", "--runs-dir", str(tmp_path)]) == 1
-    assert "no run typo in redis at 127.0.0.1:" in capsys.readouterr().err
+@pytest.mark.usefixtures("at_redis")
+def test_a_run_that_nobody_knows_is_an_error(millrace: Millrace, tmp_path: Path) -> None:
+    told = millrace("dead", "list", "typo", "--runs-dir", tmp_path)
+    assert (told.code, "no run typo in redis at 127.0.0.1:" in told.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -348,15 +279,11 @@ def test_a_run_that_nobody_knows_is_an_error(
     [
         (["retry", "test"], "say which letters: their entries, a filter, or --all"),
         (["list", "test", "--stage", "dead"], "invalid choice: 'dead'"),
-        (["lists", "test"], "invalid choice: 'lists'"),
     ],
 )
-def test_a_wrong_word_is_answered_before_redis_is_asked(
-    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        millrace(["dead", *words])
-    assert (ended.value.code, complaint in capsys.readouterr().err) == (2, True)
+def test_a_wrong_word_never_gets_to_redis(words: list[str], complaint: str, millrace: Millrace) -> None:
+    told = millrace("dead", *words)
+    assert (told.code, complaint in told.err) == (2, True)
 
 
 @pytest.mark.parametrize(

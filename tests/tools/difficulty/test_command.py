@@ -27,6 +27,7 @@ from learner.collect.session import CollectingSession
 from learner.journal.writer import Journal
 from tests.support.collecting import Killed, working
 from tests.support.paths import ROOT
+from tests.support.told import Millrace, Patch
 from tests.support.waiting import wait_until
 from tools.collect.launch import collected
 from tools.main import main
@@ -49,16 +50,13 @@ def write_run(folder: Path, *, rows: int, **sections: Any) -> Path:
         }
         for number in range(rows)
     ]
+    source = {"type": "dataset", "path": str(folder / "rows.jsonl")}
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     tree = {
         "name": "d",
         "runs_dir": str(folder / "runs"),
         "model": {"path": MODEL, "dtype": "float32"},
-        "data": {
-            "train": {"type": "dataset", "path": str(folder / "rows.jsonl")},
-            "cache_dir": str(folder / "cache"),
-            "max_prompt_tokens": 64,
-        },
+        "data": {"train": source, "cache_dir": str(folder / "cache"), "max_prompt_tokens": 64},
         "sampling": {"group_size": 4, "max_tokens": 24},
         "generators": {"engine": {"type": "fake", "answers": ANSWERS}},
         "scorers": {"workers": 1},
@@ -93,7 +91,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
-    tmp_path: Path, link: RedisLink, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, link: RedisLink, millrace: Millrace, monkeypatch: Patch
 ) -> None:
     config, out = write_run(tmp_path, rows=10), tmp_path / "out"
     real, calls = Journal.collect, [0]
@@ -110,7 +108,8 @@ def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
             collect_by_hand(config, "d-difficulty-demo_model", link)
     collect_by_hand(config, "d-difficulty-demo_model", link)
     keep = ["--keep", "demo_model>0,demo_model<0.5"]
-    assert main(["difficulty", str(config), *keep, "-o", str(out)]) == 0
+    told = millrace("difficulty", config, *keep, "-o", out)
+    assert told.code == 0
     rows = parquet.read_table(out / "rows.parquet").to_pylist()
     rates = [*RATES, *RATES[:2], 0.5, None, *RATES[:2]]
     assert [row["demo_model_pass_rate"] for row in rows] == rates, "row 6 has two scores, row 7 none"
@@ -122,30 +121,25 @@ def test_rates_stand_beside_the_rows_and_the_kept_set_is_the_computed_one(
     (model,) = manifest["models"]
     assert (model["rows"], model["without_rate"], model["samples"], model["unscorable"]) == (10, 1, 40, 6)
     assert manifest["files"]["kept.parquet"]["rows"] == len(kept) == 4
-    said = capsys.readouterr().out
-    assert "mean pass rate 0.3333" in said  # 3 in sum, of nine rows
-    assert "6 samples could not be scored" in said
+    assert "mean pass rate 0.3333" in told.out  # 3 in sum, of nine rows
+    assert "6 samples could not be scored" in told.out
     first = bytes_of(out)
     assert sorted(first) == FILES
-    assert main(["difficulty", str(config), *keep, "-o", str(tmp_path / "again")]) == 0
+    assert millrace("difficulty", config, *keep, "-o", tmp_path / "again").code == 0
     assert bytes_of(tmp_path / "again") == first
-    assert main(["difficulty", str(config), "--full", "0.5", "-o", str(out)]) == 0, (
-        "other files, no other samples"
-    )
+    told = millrace("difficulty", config, "--full", "0.5", "-o", out)
+    assert told.code == 0, "other files, no other samples"
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text().replace("Row 3", "Row three"))
-    assert main(["difficulty", str(config), "-o", str(out)]) == 1
-    assert "are no longer those that were sampled" in capsys.readouterr().err
+    told = millrace("difficulty", config, "-o", out)
+    assert (told.code, "are no longer those that were sampled" in told.err) == (1, True)
 
 
 @pytest.mark.prove
 def test_each_of_several_sources_has_a_file_with_every_row_once(tmp_path: Path, link: RedisLink) -> None:
     write_run(tmp_path, rows=6)
     of_file = {"type": "dataset", "path": str(tmp_path / "rows.jsonl")}
-    sources = [
-        {**of_file, "limit": 3, "weight": 0.9},
-        {"type": "procedural", "size": 2, "epochs": 4},
-        of_file,
-    ]
+    made = {"type": "procedural", "size": 2, "epochs": 4}
+    sources = [{**of_file, "limit": 3, "weight": 0.9}, made, of_file]
     data = {"train": sources, "cache_dir": str(tmp_path / "cache"), "max_prompt_tokens": 64}
     config, out = write_run(tmp_path, rows=6, data=data), tmp_path / "out"
     collect_by_hand(config, "d-difficulty-demo_model", link)
@@ -165,18 +159,15 @@ def test_rows_of_another_set_are_not_taken_for_those_that_are_wanted(tmp_path: P
     collect_by_hand(config, "d", link)
     words = ["--config", str(config)]
     assert collected(load_run(words), words, "train").size == 2
-    with pytest.raises(
-        RunFailed, match=r"has the rows of data\.train, and those of data\.held_out are wanted"
-    ):
+    other = r"has the rows of data\.train, and those of data\.held_out are wanted"
+    with pytest.raises(RunFailed, match=other):
         collected(load_run(words), words, "held_out")
     with pytest.raises(RunFailed, match=r"sampling\.max_tokens: 24 -> 25"):
         collected(load_run([*words, "sampling.max_tokens=25"]), words, "train")
 
 
 @pytest.mark.prove
-def test_stored_samples_are_scored_again_by_another_scorer(
-    tmp_path: Path, link: RedisLink, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_samples_are_scored_again_by_another_scorer(tmp_path: Path, link: RedisLink) -> None:
     config = write_run(tmp_path, rows=8)
     collect_by_hand(config, "d-difficulty-demo_model", link)
     again = ["difficulty", str(config), "--rescore", "--workers", "1", "-o", str(tmp_path / "out")]
@@ -203,27 +194,20 @@ def test_stored_samples_are_scored_again_by_another_scorer(
     ],
 )
 def test_what_can_not_be_measured_is_said_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, words: list[str], code: int, says: str
+    tmp_path: Path, millrace: Millrace, *, words: list[str], code: int, says: str
 ) -> None:
-    config = write_run(tmp_path, rows=2)
-    try:
-        answer = main(["difficulty", str(config), "-o", str(tmp_path / "out"), *words])
-    except SystemExit as error:
-        answer = int(str(error.code))
-    assert answer == code
-    assert says in capsys.readouterr().err
+    told = millrace("difficulty", write_run(tmp_path, rows=2), "-o", tmp_path / "out", *words)
+    assert (told.code, says in told.err) == (code, True)
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_dry_run_shows_the_commands_of_each_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_shows_the_commands_of_each_model(tmp_path: Path, millrace: Millrace) -> None:
     config = write_run(tmp_path, rows=2)
     models = ["--model", f"weak={MODEL}", "--model", f"strong={MODEL}"]
-    assert main(["difficulty", str(config), *models, "--dry-run", "-o", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert sum("-m learner.collect --of=train" in line for line in said) == 2
-    assert sum("-m generators --run d-difficulty-strong" in line for line in said) == 1
+    told = millrace("difficulty", config, *models, "--dry-run", "-o", tmp_path / "out")
+    assert told.code == 0
+    assert sum("-m learner.collect --of=train" in line for line in told.lines) == 2
+    assert sum("-m generators --run d-difficulty-strong" in line for line in told.lines) == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -261,9 +245,7 @@ def kill_when(process: subprocess.Popen[bytes], folder: Path, *, rows: int) -> N
     ],
     ids=["scripted", "hf"],
 )
-def test_files_are_the_same_bytes_whether_everything_is_killed_twice_or_never(
-    tmp_path: Path, *, engine: dict[str, Any]
-) -> None:
+def test_files_are_the_same_bytes_with_kills_and_without(tmp_path: Path, *, engine: dict[str, Any]) -> None:
     """Whole runs by real roles; for the engine `hf` with the demo's model, whose rates nobody knows beforehand."""
     outs = []
     for name in ("peace", "kills"):

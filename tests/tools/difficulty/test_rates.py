@@ -20,9 +20,7 @@ from tools.difficulty.rates import Histogram, Rate, Summary
         ([0.75, 0.5, 1.0, 0.0], 0.5, 0.75),
     ],
 )
-def test_a_rate_leaves_out_what_could_not_be_scored(
-    scores: Sequence[float | None], full: float, rate: float | None
-) -> None:
+def test_a_rate_is_of_scored_samples(scores: Sequence[float | None], full: float, rate: float | None) -> None:
     assert Rate.of(scores, full=full).value == rate
 
 

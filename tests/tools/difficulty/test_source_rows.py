@@ -14,6 +14,7 @@ from pyarrow import parquet
 from broker.errors import PipelineError
 from config.data import DatasetSource
 from tests.support.chain import make_run
+from tests.support.told import Patch
 from tools.difficulty import source_rows
 from tools.difficulty.source_rows import SourceRows, records_of
 
@@ -30,11 +31,8 @@ def written(path: Path, rows: list[dict[str, Any]], **options: Any) -> list[dict
 
 
 def test_each_row_has_its_columns_and_the_new_ones(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"q": "a", "info": {"x": 1}},
-        {"q": "b", "more": [1, 2]},
-        {"q": "c", "info": {"y": "z"}},
-    ]
+    info, other = {"q": "a", "info": {"x": 1}}, {"q": "c", "info": {"y": "z"}}
+    rows: list[dict[str, Any]] = [info, {"q": "b", "more": [1, 2]}, other]
     assert written(tmp_path / "rows.parquet", rows) == [
         {"q": "a", "info": {"x": 1, "y": None}, "more": None, "m_pass_rate": None},
         {"q": "b", "info": None, "more": [1, 2], "m_pass_rate": 0.25},
@@ -48,16 +46,14 @@ def test_only_rows_that_are_kept_are_in_the_file(tmp_path: Path) -> None:
     assert [row["q"] for row in found] == ["1", "4"]
 
 
-def test_a_column_of_unlike_values_becomes_json_whatever_chunk_they_are_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_of_unlike_values_becomes_json_over_all_chunks(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(source_rows, "CHUNK", 2)
     rows: list[dict[str, Any]] = [{"a": 1}, {"a": 2}, {"a": "three"}, {"a": None}, {"a": [4]}]
     found = written(tmp_path / "rows.parquet", rows)
     assert [row["a"] and json.loads(row["a"]) for row in found] == [1, 2, "three", None, [4]]
 
 
-def test_numbers_of_two_chunks_have_the_wider_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_two_chunks_have_the_wider_type(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(source_rows, "CHUNK", 1)
     found = written(tmp_path / "rows.parquet", [{"a": 1, "b": None}, {"a": 2.5, "b": True}])
     assert [(row["a"], row["b"]) for row in found] == [(1.0, None), (2.5, True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,10 +12,10 @@ import redis
 
 from tests.conftest import RedisServer
 from tests.support.findings import OK, PROBLEM
+from tests.support.told import Millrace, Patch
 from tools.doctor import command, machine
 from tools.doctor.findings import Finding, lines_of, readable
 from tools.doctor.questions import Answer, Question, ask
-from tools.main import main
 
 
 def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_own() -> None:
@@ -35,24 +34,18 @@ def test_children_that_crash_hang_or_talk_are_told_apart_and_each_answer_is_its_
 
 
 def test_findings_are_read_in_a_hundred_columns_and_a_command_follows_an_arrow() -> None:
-    finding = Finding(
-        area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do="redis-cli CONFIG SET a b"
-    )
+    do = "redis-cli CONFIG SET a b"
+    finding = Finding(area="redis", name="persistence", level=PROBLEM, seen="word " * 60, do=do)
     lines = list(lines_of([finding, replace(finding, level=OK, seen="short", do="")]))
     assert (lines[0], lines[-1]) == ("redis", "  ok       persistence   short")
     assert max(map(len, lines)) <= 100
     assert lines[-2].strip() == "-> redis-cli CONFIG SET a b"
-    assert [readable(count) for count in (5, 2048, 3 << 20, 5 << 40)] == [
-        "5 bytes",
-        "2.0 KiB",
-        "3.0 MiB",
-        "5.0 TiB",
-    ]
+    counts = [readable(count) for count in (5, 2048, 3 << 20, 5 << 40)]
+    assert counts == ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 TiB"]
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[str]:
-    """URL of a Redis with a password."""
     server = RedisServer(tmp_path / "guarded")
     with redis.Redis.from_url(server.url) as client:
         client.config_set("requirepass", "opensesame")
@@ -61,16 +54,15 @@ def guarded(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def _only_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _only_quick(monkeypatch: Patch) -> None:
     """No child is asked: what they find has tests of its own."""
-    monkeypatch.setattr(
-        command, "ask", lambda asked: [(one, Answer(trouble="no answer in 0 s")) for one in asked]
-    )
+    late = Answer(trouble="no answer in 0 s")
+    monkeypatch.setattr(command, "ask", lambda asked: [(one, late) for one in asked])
 
 
 @pytest.mark.usefixtures("_only_quick")
 def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
-    guarded: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    guarded: str, runs_dir: Path, monkeypatch: Patch, millrace: Millrace
 ) -> None:
     monkeypatch.setenv("REDIS_URL", guarded)
     monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (4096, 4096))  # type: ignore[attr-defined]
@@ -79,21 +71,17 @@ def test_the_command_says_all_and_its_code_says_whether_there_is_a_problem(
         f"name: demo\nruns_dir: {runs_dir}\nmodel: {{path: config/recipes/demo_model}}\n"
         "data: {train: {type: procedural}}\ngenerators: {engine: {type: hf}}\n"
     )
-    assert main(["doctor"]) == 0
-    plain = capsys.readouterr().out
-    areas = [line for line in plain.splitlines() if not line.startswith(" ")]
-    assert areas[:-1] == ["redis", "machine", "sandbox", "libraries"]
-    assert main(["doctor", "--config", str(config), "model.path=./none", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["problems"] == sum(finding["level"] == "problem" for finding in told["findings"]) >= 1
-    assert {
-        "area": "run",
-        "name": "paths",
-        "level": "problem",
-        "do": "mend that key, or bring what it names",
-        "seen": "model.path=./none: there is no such folder, and no name on the hub is so",
-    } in told["findings"]
-    assert "opensesame" not in plain + str(told)
-    assert main(["doctor", str(config), "learner.stepz=1"]) == 2
-    with pytest.raises(SystemExit):
-        main(["doctor", "--bogus"])
+    told = millrace("doctor")
+    areas = [line for line in told.lines if not line.startswith(" ")]
+    assert (told.code, areas[:-1]) == (0, ["redis", "machine", "sandbox", "libraries"])
+    bad = millrace("doctor", "--config", config, "model.path=./none", "--json")
+    found = bad.json
+    assert bad.code == 1
+    assert found["problems"] == sum(one["level"] == "problem" for one in found["findings"]) >= 1
+    seen = "model.path=./none: there is no such folder, and no name on the hub is so"
+    do = "mend that key, or bring what it names"
+    missing = {"area": "run", "name": "paths", "level": "problem", "do": do, "seen": seen}
+    assert missing in found["findings"]
+    assert "opensesame" not in told.out + bad.out
+    codes = [millrace("doctor", *words).code for words in ((config, "learner.stepz=1"), ("--bogus",))]
+    assert codes == [2, 2]

@@ -25,11 +25,8 @@ HALF_A_BILLION = Size(494_000_000, "by a test")
 
 
 def cards(*totals: float) -> tuple[Card, ...]:
-    """Return made-up cards of so many GiB."""
-    return tuple(
-        Card(name=str(index), free_bytes=0, total_bytes=int(total * GIB))
-        for index, total in enumerate(totals)
-    )
+    found = enumerate(int(total * GIB) for total in totals)
+    return tuple(Card(name=str(index), free_bytes=0, total_bytes=total) for index, total in found)
 
 
 def shared(make_run: MakeRun, **learner: Any) -> Run:
@@ -49,9 +46,8 @@ def found(run: Run, seen: tuple[Card, ...], size: Size | None = HALF_A_BILLION) 
 def test_the_table_has_a_rank_by_term_and_the_sum_on_each_gpu(make_run: MakeRun) -> None:
     findings = found(shared(make_run), cards(24))
     table = only(findings, "learner GPUs").seen.splitlines()
-    assert table[0].startswith(
-        "estimate for its one rank, GiB; 0.49 billion parameters, taken for Qwen2.5-0.5B"
-    )
+    head = "estimate for its one rank, GiB; 0.49 billion parameters, taken for Qwen2.5-0.5B"
+    assert table[0].startswith(head)
     assert table[0].endswith("GPUs of 24.0 GiB")
     assert table[1].split() == ["weights", "gradients", "optimizer", "activations", "head", "CUDA", "total"]
     *terms, total = map(float, table[2].split())
@@ -61,19 +57,16 @@ def test_the_table_has_a_rank_by_term_and_the_sum_on_each_gpu(make_run: MakeRun)
     assert_found(only(findings, "GPU memory"), OK, "GPU 0: learner 13.4 + generator 8.4 = 21.8 of 24.0 GiB")
 
 
+SHORT = {"ranks": 1, "gradient_checkpointing": False, "tokens_per_micro_batch": 1024}
+
+
 @pytest.mark.parametrize(
     ("total", "learner", "level", "seen", "do"),
     [
         (22.0, {}, NOTE, "nothing is left for the estimate's error", "learner.tokens_per_micro_batch="),
         (16.0, {}, PROBLEM, "too little", "learner.zero.offload_optimizer=true, which frees"),
         (8.0, {}, PROBLEM, "too little", "several of a smaller generators.engine.kv_cache_mb"),
-        (
-            14.0,
-            {"ranks": 1, "gradient_checkpointing": False, "tokens_per_micro_batch": 1024},
-            PROBLEM,
-            "too little",
-            "learner.zero.offload_optimizer=true",
-        ),
+        (14.0, SHORT, PROBLEM, "too little", "learner.zero.offload_optimizer=true"),
     ],
 )
 def test_what_does_not_fit_is_said_with_the_setting_that_makes_it_fit(  # noqa: PLR0917 - a table of cases
@@ -97,9 +90,8 @@ def test_more_ranks_are_told_of_the_stage_that_splits_more(make_run: MakeRun) ->
 
 def test_without_a_gpu_the_table_is_made_all_the_same_and_nothing_is_said_to_fit(make_run: MakeRun) -> None:
     findings = found(shared(make_run), ())
-    assert [finding.name for finding in findings] == [
-        "learner GPUs"
-    ]  # of an unknown GPU vLLM takes an unknown share
+    # Of an unknown GPU vLLM takes an unknown share.
+    assert [finding.name for finding in findings] == ["learner GPUs"]
     assert "no GPU is seen here" in findings[0].seen
 
 
@@ -110,19 +102,17 @@ def test_a_run_for_a_cpu_and_a_model_of_unknown_size_have_no_table(make_run: Mak
     assert found(make_run(), cards(24)) != []
 
 
+EIGHT, FOUR_TIMES_EIGHT = "eight GPUs of 80 GB", "four nodes of eight GPUs of 80 GB"
 # The cards that each recipe names in its first lines; an 80 GB card shows 79.2 GiB, one of 24 GB 23.99.
 NAMED = {
     "gsm8k_qwen2.5-0.5b_1gpu": ("one GPU of 24 GB", cards(23.99)),
-    "math_r1-distill-1.5b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
-    "math_qwen2.5-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
     "gsm8k_qwen2.5-1.5b_2gpu": ("two GPUs of 80 GB", cards(*[79.2] * 2)),
     "reverse-text_qwen3-0.6b_2gpu": ("two GPUs of 24 GB", cards(*[23.99] * 2)),
-    "code_qwen2.5-coder-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
-    "swe_qwen2.5-coder-7b_8gpu": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
-    "rrm_train_grade": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
-    "rrm_policy_polaris": ("eight GPUs of 80 GB", cards(*[79.2] * 8)),
-    "guru_qwen2.5-7b_4x8gpu": ("four nodes of eight GPUs of 80 GB", cards(*[79.2] * 32)),
+    "guru_qwen2.5-7b_4x8gpu": (FOUR_TIMES_EIGHT, cards(*[79.2] * 32)),
     "guru_qwen2.5-32b_16x8gpu": ("16 nodes of eight GPUs of 80 GB", cards(*[79.2] * 128)),
+    **dict.fromkeys(("math_r1-distill-1.5b_8gpu", "math_qwen2.5-7b_8gpu"), (EIGHT, cards(*[79.2] * 8))),
+    **dict.fromkeys(("code_qwen2.5-coder-7b_8gpu", "swe_qwen2.5-coder-7b_8gpu"), (EIGHT, cards(*[79.2] * 8))),
+    **dict.fromkeys(("rrm_train_grade", "rrm_policy_polaris"), (EIGHT, cards(*[79.2] * 8))),
 }
 CPU_RECIPES = {"demo_cpu"}
 
@@ -159,18 +149,12 @@ def not_at_all(seconds: float) -> None:
 
 
 def test_a_served_judge_is_counted_on_its_own_gpu(make_run: MakeRun) -> None:
+    serve = {"model": "Org/Judge-3B", "gpus": [1], "kv_cache_mb": 4096, "gpu_memory_utilization": 0.2}
     run = make_run(
         generators={"engine": VLLM, "gpus": [0]},
         learner={"gpus": [0], "gradient_checkpointing": True, "tokens_per_micro_batch": 8192},
         scorers={"tasks": {"rubric": {"scorer": {"type": "rubric"}}}},
-        judge={
-            "serve": {
-                "model": "Org/Judge-3B",
-                "gpus": [1],
-                "kv_cache_mb": 4096,
-                "gpu_memory_utilization": 0.2,
-            }
-        },
+        judge={"serve": serve},
     )
     shares = [finding.seen for finding in found(run, cards(24, 24)) if "judge" in finding.seen]
     # 3 billion parameters of 2 bytes are 5.6 GiB

@@ -11,6 +11,7 @@ import pytest
 
 from config.explanations import ConfigError
 from tests.support.paths import ROOT
+from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor.light import Machine, check_light
 
@@ -75,7 +76,7 @@ def test_an_engine_that_cant_start_here_is_refused_with_what_to_set(
     ],
 )
 def test_a_scorer_that_cant_be_imported_is_refused_by_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, path: str, said: str
+    tmp_path: Path, monkeypatch: Patch, source: str | None, path: str, said: str
 ) -> None:
     if source is not None:
         (tmp_path / "mine.py").write_text(source)
@@ -116,11 +117,9 @@ def started(folder: Path, *values: str) -> subprocess.CompletedProcess[str]:
         "import sys, tools.main as m; code = m.main(sys.argv[1:]); "
         "assert 'torch' not in sys.modules, 'torch was imported'; sys.exit(code)"
     )
+    words = ["up", str(ROOT / "config/recipes/demo_cpu.yaml"), f"runs_dir={folder}/runs", *values]
     return subprocess.run(
-        [
-            *(sys.executable, "-c", program, "up", str(ROOT / "config/recipes/demo_cpu.yaml")),
-            *(f"runs_dir={folder}/runs", *values),
-        ],
+        [sys.executable, "-c", program, *words],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)},
         capture_output=True,

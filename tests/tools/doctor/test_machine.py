@@ -14,7 +14,9 @@ import pytest
 
 from config.gpus import SystemGpus
 from config.learner import LearnerConfig
+from config.run import Run
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
+from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import machine
 from tools.doctor.findings import Level
@@ -24,7 +26,6 @@ GIB = 1 << 30
 
 
 def said(value: Any, *_: object) -> Any:
-    """Return what the system would say."""
     return value
 
 
@@ -44,37 +45,27 @@ def test_what_a_run_needs_is_arithmetic_that_can_be_done_on_paper(make_run: Make
     assert doctor_needs.checkpoints_bytes(run, doctor_needs.Size(1000, "")) == 1000 * (14 * 3 + 2)
     for journal, steps in (({"keep": "since_checkpoint"}, 15), ({"keep_mb": 1}, 15), ({"keep_mb": 2}, 27)):
         section = run.learner.model_copy(update={"journal": run.learner.journal.model_validate(journal)})
-        assert doctor_needs.journal_bytes(run.model_copy(update={"learner": section})) == steps * step, (
-            journal
-        )
+        needed = doctor_needs.journal_bytes(run.model_copy(update={"learner": section}))
+        assert needed == steps * step, journal
 
 
 def test_a_models_size_is_read_from_its_files_where_they_are_here(make_run: MakeRun, tmp_path: Path) -> None:
-    header = json.dumps(
-        {"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "embed": {"shape": [5, 1]}}
-    ).encode()
+    shapes = {"__metadata__": {"format": "pt"}, "a": {"shape": [3, 4]}, "embed": {"shape": [5, 1]}}
+    header = json.dumps(shapes).encode()
     for number in (1, 2):
         (tmp_path / f"model-{number}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     (tmp_path / "other.safetensors").write_bytes(b"junk")
-    assert doctor_needs.size_of(make_run(model={"path": str(tmp_path)}).model) == doctor_needs.Size(
-        34, f"as {tmp_path} has them", 14
-    )
-    assert doctor_needs.size_of(make_run(model={"path": "me/nameless"}).model) is None
-    assert_found(
-        machine.model_size(make_run(model={"path": "me/nameless"}), None),
-        NOTE,
-        "can't be told",
-        "hf download me/nameless",
-    )
+    here, hub = (make_run(model={"path": path}) for path in (str(tmp_path), "me/nameless"))
+    assert doctor_needs.size_of(here.model) == doctor_needs.Size(34, f"as {tmp_path} has them", 14)
+    assert doctor_needs.size_of(hub.model) is None
+    assert_found(machine.model_size(hub, None), NOTE, "can't be told", "hf download me/nameless")
 
 
 @pytest.mark.parametrize(
     ("free", "level", "seen"),
     [(10_000, OK, "9.8 KiB free"), (5_000, NOTE, "it may fill up"), (2_000, PROBLEM, "too little")],
 )
-def test_a_disk_is_measured_against_what_will_be_written_to_it(
-    tmp_path: Path, free: int, level: Level, seen: str
-) -> None:
+def test_a_disk_is_measured_against_what_it_gets(tmp_path: Path, free: int, level: Level, seen: str) -> None:
     needs = [
         machine.Need(folder=tmp_path / "not" / "yet", what="checkpoints", count=3_000, is_sure=True),
         machine.Need(folder=tmp_path, what="the journal", count=4_000, is_sure=False),
@@ -84,7 +75,7 @@ def test_a_disk_is_measured_against_what_will_be_written_to_it(
     assert "estimate: checkpoints about 2.9 KiB, the journal at most about 3.9 KiB" in finding.seen
 
 
-def test_a_folder_that_can_not_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_can_not_be_written_is_found(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         "os.access", lambda *_: False
     )  # these tests may run as root, who may write everywhere
@@ -92,24 +83,24 @@ def test_a_folder_that_can_not_be_written_is_found(tmp_path: Path, monkeypatch: 
     assert_found(only(machine.disks(needs), "disk"), PROBLEM, "can't be written", "runs_dir=")
 
 
-def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_memory_and_open_files_are_measured_against_the_run(make_run: MakeRun, tmp_path: Path) -> None:
     size = doctor_needs.Size(1_000_000_000, "")
     run = make_run(generators={"count": 2, "engine": {"type": "hf"}})
-    assert_found(machine.memory(run, size, available=lambda: 10 * GIB), NOTE, "more than there is", "a GPU")
-    assert_found(machine.memory(run, size, available=lambda: 30 * GIB), OK, "training 20.5 GiB, 2 generators")
-    assert_found(machine.memory(None, None), OK, "available")
-    pulled = run.model_copy(
-        update={"learner": LearnerConfig.model_validate({"ranks": 2, "objective": {"kl": {"coef": 0.1}}})}
-    )
-    assert_found(machine.memory(pulled, size, available=lambda: 30 * GIB), OK, "the reference model 3.7 GiB")
 
-    adapted = run.model_copy(update={"learner": LearnerConfig.model_validate({"lora": {"rank": 8}})})
+    def but(learner: object) -> Run:
+        return run.model_copy(update={"learner": LearnerConfig.model_validate(learner)})
+
+    pulled = but({"ranks": 2, "objective": {"kl": {"coef": 0.1}}})
+    adapted = but({"lora": {"rank": 8}})
     known = doctor_needs.Size(1_000_000_000, "", 500_000)  # adapters of 4 million parameters
-    assert_found(
-        machine.memory(adapted, known, available=lambda: 10 * GIB), OK, "training 1.9 GiB, 2 generators"
-    )
+    for asked, of, gib, level, seen, do in (
+        (run, size, 10, NOTE, "more than there is", "a GPU"),
+        (run, size, 30, OK, "training 20.5 GiB, 2 generators", ""),
+        (None, None, 1, OK, "available", ""),
+        (pulled, size, 30, OK, "the reference model 3.7 GiB", ""),
+        (adapted, known, 10, OK, "training 1.9 GiB, 2 generators", ""),
+    ):
+        assert_found(machine.memory(asked, of, available=partial(said, gib * GIB)), level, seen, do)
     assert doctor_needs.trained_parameters(adapted, size) == 10_000_000
 
     several = make_run(learner={"ranks": 2})
@@ -123,9 +114,8 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
         assert_found(finding, level, "at ", "--shm-size=8g" if level is not OK else "")
     assert_found(machine.shared_memory(several, folder=tmp_path / "none"), PROBLEM, "0 bytes")
 
-    judges = make_run(
-        scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"concurrency": 500}}}}}
-    )
+    judge = {"type": "judge", "endpoint": {"concurrency": 500}}
+    judges = make_run(scorers={"tasks": {"j": {"scorer": judge}}})
     infinity = resource.RLIM_INFINITY
     for asked, limits, level, do in (
         (None, (1024, 4096), OK, ""),
@@ -138,35 +128,28 @@ def test_memory_shared_memory_and_open_files_are_measured_against_the_run(
 
 
 @pytest.mark.parametrize(
-    ("tools", "has_headers", "offloads", "level", "words"),
+    ("here", "offloads", "level", "words"),
     [
-        ({"gcc", "g++"}, True, True, OK, "are here"),
-        ({"clang", "c++"}, True, True, OK, "are here"),
-        ({"g++"}, True, False, PROBLEM, "a C compiler (Triton)"),
-        ({"cc"}, True, True, PROBLEM, "CPU-Adam, with learner.zero.offload_optimizer"),
-        ({"cc"}, True, False, NOTE, "CPU-Adam"),  # this run does without it
-        ({"cc", "g++"}, False, False, PROBLEM, "Python.h in "),
-        (set(), False, False, PROBLEM, "a C compiler (Triton); g++"),
+        ({"gcc", "g++", "Python.h"}, True, OK, "are here"),
+        ({"clang", "c++", "Python.h"}, True, OK, "are here"),
+        ({"g++", "Python.h"}, False, PROBLEM, "a C compiler (Triton)"),
+        ({"cc", "Python.h"}, True, PROBLEM, "CPU-Adam, with learner.zero.offload_optimizer"),
+        ({"cc", "Python.h"}, False, NOTE, "CPU-Adam"),  # this run does without it
+        ({"cc", "g++"}, False, PROBLEM, "Python.h in "),
+        (set(), False, PROBLEM, "a C compiler (Triton); g++"),
     ],
 )
 def test_what_compiles_for_gpus_is_looked_for_by_name(
-    make_run: MakeRun,
-    tmp_path: Path,
-    *,
-    tools: set[str],
-    has_headers: bool,
-    offloads: bool,
-    level: Level,
-    words: str,
+    make_run: MakeRun, tmp_path: Path, *, here: set[str], offloads: bool, level: Level, words: str
 ) -> None:
-    if has_headers:
+    if "Python.h" in here:
         (tmp_path / "Python.h").touch()
     run = make_run(learner={"zero": {"offload_optimizer": offloads}})
-    found = machine.compilers(run, which=lambda name: name if name in tools else None, headers=tmp_path)
+    found = machine.compilers(run, which=lambda name: name if name in here else None, headers=tmp_path)
     assert_found(found, level, words, "" if level is OK else "python3-dev")
 
 
-def test_the_headers_are_those_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_headers_are_those_of_the_python_that_runs(monkeypatch: Patch) -> None:
     assert Path(sysconfig.get_paths()["include"]) == machine.HEADERS
     monkeypatch.setattr(machine, "system_gpus", lambda: SystemGpus("580.1", ("H200",)))
     monkeypatch.setattr(machine, "cards", tuple)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,6 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSe
 
 @pytest.fixture
 def guarded(guarded_server: RedisServer) -> str:
-    """URL of a Redis with a password."""
     return guarded_server.url.replace("//", "//:opensesame@")
 
 
@@ -42,27 +42,16 @@ def test_a_good_redis_is_ok_in_every_respect(guarded: str) -> None:
     assert "opensesame" not in str(findings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "name", "level", "seen", "do"),
-    [
-        (
-            {"appendonly": "no"},
-            "persistence",
-            PROBLEM,
-            "no append-only file",
-            "redis-cli CONFIG SET appendonly yes",
-        ),
-        (
-            {"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"},
-            "eviction",
-            PROBLEM,
-            "allkeys-lru: at its limit",
-            "redis-cli CONFIG SET maxmemory-policy noeviction",
-        ),
-        ({"maxmemory-policy": "allkeys-lru"}, "eviction", NOTE, "as soon as maxmemory is set", "noeviction"),
-        ({"maxmemory": "3mb"}, "memory", NOTE, "of 3.0 MiB used; a full budget", "CONFIG SET maxmemory "),
-    ],
-)
+SETTINGS: list[Any] = [
+    ({"appendonly": "no"}, "persistence", PROBLEM, "no append-only file", "redis-cli CONFIG SET appendonly yes"),
+    ({"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}, "eviction", PROBLEM, "allkeys-lru: at its limit",
+        "redis-cli CONFIG SET maxmemory-policy noeviction"),
+    ({"maxmemory-policy": "allkeys-lru"}, "eviction", NOTE, "as soon as maxmemory is set", "noeviction"),
+    ({"maxmemory": "3mb"}, "memory", NOTE, "of 3.0 MiB used; a full budget", "CONFIG SET maxmemory "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "name", "level", "seen", "do"), SETTINGS)
 def test_a_redis_that_would_lose_work_or_has_no_room_is_found(
     guarded: str,
     make_run: MakeRun,
@@ -98,7 +87,7 @@ def test_one_who_means_to_forget_is_only_told_so(guarded: str) -> None:
         ("http://127.0.0.1", "REDIS_URL is no URL of a redis", "export REDIS_URL="),
     ],
 )
-def test_a_redis_that_lets_nobody_in_is_the_only_finding_about_it(
+def test_a_redis_that_lets_nobody_in_is_found(
     guarded_server: RedisServer, url: str, seen: str, do: str
 ) -> None:
     (finding,) = redis.check_redis(url.format(port=guarded_server.port, free=free_port()))
@@ -106,30 +95,22 @@ def test_a_redis_that_lets_nobody_in_is_the_only_finding_about_it(
     assert "wrong@" not in finding.seen
 
 
-@pytest.mark.parametrize(
-    ("finding", "level", "seen"),
-    [
-        (redis.version({"redis_version": "6.0.16"}), PROBLEM, "6.0.16, and 6.2 is the oldest"),
-        (redis.version({"redis_version": "7.4.1"}), OK, "7.4.1"),
-        (redis.role({"role": "slave", "master_host": "m", "master_port": 1}), PROBLEM, "a replica of m"),
-        (redis.role({"redis_mode": "cluster"}), PROBLEM, "RQ's queues"),
-        (
-            redis.persistence({"aof_enabled": 1, "aof_last_write_status": "err"}),
-            PROBLEM,
-            "could not be written",
-        ),
-        (redis.clock(0.3), OK, "0.30 s ahead of"),
-        (redis.clock(-3.0), NOTE, "3.00 s behind"),
-        (redis.clock(40.0), PROBLEM, "40.00 s ahead of"),
-        (redis.latency(0.2), OK, "0.20 ms"),
-        (redis.latency(80.0), NOTE, "slow"),
-        (
-            redis.memory({"used_memory": GIB, "total_system_memory": 8 * GIB}, needed_bytes=9 * GIB),
-            NOTE,
-            "no limit",
-        ),
-    ],
-)
+OWN_WORDS: list[Any] = [
+    (redis.version({"redis_version": "6.0.16"}), PROBLEM, "6.0.16, and 6.2 is the oldest"),
+    (redis.version({"redis_version": "7.4.1"}), OK, "7.4.1"),
+    (redis.role({"role": "slave", "master_host": "m", "master_port": 1}), PROBLEM, "a replica of m"),
+    (redis.role({"redis_mode": "cluster"}), PROBLEM, "RQ's queues"),
+    (redis.persistence({"aof_enabled": 1, "aof_last_write_status": "err"}), PROBLEM, "could not be written"),
+    (redis.clock(0.3), OK, "0.30 s ahead of"),
+    (redis.clock(-3.0), NOTE, "3.00 s behind"),
+    (redis.clock(40.0), PROBLEM, "40.00 s ahead of"),
+    (redis.latency(0.2), OK, "0.20 ms"),
+    (redis.latency(80.0), NOTE, "slow"),
+    (redis.memory({"used_memory": GIB, "total_system_memory": 8 * GIB}, needed_bytes=9 * GIB), NOTE, "no limit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("finding", "level", "seen"), OWN_WORDS)
 def test_what_redis_says_of_itself_is_judged(finding: Finding, level: Level, seen: str) -> None:
     assert_found(finding, level, seen)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,33 +16,31 @@ from config.loading import load_run
 from tests.conftest import free_port
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.tiny import write_own_head, write_tiny_model
+from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
 from tools.doctor import run as doctor_run
-from tools.doctor.findings import Level, lines_of
+from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.questions import Answer, Question, ask
 
 
 @pytest.fixture
 def served() -> Iterator[Callable[[bytes], str]]:
     """Addresses of servers that give one answer to whoever comes first."""
-    listening: list[socket.socket] = []
+    with contextlib.ExitStack() as listening:
 
-    def serve(answer: bytes) -> str:
-        server = socket.create_server(("127.0.0.1", 0))
-        listening.append(server)
+        def serve(answer: bytes) -> str:
+            server = listening.enter_context(socket.create_server(("127.0.0.1", 0)))
 
-        def reply() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(answer)
+            def reply() -> None:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
 
-        threading.Thread(target=reply, daemon=True).start()
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
+            threading.Thread(target=reply, daemon=True).start()
+            return f"http://127.0.0.1:{server.getsockname()[1]}"
 
-    yield serve
-    for server in listening:
-        server.close()
+        yield serve
 
 
 def http(status: str, body: object) -> bytes:
@@ -51,93 +51,52 @@ def http(status: str, body: object) -> bytes:
 TWO = {"data": [{"id": "judge"}, {"id": "other"}]}
 
 
-@pytest.mark.parametrize(
-    ("answer", "model", "level", "seen", "do"),
-    [
-        (http("200 OK", TWO), "judge", OK, "serves judge (scorers.tasks.j.scorer.endpoint)", ""),
-        (
-            http("200 OK", TWO),
-            "gone",
-            PROBLEM,
-            "does not serve 'gone', but judge, other",
-            "endpoint.model=judge",
-        ),
-        (http("200 OK", TWO), None, PROBLEM, "does not say which", "endpoint.model=judge"),
-        (
-            http("401 No", {"error": {"message": "no key"}}),
-            "judge",
-            PROBLEM,
-            "HTTP 401 no key",
-            "LLM_JUDGE_API_KEY",
-        ),
-        (http("429 Busy", {}), "judge", NOTE, "is busy, and answers", ""),
-        (None, "judge", PROBLEM, "no connection", "curl http://127.0.0.1:"),
-    ],
-)
+ANSWERS: list[Any] = [
+    (http("200 OK", TWO), "judge", OK, "serves judge (scorers.tasks.j.scorer.endpoint)", ""),
+    (http("200 OK", TWO), "gone", PROBLEM, "does not serve 'gone', but judge, other", "endpoint.model=judge"),
+    (http("200 OK", TWO), None, PROBLEM, "does not say which", "endpoint.model=judge"),
+    (http("401 No", {"error": {"message": "no key"}}), "judge", PROBLEM, "HTTP 401 no key", "LLM_JUDGE_API_KEY"),
+    (http("429 Busy", {}), "judge", NOTE, "is busy, and answers", ""),
+    (None, "judge", PROBLEM, "no connection", "curl http://127.0.0.1:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ANSWERS)
 def test_a_judge_that_does_not_answer_with_its_model_is_found(
-    make_run: MakeRun,
-    served: Callable[[bytes], str],
-    *,
-    answer: bytes | None,
-    model: str | None,
-    level: Level,
-    seen: str,
-    do: str,
+    make_run: MakeRun, served: Callable[[bytes], str], case: Any
 ) -> None:
+    answer, model, level, seen, do = case
     url = f"http://127.0.0.1:{free_port()}" if answer is None else served(answer)
-    run = make_run(
-        scorers={"tasks": {"j": {"scorer": {"type": "judge", "endpoint": {"urls": [url], "model": model}}}}}
-    )
+    judge = {"type": "judge", "endpoint": {"urls": [url], "model": model}}
+    run = make_run(scorers={"tasks": {"j": {"scorer": judge}}})
     assert_found(only(doctor_run.check_endpoints(run), "endpoint"), level, seen, do)
 
 
 CODE = {"scorer": {"type": "code"}}
 
 
-@pytest.mark.parametrize(
-    ("sections", "level", "seen", "do"),
-    [
-        ({}, OK, "may run for 120 s of the 300 s", ""),
-        ({"scorers": {"group_deadline_s": 299}}, OK, "may run for 299 s of the 300 s", ""),
-        (
-            {"scorers": {"group_deadline_s": 300}},
-            PROBLEM,
-            "takes up to 300 s with what queues take, and dies at learner.group_deadline_s=300",
-            "scorers.group_deadline_s=120, or learner.group_deadline_s=600",
-        ),
-        (
-            {"scorers": {"group_deadline_s": 160, "tasks": {"math": CODE}}},  # 1.5 x 160, and a minute
-            PROBLEM,
-            "takes up to 300 s with what queues take",
-            "scorers.group_deadline_s=120",
-        ),
-        (
-            {"scorers": {"group_deadline_s": 160, "patience_s": None, "tasks": {"math": CODE}}},
-            NOTE,
-            "all 8 answers of a group of math may run for 160 s together (scorers.group_deadline_s): where each is slow,",
-            "learner.group_deadline_s=1200",
-        ),
-        ({"learner": {"group_deadline_s": 1200}, "scorers": {"tasks": {"math": CODE}}}, OK, "480 s of", ""),
-        ({"sampling": {"group_size": 80}}, PROBLEM, "a group of 80 slow answers takes up to 320 s", "=640"),
-        ({"sampling": {"group_size": 64}}, NOTE, "one has 2 s, and not the 6 s", "group_deadline_s=960"),
-        (
-            {
-                "scorers": {
-                    "tasks": {
-                        "math": {
-                            "scorer": {"type": "math"},
-                            "extra_scorers": {"b": {"scorer": {"type": "math", "deadline_s": 9}}},
-                        }
-                    }
-                }
-            },
-            NOTE,
-            "one has 7.5 s, and not the 9 s",
-            "",
-        ),
-        ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}}}}}, OK, "120 s", ""),
-    ],
-)
+DEADLINES: list[Any] = [
+    ({}, OK, "may run for 120 s of the 300 s", ""),
+    ({"scorers": {"group_deadline_s": 299}}, OK, "may run for 299 s of the 300 s", ""),
+    ({"scorers": {"group_deadline_s": 300}}, PROBLEM,
+        "takes up to 300 s with what queues take, and dies at learner.group_deadline_s=300",
+        "scorers.group_deadline_s=120, or learner.group_deadline_s=600"),
+    ({"scorers": {"group_deadline_s": 160, "tasks": {"math": CODE}}}, PROBLEM,
+        "takes up to 300 s with what queues take", "scorers.group_deadline_s=120"),  # 1.5 x 160, and a minute
+    ({"scorers": {"group_deadline_s": 160, "patience_s": None, "tasks": {"math": CODE}}}, NOTE,
+        "all 8 answers of a group of math may run for 160 s together (scorers.group_deadline_s): where each is slow,",
+        "learner.group_deadline_s=1200"),
+    ({"learner": {"group_deadline_s": 1200}, "scorers": {"tasks": {"math": CODE}}}, OK, "480 s of", ""),
+    ({"sampling": {"group_size": 80}}, PROBLEM, "a group of 80 slow answers takes up to 320 s", "=640"),
+    ({"sampling": {"group_size": 64}}, NOTE, "one has 2 s, and not the 6 s", "group_deadline_s=960"),
+    ({"scorers": {"tasks": {"math": {"scorer": {"type": "math"},
+        "extra_scorers": {"b": {"scorer": {"type": "math", "deadline_s": 9}}}}}}}, NOTE,
+        "one has 7.5 s, and not the 9 s", ""),
+    ({"scorers": {"tasks": {"letters": {"scorer": {"type": "choice"}}}}}, OK, "120 s", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sections", "level", "seen", "do"), DEADLINES)
 def test_a_groups_deadline_that_scoring_could_outlast_is_found(
     make_run: MakeRun, sections: dict[str, object], level: Level, seen: str, do: str
 ) -> None:
@@ -153,19 +112,12 @@ def test_a_group_of_one_answer_is_found(make_run: MakeRun, size: int, level: Lev
 
 def test_what_a_configuration_names_and_is_not_here_is_found(make_run: MakeRun, tmp_path: Path) -> None:
     away = {"type": "dataset", "path": "rows.jsonl"}
-    run = make_run(
-        model={"path": "./none"},
-        data={"train": away},
-        scorers={"tasks": {"j": {"scorer": {"type": "judge"}}}},
-    )
-    found = list(doctor_run.check_paths(run))
-    assert [(finding.level, finding.seen.split(":")[0]) for finding in found] == [
-        (PROBLEM, "model.path=./none"),
-        (PROBLEM, "data.train.path=rows.jsonl"),
-    ]
-    assert_found(
-        only(doctor_run.check_endpoints(run), "endpoint"), PROBLEM, "urls names no server", "endpoint.urls="
-    )
+    judge = {"tasks": {"j": {"scorer": {"type": "judge"}}}}
+    run = make_run(model={"path": "./none"}, data={"train": away}, scorers=judge)
+    found = [(finding.level, finding.seen.split(":")[0]) for finding in doctor_run.check_paths(run)]
+    assert found == [(PROBLEM, "model.path=./none"), (PROBLEM, "data.train.path=rows.jsonl")]
+    nobody = only(doctor_run.check_endpoints(run), "endpoint")
+    assert_found(nobody, PROBLEM, "urls names no server", "endpoint.urls=")
     trouble = Answer(trouble="OSError: none")
     assert_found(doctor_run.tokenizer(trouble, run), PROBLEM, "OSError", "save_pretrained")
     assert_found(doctor_run.data(trouble, run), PROBLEM, "OSError", "data.train")
@@ -190,16 +142,18 @@ def test_what_a_models_files_will_cost_is_said_before_the_start(
 ) -> None:
     model = write_tiny_model(tmp_path / "tiny")
     (model / "generation_config.json").write_text(generation)
-    words = _words(tmp_path, model)
+    assert_found(files_of(model), level, seen, "")
+
+
+def files_of(model: Path) -> Finding:
+    """Return what a child finds of a model's files."""
+    words = _words(model.parent, model)
     ((_, answer),) = ask([Question(name="model", words=words)])
-    assert_found(only(doctor_run.model_files(answer, load_run(words)), "model files"), level, seen, "")
+    return only(doctor_run.model_files(answer, load_run(words)), "model files")
 
 
 def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) -> None:
-    model = write_own_head(tmp_path / "own")
-    words = _words(tmp_path, model)
-    ((_, answer),) = ask([Question(name="model", words=words)])
-    found = only(doctor_run.model_files(answer, load_run(words)), "model files")
+    found = files_of(write_own_head(tmp_path / "own"))
     assert_found(found, NOTE, "a head with other values", "take lm_head.weight out")
 
 
@@ -211,11 +165,7 @@ def test_a_head_that_the_config_denies_is_said_before_the_start(tmp_path: Path) 
         (["type=vllm", "kv_cache_mb=64", "max_model_len=512"], OK, "the engine vllm takes the model"),
         # vLLM 0.32.0's own words.
         (["type=vllm", "kv_cache_mb=64", "max_model_len=513"], PROBLEM, "(513) is greater than the derived"),
-        (
-            ["type=vllm", "tensor_parallel=3", "max_model_len=512"],
-            PROBLEM,
-            "attention heads (4) must be divisible",
-        ),
+        (["type=vllm", "tensor_parallel=3", "max_model_len=512"], PROBLEM, "heads (4) must be divisible"),
     ],
 )
 def test_settings_that_an_engine_refuses_are_said_before_the_start(
@@ -229,14 +179,11 @@ def test_settings_that_an_engine_refuses_are_said_before_the_start(
     assert "[type=" not in found.seen
 
 
-def test_an_engine_that_is_not_here_or_a_model_of_a_hub_is_no_finding(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_an_engine_that_is_away_or_a_hubs_model_is_no_finding(make_run: MakeRun, tmp_path: Path) -> None:
     here = make_run(model={"path": str(tmp_path)})
+    hub = make_run(model={"path": "me/model"})
     assert list(doctor_run.settings(Answer({"is_here": False}), here)) == []
-    assert (
-        list(doctor_run.settings(Answer(trouble="OSError: none"), make_run(model={"path": "me/model"}))) == []
-    )
+    assert list(doctor_run.settings(Answer(trouble="OSError: none"), hub)) == []
     assert only(doctor_run.settings(Answer(trouble="no answer in 180 s"), here), "settings").level is NOTE
 
 
@@ -246,11 +193,9 @@ def _words(folder: Path, model: Path) -> list[str]:
     return ["--config", str(config)]
 
 
-def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = {
-        "messages": [{"role": "user", "content": "2?"}],
-        "verification_info": {"type": "math", "answer": {"value": "2"}},
-    }
+def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch: Patch) -> None:
+    good: dict[str, Any] = {"messages": [{"role": "user", "content": "2?"}]}
+    good["verification_info"] = {"type": "math", "answer": {"value": "2"}}
     rows = [good if index % 3 else good | {"messages": []} for index in range(30)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = tmp_path / "run.yaml"
@@ -262,5 +207,4 @@ def test_all_bad_rows_are_listed(make_run: MakeRun, tmp_path: Path, monkeypatch:
     assert found.level is PROBLEM
     shown = " ".join(" ".join(lines_of([found])).split())
     assert "10 rows can't be used" in shown
-    for index in range(0, 30, 3):
-        assert f" row {index}, line {index + 1}: " in shown, shown
+    assert [at for at in range(0, 30, 3) if f" row {at}, line {at + 1}: " not in shown] == [], shown

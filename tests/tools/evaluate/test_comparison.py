@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evaluated import a_result, a_row, a_set
+from tests.support.told import Capsys
 from tools.evaluate.comparison import compare
 from tools.evaluate.results import ResultError, Row, as_tree, unsampled_row, write_result
 from tools.main import main
@@ -46,11 +47,8 @@ def test_partial_credit_counts_where_it_is_asked_for() -> None:
 
 def test_rows_in_another_order_and_rows_without_a_score_are_no_difference() -> None:
     moved = [a_row("a", 3 - number, row.scores, digest=row.digest) for number, row in enumerate(SECOND)]
-    unscored = [
-        *moved[:3],
-        a_row("a", 0, [None, None], digest=moved[3].digest),
-        unsampled_row("a", "5 attempts"),
-    ]
+    lost = [a_row("a", 0, [None, None], digest=moved[3].digest), unsampled_row("a", "5 attempts")]
+    unscored = [*moved[:3], *lost]
     (one,) = compare(a_result(FIRST), a_result(unscored), names=NAMES).sets
     assert (one.shared, one.only_first, one.only_second) == (3, 1, 0)
 
@@ -83,7 +81,7 @@ def test_what_else_is_unlike_is_said() -> None:
     ]
 
 
-def test_two_files_are_compared_by_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_files_are_compared_by_the_verb(tmp_path: Path, capsys: Capsys) -> None:
     paths = [tmp_path / name for name in NAMES]
     for path, rows in zip(paths, (FIRST, SECOND), strict=True):
         write_result(path, as_tree(a_result(rows)))

@@ -16,6 +16,7 @@ from config.run import Run
 from learner.weight_sync.version_folder import folder_of, published
 from tests.support.chain import make_run
 from tests.support.tiny import write_tiny_model
+from tests.support.told import Patch
 from tools.evaluate import follow
 from tools.evaluate.follow import Followed, StandsStill, versions
 from tools.export.command import copy_published
@@ -68,11 +69,8 @@ def test_the_newest_version_is_taken_each_time_and_the_last_one_always(run: Run)
     end(run, at=last.parent.stat().st_mtime + 1)
     assert evaluate(next(following)) == 9
     assert list(following) == []
-    assert sorted(file.name for file in (run.folder / "evaluations").iterdir()) == [
-        "v000003.json",
-        "v000008.json",
-        "v000009.json",
-    ]
+    results = sorted(file.name for file in (run.folder / "evaluations").iterdir())
+    assert results == [f"v00000{version}.json" for version in (3, 8, 9)]
 
 
 def test_a_base_whose_generation_config_can_not_be_saved_is_followed_all_the_same(run: Run) -> None:
@@ -87,9 +85,8 @@ def test_a_base_whose_generation_config_can_not_be_saved_is_followed_all_the_sam
 def test_an_evaluation_that_was_cut_off_is_the_first_of_the_next_call(run: Run) -> None:
     publish(run, 2)
     cut_off = next(versions(run, every=1, patience_s=5.0))
-    shutil.copytree(
-        cut_off.model, cut_off.model.with_name("v000005.tmp")
-    )  # one that was killed while it copied
+    killed = cut_off.model.with_name("v000005.tmp")  # while it copied
+    shutil.copytree(cut_off.model, killed)
     last = publish(run, 6)
     end(run, at=last.parent.stat().st_mtime + 1)
     taken = [evaluate(each) for each in versions(run, every=1, patience_s=5.0)]
@@ -98,9 +95,7 @@ def test_an_evaluation_that_was_cut_off_is_the_first_of_the_next_call(run: Run) 
     assert not [each for each in (run.folder / "evaluations").iterdir() if each.is_dir()]
 
 
-def test_a_version_that_the_learner_removes_meanwhile_is_passed_over(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_that_the_learner_removes_meanwhile_is_passed_over(run: Run, monkeypatch: Patch) -> None:
     publish(run, 1)
     copy = copy_published
 
@@ -119,9 +114,8 @@ def test_a_run_that_goes_on_after_its_end_is_followed_again(run: Run) -> None:
     end(run, at=older.parent.stat().st_mtime - 1)  # a model of before
     following = versions(run, every=1, patience_s=0.1)
     evaluate(next(following))
-    with pytest.raises(
-        StandsStill, match=r"waited 0 s for run .* to publish a version after 1 .*millrace status"
-    ):
+    said = r"waited 0 s for run .* to publish a version after 1 .*millrace status"
+    with pytest.raises(StandsStill, match=said):
         next(following)
 
 

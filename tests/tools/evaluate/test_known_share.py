@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, ScoredGroup
 from config.generators import ScriptedEngineConfig
 from generators.engines.scripted import ScriptedEngine
 from learner.collect.results import CollectedSet, RowResult
 from tests.support.chain import make_prompt, make_run
+from tests.support.scores import a_score
 from tools.evaluate.command import result_of
 from tools.evaluate.summary import summaries
 
@@ -53,10 +54,7 @@ async def sampled(reference: str, at: int) -> ScoredGroup:
     prompt = replace(make_prompt(str(at), n=8), verification_info=info, row=at, data_source="digits")
     completions = await engine.sample(prompt)
     values = [float(completion.text == reference) for completion in completions]
-    scores = tuple(
-        Score(status=ScoreStatus.SCORED, value=value, reason="", scorer="same", version="1")
-        for value in values
-    )
+    scores = tuple(map(a_score, values))
     rollout = SampledGroup(prompt=prompt, completions=completions, generator="g", seconds=0.1)
     return ScoredGroup(rollout=rollout, scores=scores, rewards=tuple(values), worker="w", seconds=0.1)
 

@@ -27,7 +27,7 @@ def test_the_difference_and_its_interval_are_students() -> None:
         (3, 3, 1.0),
     ],
 )
-def test_problems_that_differ_by_the_same_amount_are_the_sign_test(
+def test_problems_that_differ_by_one_amount_are_the_sign_test(
     wins: int, losses: int, expected: float
 ) -> None:
     size = wins + losses

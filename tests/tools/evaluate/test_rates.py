@@ -43,13 +43,6 @@ def test_what_has_no_estimate_is_refused(n: int, c: int, k: int) -> None:
         pass_at_k(n=n, c=c, k=k)
 
 
-def test_pass_at_k_is_unbiased() -> None:
-    """Over all outcomes of 5 samples that are right with probability 0.3, its mean is 1 - 0.7^k."""
-    for k in (1, 2, 4):
-        mean = sum(math.comb(5, c) * 0.3**c * 0.7 ** (5 - c) * pass_at_k(n=5, c=c, k=k) for c in range(6))
-        assert mean == pytest.approx(1 - 0.7**k)
-
-
 @pytest.mark.parametrize(
     ("n", "expected"), [(1, [1]), (4, [1, 2, 4]), (7, [1, 2, 4]), (32, [1, 2, 4, 8, 16, 32])]
 )
@@ -80,13 +73,6 @@ def test_what_could_not_be_scored_is_left_out_and_is_never_zero() -> None:
         4: (1.0, 1),  # only the first problem has 4 scored samples
     }
     assert average([(None,), ()]) is None
-
-
-def test_avg_at_n_and_pass_at_1_are_the_same_number() -> None:
-    rate, first = average(PROBLEMS), pass_at(PROBLEMS, 1)
-    assert rate is not None
-    assert first is not None
-    assert rate.value == pytest.approx(first.value)
 
 
 @pytest.mark.parametrize(

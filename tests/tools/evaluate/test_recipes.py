@@ -15,132 +15,71 @@ from config.run import Run
 from learner.collect.rows import open_rows
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.paths import ROOT
+from tests.support.told import Patch
 
-FUNCTIONAL = '{"functional": "assert next(1) == 2"}'
+FUNCTIONAL, PROGRAM = '{"functional": "assert next(1) == 2"}', '{"functional": "def f(x):\\n    return x"}'
 ZEBRA = {"header": ["Position", "Food"], "rows": [["1", "apple"], ["2", "bread"]]}
-# Name: samples, the task that scores it, and a row as the file has it. AIME's 30 problems stand there eight times.
-TASKS: Mapping[str, tuple[int, str, Mapping[str, Any]]] = {
-    "aime": (
-        4,
-        "math",
-        {"file": "math__aime_repeated_8x_240", "source": "math__aime_repeated_8x", "truth": "204"},
-    ),
-    "math": (1, "math", {"file": "math__math_500", "source": "math__math", "truth": "3"}),
-    "humaneval": (
-        4,
-        "code",
-        {"file": "codegen__humaneval_164", "source": "codegen__humaneval", "truth": FUNCTIONAL},
-    ),
-    "mbpp": (1, "code", {"file": "codegen__mbpp_500", "source": "codegen__mbpp", "truth": FUNCTIONAL}),
-    "livecodebench": (
-        4,
-        "code",
-        {"file": "codegen__livecodebench_279", "source": "codegen__livecodebench", "truth": FUNCTIONAL},
-    ),
-    "arcagi1": (
-        4,
-        "logic",
-        {"file": "logic__arcagi1_400", "source": "simulation__arcagi1", "truth": [[1, 0], [0, 1]]},
-    ),
+FIRST, LAST = (
+    {"reference": "1", "original_prompt": f"```python\nassert f({given}) == {answer}\n```\n"}
+    for given, answer in (("??", "1"), ("1", "??"))
+)
+COMMAS = {"instruction_id_list": ["punctuation:no_comma"], "prompt": "no commas"}
+LIES = {"category": "reasoning", "task": "web_of_lies_v2"}
+GROUPS = {"category": "language", "task": "connections"}
+JOIN = {"category": "data_analysis", "task": "tablejoin"}
+# Name: samples, the task that scores it, the file's name behind the domain's, its data source, the row's ground truth and
+# what `extra_info` has. AIME's 30 problems stand there eight times.
+TASKS: Mapping[str, tuple[int, str, str, str, Any, Mapping[str, Any]]] = {
+    "aime": (4, "math", "math__aime_repeated_8x_240", "math__aime_repeated_8x", "204", {}),
+    "math": (1, "math", "math__math_500", "math__math", "3", {}),
+    "humaneval": (4, "code", "codegen__humaneval_164", "codegen__humaneval", FUNCTIONAL, {}),
+    "mbpp": (1, "code", "codegen__mbpp_500", "codegen__mbpp", FUNCTIONAL, {}),
+    "livecodebench": (4, "code", "codegen__livecodebench_279", "codegen__livecodebench", FUNCTIONAL, {}),
+    "arcagi1": (4, "logic", "logic__arcagi1_400", "simulation__arcagi1", [[1, 0], [0, 1]], {}),
     "zebra_puzzle_dataset": (
-        4,
-        "logic",
-        {"file": "logic__zebra_puzzle_dataset_300", "source": "logic__zebra_puzzle_dataset", "truth": ZEBRA},
+        *(4, "logic", "logic__zebra_puzzle_dataset_300", "logic__zebra_puzzle_dataset"), ZEBRA, {},
     ),
-    "gpqa_diamond": (
-        4,
-        "choice",
-        {"file": "stem__gpqa_diamond_198", "source": "stem__gpqa_diamond_no_box", "truth": "C"},
-    ),
-    "supergpqa": (1, "choice", {"file": "stem__supergpqa_1k", "source": "stem__supergpqa", "truth": "B"}),
-    "finqa": (1, "table", {"file": "table__finqa_1.1k", "source": "table__finqa", "truth": 0.5}),
-    "hitab": (1, "table", {"file": "table__hitab_1k", "source": "table__hitab", "truth": "12.5"}),
-    "multihier": (4, "table", {"file": "table__multihier_336", "source": "table__multihier", "truth": "7"}),
-    "codeio": (
-        4,
-        "simulation",
-        {"file": "simulation__codeio_500", "source": "simulation__codeio", "truth": '"output": {"count": 4}'},
-    ),
-    "cruxeval-i": (
-        1,
-        "simulation",
-        {"file": "simulation__cruxeval-i_800", "source": "simulation__cruxeval-i"},
-    ),
-    "cruxeval-o": (
-        1,
-        "simulation",
-        {"file": "simulation__cruxeval-o_800", "source": "simulation__cruxeval-o"},
-    ),
-    "ifeval": (1, "instructions", {"file": "ood__ifeval_541", "source": "ood__ifeval"}),
-    "livebench_reasoning": (
-        1,
-        "livebench",
-        {"file": "ood__livebench_reasoning_150", "source": "ood__livebench"},
-    ),
-    "livebench_language": (
-        1,
-        "livebench",
-        {"file": "ood__livebench_language_140", "source": "ood__livebench"},
-    ),
+    "gpqa_diamond": (4, "choice", "stem__gpqa_diamond_198", "stem__gpqa_diamond_no_box", "C", {}),
+    "supergpqa": (1, "choice", "stem__supergpqa_1k", "stem__supergpqa", "B", {}),
+    "finqa": (1, "table", "table__finqa_1.1k", "table__finqa", 0.5, {}),
+    "hitab": (1, "table", "table__hitab_1k", "table__hitab", "12.5", {}),
+    "multihier": (4, "table", "table__multihier_336", "table__multihier", "7", {}),
+    "codeio": (4, "simulation", "simulation__codeio_500", "simulation__codeio", '"output": {"count": 4}', {}),
+    "cruxeval-i": (1, "simulation", "simulation__cruxeval-i_800", "simulation__cruxeval-i", PROGRAM, FIRST),
+    "cruxeval-o": (1, "simulation", "simulation__cruxeval-o_800", "simulation__cruxeval-o", PROGRAM, LAST),
+    "ifeval": (1, "instructions", "ood__ifeval_541", "ood__ifeval", [{"keyword": None}], COMMAS),
+    "livebench_reasoning": (1, "livebench", "ood__livebench_reasoning_150", "ood__livebench", "yes", LIES),
+    "livebench_language": (1, "livebench", "ood__livebench_language_140", "ood__livebench", "a, b", GROUPS),
     "livebench_data_analysis": (
-        1,
-        "livebench",
-        {"file": "ood__livebench_data_analysis_150", "source": "ood__livebench"},
+        *(1, "livebench", "ood__livebench_data_analysis_150", "ood__livebench"), "{'name': 'full_name'}", JOIN,
     ),
-}
-PROGRAM = '{"functional": "def f(x):\\n    return x"}'
-SPECIAL: Mapping[str, Mapping[str, Any]] = {
-    "cruxeval-i": {
-        "truth": PROGRAM,
-        "extra": {"reference": "1", "original_prompt": "```python\nassert f(??) == 1\n```\n"},
-    },
-    "cruxeval-o": {
-        "truth": PROGRAM,
-        "extra": {"reference": "1", "original_prompt": "```python\nassert f(1) == ??\n```\n"},
-    },
-    "ifeval": {
-        "truth": [{"keyword": None}],
-        "extra": {"instruction_id_list": ["punctuation:no_comma"], "prompt": "no commas"},
-    },
-    "livebench_reasoning": {"truth": "yes", "extra": {"category": "reasoning", "task": "web_of_lies_v2"}},
-    "livebench_language": {"truth": "a, b", "extra": {"category": "language", "task": "connections"}},
-    "livebench_data_analysis": {
-        "truth": "{'name': 'full_name'}",
-        "extra": {"category": "data_analysis", "task": "tablejoin"},
-    },
-}
+}  # fmt: skip
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: Patch) -> Run:
     """Return the demo with the layer over it, in a folder with a file of each task."""
     folder = tmp_path / "data/offline_eval"
     folder.mkdir(parents=True)
-    for name, (_, _, facts) in TASKS.items():
-        special = SPECIAL.get(name, {})
+    for name, (_, _, file, source, truth, extra) in TASKS.items():
         row = {
-            "data_source": facts["source"],
+            "data_source": source,
             "prompt": [{"role": "user", "content": f"a question of {name}"}],
-            "reward_model": {"style": "rule", "ground_truth": special.get("truth", facts.get("truth"))},
-            "extra_info": {"split": "test", "index": 0, **special.get("extra", {})},
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "extra_info": {"split": "test", "index": 0, **extra},
         }
-        pq.write_table(pa.Table.from_pylist([row]), folder / f"{facts['file']}.parquet")
+        pq.write_table(pa.Table.from_pylist([row]), folder / f"{file}.parquet")
     monkeypatch.chdir(tmp_path)
-    recipes = ROOT / "config/recipes"
-    return load_run(
-        [
-            *("--config", str(recipes / "demo_cpu.yaml")),
-            *("--config", str(recipes / "evaluation/reasoning360.yaml")),
-            "data.cache_dir=cache",
-        ]
-    )
+    files = ("demo_cpu.yaml", "evaluation/reasoning360.yaml")
+    layers = [word for file in files for word in ("--config", str(ROOT / "config/recipes" / file))]
+    return load_run([*layers, "data.cache_dir=cache"])
 
 
 def test_every_task_has_their_samples_and_lengths(run: Run) -> None:
     sets = {each.name: each for each in run.data.held_out_sets}
-    assert {name: each.samples for name, each in sets.items()} == {
-        name: task[0] for name, task in TASKS.items()
-    }
+    assert [(name, each.samples) for name, each in sets.items()] == [
+        (n, task[0]) for n, task in TASKS.items()
+    ]
     assert {(each.temperature, each.top_p) for each in sets.values()} == {(1.0, 0.7)}
     for name, each in sets.items():
         expected = (16384, 16384) if name == "arcagi1" else (4096, 28672)
@@ -153,7 +92,7 @@ def test_every_tasks_rows_are_found_and_reach_their_scorer(run: Run) -> None:
     tokenizer: Any = OneTokenACharacter()
     rows = open_rows(run, "held_out", tokenizer)
     assert [(each.name, each.prompts) for each in rows.sets] == [(name, 1) for name in TASKS]
-    for ordinal, (name, (samples, task, _)) in enumerate(TASKS.items()):
+    for ordinal, (name, (samples, task, *_)) in enumerate(TASKS.items()):
         prompt = rows.training_prompt(str(ordinal), first_row=0)
         assert (prompt.task, prompt.n, prompt.top_p) == (task, samples, 0.7), name
         assert prompt.messages[0]["content"] == f"a question of {name}"

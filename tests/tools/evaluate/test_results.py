@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,18 +24,11 @@ from tools.evaluate.summary import lines, reasons, summaries
 
 def test_a_row_keeps_what_another_evaluation_would_find_again() -> None:
     row = row_of("aime", a_scored_group())
-    assert (row.set, row.row, row.scores, row.tokens, row.cut) == (
-        "aime",
-        5,
-        (1.0, None),
-        (3, 1),
-        (False, True),
-    )
-    assert (row.reasons, row.scorers) == (("judge unreachable",), ("math 1",))
-    assert (row.min_version, row.max_version) == (3, 4)
-    slower = replace(
-        a_scored_group(replace(a_rollout(), seconds=99.0, generator="g9")), worker="s9", seconds=9.0
-    )
+    assert (row.set, row.row, row.scores) == ("aime", 5, (1.0, None))
+    assert (row.tokens, row.cut, row.reasons) == ((3, 1), (False, True), ("judge unreachable",))
+    assert (row.scorers, row.min_version, row.max_version) == (("math 1",), 3, 4)
+    rollout = replace(a_rollout(), seconds=99.0, generator="g9")
+    slower = replace(a_scored_group(rollout), worker="s9", seconds=9.0)
     assert row_of("aime", slower) == row, "who did it, and how long it took, is not of the result"
 
 
@@ -48,9 +40,8 @@ def test_a_digest_is_of_what_is_asked_and_what_is_right() -> None:
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    result = a_result(
-        [a_row("a", 0, [1.0, None]), unsampled_row("a", "5 attempts"), row_of("b", a_scored_group())]
-    )
+    rows = [a_row("a", 0, [1.0, None]), unsampled_row("a", "5 attempts"), row_of("b", a_scored_group())]
+    result = a_result(rows)
     path = tmp_path / "one.json"
     write_result(path, as_tree(result))
     assert read_result(path) == result
@@ -68,7 +59,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("[]", "its `format` is None"),
         (
             '{"format": "x"}',
-            "is no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'",
+            "no result of `millrace evaluate`: its `format` is 'x', not 'millrace evaluation 1'",
         ),
         ('{"format": "millrace evaluation 1"}', "is damaged: KeyError: 'model'"),
     ],
@@ -137,18 +128,12 @@ def test_the_table_is_for_people() -> None:
 def test_why_something_is_missing_is_said_the_most_frequent_reason_first() -> None:
     lost = [unsampled_row("a", "5 attempts")] * 2
     rows = [*lost, *(a_row("a", at, [None], reasons=(f"reason {at % 4}",)) for at in range(10))]
-    assert list(reasons(a_result(rows))) == [
-        "3 rows: reason 0",
-        "3 rows: reason 1",
-        "2 rows: 5 attempts",
-        "and 2 more reasons, in the result",
-    ]
+    listed = ["3 rows: reason 0", "3 rows: reason 1", "2 rows: 5 attempts"]
+    assert list(reasons(a_result(rows))) == [*listed, "and 2 more reasons, in the result"]
     assert not list(reasons(a_result([a_row("a", 0, [1.0])])))
 
 
 def test_versions_that_sampled_are_told_where_there_were_several() -> None:
-    rows: list[Any] = [
-        a_row("a", 0, [1.0], min_version=3, max_version=4),
-        a_row("a", 1, [1.0], min_version=4, max_version=6),
-    ]
+    versions = [(3, 4), (4, 6)]
+    rows = [a_row("a", 0, [1.0], min_version=low, max_version=high) for low, high in versions]
     assert "Sampled by the policy versions 3 to 6." in list(lines(summaries(a_result(rows))))

@@ -10,6 +10,7 @@ import pytest
 
 from config.explanations import ConfigError
 from config.loading import cache_folder
+from tests.support.told import Patch
 from tools.imports.composer import hydra
 from tools.imports.composer.hydra import NoHydra, Verl
 from tools.imports.reading import OfVerl, read
@@ -43,7 +44,6 @@ data: {gen_batch_size: 128}
 
 @pytest.fixture
 def verl(tmp_path: Path) -> Path:
-    """Write the small verl."""
     for name, text in FILES.items():
         path = tmp_path / "theirs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +51,7 @@ def verl(tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
+VAL_KWARGS = "actor_rollout_ref.rollout.val_kwargs"
 needs_hydra = pytest.mark.skipif(
     not (cache_folder() / f"hydra-{hydra.VERSION}" / hydra.MADE).is_file(),
     reason="no environment with hydra-core in the cache folder: an import with --verl makes it",
@@ -68,11 +69,7 @@ needs_hydra = pytest.mark.skipif(
         (["+trainer.more=1e-3"], "trainer.more", 0.001),
         (["++trainer.mine=8"], "trainer.mine", 8),
         (["~trainer.mine"], "trainer.mine", None),
-        (
-            ["actor_rollout_ref.rollout.val_kwargs={n:4,temperature:0.6}"],
-            "actor_rollout_ref.rollout.val_kwargs.n",
-            4,
-        ),
+        ([f"{VAL_KWARGS}={{n:4,temperature:0.6}}"], f"{VAL_KWARGS}.n", 4),
         (["data.train_files=['b c.parquet','d.parquet']"], "data.train_files", ["b c.parquet", "d.parquet"]),
         (["data.max_prompt_length=${data.max_response_length}"], "data.max_prompt_length", 512),
         ([], "trainer.mine", 7),
@@ -108,9 +105,7 @@ def test_an_installed_verl_is_found_by_its_package(verl: Path) -> None:
         Verl.at(verl / "recipe")
 
 
-def test_without_an_environment_the_tables_are_used_and_it_is_said(
-    verl: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_environment_the_tables_are_used_and_it_is_said(verl: Path, monkeypatch: Patch) -> None:
     def none() -> str:
         raise NoHydra("hydra-core could not be installed")
 
@@ -120,9 +115,7 @@ def test_without_an_environment_the_tables_are_used_and_it_is_said(
     assert any("tables of verl's defaults are used" in note for note in theirs.notes)
 
 
-def test_an_environment_that_can_not_be_made_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_that_can_not_be_made_says_why(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "millrace").write_text("a file where the folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(NoHydra, match="no environment for Hydra"):

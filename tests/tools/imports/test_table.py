@@ -15,7 +15,6 @@ from tests.support.paths import ROOT
 from tools.imports.known_keys import BELOW_SECTIONS
 from tools.imports.theirs import Said, Theirs, overlaid
 from tools.imports.translation import RULES, as_table, rule_for, todays_defaults, translate
-from tools.imports.versions import base_of
 
 PAGE = ROOT / "docs" / "coming_from_verl.md"
 BASE = {
@@ -71,152 +70,73 @@ def test_an_own_rule_comes_before_the_one_of_a_section() -> None:
 ACTOR, ROLLOUT = "actor_rollout_ref__actor__", "actor_rollout_ref__rollout__"
 
 
-@pytest.mark.parametrize(
-    ("keys", "ours"),
-    [
-        # 8 prompts a step in mini-batches of 2: 4 optimizer steps of a batch
-        ({f"{ACTOR}ppo_mini_batch_size": 2}, {"learner.mini_batches": 4, "learner.groups_per_step": 8}),
-        # GAE with single answers: 8 answers are one group of 8
-        (
-            {"algorithm__adv_estimator": "gae", f"{ROLLOUT}n": 1},
-            {"sampling.group_size": 8, "learner.groups_per_step": 1, "learner.advantage.baseline": "mean"},
-        ),
-        ({"algorithm__adv_estimator": "rloo"}, {"learner.advantage.baseline": "leave_one_out"}),
-        ({"algorithm__norm_adv_by_std_in_grpo": False}, {"learner.advantage.scale": "none"}),
-        (
-            {f"{ACTOR}clip_ratio_high": 0.28},
-            {"learner.objective.clip_low": 0.2, "learner.objective.clip_high": 0.28},
-        ),
-        ({f"{ACTOR}loss_agg_mode": "seq-mean-token-mean"}, {"learner.objective.aggregate": "sequence"}),
-        (
-            {f"{ACTOR}loss_agg_mode": "seq-mean-token-sum-norm", "data__max_response_length": 99},
-            {"learner.objective.aggregate": "constant", "learner.objective.constant_length": 99},
-        ),
-        (
-            {f"{ACTOR}use_kl_loss": True, f"{ACTOR}kl_loss_coef": "1e-2", f"{ACTOR}kl_loss_type": "kl"},
-            {
-                "learner.objective.kl.coef": 0.01,
-                "learner.objective.kl.estimator": "k1",
-                "learner.objective.kl.place": "loss",
-            },
-        ),
-        (
-            {"algorithm__use_kl_in_reward": "TRUE", "algorithm__kl_ctrl__type": "adaptive"},
-            {
-                "learner.objective.kl.place": "reward",
-                "learner.objective.kl.target": 0.1,
-                "learner.objective.kl.horizon": 10000,
-            },
-        ),
-        # 3 rows of 20 + 30 tokens
-        (
-            {
-                f"{ACTOR}ppo_micro_batch_size_per_gpu": 3,
-                "data__max_prompt_length": 20,
-                "data__max_response_length": 30,
-            },
-            {"learner.tokens_per_micro_batch": 150},
-        ),
-        (
-            {f"{ACTOR}use_dynamic_bsz": True, f"{ACTOR}ppo_max_token_len_per_gpu": 777},
-            {"learner.tokens_per_micro_batch": 777},
-        ),
-        ({f"{ACTOR}optim__lr_warmup_steps_ratio": 0.1}, {"learner.optimizer.warmup_share": 0.1}),
-        ({f"{ACTOR}optim__lr_warmup_steps": 7}, {"learner.optimizer.warmup_steps": 7}),
-        (
-            {f"{ACTOR}fsdp_config__param_offload": True, f"{ACTOR}fsdp_config__optimizer_offload": True},
-            {
-                "learner.zero.stage": 3,
-                "learner.zero.offload_weights": True,
-                "learner.zero.offload_optimizer": True,
-            },
-        ),
-        (
-            {"actor_rollout_ref__model__custom_chat_template": "{{ messages[0].content }}"},
-            {"model.chat_template.text": "{{ messages[0].content }}"},
-        ),
-        (
-            {"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "b"},
-            {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "b"},
-        ),
-        (  # verl would write the rounds over the steps
-            {"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "a"},
-            {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "a/validation"},
-        ),
-        (
-            {
-                "reward_api__enable": True,
-                "reward_api__api_url": "http://localhost:1",
-                "reward_api__save_dir": "d",
-                "reward_api__save_freq": -1,
-            },
-            {"learner.dumps.parquet": "d", "learner.dumps.parquet_every": 0, "data.columns": ["id"]},
-        ),
-        ({"trainer__save_freq": -1}, {"learner.checkpoint.every": 0}),
-        (
-            {"trainer__save_freq": 5, f"{ACTOR}checkpoint__contents": ["model", "hf_model"]},
-            {"learner.checkpoint.every": 5, "learner.checkpoint.export": True},
-        ),
-        (
-            {"trainer__test_freq": 5, "data__val_files": "b.parquet", f"{ROLLOUT}val_kwargs__n": 4},
-            {"evaluation.every": 5, "evaluation.samples": 4},
-        ),
-        # 8 GPUs: 4 generate, two to a model, and 4 train
-        (
-            {"trainer__n_gpus_per_node": 8, f"{ROLLOUT}tensor_model_parallel_size": 2},
-            {
-                "generators.gpus": [0, 1, 2, 3],
-                "generators.count": 2,
-                "generators.engine.tensor_parallel": 2,
-                "learner.gpus": [4, 5, 6, 7],
-                "learner.ranks": 4,
-            },
-        ),
-        # 2 GPUs: one each, and no model over two
-        (
-            {"trainer__n_gpus_per_node": 2, f"{ROLLOUT}tensor_model_parallel_size": 2},
-            {
-                "generators.gpus": [0],
-                "generators.engine.tensor_parallel": 1,
-                "learner.gpus": [1],
-                "learner.ranks": 1,
-            },
-        ),
-        (
-            {"trainer__n_gpus_per_node": 1},
-            {"generators.gpus": [0], "learner.gpus": [0], "generators.engine.kv_cache_mb": 4096},
-        ),
-        ({"trainer__nnodes": 4}, {"learner.ranks": 16}),
-        ({"trainer__experiment_name": "a run/1.5b"}, {"name": "a-run-1-5b"}),
-        (
-            {
-                "reward_model__overlong_buffer__enable": True,
-                "reward_model__overlong_buffer__len": 10,
-                "reward_model__overlong_buffer__penalty_factor": 0.5,
-                "data__max_response_length": 50,
-            },
-            {
-                "scorers.tasks.math": {
-                    "scorer": {"type": "math"},
-                    "penalties": {"overlong": {"buffer_tokens": 10, "weight": 0.5, "max_tokens": 50}},
-                }
-            },
-        ),
-        (
-            {"reward_model__sandbox_fusion__url": "http://h:8080/run_code"},
-            {"scorers.sandbox_urls": ["http://h:8080"]},
-        ),
-        ({"trainer__total_training_steps": 12}, {"learner.steps": 12}),
-        ({"algorithm__filter_groups__enable": True}, {"learner.filters.zero_variance": "replace"}),
-        (
-            {"actor_rollout_ref__model__lora_rank": 8},
-            {"learner.lora": {"rank": 8, "alpha": 16, "targets": "all-linear"}},
-        ),
-    ],
-)
-def test_a_value_that_means_something_else_here_is_converted(
-    keys: dict[str, Any], ours: dict[str, Any]
-) -> None:
+CONVERTED: list[Any] = [
+    # 8 prompts a step in mini-batches of 2: 4 optimizer steps of a batch
+    ({f"{ACTOR}ppo_mini_batch_size": 2}, {"learner.mini_batches": 4, "learner.groups_per_step": 8}),
+    # GAE with single answers: 8 answers are one group of 8
+    ({"algorithm__adv_estimator": "gae", f"{ROLLOUT}n": 1},
+        {"sampling.group_size": 8, "learner.groups_per_step": 1, "learner.advantage.baseline": "mean"}),
+    ({"algorithm__adv_estimator": "rloo"}, {"learner.advantage.baseline": "leave_one_out"}),
+    ({"algorithm__norm_adv_by_std_in_grpo": False}, {"learner.advantage.scale": "none"}),
+    ({f"{ACTOR}clip_ratio_high": 0.28}, {"learner.objective.clip_low": 0.2, "learner.objective.clip_high": 0.28}),
+    ({f"{ACTOR}loss_agg_mode": "seq-mean-token-mean"}, {"learner.objective.aggregate": "sequence"}),
+    ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum-norm", "data__max_response_length": 99},
+        {"learner.objective.aggregate": "constant", "learner.objective.constant_length": 99}),
+    ({f"{ACTOR}use_kl_loss": True, f"{ACTOR}kl_loss_coef": "1e-2", f"{ACTOR}kl_loss_type": "kl"},
+        {"learner.objective.kl.coef": 0.01, "learner.objective.kl.estimator": "k1",
+        "learner.objective.kl.place": "loss"}),
+    ({"algorithm__use_kl_in_reward": "TRUE", "algorithm__kl_ctrl__type": "adaptive"},
+        {"learner.objective.kl.place": "reward", "learner.objective.kl.target": 0.1,
+        "learner.objective.kl.horizon": 10000}),
+    # 3 rows of 20 + 30 tokens
+    ({f"{ACTOR}ppo_micro_batch_size_per_gpu": 3, "data__max_prompt_length": 20, "data__max_response_length": 30},
+        {"learner.tokens_per_micro_batch": 150}),
+    ({f"{ACTOR}use_dynamic_bsz": True, f"{ACTOR}ppo_max_token_len_per_gpu": 777},
+        {"learner.tokens_per_micro_batch": 777}),
+    ({f"{ACTOR}optim__lr_warmup_steps_ratio": 0.1}, {"learner.optimizer.warmup_share": 0.1}),
+    ({f"{ACTOR}optim__lr_warmup_steps": 7}, {"learner.optimizer.warmup_steps": 7}),
+    ({f"{ACTOR}fsdp_config__param_offload": True, f"{ACTOR}fsdp_config__optimizer_offload": True},
+        {"learner.zero.stage": 3, "learner.zero.offload_weights": True, "learner.zero.offload_optimizer": True}),
+    ({"actor_rollout_ref__model__custom_chat_template": "{{ messages[0].content }}"},
+        {"model.chat_template.text": "{{ messages[0].content }}"}),
+    ({"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "b"},
+        {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "b"}),
+    # verl would write the rounds over the steps
+    ({"trainer__rollout_data_dir": "a", "trainer__validation_data_dir": "a"},
+        {"learner.dumps.rollouts": "a", "learner.dumps.held_out": "a/validation"}),
+    ({"reward_api__enable": True, "reward_api__api_url": "http://localhost:1", "reward_api__save_dir": "d",
+        "reward_api__save_freq": -1}, {"learner.dumps.parquet": "d", "learner.dumps.parquet_every": 0,
+        "data.columns": ["id"]}),
+    ({"trainer__save_freq": -1}, {"learner.checkpoint.every": 0}),
+    ({"trainer__save_freq": 5, f"{ACTOR}checkpoint__contents": ["model", "hf_model"]},
+        {"learner.checkpoint.every": 5, "learner.checkpoint.export": True}),
+    ({"trainer__test_freq": 5, "data__val_files": "b.parquet", f"{ROLLOUT}val_kwargs__n": 4},
+        {"evaluation.every": 5, "evaluation.samples": 4}),
+    # 8 GPUs: 4 generate, two to a model, and 4 train
+    ({"trainer__n_gpus_per_node": 8, f"{ROLLOUT}tensor_model_parallel_size": 2},
+        {"generators.gpus": [0, 1, 2, 3], "generators.count": 2, "generators.engine.tensor_parallel": 2,
+        "learner.gpus": [4, 5, 6, 7], "learner.ranks": 4}),
+    # 2 GPUs: one each, and no model over two
+    ({"trainer__n_gpus_per_node": 2, f"{ROLLOUT}tensor_model_parallel_size": 2},
+        {"generators.gpus": [0], "generators.engine.tensor_parallel": 1, "learner.gpus": [1], "learner.ranks": 1}),
+    ({"trainer__n_gpus_per_node": 1}, {"generators.gpus": [0], "learner.gpus": [0],
+        "generators.engine.kv_cache_mb": 4096}),
+    ({"trainer__nnodes": 4}, {"learner.ranks": 16}),
+    ({"trainer__experiment_name": "a run/1.5b"}, {"name": "a-run-1-5b"}),
+    ({"reward_model__overlong_buffer__enable": True, "reward_model__overlong_buffer__len": 10,
+        "reward_model__overlong_buffer__penalty_factor": 0.5, "data__max_response_length": 50},
+        {"scorers.tasks.math": {"scorer": {"type": "math"},
+        "penalties": {"overlong": {"buffer_tokens": 10, "weight": 0.5, "max_tokens": 50}}}}),
+    ({"reward_model__sandbox_fusion__url": "http://h:8080/run_code"}, {"scorers.sandbox_urls": ["http://h:8080"]}),
+    ({"trainer__total_training_steps": 12}, {"learner.steps": 12}),
+    ({"algorithm__filter_groups__enable": True}, {"learner.filters.zero_variance": "replace"}),
+    ({"actor_rollout_ref__model__lora_rank": 8},
+        {"learner.lora": {"rank": 8, "alpha": 16, "targets": "all-linear"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "ours"), CONVERTED)
+def test_a_value_of_another_meaning_here_is_converted(keys: dict[str, Any], ours: dict[str, Any]) -> None:
     found = settings_of(**keys)
     assert {key: found.get(key) for key in ours} == ours
 
@@ -234,13 +154,6 @@ def test_a_value_that_means_something_else_here_is_converted(
 )
 def test_what_was_off_there_is_not_set_here(keys: dict[str, Any], absent: str) -> None:
     assert absent not in settings_of(**keys)
-
-
-def test_ii_verls_older_base_has_other_defaults() -> None:
-    plain, thought = base_of({}), base_of({}, is_ii_verl=True)
-    assert dict(plain.defaults) == {"actor_rollout_ref.rollout.mode": "async"}
-    assert thought.defaults["actor_rollout_ref.actor.entropy_coeff"] == 0.001
-    assert thought.defaults["algorithm.use_kl_in_reward"] is True
 
 
 @pytest.mark.parametrize(
@@ -285,35 +198,24 @@ def test_a_setup_that_rrm_sets_and_never_reads_makes_a_run_without_a_verifier() 
     assert [key for key in found if key.startswith("scorers.tasks.")] == ["scorers.tasks.math"]
 
 
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("reward_model.tinyv_wieght", "reward_model.tinyv_weight"),
-        ("reward_model.rollout.max_modle_len", "reward_model.rollout.max_model_len"),
-        ("reward_model.overlong_buffer.lenn", "reward_model.overlong_buffer.len"),
-        ("actor_rollout_ref.ref.nonsense", "actor_rollout_ref.ref.model"),
-        (
-            "actor_rollout_ref.actor.fsdp_config.parm_offload",
-            "actor_rollout_ref.actor.fsdp_config.param_offload",
-        ),
-        (
-            "actor_rollout_ref.actor.megatron.tensor_model_paralel_size",
-            "actor_rollout_ref.actor.megatron.tensor_model_parallel_size",
-        ),
-        (
-            "actor_rollout_ref.rollout.log_prob_micro_batch",
-            "actor_rollout_ref.rollout.log_prob_micro_batch_size",
-        ),
-        ("critic.modle.path", "critic.model.path"),
-        ("reward_manager.x", "reward_manager.name"),
-    ],
-)
-def test_a_key_that_verl_does_not_have_is_unknown_below_a_section_of_one_rule_too(
-    key: str, meant: str
-) -> None:
-    with pytest.raises(
-        ConfigError, match=rf"c\.yaml:7: unknown key {re.escape(key)}; did you mean {re.escape(meant)}\?"
-    ):
+UNKNOWN_BELOW: list[Any] = [
+    ("reward_model.tinyv_wieght", "reward_model.tinyv_weight"),
+    ("reward_model.rollout.max_modle_len", "reward_model.rollout.max_model_len"),
+    ("reward_model.overlong_buffer.lenn", "reward_model.overlong_buffer.len"),
+    ("actor_rollout_ref.ref.nonsense", "actor_rollout_ref.ref.model"),
+    ("actor_rollout_ref.actor.fsdp_config.parm_offload", "actor_rollout_ref.actor.fsdp_config.param_offload"),
+    ("actor_rollout_ref.actor.megatron.tensor_model_paralel_size",
+        "actor_rollout_ref.actor.megatron.tensor_model_parallel_size"),
+    ("actor_rollout_ref.rollout.log_prob_micro_batch", "actor_rollout_ref.rollout.log_prob_micro_batch_size"),
+    ("critic.modle.path", "critic.model.path"),
+    ("reward_manager.x", "reward_manager.name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "meant"), UNKNOWN_BELOW)
+def test_a_key_that_verl_does_not_have_is_unknown_below_a_section_too(key: str, meant: str) -> None:
+    said = rf"c\.yaml:7: unknown key {re.escape(key)}; did you mean {re.escape(meant)}\?"
+    with pytest.raises(ConfigError, match=said):
         settings_of(**{key.replace(".", "__"): 1})
 
 
@@ -343,31 +245,14 @@ def test_every_known_key_below_a_section_is_covered_by_its_rule() -> None:
 
 
 def test_several_files_become_lists_of_sources_and_of_named_sets() -> None:
-    found = settings_of(
-        data__train_files="['a/x.parquet', 'b/y.parquet']",
-        data__val_files=["c/x.parquet", "d/x.parquet"],
-        trainer__test_freq=5,
-    )
-    assert [(one["path"], one["prompt_column"]) for one in found["data.train"]] == [
-        ("a/x.parquet", "prompt"),
-        ("b/y.parquet", "prompt"),
-    ]
-    assert [(one["name"], one["path"]) for one in found["data.held_out"]] == [
-        ("c-x", "c/x.parquet"),
-        ("d-x", "d/x.parquet"),
-    ]
+    held_out = ["c/x.parquet", "d/x.parquet"]
+    train = "['a/x.parquet', 'b/y.parquet']"
+    found = settings_of(data__train_files=train, data__val_files=held_out, trainer__test_freq=5)
+    sources = [(one["path"], one["prompt_column"]) for one in found["data.train"]]
+    assert sources == [("a/x.parquet", "prompt"), ("b/y.parquet", "prompt")]
+    sets = [(one["name"], one["path"]) for one in found["data.held_out"]]
+    assert sets == [("c-x", "c/x.parquet"), ("d-x", "d/x.parquet")]
     assert found["evaluation.temperature"] == 0  # greedy, which is verl's default
-
-
-def test_held_out_answers_are_sampled_as_verl_samples_them() -> None:
-    keys = {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "n": 4}
-    found = settings_of(
-        data__val_files="c.parquet",
-        trainer__test_freq=5,
-        **{f"actor_rollout_ref__rollout__val_kwargs__{key}": value for key, value in keys.items()},
-    )
-    names = ("temperature", "top_p", "samples")
-    assert [found[f"evaluation.{name}"] for name in names] == [0.6, 0.95, 4]
 
 
 def test_all_problems_are_named_at_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.loading import to_yaml
 from config.run import Run
 from learner.journal.ledger import DEAD, DROPPED, Outcome, read_ledger, read_step
@@ -23,9 +22,10 @@ from learner.journal.writer import Journal
 from tests.conftest import ROOT
 from tests.support.chain import make_prompt
 from tests.support.journals import flip
+from tests.support.scores import a_score
+from tests.support.told import Millrace, Patch, Told
 from tests.tools.conftest import MakeRun
 from tools.journal.rows import Steps
-from tools.main import main
 
 pytestmark = pytest.mark.process
 
@@ -49,26 +49,12 @@ def said(text: str, *spans: tuple[int, int]) -> Completion:
 def group(group_id: str) -> ScoredGroup:
     """One right answer of two versions, and one that could not be scored."""
     prompt = make_prompt(group_id)
-    scores = (
-        Score(
-            status=ScoreStatus.SCORED,
-            value=1.0,
-            reason="5 is 5",
-            scorer="math",
-            version="3",
-            seconds=0.25,
-            components={"math": 1.0, "format": 0.5},
-        ),
-        Score(status=ScoreStatus.UNSCORABLE, value=None, reason="no sandbox", scorer="math", version="3"),
-    )
+    shares = {"math": 1.0, "format": 0.5}
+    right = a_score(1.0, "5 is 5", version="3", seconds=0.25, components=shares)
+    lost = a_score(None, "no sandbox", version="3")
     completions = (said("né\x1b[2J\n5", (3, 4), (4, 6)), said("", (4, 1)))
-    return ScoredGroup(
-        rollout=SampledGroup(prompt=prompt, completions=completions, generator="g-1", seconds=1.5),
-        scores=scores,
-        rewards=(0.5, None),
-        worker="w-2",
-        seconds=0.5,
-    )
+    rollout = SampledGroup(prompt=prompt, completions=completions, generator="g-1", seconds=1.5)
+    return ScoredGroup(rollout=rollout, scores=(right, lost), rewards=(0.5, None), worker="w-2", seconds=0.5)
 
 
 @pytest.fixture
@@ -97,15 +83,13 @@ def run(make_run: MakeRun) -> Run:
     return run
 
 
-Ask = Callable[..., int]
+Ask = Callable[..., Told]
 
 
 @pytest.fixture
-def ask(run: Run) -> Ask:
-    """`millrace journal` on that run."""
-
-    def ask(verb: str, *words: object) -> int:
-        return main(["journal", verb, run.name, "--runs-dir", str(run.runs_dir), *map(str, words)])
+def ask(run: Run, millrace: Millrace) -> Ask:
+    def ask(verb: str, *words: object) -> Told:
+        return millrace("journal", verb, run.name, "--runs-dir", run.runs_dir, *words)
 
     return ask
 
@@ -114,37 +98,28 @@ def payload(run: Run, fence: int) -> Path:
     return run.folder / "journal" / f"payload-{fence:06d}-000.bin"
 
 
-def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(
-    run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ls_has_a_line_a_step_and_says_which_payloads_are_gone(run: Run, ask: Ask) -> None:
     payload(run, 1).unlink()
-    assert ask("ls") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["step", "groups", "tokens", "MiB", "incarnation", "trained", "at", "payload"]
-    assert [[*line.split()[:3], line.split()[4], *line.split()[7:]] for line in lines[1:-1]] == [
+    told = ask("ls")
+    assert told.code == 0
+    head, *steps, last = told.lines
+    assert head.split() == ["step", "groups", "tokens", "MiB", "incarnation", "trained", "at", "payload"]
+    assert [[*line.split()[:3], line.split()[4], *line.split()[7:]] for line in steps] == [
         [str(step), "2", "22", fence, state, "in", f"payload-00000{fence}-000.bin"]
-        for step, fence, state in (
-            (1, "1", "gone"),
-            (2, "1", "gone"),
-            (3, "1", "gone"),
-            (4, "2", "there"),
-            (5, "2", "there"),
-        )
+        for step, fence, state in zip(range(1, 6), "11122", [*["gone"] * 3, "there", "there"], strict=True)
     ]
-    assert lines[-1] == "5 steps of 3 incarnations; groups: 1 dead, 2 dropped, 10 trained; 1 evaluations"
+    assert last == "5 steps of 3 incarnations; groups: 1 dead, 2 dropped, 10 trained; 1 evaluations"
 
 
-def test_ls_names_what_is_wrong_and_says_so_by_its_code(
-    run: Run, ask: Ask, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ls_names_what_is_wrong_and_says_so_by_its_code(run: Run, ask: Ask) -> None:
     flip(run.folder / "journal" / "ledger-000001.log", 10)
-    assert ask("ls") == 1
-    assert "ledger-000001.log: record 0" in capsys.readouterr().err
+    told = ask("ls")
+    assert (told.code, "ledger-000001.log: record 0" in told.err) == (1, True)
 
 
-def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("show", "--group", "5") == 0
-    shown = capsys.readouterr().out
+def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask) -> None:
+    code, shown, _ = ask("show", "--group", "5")
+    assert code == 0
     for part in (
         "step 3: 2 groups, 22 tokens",
         "by incarnation 1, from weights beefbeefbeef\n",
@@ -159,21 +134,17 @@ def test_a_group_is_shown_with_all_that_is_known_of_it(ask: Ask, capsys: pytest.
     ):
         assert part in shown, part
     assert "group 4" not in shown
-    assert ask("show", "--step", "3") == 0
-    both = capsys.readouterr().out
-    assert "group 4: " in both
-    assert "group 5: " in both
+    both = ask("show", "--step", "3")
+    assert (both.code, "group 4: " in both.out, "group 5: " in both.out) == (0, True, True)
 
 
-def test_a_group_that_was_not_trained_is_shown_by_its_reason(
-    ask: Ask, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("show", "--group", "10") == ask("show", "--group", "11") == 0
-    assert capsys.readouterr().out == (
+def test_a_group_that_was_not_trained_is_shown_by_its_reason(ask: Ask) -> None:
+    assert ask("show", "--group", "10").out == (
         "group 10: dropped, 40 tokens thrown away\n    zero_variance: all 0\n"
         "    its answers are not kept any more, or never were: learner.journal.untrained_mb\n"
-        "group 11: dead, 0 tokens thrown away; issued anew as 11-r1\n    deadline\n"
     )
+    dead = "group 11: dead, 0 tokens thrown away; issued anew as 11-r1\n    deadline\n"
+    assert ask("show", "--group", "11") == (0, dead, "")
 
 
 @pytest.mark.parametrize(
@@ -183,11 +154,9 @@ def test_a_group_that_was_not_trained_is_shown_by_its_reason(
         ("eval-5-0", "\ngroup eval"),
     ],
 )
-def test_a_group_that_is_kept_is_shown_with_its_answers(
-    ask: Ask, group_id: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("show", "--group", group_id) == 0
-    shown = capsys.readouterr().out
+def test_a_group_that_is_kept_is_shown_with_its_answers(ask: Ask, group_id: str, said: str) -> None:
+    code, shown, _ = ask("show", "--group", group_id)
+    assert code == 0
     assert shown.startswith(said)
     assert "  completion 0: reward 0.5, advantage none; stop" in shown
     assert "    answer: né\\x1b[2J\n      5\n" in shown
@@ -202,56 +171,27 @@ def test_a_group_that_is_kept_is_shown_with_its_answers(
         (("--step", "4"), "the payload of step 4 is damaged"),
     ],
 )
-def test_what_cant_be_shown_is_named(
-    run: Run, ask: Ask, words: tuple[str, str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cant_be_shown_is_named(run: Run, ask: Ask, words: tuple[str, str], message: str) -> None:
     payload(run, 1).unlink()
     flip(payload(run, 2), 0)
-    assert ask("show", *words) == 1
-    assert message in capsys.readouterr().err
+    told = ask("show", *words)
+    assert (told.code, message in told.err) == (1, True)
 
 
 EXPECTED: dict[str, Any] = {
-    "prompt": [{"role": "user", "content": "2 + 3?"}],
-    "answer": "né\x1b[2J\n5",
-    "completion": 0,
-    "reward": 0.5,
-    "advantage": 0.25,
-    "status": "scored",
-    "score": 1.0,
-    "reason": "5 is 5",
-    "scorer": "math",
-    "scorer_version": "3",
-    "score_seconds": 0.25,
-    "components": {"math": 1.0, "format": 0.5},
-    "tokens": 10,
-    "finish_reason": "stop",
+    "prompt": [{"role": "user", "content": "2 + 3?"}], "answer": "né\x1b[2J\n5", "completion": 0,
+    "reward": 0.5, "advantage": 0.25, "status": "scored", "score": 1.0, "reason": "5 is 5",
+    "scorer": "math", "scorer_version": "3", "score_seconds": 0.25, "components": {"math": 1.0, "format": 0.5},
+    "tokens": 10, "finish_reason": "stop",
     "versions": [{"version": 3, "first": 0, "count": 4}, {"version": 4, "first": 4, "count": 6}],
-    "generator": "g-1",
-    "sample_seconds": 1.5,
-    "worker": "w-2",
-    "task": "math",
-    "data_source": "",
-    "columns": {},
-    "row": 0,
-    "epoch": 0,
-    "seed": 0,
-    "fingerprint": "f",
-}
-UNSCORABLE: dict[str, Any] = {
-    **EXPECTED,
-    "answer": "",
-    "completion": 1,
-    "reward": None,
-    "advantage": None,
-    "status": "unscorable",
-    "score": None,
-    "reason": "no sandbox",
-    "score_seconds": 0.0,
-    "components": {},
-    "tokens": 1,
+    "generator": "g-1", "sample_seconds": 1.5, "worker": "w-2",
+    "task": "math", "data_source": "", "columns": {}, "row": 0, "epoch": 0, "seed": 0, "fingerprint": "f",
+}  # fmt: skip
+UNSCORABLE: dict[str, Any] = EXPECTED | {
+    "answer": "", "completion": 1, "reward": None, "advantage": None, "status": "unscorable", "score": None,
+    "reason": "no sandbox", "score_seconds": 0.0, "components": {}, "tokens": 1,
     "versions": [{"version": 4, "first": 0, "count": 1}],
-}
+}  # fmt: skip
 
 
 def rows_in(path: Path) -> Iterator[dict[str, Any]]:
@@ -265,18 +205,16 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_export_has_a_line_a_completion_in_the_order_of_training(
-    ask: Ask, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_has_a_line_a_completion_in_the_order_of_training(ask: Ask, tmp_path: Path, kind: str) -> None:
     out = tmp_path / f"rows.{kind}"
-    assert ask("export", "--out", out, "--steps", "2-4") == 0
+    said = f"12 completions of 3 steps in {out}\n"
+    assert ask("export", "--out", out, "--steps", "2-4")[:2] == (0, said)
     assert list(rows_in(out)) == [
         {"outcome": "trained", "why": "", "step": step, "group": str(2 * (step - 1) + place), **row}
         for step in (2, 3, 4)
         for place in (0, 1)
         for row in (EXPECTED, UNSCORABLE)
     ]
-    assert capsys.readouterr().out == f"12 completions of 3 steps in {out}\n"
     assert [path.name for path in tmp_path.glob("rows*")] == [out.name]
 
 
@@ -296,7 +234,7 @@ def test_export_is_of_the_completions_that_are_asked_for(
     ask: Ask, tmp_path: Path, words: list[str], rows: list[dict[str, Any]]
 ) -> None:
     out = tmp_path / "rows.jsonl"
-    assert ask("export", "--out", out, "--steps", "3", *words) == 0
+    assert ask("export", "--out", out, "--steps", "3", *words).code == 0
     assert list(rows_in(out)) == [
         {"outcome": "trained", "why": "", "step": 3, "group": str(4 + place), **row}
         for place in (0, 1)
@@ -304,28 +242,26 @@ def test_export_is_of_the_completions_that_are_asked_for(
     ]
 
 
+DROPPED_ROW, HELD_OUT = ("dropped", "pass_rate", 6, "12"), ("evaluated", "", 5, "eval-5-0")
+TRAINED = [("trained", "", 5, "8"), ("trained", "", 5, "9")]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 @pytest.mark.parametrize(
     ("words", "groups"),
     [
-        (["--outcome", "dropped"], [("dropped", "pass_rate", 6, "12")]),
-        (["--outcome", "evaluated"], [("evaluated", "", 5, "eval-5-0")]),
-        (
-            ["--outcome", "dropped", "evaluated"],
-            [("dropped", "pass_rate", 6, "12"), ("evaluated", "", 5, "eval-5-0")],
-        ),
-        (
-            ["--outcome", "trained", "dropped", "--steps", "5-9", "--status", "scored"],
-            [("trained", "", 5, "8"), ("trained", "", 5, "9"), ("dropped", "pass_rate", 6, "12")],
-        ),
-        (["--outcome", "dropped", "--steps", "1-5"], []),
+        ("dropped", [DROPPED_ROW]),
+        ("evaluated", [HELD_OUT]),
+        ("dropped evaluated", [DROPPED_ROW, HELD_OUT]),
+        ("trained dropped --steps 5-9 --status scored", [*TRAINED, DROPPED_ROW]),
+        ("dropped --steps 1-5", []),
     ],
 )
 def test_dropped_and_held_out_completions_are_exported_where_they_are_asked_for(
-    ask: Ask, tmp_path: Path, kind: str, words: list[str], groups: list[tuple[str, str, int, str]]
+    ask: Ask, tmp_path: Path, kind: str, words: str, groups: list[tuple[str, str, int, str]]
 ) -> None:
     out = tmp_path / f"rows.{kind}"
-    assert ask("export", "--out", out, *words) == 0
+    assert ask("export", "--out", out, "--outcome", *words.split()).code == 0
     found = list(rows_in(out))
     heads = [(row["outcome"], row["why"], row["step"], row["group"]) for row in found]
     assert list(dict.fromkeys(heads)) == groups
@@ -333,40 +269,33 @@ def test_dropped_and_held_out_completions_are_exported_where_they_are_asked_for(
     assert all(row["advantage"] is None for row in found if row["outcome"] != "trained")
 
 
-def test_parquet_is_written_in_more_than_one_part(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_parquet_is_written_in_parts_and_read_by_datasets(
+    ask: Ask, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("tools.journal.export.ROWS_AT_ONCE", 8)
     out = tmp_path / "rows.parquet"
-    assert ask("export", "--out", out) == 0
+    assert ask("export", "--out", out).code == 0
     assert parquet.ParquetFile(out).metadata.num_row_groups == 3  # of 8, 8 and 4 rows
     assert [row["group"] for row in rows_in(out)] == [str(number) for number in range(10) for _ in (0, 1)]
-
-
-def test_datasets_reads_what_was_exported(ask: Ask, tmp_path: Path) -> None:
-    out = tmp_path / "rows.parquet"
-    assert ask("export", "--out", out) == 0
     from datasets import Dataset
 
     read = Dataset.from_parquet(str(out), cache_dir=str(tmp_path / "cache"))
     assert read[0]["prompt"] == [{"role": "user", "content": "2 + 3?"}]
 
 
-def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
-    run: Run, ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_names_what_is_gone_and_fails_for_what_is_damaged(run: Run, ask: Ask, tmp_path: Path) -> None:
     payload(run, 1).unlink()
     out = tmp_path / "rows.jsonl"
-    assert ask("export", "--out", out) == 0  # retention has removed it: that is no error
-    shown = capsys.readouterr()
-    assert "steps 1-3 are not in it: their payloads are gone (payload-000001-000.bin)" in shown.err
+    told = ask("export", "--out", out)
+    gone = "steps 1-3 are not in it: their payloads are gone (payload-000001-000.bin)"
+    assert (told.code, gone in told.err) == (0, True), "retention has removed it: that is no error"
     assert {row["step"] for row in rows_in(out)} == {4, 5}
     flip(payload(run, 2), 0)
-    assert ask("export", "--out", out) == 1
-    assert "payload of step 4 is damaged" in capsys.readouterr().err
+    told = ask("export", "--out", out)
+    assert (told.code, "payload of step 4 is damaged" in told.err) == (1, True)
     assert {row["step"] for row in rows_in(out)} == {5}
     payload(run, 2).unlink()
-    assert ask("export", "--out", out) == 1  # nothing is left of it
+    assert ask("export", "--out", out).code == 1  # nothing is left of it
 
 
 @pytest.mark.parametrize(
@@ -379,61 +308,46 @@ def test_export_names_what_is_gone_and_is_not_content_with_what_is_damaged(
     ],
 )
 def test_what_cant_be_exported_is_said(
-    ask: Ask, words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ask: Ask, words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    with contextlib.chdir(tmp_path):
-        code = ask("export", *words)
-    assert code == 1
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.glob("rows*"))
+    monkeypatch.chdir(tmp_path)
+    told = ask("export", *words)
+    assert (told.code, message in told.err, list(tmp_path.glob("rows*"))) == (1, True, [])
 
 
-def test_an_export_that_fails_leaves_the_file_before_it_alone(
-    run: Run, ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_that_fails_leaves_the_file_before_it_alone(run: Run, ask: Ask, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     out.write_text("the last export")
     (run.folder / "config.yaml").unlink()
-    assert ask("export", "--out", out) == 1
-    assert (
-        "config.yaml: No such file or directory; the text of a completion is decoded with"
-        in capsys.readouterr().err
-    )
-    assert out.read_text() == "the last export"
+    told = ask("export", "--out", out)
+    why = "config.yaml: No such file or directory; the text of a completion is decoded with"
+    assert (told.code, why in told.err, out.read_text()) == (1, True, "the last export")
     assert [path.name for path in tmp_path.glob("rows*")] == ["rows.jsonl"]
 
 
-def test_a_run_that_is_not_there_is_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "ls", "other", "--runs-dir", str(run.runs_dir)]) == 1
-    assert f"no journal in {run.runs_dir / 'other'}: give --runs-dir" in capsys.readouterr().err
+def test_a_run_that_is_not_there_is_named(run: Run, millrace: Millrace) -> None:
+    told = millrace("journal", "ls", "other", "--runs-dir", run.runs_dir)
+    assert told.code == 1
+    assert f"no journal in {run.runs_dir / 'other'}: give --runs-dir" in told.err
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        [],
-        ["show", "demo"],
-        ["show", "demo", "--step", "1", "--group", "1"],
-        ["export", "demo"],
-        ["show", "demo", "--step", "-1"],
-        ["show", "demo", "--step", "first"],
-        ["export", "demo", "--out", "a.jsonl", "--steps", "3-1"],
+        ("", ""),
+        ("show demo", ""),
+        ("show demo --step 1 --group 1", ""),
+        ("export demo", ""),
+        ("show demo --step -1", ""),
+        ("show demo --step first", ""),
+        ("export demo --out a.jsonl --steps 3-1", ""),
+        ("show demo --step 0", "steps are counted from 1"),
+        ("export demo --out a.jsonl --steps 0-3", "steps are counted from 1"),
     ],
 )
-def test_wrong_words_are_answered_with_2(words: list[str]) -> None:
-    try:
-        code: object = main(["journal", *words])
-    except SystemExit as end:
-        code = end.code
-    assert code == 2
-
-
-@pytest.mark.parametrize("words", [["show", "--step", "0"], ["export", "--out", "a.jsonl", "--steps", "0-3"]])
-def test_a_step_0_is_no_step(ask: Ask, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        ask(*words)
-    assert end.value.code == 2
-    assert "steps are counted from 1" in capsys.readouterr().err
+def test_wrong_words_are_answered_with_2(words: str, said: str, millrace: Millrace) -> None:
+    told = millrace("journal", *words.split())
+    assert (told.code, said in told.err) == (2, True)
 
 
 def test_ls_loads_nothing_heavy(run: Run) -> None:
@@ -446,7 +360,7 @@ def test_ls_loads_nothing_heavy(run: Run) -> None:
     subprocess.run([sys.executable, "-c", probe], cwd=ROOT, check=True)
 
 
-def test_a_step_is_read_when_it_is_its_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_read_when_it_is_its_turn(run: Run, monkeypatch: Patch) -> None:
     """So that memory does not grow with the journal."""
     begun: list[int] = []
 

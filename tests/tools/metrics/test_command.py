@@ -18,11 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.connection import RedisLink
 from broker.keys import Keys
-from broker.monitoring.snapshot import snapshot
 from tests.conftest import ROOT, free_port
 from tests.support.laid_heartbeats import Laid
+from tests.support.told import Millrace
 from tests.support.waiting import wait_until
-from tools.main import main
 from tools.metrics.command import RunCollector
 from tools.metrics.table import METRICS
 
@@ -37,13 +36,14 @@ NAME = re.compile(
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def served(client: redis.Redis) -> str:
+def registry_of(client: redis.Redis) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(RunCollector(client, "test"))
-    return generate_latest(registry).decode()
+    return registry
 
 
-def samples(text: str) -> Samples:
+def samples(source: CollectorRegistry | str) -> Samples:
+    text = source if isinstance(source, str) else generate_latest(source).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -57,14 +57,11 @@ def laid(link: RedisLink, keys: Keys) -> Laid:
 
 
 def test_the_page_lists_what_is_served_and_nothing_else() -> None:
-    rows = re.findall(
-        r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    row = r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$"
+    rows = re.findall(row, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), says) for name, kind, labels, says in rows}
     assert listed == {metric.name: (metric.kind, metric.labels, metric.says) for metric in METRICS}
-    assert [row[0] for row in rows] == [metric.name for metric in METRICS], (
-        "in the order in which they are served"
-    )
+    assert [row[0] for row in rows] == [metric.name for metric in METRICS], "in the order of serving"
 
 
 @pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: metric.name)
@@ -75,7 +72,10 @@ def test_a_name_says_whose_it_is_what_it_counts_and_in_which_unit(metric: object
 
 
 def test_names_types_and_labels_are_served_as_the_table_says(laid: Laid) -> None:
-    families = {family.name: family for family in text_string_to_metric_families(served(laid.client))}
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(generate_latest(registry_of(laid.client)).decode())
+    }
     for metric in METRICS:
         family = families[metric.name.removesuffix("_total")]
         assert family.type == metric.kind
@@ -87,7 +87,7 @@ def test_names_types_and_labels_are_served_as_the_table_says(laid: Laid) -> None
 
 
 def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
-    found = samples(served(laid.client))
+    found = samples(registry_of(laid.client))
     for name, labels, value in (
         ("millrace_up", {}, 1),
         ("millrace_run_status_info", {"status": "running"}, 1),
@@ -114,48 +114,45 @@ def test_a_run_is_served_as_it_stands(laid: Laid) -> None:
 
 
 def test_a_run_that_has_not_begun_is_served_without_what_is_not_known(link: RedisLink) -> None:
-    found = samples(served(link.client))
+    found = samples(registry_of(link.client))
     assert found["millrace_up", ()] == 1
     assert found["millrace_run_status_info", (("status", "not_begun"),)] == 1
     assert not {"millrace_budget_bound_groups", "millrace_budget_floor_steps"} & {name for name, _ in found}
 
 
 @pytest.mark.parametrize("spoil", ["away", "no stream"])
-def test_where_redis_does_not_answer_it_serves_millrace_up_0_and_recovers(
-    laid: Laid, redis_url: str, spoil: str
-) -> None:
+def test_without_redis_it_serves_millrace_up_0_and_recovers(laid: Laid, redis_url: str, spoil: str) -> None:
     client = redis.Redis.from_url(redis_url, socket_timeout=1, socket_connect_timeout=1)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(RunCollector(client, "test"))
+    registry = registry_of(client)
     if spoil == "away":
         options = client.connection_pool.connection_kwargs
         port, options["port"] = options["port"], free_port()  # nobody listens there
     else:
         laid.client.rename(laid.keys("rollouts"), "aside")
         laid.client.set(laid.keys("rollouts"), "by hand")
-    assert samples(generate_latest(registry).decode()) == {("millrace_up", ()): 0.0}
+    assert samples(registry) == {("millrace_up", ()): 0.0}
     if spoil == "away":
         options["port"] = port
         client.connection_pool.reset()
     else:
         laid.client.rename("aside", laid.keys("rollouts"))
-    assert samples(generate_latest(registry).decode())["millrace_up", ()] == 1.0
+    assert samples(registry)["millrace_up", ()] == 1.0
 
 
 @pytest.fixture
 def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Yield the real command on a free port."""
     port, log = free_port(), tmp_path / "metrics.log"
+    command = [sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)]
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)],
-            env={**os.environ, "REDIS_URL": redis_url},
-            stderr=stream,
-            cwd=ROOT,
+            command, env={**os.environ, "REDIS_URL": redis_url}, stderr=stream, cwd=ROOT
         )
-    wait_until(
-        lambda: b"serving" in log.read_bytes() or process.poll() is not None, within_s=60, log=log.read_text
-    )
+
+    def has_begun_or_ended() -> bool:
+        return b"serving" in log.read_bytes() or process.poll() is not None
+
+    wait_until(has_begun_or_ended, within_s=60, log=log.read_text)
     assert process.poll() is None, log.read_text()
     yield f"http://127.0.0.1:{port}/metrics", process
     process.kill()
@@ -163,24 +160,12 @@ def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, su
 
 
 def test_the_command_serves_until_a_signal_and_refuses_a_port_that_is_taken(
-    server: tuple[str, subprocess.Popen[bytes]],
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    server: tuple[str, subprocess.Popen[bytes]], at_redis: str, millrace: Millrace
 ) -> None:
     url, process = server
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert samples(answer.read().decode())["millrace_up", ()] == 1
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    assert main(["metrics", "test", "--port", url.split(":")[2].split("/")[0]]) == 1
-    assert "--port and --host choose another" in capsys.readouterr().err
+    told = millrace("metrics", "test", "--port", url.split(":")[2].split("/")[0])
+    assert (told.code, "--port and --host choose another" in told.err) == (1, True)
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
-
-
-def test_the_exporter_reads_the_snapshot_that_top_reads(laid: Laid) -> None:
-    now = snapshot(laid.client, "test")
-    for metric in METRICS:
-        for labels, value in metric.read(now):
-            assert len(labels) == len(metric.labels), metric.name
-            assert value == float(value)

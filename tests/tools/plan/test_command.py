@@ -13,25 +13,18 @@ import pytest
 
 from config.loading import load_run
 from tests.support.paths import RECIPES
+from tests.support.told import Millrace, Patch
 from tools.doctor.gpu_memory import check_gpu_memory
 from tools.estimates.needs import bytes_in_flight, size_of
-from tools.main import main
 from tools.plan.cards import planned
 
 PlanOf = Callable[..., dict[str, Any]]
-SIZES = {
-    "hidden_size": 1024,
-    "num_hidden_layers": 10,
-    "intermediate_size": 4096,
-    "vocab_size": 32_000,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 4096,
-}
+SIZES = {"hidden_size": 1024, "num_hidden_layers": 10, "intermediate_size": 4096, "vocab_size": 32_000}
+SIZES |= {"num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 4096}
 
 
 @pytest.fixture
-def plan_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> PlanOf:
+def plan_of(tmp_path: Path, millrace: Millrace) -> PlanOf:
     """Plan a run of 4 groups x 4 completions of 1,000 tokens, with one generator and a model of a billion parameters."""
     model = tmp_path / "Made-1B"
     model.mkdir()
@@ -45,9 +38,9 @@ def plan_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> PlanOf:
     )
 
     def plan(*words: str, code: int = 0) -> dict[str, Any]:
-        assert main(["plan", str(config), *words, "--json"]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        told = millrace("plan", config, *words, "--json")
+        assert told.code == code
+        return dict(told.json)
 
     return plan
 
@@ -166,36 +159,29 @@ def test_what_would_change_it_is_beside_the_plan_as_it_is(plan_of: PlanOf) -> No
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_recipe_is_planned_without_a_problem_and_says_what_doctor_says(
-    recipe: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", str(recipe), "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
-    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == bytes_in_flight(
-        load_run(["--config", str(recipe)])
-    )
-    run, cards = load_run(["--config", str(recipe)]), planned(recipe, memory_gb=None, name="")
-    doctors = [
-        one.seen
-        for one in check_gpu_memory(run, size_of(run.model), cards.of(run))
-        if one.name == "GPU memory"
-    ]
+def test_every_recipe_has_a_plan_and_says_what_doctor_says(recipe: Path, millrace: Millrace) -> None:
+    told = millrace("plan", recipe, "--json")
+    plan, run = told.json, load_run(["--config", str(recipe)])
+    assert told.code == 0
+    assert {one["level"] for one in plan["findings"]} <= {"ok", "note"}
+    assert numbers(plan, "groups and lag", "in flight")["groups"] >= 8
+    assert numbers(plan, "Redis and disk", "Redis")["groups_bytes"] == bytes_in_flight(run)
+    cards = planned(recipe, memory_gb=None, name="").of(run)
+    findings = check_gpu_memory(run, size_of(run.model), cards)
+    doctors = [one.seen for one in findings if one.name == "GPU memory"]
     assert [one["seen"] for one in plan["findings"] if one["name"] == "GPU memory"] == doctors
     assert bool(doctors) == (recipe.stem != "demo_cpu")
 
 
-def test_the_table_has_a_hundred_columns_and_nothing_is_started_or_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_100_columns_and_nothing_is_started(monkeypatch: Patch, millrace: Millrace) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a plan starts nothing and asks nobody")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    assert main(["plan", str(RECIPES / "math_qwen2.5-7b_8gpu.yaml")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert "what would change it, each by itself" in lines
+    told = millrace("plan", RECIPES / "math_qwen2.5-7b_8gpu.yaml")
+    assert (told.code, max(map(len, told.lines)) <= 100) == (0, True)
+    assert "what would change it, each by itself" in told.lines
 
 
 @pytest.mark.parametrize(
@@ -206,30 +192,14 @@ def test_the_table_has_a_hundred_columns_and_nothing_is_started_or_asked(
         (["--answer-tokens", "5000"], "sampling.max_tokens=24"),
     ],
 )
-def test_words_that_can_be_no_plan_are_refused(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", str(RECIPES / "demo_cpu.yaml"), *words])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_recipe_has_a_plan_without_a_problem(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", str(recipe), "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
-    assert {one["level"] for one in plan["findings"]} <= {"ok", "note"}
-    assert numbers(plan, "groups and lag", "in flight")["groups"] >= 8
+def test_words_that_can_be_no_plan_are_refused(words: list[str], said: str, millrace: Millrace) -> None:
+    told = millrace("plan", RECIPES / "demo_cpu.yaml", *words)
+    assert (told.code, said in told.err) == (2, True)
 
 
 def test_a_served_judge_has_a_figure_and_may_not_measure_beside_another_role(plan_of: PlanOf) -> None:
-    judge = (
-        "scorers.tasks={rubric: {scorer: {type: rubric}}}",
-        "judge.serve.model=Org/Judge-3B",
-        "judge.serve.gpus=[1]",
-    )
-    plan = plan_of(*judge, code=1)
+    judge = ("scorers.tasks={rubric: {scorer: {type: rubric}}}", "judge.serve.model=Org/Judge-3B")
+    plan = plan_of(*judge, "judge.serve.gpus=[1]", code=1)
     assert numbers(plan, "memory", "served judge")["weights_bytes"] == 3e9 * 2
     assert said(plan, "judge.serve.kv_cache_mb is unset")["level"] == "problem"
     alone = plan_of(*judge, "judge.serve.gpus=[2]")

@@ -18,6 +18,7 @@ from scorers.child.row_worker import RowScorer
 from scorers.gold.rendering import gold_response
 from tasks.route import route
 from tests.support.chain import make_run
+from tests.support.told import Capsys
 from tools.main import main
 
 pytestmark = pytest.mark.process
@@ -41,9 +42,7 @@ def is_right(scorer: RowScorer, row: dict[str, Any]) -> bool:
     return bool(result["value"] == 1.0)
 
 
-def test_the_sampler_has_as_many_rows_of_each_domain_and_each_own_answer_is_right(
-    tmp_path: Path, scorer: RowScorer
-) -> None:
+def test_the_sampler_has_as_many_rows_of_each_domain_all_right(tmp_path: Path, scorer: RowScorer) -> None:
     train = rows_of(tmp_path / "train.parquet", "sampler")
     test = rows_of(tmp_path / "test.parquet", "sampler", "--split", "test")
     assert Counter(row["ability"] for row in train) == dict.fromkeys(DOMAINS, 4)
@@ -80,6 +79,6 @@ def test_puzzles_are_rows_whose_own_answer_is_right_and_a_smaller_file_is_the_be
     assert not {row["extra_info"]["index"] for row in rows} & {row["extra_info"]["index"] for row in test}
 
 
-def test_what_is_made_here_has_no_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_made_here_has_no_source(tmp_path: Path, capsys: Capsys) -> None:
     assert main(["prepare", "sampler", "--source", "x", "-o", str(tmp_path / "rows.parquet")]) == 1
     assert "sampler is made here: it has neither --source nor --revision" in capsys.readouterr().err

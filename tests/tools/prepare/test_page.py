@@ -13,6 +13,7 @@ from benchmarks.pages.pages import NOT_YET_RUN, lines
 from config.loading import load_run
 from tests.conftest import ROOT
 from tests.support.recipe_rows import ONLINE
+from tests.support.told import Capsys, Patch
 from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS, as_table
 from tools.prepare.output import sized
@@ -22,9 +23,7 @@ pytestmark = pytest.mark.process
 PAGE = ROOT / "docs" / "preparing_data.md"
 
 
-def test_each_command_of_the_page_does_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_command_of_the_page_does_as_it_says(tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     rows = {
@@ -62,9 +61,7 @@ def test_every_task_of_reasoning360s_evaluation_has_a_preparation_whose_file_it_
 
 
 @pytest.mark.parametrize("recipe", ["guru_qwen2.5-7b_4x8gpu", "guru_qwen2.5-32b_16x8gpu"])
-def test_gurus_recipes_hold_out_the_13_sets_of_its_online_evaluation_and_read_prepared_files_of_them(
-    recipe: str,
-) -> None:
+def test_gurus_recipes_hold_out_its_13_online_sets_and_read_prepared_files(recipe: str) -> None:
     run = load_run(["--config", str(ROOT / "config" / "recipes" / f"{recipe}.yaml")])
     patterns = {one.name: Path(one.path).name for one in run.data.held_out_sets if one.type == "dataset"}
     published = [f"{file}.parquet" for file, _, _ in ONLINE]

@@ -19,6 +19,7 @@ from scorers.api import all_tasks
 from scorers.child.row_worker import RowScorer
 from scorers.gold.rendering import gold_response
 from tasks.route import route
+from tests.support.told import Capsys, Millrace
 from tests.tools.prepare.published import PUBLISHED, Published
 from tools.main import main
 from tools.prepare.catalogue import PREPARATIONS
@@ -41,6 +42,9 @@ class Outcome:
 
     prepared: Prepared
     rows: list[dict[str, Any]]
+
+
+Outcomes = Mapping[str, Outcome]
 
 
 def untested(preparation: Preparation) -> Preparation:
@@ -83,9 +87,7 @@ def test_each_set_of_the_catalogue_has_records_here_and_each_of_here_is_a_set() 
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_what_the_filters_leave_out_is_counted_under_their_names(
-    name: str, outcomes: Mapping[str, Outcome]
-) -> None:
+def test_what_the_filters_leave_out_is_counted_under_their_names(name: str, outcomes: Outcomes) -> None:
     published, outcome = PUBLISHED[name], outcomes[name]
     left = {stage: count for stage, count in outcome.prepared.tally.left_out.items() if count}
     wrong = published.left.get(REFERENCE, 0)
@@ -95,9 +97,7 @@ def test_what_the_filters_leave_out_is_counted_under_their_names(
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_prompt_shows_the_record_and_says_the_form_of_the_answer(
-    name: str, outcomes: Mapping[str, Outcome]
-) -> None:
+def test_the_prompt_shows_the_record_and_says_the_form_of_the_answer(name: str, outcomes: Outcomes) -> None:
     row = outcomes[name].rows[0]
     text = row["prompt"][-1]["content"]
     assert [part for part in PUBLISHED[name].says if part not in text] == [], text
@@ -106,6 +106,7 @@ def test_the_prompt_shows_the_record_and_says_the_form_of_the_answer(
 
 # Keys of `extra_info` beside split and index, of the scripts of Reasoning360 that give any.
 CODE_KEYS = {"reference", "original_prompt", "dataset"}
+TASK_ID = CODE_KEYS | {"task_id"}
 EXTRA: Mapping[str, set[str]] = {
     "merged_deduped_dapo_or1_dataset": {"reward_metric", "original_question"},
     "deepscaler_preview": {"original_question"},
@@ -113,28 +114,18 @@ EXTRA: Mapping[str, set[str]] = {
     "taco": CODE_KEYS | {"source"},
     "primeintellect": CODE_KEYS | {"function_name"},
     "livecodebench": CODE_KEYS | {"function_name"},
-    **{name: CODE_KEYS | {"task_id"} for name in ("mbpp", "mbppplus", "humaneval", "humanevalplus")},
-    **{name: CODE_KEYS | {"task_id"} for name in ("cruxeval-i", "cruxeval-o")},
+    **dict.fromkeys(("mbpp", "mbppplus", "humaneval", "humanevalplus", "cruxeval-i", "cruxeval-o"), TASK_ID),
     **{name: {"original_prompt", "dataset"} for name in ("gpqa", "gpqa_diamond", "supergpqa")},
     "webinstruct": {"idx", "question", "category", "difficulty", "answer_type", "token_length"},
     "ifeval": {"instruction_id_list", "prompt"},
     "livebench_reasoning": {"category", "task", "prompt", "date"},
 }
 DATASETS = {  # what they write in `extra_info.dataset` where it is no part of the source's name
-    "mbpp": "mbpp",
-    "mbppplus": "mbpp",
-    "humaneval": "openai_humaneval",
-    "humanevalplus": "evalplus_humanevalplus",
-    "leetcode2k": "LeetCodeDataset",
-    "taco": "likaixin/TACO-verified",
-    "primeintellect": "PrimeIntellect",
-    "livecodebench": "LiveCodeBench",
-    "cruxeval-i": "cruxeval-i",
-    "cruxeval-o": "cruxeval-o",
-    "gpqa": "Idavidrein/gpqa",
-    "gpqa_diamond": "Idavidrein/gpqa",
-    "supergpqa": "m-a-p/SuperGPQA",
-}
+    "mbpp": "mbpp", "mbppplus": "mbpp", "humaneval": "openai_humaneval", "humanevalplus": "evalplus_humanevalplus",
+    "leetcode2k": "LeetCodeDataset", "taco": "likaixin/TACO-verified", "primeintellect": "PrimeIntellect",
+    "livecodebench": "LiveCodeBench", "cruxeval-i": "cruxeval-i", "cruxeval-o": "cruxeval-o",
+    "gpqa": "Idavidrein/gpqa", "gpqa_diamond": "Idavidrein/gpqa", "supergpqa": "m-a-p/SuperGPQA",
+}  # fmt: skip
 
 
 class Letters:
@@ -147,9 +138,7 @@ class Letters:
 
 
 @pytest.mark.parametrize("name", EXTRA)
-def test_a_row_has_the_keys_that_reasoning360_gives_it(
-    name: str, outcomes: Mapping[str, Outcome], tmp_path: Path
-) -> None:
+def test_a_row_has_the_keys_that_reasoning360_gives_it(name: str, outcomes: Outcomes, tmp_path: Path) -> None:
     row = outcomes[name].rows[0]
     if name == "webinstruct":  # whose answers are counted by a tokenizer
         tokenizer: Any = Letters()
@@ -173,15 +162,11 @@ def test_a_prediction_of_cruxeval_passes_the_gold_test_without_a_program_to_test
     assert (prepared.chosen, prepared.quarantined) == ([0], [])
 
 
-def test_the_hardest_questions_of_gpqa_have_reasoning360s_data_source() -> None:
-    assert PREPARATIONS["gpqa_diamond"].data_source == "stem__gpqa_diamond_no_box"
-
-
 @pytest.mark.parametrize(
     "name", [name for name in SETS if PUBLISHED[name].answer is None and name not in JUDGED]
 )
 def test_the_reference_of_each_row_scores_1_at_its_own_scorer(
-    name: str, outcomes: Mapping[str, Outcome], scorer: RowScorer
+    name: str, outcomes: Outcomes, scorer: RowScorer
 ) -> None:
     """A reference that is made wrong is wrong."""
     found = [score(scorer, row, gold_of(row) or "") for row in outcomes[name].rows]
@@ -193,7 +178,7 @@ def test_the_reference_of_each_row_scores_1_at_its_own_scorer(
     "name", [name for name in SETS if PUBLISHED[name].answer is not None and name not in JUDGED]
 )
 def test_a_right_answer_scores_1_where_no_reference_can_be_written(
-    name: str, outcomes: Mapping[str, Outcome], scorer: RowScorer
+    name: str, outcomes: Outcomes, scorer: RowScorer
 ) -> None:
     row = outcomes[name].rows[0]
     assert gold_of(row) is None
@@ -202,18 +187,14 @@ def test_a_right_answer_scores_1_where_no_reference_can_be_written(
 
 
 @pytest.mark.parametrize("name", sorted(JUDGED))
-def test_what_a_served_model_judges_reaches_its_task_with_the_question(
-    name: str, outcomes: Mapping[str, Outcome]
-) -> None:
+def test_what_a_served_model_judges_reaches_its_task_with_the_question(name: str, outcomes: Outcomes) -> None:
     task, info = route(outcomes[name].rows[0], CONFIG.tasks)
     assert task == JUDGED[name]
     assert info["answer"]["question"] == PUBLISHED[name].records[0].get("question", "What is half of 84?")
 
 
 @pytest.mark.prove
-def test_a_row_whose_reference_fails_lies_in_a_file_with_its_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_whose_reference_fails_lies_in_a_file_with_its_reason(tmp_path: Path, capsys: Capsys) -> None:
     source = PUBLISHED["mbpp"].write(tmp_path / "source")
     assert main(["prepare", "mbpp", "--source", str(source), "-o", str(tmp_path / "rows.parquet")]) == 0
     (line,) = (tmp_path / "rows.quarantine.jsonl").read_text().splitlines()
@@ -225,21 +206,20 @@ def test_a_row_whose_reference_fails_lies_in_a_file_with_its_reason(
     assert "rows.quarantine.jsonl: 1 rows" in capsys.readouterr().out
 
 
-def test_prompts_of_mbpp_to_train_hold_tests_back(outcomes: Mapping[str, Outcome]) -> None:
+def test_prompts_of_mbpp_to_train_hold_tests_back(outcomes: Outcomes) -> None:
     row = outcomes["mbpp"].rows[0]
     assert row["prompt"][0]["content"].count("assert add(") == 1
     assert json.loads(row["reward_model"]["ground_truth"])["functional"].count("assert add(") == 4
 
 
-def test_files_that_no_hub_has_are_asked_for_with_their_address(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_no_hub_has_are_asked_for_with_their_address(tmp_path: Path, millrace: Millrace) -> None:
     for name in FILES:
-        assert main(["prepare", name, "--any-length", "-o", str(tmp_path / "rows.parquet")]) == 1
-        said = capsys.readouterr().err
-        assert f"{name} is no data set of the hub: get it from " in said
-        assert main(["prepare", name, "--any-length", "--source", str(tmp_path / "nowhere")]) == 1
-        assert "nowhere" in capsys.readouterr().err
+        for words, said in (
+            (["-o", tmp_path / "rows.parquet"], f"{name} is no data set of the hub: get it from "),
+            (["--source", tmp_path / "nowhere"], "nowhere"),
+        ):
+            told = millrace("prepare", name, "--any-length", *words)
+            assert (told.code, said in told.err) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -250,58 +230,30 @@ def bad(name: str, **columns: Any) -> Published:
 
 
 BROKEN = {
-    "tests that are no JSON": (
-        "primeintellect",
-        {"tests": "[{"},
-        "row 0, line 1, column tests: it is no JSON",
-    ),
-    "a case without output": (
-        "livecodebench",
-        {"tests": '[{"input": "1", "testtype": "stdin"}]'},
-        "column tests: a case needs input and output",
-    ),
-    "a ragged grid": (
-        "arcagi1",
-        {"test": [{"input": [[1], [1, 2]], "output": [[1]]}]},
-        "00000000.json, column test: a grid of whole numbers",
-    ),
-    "a letter that is no option": (
-        "supergpqa",
-        {"answer_letter": "D"},
-        "column answer_letter: 'D' is none of 3 options",
-    ),
+    "tests that are no JSON": ("primeintellect", {"tests": "[{"}, "row 0, line 1, column tests: it is no JSON"),
+    "a case without output": ("livecodebench", {"tests": '[{"input": "1", "testtype": "stdin"}]'},
+        "column tests: a case needs input and output"),
+    "a ragged grid": ("arcagi1", {"test": [{"input": [[1], [1, 2]], "output": [[1]]}]},
+        "00000000.json, column test: a grid of whole numbers"),
+    "a letter that is no option": ("supergpqa", {"answer_letter": "D"},
+        "column answer_letter: 'D' is none of 3 options"),
     "no table": ("multihier", {"tables": ["<p>none</p>"]}, "column tables: a table of HTML is wanted"),
     "points beyond ten": ("grade", {"points": 11}, "column points: a number from 0 to 10 is wanted, got 11"),
-    "fewer kwargs than instructions": (
-        "ifeval",
-        {"kwargs": [{}]},
-        "column kwargs: 1 of them for 2 instructions",
-    ),
-    "no date": (
-        "livebench_language",
-        {"livebench_release_date": "soon"},
-        "column livebench_release_date: a date is wanted",
-    ),
-    "a pair without output": (
-        "codeio",
-        {"ios": [{"input": {}}]},
-        "column ios: pairs of input and output are wanted",
-    ),
-    "an option that is null": (
-        "gpqa",
-        {"Incorrect Answer 1": None},
-        "column Incorrect Answer 1: text is wanted, got null",
-    ),
-}
+    "fewer kwargs than instructions": ("ifeval", {"kwargs": [{}]}, "column kwargs: 1 of them for 2 instructions"),
+    "no date": ("livebench_language", {"livebench_release_date": "soon"},
+        "column livebench_release_date: a date is wanted"),
+    "a pair without output": ("codeio", {"ios": [{"input": {}}]}, "column ios: pairs of input and output are wanted"),
+    "an option that is null": ("gpqa", {"Incorrect Answer 1": None},
+        "column Incorrect Answer 1: text is wanted, got null"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "columns", "reason"), BROKEN.values(), ids=BROKEN)
 def test_a_record_that_is_not_what_its_publisher_says_is_named(
-    name: str, columns: dict[str, Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, columns: dict[str, Any], reason: str, tmp_path: Path, millrace: Millrace
 ) -> None:
     published = bad(name, **columns)
     source = published.write(tmp_path / "source")
     words = ["--split", published.split, "--any-length", "-o", str(tmp_path / "out/rows.parquet")]
-    assert main(["prepare", name, "--source", str(source), *words]) == 1
-    assert reason in capsys.readouterr().err
-    assert list((tmp_path / "out").iterdir()) == []
+    told = millrace("prepare", name, "--source", source, *words)
+    assert (told.code, reason in told.err, list((tmp_path / "out").iterdir())) == (1, True, [])

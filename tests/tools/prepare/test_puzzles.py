@@ -17,21 +17,8 @@ from tools.prepare.puzzles.clues import KINDS, Clue, solutions
 pytestmark = pytest.mark.process
 
 ORDINALS = (
-    *[
-        "first",
-        "second",
-        "third",
-        "fourth",
-        "fifth",
-        "sixth",
-        "seventh",
-        "eighth",
-        "ninth",
-        "tenth",
-        "eleventh",
-        "twelfth",
-    ],
-    "thirteenth",
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+    *("eleventh", "twelfth", "thirteenth"),
 )
 Place = Callable[[str], int]  # of a name, from 1
 
@@ -137,20 +124,12 @@ def test_the_solver_finds_as_many_solutions_as_there_are(seed: int) -> None:
         kind = draw.choice(KINDS)
         about = {"at": 1, "parity": 1, "at_one_of": 1, "between": 3, "with_one_of": 3}.get(kind, 2)
         positions = {"at": 1, "parity": 1, "at_one_of": 2}.get(kind, 0)
-        clues.append(
-            Clue(
-                kind,
-                tuple(draw.sample(range(8), about)),
-                tuple(draw.sample(range(2 if kind == "parity" else 4), positions)),
-            )
-        )
-    fitting = [
-        [at[name] - 1 for name in names]
-        for at in tables({"A": "wxyz", "B": "wxyz"})
-        if hold([clue.text(names) for clue in clues], at.__getitem__)
-    ]
-    found = solutions(2, 4, clues, most=1000)
-    assert sorted(found) == sorted(fitting), [clue.text(names) for clue in clues]
+        values = tuple(draw.sample(range(8), about))
+        clues.append(Clue(kind, values, tuple(draw.sample(range(2 if kind == "parity" else 4), positions))))
+    words = [clue.text(names) for clue in clues]
+    every = tables({"A": "wxyz", "B": "wxyz"})
+    fitting = [[at[name] - 1 for name in names] for at in every if hold(words, at.__getitem__)]
+    assert sorted(solutions(2, 4, clues, most=1000)) == sorted(fitting), words
 
 
 def orders_of(names: Sequence[str], hints: Sequence[str]) -> list[tuple[str, ...]]:
@@ -193,15 +172,13 @@ def test_one_first_step_of_a_graph_leads_to_the_goal_in_as_many_steps_as_it_says
         return None
 
     leading = {step: reached({step}) for step in links[found["start"]]}
-    assert {step: steps for step, steps in leading.items() if steps is not None} == {
-        found["answer"]: found["look_ahead"] - 1
-    }
+    answers = {step: steps for step, steps in leading.items() if steps is not None}
+    assert answers == {found["answer"]: found["look_ahead"] - 1}
     assert found["answer"].isalpha()
 
 
 def test_look_ahead_has_the_23_values_of_reasoning360() -> None:
-    assert len(graph.LOOK_AHEAD) == 23
-    assert (graph.LOOK_AHEAD[0], graph.LOOK_AHEAD[-1]) == (1, 543)
+    assert (len(graph.LOOK_AHEAD), graph.LOOK_AHEAD[0], graph.LOOK_AHEAD[-1]) == (23, 1, 543)
 
 
 MADE: Mapping[str, Mapping[str, Any]] = {

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.paths import DATA
+from tests.support.told import Patch
 from tools.main import main
 from tools.prepare.catalogue import find
 from tools.prepare.preparation import Hub, Preparation
@@ -39,7 +40,7 @@ def carried_out(preparation: Preparation, request: Request, folder: Path) -> Pre
 
 
 def test_a_hub_name_is_loaded_by_datasets_at_the_commit_that_the_hub_names(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """`datasets` takes the folder for its name; only the question for the commit is answered here."""
     asked = []
@@ -53,20 +54,13 @@ def test_a_hub_name_is_loaded_by_datasets_at_the_commit_that_the_hub_names(
     one = replace(find("deepscaler_preview"), source=Hub(path=str(folder), revision="v1"))
     found = carried_out(one, Request(), tmp_path)
     assert len(found.chosen) == 5
-    assert found.origin == {
-        "hub": str(folder),
-        "config": None,
-        "split": "train",
-        "file": None,
-        "revision": "5" * 40,
-    }
+    origin = {"hub": str(folder), "config": None, "split": "train", "file": None, "revision": "5" * 40}
+    assert found.origin == origin
     carried_out(one, Request(revision="main"), tmp_path)
     assert asked == [(str(folder), "v1"), (str(folder), "main")]
 
 
-def test_a_folder_of_the_hubs_shape_and_a_saved_one_have_the_rows_of_the_split(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_the_hubs_shape_and_a_saved_one_have_the_split(folder: Path, tmp_path: Path) -> None:
     one = find("math_500")
     (tmp_path / "out").mkdir()
     found = carried_out(one, Request(split="test", path=folder), tmp_path / "out")

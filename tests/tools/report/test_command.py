@@ -9,6 +9,7 @@ import pytest
 from tests.support.chain import make_run
 from tests.support.hash_policy import HashPolicy
 from tests.support.journaled import JournaledRun
+from tests.support.told import Capsys
 from tools.main import main
 
 
@@ -23,23 +24,19 @@ def report(made: JournaledRun, *words: str) -> int:
     return main(["report", made.run.name, *words, "--runs-dir", str(made.run.runs_dir)])
 
 
-def test_it_is_written_where_the_run_is_and_has_answers_as_ids_where_no_tokenizer_is(
-    made: JournaledRun, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_written_beside_the_run_without_a_tokenizer_too(made: JournaledRun, capsys: Capsys) -> None:
     assert report(made) == 0
     file = made.run.folder / "report.html"
     assert capsys.readouterr().out == f"{file}\n"
     assert "Scorers" in file.read_text()
 
 
-def test_two_runs_make_one_page(
-    made: JournaledRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_runs_make_one_page(made: JournaledRun, tmp_path: Path, capsys: Capsys) -> None:
     out = tmp_path / "both.html"
     assert report(made, made.run.name, "-o", str(out)) == 0
     assert out.read_text().count(f"</i>{made.run.name}</h1>") == 2
 
 
-def test_a_run_that_is_not_there_is_named(made: JournaledRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_not_there_is_named(made: JournaledRun, capsys: Capsys) -> None:
     assert report(made, "another") == 1
     assert "another" in capsys.readouterr().err

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker.messages import Score, ScoreStatus
+from broker.messages import Score
 from tests.support.chain import make_prompt, make_scored
+from tests.support.scores import a_score
 from tools.rescore.comparison import Comparison, Rescored, score_json
 
 pytestmark = pytest.mark.process
@@ -17,13 +18,7 @@ Value = float | None
 
 
 def scored(value: Value, version: str = "2") -> Score:
-    return Score(
-        status=ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED,
-        value=value,
-        reason=f"now {value}",
-        scorer="math",
-        version=version,
-    )
+    return a_score(value, f"now {value}", version=version)
 
 
 def compare(
@@ -80,11 +75,8 @@ def test_advantages_flip_where_a_completion_is_pushed_another_way(
     old: list[Value], new: list[Value], flipped: int, lost: int, gained: int
 ) -> None:
     found = compare((old, new)).as_json()
-    assert (found["advantages_flipped"], found["variance_lost"], found["variance_gained"]) == (
-        flipped,
-        lost,
-        gained,
-    )
+    keys = ("advantages_flipped", "variance_lost", "variance_gained")
+    assert [found[key] for key in keys] == [flipped, lost, gained]
     assert found["flipped_groups"] == ["0"] * flipped
 
 

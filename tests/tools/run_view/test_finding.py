@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,46 +11,26 @@ import pytest
 from broker.monitoring.snapshot import Process, Snapshot
 from config.run import Run
 from learner.groups.same_reward import WARNING
+from tests.support.chain import make_run
 from tools.run_view.finding import _short, finding_of, finding_over
 from tools.run_view.flow import budget_of, flow, next_budget
-
-Sums = Mapping[str, float]
 
 
 def a_run(**learner: Any) -> Run:
     """Steps of 4 groups, 8 slots, generators with room for 4."""
-    return Run.model_validate(
-        {
-            "name": "test",
-            "model": {"path": "m"},
-            "data": {"train": {"type": "procedural"}},
-            "generators": {"groups_in_flight": 4},
-            "learner": {"steps": 100, "groups_per_step": 4, "max_lag": 1} | learner,
-        }
-    )
+    sections = {"groups_per_step": 4, **learner}
+    return make_run(Path("nowhere"), generators={"groups_in_flight": 4}, learner=sections)
 
 
 def beat(role: str, name: str = "1", queues: tuple[str, ...] = (), **sums: float) -> Process:
-    return Process(
-        role=role, id=name, pid=1, host="here", state="", version="", since=0.0, queues=queues, sums=sums
-    )
+    plain: dict[str, Any] = {"pid": 1, "host": "here", "state": "", "version": "", "since": 0.0}
+    return Process(role=role, id=name, queues=queues, sums=sums, **plain)
 
 
 def look(*processes: Process, at: float = 0.0, **fields: Any) -> Snapshot:
-    plain: dict[str, Any] = {
-        "status": "running",
-        "reason": "",
-        "version": 5,
-        "steps": 100,
-        "prompts": 0,
-        "rollouts": 0,
-        "scored": 0,
-        "dead": 0,
-        "slots": 8,
-        "queued_jobs": {},
-        "scorers": (),
-        "run": a_run(),
-    }
+    plain: dict[str, Any] = {"status": "running", "reason": "", "version": 5, "steps": 100, "run": a_run()}
+    plain |= {"prompts": 0, "rollouts": 0, "scored": 0, "dead": 0, "slots": 8}
+    plain |= {"queued_jobs": {}, "scorers": ()}
     return Snapshot(**plain | fields, processes=processes, at=at)
 
 
@@ -61,19 +41,11 @@ BEFORE = look(
     beat("learner", up_s=100, busy_s=10, groups=60, steps=15, age_sampling_s=60, age_scored_s=12),
     at=1000,
 )
+AGES: dict[str, Any] = {"age_sampling_s": 100.0, "age_scored_s": 22.0}
 AFTER = look(
     beat("generator", up_s=110, busy_s=25, wait_prompts_s=5, groups=90, tokens=900),
     beat("scorer", up_s=100, busy_s=89, wait_rollouts_s=1, groups=90, queues=()),
-    beat(
-        "learner",
-        up_s=110,
-        busy_s=11,
-        wait_groups_s=9,
-        groups=80,
-        steps=20,
-        age_sampling_s=100,
-        age_scored_s=22,
-    ),
+    beat("learner", up_s=110, busy_s=11, wait_groups_s=9, groups=80, steps=20, **AGES),
     at=1010,
 )
 
@@ -81,62 +53,31 @@ AFTER = look(
 def test_a_flow_is_the_difference_of_two_looks() -> None:
     found = flow(BEFORE, AFTER)
     assert found.seconds == 10
-    assert [
-        (
-            works.name,
-            works.workers,
-            works.utilisation,
-            works.in_hand,
-            works.groups_a_second,
-            works.seconds_each,
-        )
-        for works in found.works
-    ] == [
+    keys = ("name", "workers", "utilisation", "in_hand", "groups_a_second", "seconds_each")
+    assert [tuple(getattr(works, key) for key in keys) for works in found.works] == [
         ("generators", 1, 0.5, 2.0, 2.0, 1.0),  # half of four slots for ten seconds, for twenty groups
         ("scorers", 1, 0.9, 0.9, 2.0, 0.45),
         ("learner", 1, 0.1, 0.4, 2.0, 0.2),  # a tenth of the time with four groups, 0.2 s a step
     ]
     assert found.works[0].tokens_a_second == 20
-    assert [dict(works.waits) for works in found.works] == [
-        {"prompts": 0.5},
-        {"rollouts": 0.1},
-        {"groups": 0.9},
-    ]
+    waits = [dict(works.waits) for works in found.works]
+    assert waits == [{"prompts": 0.5}, {"rollouts": 0.1}, {"groups": 0.9}]
     assert found.shares == {"generator:1": 0.5, "scorer:1": 0.9, "learner:1": 0.1}
     assert found.ages == {"prompts": 0.0, "sampling": 2.0, "rollouts": 0.0, "scoring": 0.0, "scored": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "share", "rate"),
-    [
-        ((), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),  # it has come meanwhile
-        (
-            (beat("scorer", up_s=50, busy_s=50, groups=99),),
-            (beat("scorer", up_s=4, busy_s=3, groups=8),),
-            0.75,
-            2.0,
-        ),
-        (
-            (beat("scorer", up_s=5, busy_s=1),),
-            (beat("scorer", up_s=5, busy_s=1, idle_s=3),),
-            0.0,
-            0.0,
-        ),  # no new beat
-        ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1),), 1.0, 0.0),
-        (
-            (beat("scorer", up_s=5, busy_s=1),),
-            (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2", up_s=4)),
-            0.5,
-            0.0,
-        ),
-        (
-            (beat("scorer", up_s=5, busy_s=1),),
-            (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2")),
-            1.0,
-            0.0,
-        ),
-    ],
-)
+COMERS: list[Any] = [
+    ((), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),  # it has come meanwhile
+    ((beat("scorer", up_s=50, busy_s=50, groups=99),), (beat("scorer", up_s=4, busy_s=3, groups=8),), 0.75, 2.0),
+    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1, idle_s=3),), 0.0, 0.0),  # no new beat
+    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=5, busy_s=1),), 1.0, 0.0),
+    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2", up_s=4)), 0.5,
+        0.0),
+    ((beat("scorer", up_s=5, busy_s=1),), (beat("scorer", up_s=9, busy_s=5), beat("scorer", "2")), 1.0, 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "share", "rate"), COMERS)
 def test_whoever_comes_goes_or_begins_anew_is_measured_by_his_own_clock(
     before: tuple[Process, ...], after: tuple[Process, ...], share: float, rate: float
 ) -> None:
@@ -156,18 +97,10 @@ def test_whoever_comes_goes_or_begins_anew_is_measured_by_his_own_clock(
 def test_the_places_of_generators_are_those_that_they_say_they_have(
     rooms: tuple[int, ...], configured: int | None, in_hand: float
 ) -> None:
-    run = a_run()
-    run = run.model_copy(
-        update={"generators": run.generators.model_copy(update={"groups_in_flight": configured})}
-    )
-    now = look(
-        *(
-            replace(beat("generator", str(place), up_s=10, busy_s=5, groups=5), room=room)
-            for place, room in enumerate(rooms)
-        ),
-        run=run,
-    )
-    (works,) = flow(look(), now).works
+    run = make_run(Path("nowhere"), generators={"groups_in_flight": configured})
+    beats = [beat("generator", str(place), up_s=10, busy_s=5, groups=5) for place in range(len(rooms))]
+    rooms_said = [replace(one, room=room) for one, room in zip(beats, rooms, strict=True)]
+    (works,) = flow(look(), look(*rooms_said, run=run)).works
     assert works.in_hand == in_hand
 
 
@@ -191,94 +124,53 @@ def test_a_long_steps_rate_comes_from_the_mean_of_all_steps() -> None:
     assert flow(before, now).works[0].groups_a_second == pytest.approx(40 / 105)
 
 
-@pytest.mark.parametrize(
-    ("processes", "text", "bottleneck", "knob"),
-    [
-        ({}, "bottleneck: scorers (1), 90% busy; one more: about +82%, 2 → 3.6 groups/s", "scorers", {}),
-        (
-            {
-                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
-                "learner": {"up_s": 110, "busy_s": 20, "groups": 80, "steps": 20},
-            },
-            "bottleneck: learner, 100% busy; learner.ranks=2: about +95%, 2 → 3.9 groups/s, then budget",
-            "learner",
-            {"learner.ranks": 2},
-        ),
-        (
-            {
-                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
-                "generator": {"up_s": 110, "busy_s": 30, "groups": 90},
-            },
-            "bottleneck: generators (1), 100% busy; one more: about +78%, 2 → 3.6 groups/s, then budget",
-            "generators",
-            {},
-        ),
-        (
-            {
-                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
-                "learner": {"up_s": 110, "busy_s": 16, "groups": 80, "steps": 20, "kept_s": 10},
-                "generator": {"up_s": 110, "busy_s": 26, "groups": 90},
-            },
-            (
-                "bottleneck: budget (8 slots), 70% in hand, generators idle 40%; learner.max_lag=2: about +50%, "
-                "2 → 3 groups/s"
-            ),
-            "budget",
-            {"learner.max_lag": 2},
-        ),
-        (
-            {
-                "scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
-                "generator": {"up_s": 110, "busy_s": 21, "groups": 90},
-            },
-            "nothing is near its limit: generators with 10% are the busiest; the learner waits 90% of its time for groups",
-            "",
-            {},
-        ),
-    ],
-)
+VERDICTS: list[Any] = [
+    ({}, "bottleneck: scorers (1), 90% busy; one more: about +82%, 2 → 3.6 groups/s", "scorers", {}),
+    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+        "learner": {"up_s": 110, "busy_s": 20, "groups": 80, "steps": 20}},
+        "bottleneck: learner, 100% busy; learner.ranks=2: about +95%, 2 → 3.9 groups/s, then budget", "learner",
+        {"learner.ranks": 2}),
+    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "generator": {"up_s": 110, "busy_s": 30, "groups": 90}},
+        "bottleneck: generators (1), 100% busy; one more: about +78%, 2 → 3.6 groups/s, then budget", "generators",
+        {}),
+    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90},
+        "learner": {"up_s": 110, "busy_s": 16, "groups": 80, "steps": 20, "kept_s": 10},
+        "generator": {"up_s": 110, "busy_s": 26, "groups": 90}},
+        ("bottleneck: budget (8 slots), 70% in hand, generators idle 40%; learner.max_lag=2: about +50%, 2 → 3 groups/s"),
+        "budget", {"learner.max_lag": 2}),
+    ({"scorer": {"up_s": 100, "busy_s": 81, "groups": 90}, "generator": {"up_s": 110, "busy_s": 21, "groups": 90}},
+        "nothing is near its limit: generators with 10% are the busiest; the learner waits 90% of its time for groups",
+        "", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("processes", "text", "bottleneck", "knob"), VERDICTS)
 def test_the_line_names_the_bottleneck_the_gain_and_the_knob(
     processes: dict[str, dict[str, float]], text: str, bottleneck: str, knob: dict[str, int]
 ) -> None:
-    now = replace(
-        AFTER,
-        processes=tuple(
-            beat(process.role, "1", (), **processes[process.role]) if process.role in processes else process
-            for process in AFTER.processes
-        ),
-    )
-    said, _ = finding_of(BEFORE, now)
+    changed = [
+        beat(one.role, "1", (), **processes[one.role]) if one.role in processes else one
+        for one in AFTER.processes
+    ]
+    said, _ = finding_of(BEFORE, replace(AFTER, processes=tuple(changed)))
     assert (said.text, said.bottleneck, said.knob) == (text, bottleneck, knob)
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"status": "", "processes": ()}, "the run has not begun"),
-        ({"status": "failed", "reason": "the disk is full"}, "the run has ended: failed, the disk is full"),
-        (
-            {"wanted": "pause"},
-            "an operator paused the run: nothing is let in or trained until `millrace resume`",
-        ),
-        ({"wanted": "drain"}, "an operator drains the run: 8 groups are out, then it ends"),
-        (
-            {"processes": (beat("scorer"),)},
-            "no learner is alive: nothing is let in or trained until one comes",
-        ),
-        (
-            {"processes": (beat("learner"),), "rollouts": 3},
-            "3 groups wait for a scorer to score them, and none is alive",
-        ),
-        ({"processes": (beat("learner"),)}, "no role has begun to work"),
-        (
-            {"processes": (beat("learner", up_s=110, busy_s=10, idle_s=10),), "slots": 2},
-            (
-                "nothing is near its limit: learner with 0% are the busiest; 6 of 8 slots are free: the feeder or Redis' memory "
-                "is short"
-            ),
-        ),
-    ],
-)
+SAID_FIRST: list[Any] = [
+    ({"status": "", "processes": ()}, "the run has not begun"),
+    ({"status": "failed", "reason": "the disk is full"}, "the run has ended: failed, the disk is full"),
+    ({"wanted": "pause"}, "an operator paused the run: nothing is let in or trained until `millrace resume`"),
+    ({"wanted": "drain"}, "an operator drains the run: 8 groups are out, then it ends"),
+    ({"processes": (beat("scorer"),)}, "no learner is alive: nothing is let in or trained until one comes"),
+    ({"processes": (beat("learner"),), "rollouts": 3},
+        "3 groups wait for a scorer to score them, and none is alive"),
+    ({"processes": (beat("learner"),)}, "no role has begun to work"),
+    ({"processes": (beat("learner", up_s=110, busy_s=10, idle_s=10),), "slots": 2},
+        ("nothing is near its limit: learner with 0% are the busiest; 6 of 8 slots are free: the feeder or Redis' memory is short")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "text"), SAID_FIRST)
 def test_what_needs_no_arithmetic_comes_first(changes: dict[str, Any], text: str) -> None:
     now = replace(AFTER, **changes)
     assert finding_of(BEFORE, now)[0].text == text
@@ -308,9 +200,7 @@ def test_one_look_alone_says_where_groups_pile_up() -> None:
         ({"groups_in_flight": 100}, {"learner.max_lag": 2}, 12),
     ],
 )
-def test_the_budget_is_raised_by_what_holds_it_down(
-    learner: dict[str, int], knob: dict[str, int], raised: int
-) -> None:
+def test_the_budget_is_raised_by_its_key(learner: dict[str, int], knob: dict[str, int], raised: int) -> None:
     run = a_run(**learner)
     assert next_budget(run) == knob
     budget = budget_of(flow(BEFORE, AFTER), replace(AFTER, run=run))
@@ -344,7 +234,5 @@ def test_a_reward_that_is_the_same_for_all_is_the_verdict(
 
 def test_a_single_look_names_it_too_and_a_run_that_ended_does_not() -> None:
     assert finding_over([replace(AFTER, advice=SAME)])[0].text == SAME
-    assert (
-        finding_over([replace(AFTER, advice=SAME, status="finished")])[0].text
-        == "the run has ended: finished"
-    )
+    ended = replace(AFTER, advice=SAME, status="finished")
+    assert finding_over([ended])[0].text == "the run has ended: finished"

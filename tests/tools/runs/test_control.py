@@ -15,14 +15,13 @@ from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_state import DRAIN, GO_ON, PAUSE, asked
 from learner.status import Status
 from tests.support.chain import make_run
+from tests.support.told import Capsys, Patch
 from tools.runs import control
 from tools.runs.control import HasEnded
 
 
 @pytest.fixture
-def status(
-    tmp_path: Path, link: RedisLink, keys: Keys, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> Status:
+def status(tmp_path: Path, link: RedisLink, keys: Keys, redis_url: str, monkeypatch: Patch) -> Status:
     """Of a learner that has claimed the run; Redis is the one that every tool uses."""
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setattr(control, "POLL_S", 0.01)
@@ -32,31 +31,28 @@ def status(
 
 
 @pytest.fixture
-def learner(link: RedisLink, keys: Keys) -> str:
-    """Return the key that a living learner keeps."""
-    key = keys.alive("learner", "host-1")
-    link.client.set(key, "loading")
-    return key
+def _learner(link: RedisLink, keys: Keys) -> None:
+    """Let a learner live."""
+    link.client.set(keys.alive("learner", "host-1"), "loading")
 
 
-def test_a_run_whose_learner_loads_again_is_there(
-    status: Status, link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+ENDS = pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
+
+
+def test_a_run_that_loads_again_is_there(status: Status, link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     status.begin(0)
     reset_run_state(link, keys)
     assert control.control("test", tmp_path, PAUSE) == 0
     assert asked(link, keys) == PAUSE
 
 
-@pytest.mark.usefixtures("status", "learner")
+@pytest.mark.usefixtures("status", "_learner")
 def test_a_run_whose_first_learner_loads_is_there(link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     link.client.delete(keys("run"))  # it has claimed nothing yet
     assert control.control("test", tmp_path, PAUSE) == 0
 
 
-def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
-    status: Status, link: RedisLink, keys: Keys, tmp_path: Path
-) -> None:
+def test_without_a_run_nobody_is_asked(status: Status, link: RedisLink, keys: Keys, tmp_path: Path) -> None:
     status.end("finished", "", 9)
     with pytest.raises(HasEnded, match=r"run test is finished: .*test/model; `millrace up` begins"):
         control.control("test", tmp_path, DRAIN)
@@ -66,15 +62,14 @@ def test_where_there_is_no_run_or_it_is_finished_nobody_is_asked(
     assert not link.client.exists(Keys("other")("run"))
 
 
-@pytest.mark.usefixtures("learner")
-@pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
+@pytest.mark.usefixtures("_learner")
+@ENDS
 def test_a_drain_waits_for_the_end_that_comes_after_it(
-    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, end: str, code: int
+    status: Status, tmp_path: Path, capsys: Capsys, *, end: str, code: int
 ) -> None:
     status.begin(0)
-    ending = threading.Timer(
-        0.2, status.end, (end, "why", 3), {"wanted": GO_ON if end == "stopped" else None}
-    )
+    wanted = {"wanted": GO_ON if end == "stopped" else None}
+    ending = threading.Timer(0.2, status.end, (end, "why", 3), wanted)
     ending.start()
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == code
     ending.join()
@@ -82,7 +77,7 @@ def test_a_drain_waits_for_the_end_that_comes_after_it(
 
 
 def test_a_run_that_had_ended_before_is_not_drained(
-    status: Status, link: RedisLink, keys: Keys, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    status: Status, link: RedisLink, keys: Keys, tmp_path: Path, capsys: Capsys
 ) -> None:
     status.end("stopped", "a signal asked for it", 3)
     assert control.control("test", tmp_path, DRAIN, wait_s=20) == 1
@@ -92,8 +87,8 @@ def test_a_run_that_had_ended_before_is_not_drained(
     assert "had ended before (stopped a signal asked for it), and no learner of it runs" in said.err
 
 
-@pytest.mark.usefixtures("learner")
-@pytest.mark.parametrize(("end", "code"), [("stopped", 0), ("failed", 1)])
+@pytest.mark.usefixtures("_learner")
+@ENDS
 def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_begins(
     status: Status, link: RedisLink, keys: Keys, tmp_path: Path, *, end: str, code: int
 ) -> None:
@@ -111,10 +106,8 @@ def test_a_drain_of_a_run_that_had_ended_waits_for_the_end_of_the_learner_that_b
     living.join()
 
 
-@pytest.mark.usefixtures("learner")
-def test_a_drain_that_takes_too_long_is_left_alone(
-    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("_learner")
+def test_a_drain_that_takes_too_long_is_left_alone(status: Status, tmp_path: Path, capsys: Capsys) -> None:
     status.begin(0)
     assert control.control("test", tmp_path, DRAIN, wait_s=0.1) == 1
     assert "run test has not ended after 0 s; it goes on draining" in capsys.readouterr().err

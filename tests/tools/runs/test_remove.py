@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,34 +12,26 @@ import redis
 
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from config.run import Run
 from tests.support.paths import ROOT
+from tests.support.told import Capsys, Patch
+from tests.tools.conftest import LeaveRun, MakeRun
 from tools.confirmation import NobodyToAsk
 from tools.main import main
 from tools.runs.folder import holder
 from tools.runs.remove import NotRemoved, remove
 
 OURS = [
-    "rl:{demo}:prompts",
-    "rl:{demo}:alive:generator:a",
-    "rq:queue:demo.math",
-    "rq:wip:demo.math",
-    "rq:job:demo_17_3",
-    "rq:job:demo_17-r1_1795272000123",
-    "rq:job:demo_eval-0-5_1",
+    *("rl:{demo}:prompts", "rl:{demo}:alive:generator:a", "rq:queue:demo.math", "rq:wip:demo.math"),
+    *("rq:job:demo_17_3", "rq:job:demo_17-r1_1795272000123", "rq:job:demo_eval-0-5_1"),
 ]
 OTHERS = [
-    "rl:{demo-2}:prompts",
-    "rl:{demo_2}:prompts",
-    "rq:queue:demo-2.math",
-    "rq:job:demo_2_17_3",
-    "rq:job:demo-2_17_3",
-    "elsewhere",
+    *("rl:{demo-2}:prompts", "rl:{demo_2}:prompts", "rq:queue:demo-2.math"),
+    *("rq:job:demo_2_17_3", "rq:job:demo-2_17_3", "elsewhere"),
 ]
 
 
 @pytest.fixture
-def external(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
+def external(redis_url: str, monkeypatch: Patch) -> redis.Redis:
     monkeypatch.setenv("REDIS_URL", redis_url)
     client = redis.Redis.from_url(redis_url, decode_responses=True)
     for key in OURS + OTHERS:
@@ -50,7 +41,7 @@ def external(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
 
 
 def test_a_run_is_removed_to_its_last_key_and_no_other_run_is_touched(
-    external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path
+    external: redis.Redis, leave_run: LeaveRun, runs_dir: Path
 ) -> None:
     folder, other = leave_run("demo", "finished"), leave_run("demo-2", "finished")
     assert remove("demo", runs_dir, is_sure=True, is_forced=False) == 0
@@ -59,9 +50,7 @@ def test_a_run_is_removed_to_its_last_key_and_no_other_run_is_touched(
     assert (folder.exists(), other.exists()) == (False, True)
 
 
-def test_a_run_with_a_living_learner_is_left_alone(
-    external: redis.Redis, leave_run: Callable[..., Path], runs_dir: Path
-) -> None:
+def test_a_run_that_lives_is_left_alone(external: redis.Redis, leave_run: LeaveRun, runs_dir: Path) -> None:
     folder = leave_run("demo", "running")
     external.hset("rl:{demo}:alive:learner:host:1", "pid", 1)
     with pytest.raises(NotRemoved, match=r"heart beats.*--force"):
@@ -72,7 +61,7 @@ def test_a_run_with_a_living_learner_is_left_alone(
     assert external.exists(*OURS) == 0
 
 
-def test_nothing_goes_when_nobody_can_be_asked(leave_run: Callable[..., Path], runs_dir: Path) -> None:
+def test_nothing_goes_when_nobody_can_be_asked(leave_run: LeaveRun, runs_dir: Path) -> None:
     folder = leave_run("demo", "finished")
     with pytest.raises(NobodyToAsk, match="--yes"):
         remove("demo", runs_dir, is_sure=False, is_forced=False)
@@ -85,9 +74,7 @@ def test_what_is_no_name_is_refused(name: str, runs_dir: Path) -> None:
         remove(name, runs_dir, is_sure=True, is_forced=True)
 
 
-def test_an_external_redis_that_is_away_keeps_the_run(
-    leave_run: Callable[..., Path], runs_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_redis_that_is_away_keeps_the_run(leave_run: LeaveRun, runs_dir: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
     folder = leave_run("demo", "finished")
     with pytest.raises(NotRemoved, match="does not answer"):
@@ -95,7 +82,7 @@ def test_an_external_redis_that_is_away_keeps_the_run(
     assert folder.exists()
 
 
-def test_a_private_server_goes_with_its_run(make_run: Callable[..., Run], runs_dir: Path) -> None:
+def test_a_private_server_goes_with_its_run(make_run: MakeRun, runs_dir: Path) -> None:
     run = make_run()
     server = embedded.start(run)
     assert remove("demo", runs_dir, is_sure=True, is_forced=False) == 0
@@ -118,11 +105,10 @@ with held(folder):
 """
 
 
-def test_force_kills_what_runs_and_takes_the_folder(leave_run: Callable[..., Path], runs_dir: Path) -> None:
+def test_force_kills_what_runs_and_takes_the_folder(leave_run: LeaveRun, runs_dir: Path) -> None:
     folder = leave_run("demo", "running")
-    up = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    up = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     assert int(up.stdout.readline()) > 0
     assert holder(folder) is not None
@@ -133,9 +119,7 @@ def test_force_kills_what_runs_and_takes_the_folder(leave_run: Callable[..., Pat
     assert not folder.exists()
 
 
-def test_redis_cli_opens_a_stopped_run_and_stops_it_after(
-    make_run: Callable[..., Run], runs_dir: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_redis_cli_opens_a_stopped_run_for_a_while(make_run: MakeRun, runs_dir: Path, capfd: Capsys) -> None:
     server = embedded.start(make_run())
     with redis.Redis.from_url(server.url) as client:
         client.hset("rl:{demo}:where", "17", "prompts 1-0")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
+from broker.messages import SampledGroup, ScoredGroup
 from config.endpoint import EndpointConfig
 from config.scorer_kinds import JudgeConfig
 from config.scorers import ScorersConfig, TaskConfig
@@ -32,6 +32,8 @@ from tests.support.endpoint_server import (
     scripted_endpoint,
 )
 from tests.support.groups import a_prompt, a_rollout
+from tests.support.scores import a_score
+from tests.support.told import Patch
 from tests.support.waiting import wait_until
 from tools.main import main
 from tools.rescore.command import Rescorer
@@ -70,7 +72,7 @@ def line(text: str) -> bytes:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
+def server(monkeypatch: Patch) -> Iterator[ScriptedEndpoint]:
     with scripted_endpoint() as running:
         running.script = says
         monkeypatch.setenv("LLM_JUDGE_BASE_URL", running.url)
@@ -79,9 +81,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
 
 def config_of(server: ScriptedEndpoint, **options: Any) -> ScorersConfig:
     section = JudgeConfig(endpoint=EndpointConfig(urls=(server.url,), timeout_s=60.0, cache=False))
-    return ScorersConfig(
-        **{"retry_backoff_s": 0.01, "tasks": {"judge": TaskConfig(scorer=section)}, **options}
-    )
+    tasks = {"judge": TaskConfig(scorer=section)}
+    return ScorersConfig(**{"retry_backoff_s": 0.01, "tasks": tasks, **options})
 
 
 @pytest.mark.prove
@@ -171,14 +172,10 @@ def test_a_group_that_is_rescored_has_its_calls_under_way_together(server: Scrip
     completion = a_rollout().completions[0]
     texts = [*(f"YES {number}" for number in range(6)), "YES 0"]
     prompt = a_prompt(task="judge", n=7, verification_info=judged("")["verification_info"])
-    rollout = SampledGroup(
-        prompt=prompt,
-        completions=tuple(replace(completion, text=text) for text in texts),
-        generator="g",
-        seconds=0.0,
-    )
-    old = Score(status=ScoreStatus.SCORED, value=0.0, reason="", scorer="judge", version="1")
-    scored = ScoredGroup(rollout=rollout, scores=(old,) * 7, rewards=(0.0,) * 7, worker="w", seconds=0.0)
+    completions = tuple(replace(completion, text=text) for text in texts)
+    rollout = SampledGroup(prompt=prompt, completions=completions, generator="g", seconds=0.0)
+    old = (a_score(0.0, scorer="judge"),) * 7
+    scored = ScoredGroup(rollout=rollout, scores=old, rewards=(0.0,) * 7, worker="w", seconds=0.0)
     config = config_of(server)
     server.script = once_there_are(6)
     with Rescorer(config, lambda _: "judge", 1) as pool:

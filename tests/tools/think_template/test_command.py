@@ -18,6 +18,7 @@ from config.run import ModelConfig
 from generators.chat import load_chat
 from scorers.text.extract import last_box, response_part
 from tests.support.chat_families import ASSISTANT, BEGIN, DEEPSEEK, END, FAMILIES, QWEN3, USER, write_family
+from tests.support.told import Capsys, Patch
 from tests.support.verbs import call
 from tools.arguments import UsageError
 from tools.think_template.chat import INSTRUCTION, CannotThink
@@ -53,40 +54,42 @@ ENDS = {  # the turn's first, then all that any file named
 }
 
 
+Think = Callable[..., Path]
+
+
 @pytest.fixture
-def think(tmp_path: Path) -> Callable[..., Path]:
+def think(tmp_path: Path) -> Think:
     """Write a family's folder, call the verb with more words, and return what it wrote."""
 
     def think(name: str, *words: str) -> Path:
         source = write_family(tmp_path / name, FAMILIES[name])
-        assert call("think-template", str(source), "-o", str(tmp_path / "out"), *words) == 0
+        assert changed(source, tmp_path / "out", *words) == 0
         return tmp_path / "out"
 
     return think
 
 
-def rendered(folder: Path, chat: list[dict[str, str]] = CHAT, **arguments: Any) -> str:
-    return str(
-        AutoTokenizer.from_pretrained(folder).apply_chat_template(
-            chat, tokenize=False, add_generation_prompt=True, **arguments
-        )
-    )
+def changed(source: Path | str, out: Path, *words: str) -> int:
+    return call("think-template", str(source), "-o", str(out), *words)
+
+
+def rendered(folder: Path, chat: list[dict[str, str]] = CHAT) -> str:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_model_of_each_family_is_told_to_think_and_begins_with_a_thought(
-    name: str, think: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = think(name, "--family", name.partition("-")[0])
-    assert rendered(out) == PROMPTS[name] + "<think>\n"
+def test_a_model_of_each_family_begins_with_a_thought(name: str, think: Think, capsys: Capsys) -> None:
+    family = name.partition("-")[0]
+    assert rendered(think(name, "--family", family)) == PROMPTS[name] + "<think>\n"
     shown = capsys.readouterr().out
-    assert f"turns     end with {ENDS[name][0]}, as those of {name.partition('-')[0]} do\n" in shown
+    assert f"turns     end with {ENDS[name][0]}, as those of {family} do\n" in shown
     assert "What is 17 + 25?" in shown
     assert "is read as '\\n\\nIt is \\\\boxed{42}.'" in shown
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_file_says_the_same_of_what_ends_an_answer(name: str, think: Callable[..., Path]) -> None:
+def test_every_file_says_the_same_of_what_ends_an_answer(name: str, think: Think) -> None:
     out = think(name)
     tokenizer = AutoTokenizer.from_pretrained(out)
     ids = [tokenizer.convert_tokens_to_ids(token) for token in ENDS[name]]
@@ -100,9 +103,7 @@ def test_every_file_says_the_same_of_what_ends_an_answer(name: str, think: Calla
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scorers_read_what_is_behind_the_thought_and_nothing_of_one_that_was_cut_off(
-    name: str, think: Callable[..., Path]
-) -> None:
+def test_scorers_read_what_is_behind_the_thought_and_nothing_of_a_cut_one(name: str, think: Think) -> None:
     out = think(name)
     tokenizer: Any = AutoTokenizer.from_pretrained(out)
     chat = load_chat(ModelConfig(path=str(out)))
@@ -116,11 +117,10 @@ def test_scorers_read_what_is_behind_the_thought_and_nothing_of_one_that_was_cut
     assert response_part(chat.text(prompt, cut, FinishReason.LENGTH)) is None
 
 
-def test_a_chat_with_a_systems_turn_of_its_own_keeps_it(think: Callable[..., Path]) -> None:
+def test_a_chat_with_a_systems_turn_of_its_own_keeps_it(think: Think) -> None:
     own = [{"role": "system", "content": "Be brief."}, *CHAT]
-    assert rendered(think("qwen"), own).startswith(
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user"
-    )
+    brief = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user"
+    assert rendered(think("qwen"), own).startswith(brief)
 
 
 @pytest.mark.parametrize(
@@ -131,24 +131,22 @@ def test_a_chat_with_a_systems_turn_of_its_own_keeps_it(think: Callable[..., Pat
         ("<|channel|>analysis<|message|>", "has '<|channel|>'"),
     ],
 )
-def test_a_model_that_thinks_by_marks_of_its_own_is_an_error(
-    tmp_path: Path, marks: str, message: str
-) -> None:
+def test_a_model_that_thinks_by_its_own_marks_is_an_error(tmp_path: Path, marks: str, message: str) -> None:
     family = FAMILIES["qwen"]
     thinking = f"{{% if messages[-1].thinking %}}{{{{ '{marks}' }}}}{{% endif %}}"
     source = write_family(tmp_path / "model", replace(family, template=thinking + family.template))
     with pytest.raises(CannotThink, match=re.escape(message)):
-        call("think-template", str(source), "-o", str(tmp_path / "out"))
+        changed(source, tmp_path / "out")
 
 
-def test_the_words_are_ones_own_or_none(think: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_words_are_ones_own_or_none(think: Think, tmp_path: Path) -> None:
     words = "Don't \\ guess:\n{{ 'ü' }} %} first"
     assert rendered(think("qwen", "--system", words)).startswith(f"<|im_start|>system\n{words}<|im_end|>\n")
     plain = rendered(tmp_path / "qwen")
     assert rendered(think("qwen", "--no-system", "--force")) == f"{plain}<think>\n"
 
 
-def test_the_template_stays_in_the_files_that_had_it(think: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_template_stays_in_the_files_that_had_it(think: Think, tmp_path: Path) -> None:
     out = think("gemma")
     assert "<think>" in (out / "chat_template.jinja").read_text()
     assert "chat_template" not in read_json(out / "tokenizer_config.json")
@@ -156,10 +154,9 @@ def test_the_template_stays_in_the_files_that_had_it(think: Callable[..., Path],
     assert "<think>" in read_json(out / "tokenizer_config.json")["chat_template"]
     assert not (out / "chat_template.jinja").exists()
     both = write_family(tmp_path / "both", FAMILIES["gemma"], chat_template="an older one")
-    call("think-template", str(both), "-o", str(tmp_path / "new"))
-    assert (tmp_path / "new" / "chat_template.jinja").read_text() == read_json(
-        tmp_path / "new" / "tokenizer_config.json"
-    )["chat_template"]
+    changed(both, tmp_path / "new")
+    written = (tmp_path / "new" / "chat_template.jinja").read_text()
+    assert written == read_json(tmp_path / "new" / "tokenizer_config.json")["chat_template"]
     assert read_json(both / "tokenizer_config.json")["chat_template"] == "an older one"
 
 
@@ -169,15 +166,13 @@ def test_of_several_templates_the_default_is_changed(tmp_path: Path) -> None:
         {"name": "tool_use", "template": "{{ 1 }}"},
     ]
     source = write_family(tmp_path / "model", FAMILIES["qwen"], chat_template=named)
-    call("think-template", str(source), "-o", str(tmp_path / "out"))
-    changed = read_json(tmp_path / "out" / "tokenizer_config.json")["chat_template"]
-    assert [each["name"] for each in changed if "<think>\\n" in each["template"]] == ["default"]
+    changed(source, tmp_path / "out")
+    templates = read_json(tmp_path / "out" / "tokenizer_config.json")["chat_template"]
+    assert [each["name"] for each in templates if "<think>\\n" in each["template"]] == ["default"]
     assert rendered(tmp_path / "out") == PROMPTS["qwen"] + "<think>\n"
 
 
-def test_weights_are_links_copies_or_left_out_and_nothing_else_is_shared(
-    think: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_weights_are_links_copies_or_left_out_and_no_more_is_shared(think: Think, tmp_path: Path) -> None:
     source = tmp_path / "qwen" / "model.safetensors"
     out = think("qwen")
     assert (out / "model.safetensors").samefile(source)
@@ -190,7 +185,7 @@ def test_weights_are_links_copies_or_left_out_and_nothing_else_is_shared(
     assert names == {"tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json"}
 
 
-def test_a_template_of_ones_own_stands_for_the_models(think: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_template_of_ones_own_stands_for_the_models(think: Think, tmp_path: Path) -> None:
     file = tmp_path / "own.jinja"
     file.write_text(
         "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}<|im_end|>{% endfor %}"
@@ -205,65 +200,49 @@ def without_trace(folder: Path, out: Path) -> bool:
     return not out.exists() and [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "template", "message"),
-    [
-        ("qwen", QWEN3, "has enable_thinking: the model thinks already"),
-        (
-            "qwen",
-            FAMILIES["qwen"].template
-            + "{% if add_generation_prompt and thinking %}{{ 'Think:' }}{% endif %}",
-            "has thinking: the model thinks already",
-        ),
-        (
-            "deepseek",
-            DEEPSEEK.replace(f"{ASSISTANT}'}}}}{{% endif %}}", f"{ASSISTANT}<think>\\n'}}}}{{% endif %}}"),
-            "opens a thought already",
-        ),
-        ("qwen", "{{ messages[0].content }}", "nothing matched: the template's prompt is 'Quo-vadis-17'"),
-        (
-            "qwen",
-            "{% for turn in messages %}{{ turn.content }}\n{% endfor %}",
-            r"ends the model's turn with '\\n', which begins with no token of its own",
-        ),
-        ("qwen", "{% for turn in messages %}", r"the chat template: line 1: TemplateSyntaxError"),
-        ("qwen", "{{ nothing.at.all }}", r"the chat template fails for .*: line 1: UndefinedError"),
-        (
-            "qwen",
-            "{{- eos_token }}" + FAMILIES["qwen"].template,  # what this file names changes
-            "the template can't be changed so",
-        ),
-        ("qwen", "", "no chat template: give one, --template FILE"),
-    ],
-)
-def test_what_cant_be_changed_is_an_error_that_leaves_nothing(
-    name: str, template: str, message: str, tmp_path: Path
-) -> None:
+UNCHANGEABLE: list[Any] = [
+    ("qwen", QWEN3, "has enable_thinking: the model thinks already"),
+    ("qwen", FAMILIES["qwen"].template + "{% if add_generation_prompt and thinking %}{{ 'Think:' }}{% endif %}",
+        "has thinking: the model thinks already"),
+    ("deepseek", DEEPSEEK.replace(f"{ASSISTANT}'}}}}{{% endif %}}", f"{ASSISTANT}<think>\\n'}}}}{{% endif %}}"),
+        "opens a thought already"),
+    ("qwen", "{{ messages[0].content }}", "nothing matched: the template's prompt is 'Quo-vadis-17'"),
+    ("qwen", "{% for turn in messages %}{{ turn.content }}\n{% endfor %}",
+        r"ends the model's turn with '\\n', which begins with no token of its own"),
+    ("qwen", "{% for turn in messages %}", r"the chat template: line 1: TemplateSyntaxError"),
+    ("qwen", "{{ nothing.at.all }}", r"the chat template fails for .*: line 1: UndefinedError"),
+    # what this file names changes
+    ("qwen", "{{- eos_token }}" + FAMILIES["qwen"].template, "the template can't be changed so"),
+    ("qwen", "", "no chat template: give one, --template FILE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "template", "message"), UNCHANGEABLE)
+def test_what_cant_be_changed_leaves_nothing(name: str, template: str, message: str, tmp_path: Path) -> None:
     source = write_family(tmp_path / "model", replace(FAMILIES[name], template=template))
     with pytest.raises(CannotThink, match=message):
-        call("think-template", str(source), "-o", str(tmp_path / "out"))
+        changed(source, tmp_path / "out")
     assert without_trace(tmp_path, tmp_path / "out")
 
 
-def test_a_model_that_was_changed_is_not_changed_again(think: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_model_that_was_changed_is_not_changed_again(think: Think, tmp_path: Path) -> None:
     out = think("llama")
     with pytest.raises(CannotThink, match="opens a thought already"):
-        call("think-template", str(out), "-o", str(tmp_path / "twice"))
+        changed(out, tmp_path / "twice")
 
 
 def test_another_family_than_the_one_that_was_named_is_an_error(tmp_path: Path) -> None:
     source = write_family(tmp_path / "model", FAMILIES["gemma"])
-    with pytest.raises(
-        CannotThink, match=r"turns end with <end_of_turn>; those of llama end with <\|eot_id\|>"
-    ):
-        call("think-template", str(source), "-o", str(tmp_path / "out"), "--family", "llama")
+    said = r"turns end with <end_of_turn>; those of llama end with <\|eot_id\|>"
+    with pytest.raises(CannotThink, match=said):
+        changed(source, tmp_path / "out", "--family", "llama")
 
 
 def test_the_template_of_a_processor_is_an_error(tmp_path: Path) -> None:
     source = write_family(tmp_path / "model", FAMILIES["qwen"])
     (source / "chat_template.json").write_text("{}")
     with pytest.raises(CannotThink, match=r"chat_template\.json: the template of a processor"):
-        call("think-template", str(source), "-o", str(tmp_path / "out"))
+        changed(source, tmp_path / "out")
     assert without_trace(tmp_path, tmp_path / "out")
 
 
@@ -272,21 +251,20 @@ def test_a_folder_that_is_there_stays_unless_force_replaces_it_whole(tmp_path: P
     out = tmp_path / "out"
     out.mkdir()
     (out / "old").touch()
-    words = ("think-template", str(source), "-o", str(out))
     with pytest.raises(UsageError, match="exists; --force replaces a folder"):
-        call(*words)
+        changed(source, out)
     bad = write_family(tmp_path / "bad", replace(FAMILIES["qwen"], template="{{ messages[0].content }}"))
     with pytest.raises(CannotThink):
-        call("think-template", str(bad), "-o", str(out), "--force")
+        changed(bad, out, "--force")
     assert [path.name for path in out.iterdir()] == ["old"]
-    assert call(*words, "--force") == 0
+    assert changed(source, out, "--force") == 0
     assert not (out / "old").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     with pytest.raises(UsageError, match="lies in the model's own folder"):
-        call("think-template", str(source), "-o", str(source / "inner"))
+        changed(source, source / "inner")
 
 
-def test_a_name_on_the_hub_is_found_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_on_the_hub_is_found_in_the_cache(tmp_path: Path, monkeypatch: Patch) -> None:
     from huggingface_hub import constants
 
     made = write_family(tmp_path / "made", FAMILIES["qwen"])
@@ -301,13 +279,13 @@ def test_a_name_on_the_hub_is_found_in_the_cache(tmp_path: Path, monkeypatch: py
         (snapshot / path.name).symlink_to(kept / "blobs" / path.name)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert call("think-template", "owner/name", "-o", str(tmp_path / "out")) == 0
+    assert changed("owner/name", tmp_path / "out") == 0
     assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
     assert rendered(tmp_path / "out") == PROMPTS["qwen"] + "<think>\n"
     with pytest.raises(RunFailed, match="owner/other: no folder here, and the hub does not give it"):
-        call("think-template", "owner/other", "-o", str(tmp_path / "none"))
+        changed("owner/other", tmp_path / "none")
     with pytest.raises(UsageError, match="there is no such folder"):
-        call("think-template", "./other", "-o", str(tmp_path / "none"))
+        changed("./other", tmp_path / "none")
 
 
 def test_ends_of_a_text_model_inside_another_agree_too(tmp_path: Path) -> None:
@@ -315,6 +293,6 @@ def test_ends_of_a_text_model_inside_another_agree_too(tmp_path: Path) -> None:
     config = read_json(source / "config.json")
     config["text_config"] = {"eos_token_id": config["eos_token_id"][0], "hidden_size": 8}
     (source / "config.json").write_text(json.dumps(config))
-    call("think-template", str(source), "-o", str(tmp_path / "out"))
-    changed = read_json(tmp_path / "out" / "config.json")
-    assert changed["text_config"] == {"eos_token_id": changed["eos_token_id"], "hidden_size": 8}
+    changed(source, tmp_path / "out")
+    written = read_json(tmp_path / "out" / "config.json")
+    assert written["text_config"] == {"eos_token_id": written["eos_token_id"], "hidden_size": 8}

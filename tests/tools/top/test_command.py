@@ -21,8 +21,8 @@ from broker.joining import NoRun
 from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
+from tests.support.told import Millrace, Patch
 from tests.support.verbs import call
-from tools.main import main, parse
 from tools.run_view.follower import RunFollower
 from tools.top import screen
 from tools.top.report import report
@@ -56,9 +56,7 @@ def drawn(follower: RunFollower, width: int = 100, height: int = 40, *, is_cut: 
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
-def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes(
-    follower: RunFollower, width: int
-) -> None:
+def test_the_screen_names_bottleneck_roles_streams_and_processes(follower: RunFollower, width: int) -> None:
     shown = drawn(follower, width)
     assert max(map(len, shown.splitlines())) <= width
     for pattern in (
@@ -78,13 +76,10 @@ def test_the_screen_names_the_bottleneck_the_roles_the_streams_and_the_processes
         assert re.search(pattern, shown), f"{pattern}\n{shown}"
 
 
-def test_a_low_terminal_shows_some_of_every_role_and_says_how_many_more(
-    laid: Laid, follower: RunFollower
-) -> None:
+def test_a_low_terminal_shows_some_of_every_role_and_how_many_more(laid: Laid, follower: RunFollower) -> None:
     for number in range(20):
-        laid.client.hset(
-            laid.keys.alive("scorer", f"more-{number:02}"), mapping={"pid": "7", "state": "scoring"}
-        )
+        key = laid.keys.alive("scorer", f"more-{number:02}")
+        laid.client.hset(key, mapping={"pid": "7", "state": "scoring"})
     assert follower.look()
     shown = drawn(follower, height=30)
     assert len(shown.splitlines()) <= 30
@@ -135,95 +130,52 @@ def test_a_window_is_no_longer_than_its_limit(laid: Laid, redis_url: str, tmp_pa
 def paths(tree: Any, prefix: str = "") -> set[str]:
     """Return every key of an object, nested with dots; of a list its elements'."""
     if isinstance(tree, dict):
-        return {
-            path
-            for key, value in tree.items()
-            for path in {f"{prefix}{key}", *paths(value, f"{prefix}{key}.")}
-        }
+        return {f"{prefix}{key}" for key in tree}.union(
+            *(paths(value, f"{prefix}{key}.") for key, value in tree.items())
+        )
     return {path for item in tree for path in paths(item, prefix)} if isinstance(tree, list) else set()
 
 
-def test_once_prints_one_object_whose_keys_are_on_the_page(
-    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    assert call("top", "test", "--once", "--json", "--every", "0.05") == 0
-    found = json.loads(capsys.readouterr().out)
+@pytest.mark.usefixtures("laid", "at_redis")
+def test_once_prints_one_object_whose_keys_are_on_the_page(millrace: Millrace) -> None:
+    told = millrace("top", "test", "--once", "--json", "--every", "0.05")
+    found = told.json
+    assert told.code == 0
     assert [role["role"] for role in found["roles"]] == ["generators", "scorers", "learner"]
-    assert {process["role"] for process in found["processes"]} == {
-        "learner",
-        "generator",
-        "scorer",
-        "dispatcher",
-    }
-    assert found["streams"]["prompts"] | {"oldest_s": 0} == {
-        "depth": 4,
-        "leased": 1,
-        "waiting": 3,
-        "oldest_s": 0,
-        "oldest_group": "2",
-    }
-    free = {
-        "verdict.knob",
-        "roles.waits",
-        "streams",
-        "queued_jobs",
-        "scorers.failures",
-    }  # their keys are names
+    roles = {process["role"] for process in found["processes"]}
+    assert roles == {"learner", "generator", "scorer", "dispatcher"}
+    prompts = {"depth": 4, "leased": 1, "waiting": 3, "oldest_s": 0, "oldest_group": "2"}
+    assert found["streams"]["prompts"] | {"oldest_s": 0} == prompts
+    # Their keys are names.
+    free = ("verdict.knob.", "roles.waits.", "streams.", "queued_jobs.", "scorers.failures.")
     listed = set(re.findall(r"^\| `([\w.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    said = {path for path in paths(found) if not any(path.startswith(f"{name}.") for name in free)}
+    said = {path for path in paths(found) if not path.startswith(free)}
     said |= {f"streams.{key}" for key in found["streams"]["prompts"]}
     assert said - listed == set(), "a key that docs/top.md does not list"
     assert listed - said == set(), "docs/top.md lists a key that is not there"
 
 
-def test_the_commands_on_the_pages_are_understood() -> None:
-    pages = PAGE.read_text(encoding="utf-8") + (PAGE.parent / "metrics.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\.venv/bin/millrace (top|metrics) ([^#\n]*)", pages, re.MULTILINE)
-    assert len(lines) >= 6
-    for verb, words in lines:
-        assert parse(verb, words.split())[1].run == "demo"
+@pytest.mark.usefixtures("laid", "at_redis")
+def test_once_and_into_a_pipe_it_draws_the_screen_and_ends(millrace: Millrace) -> None:
+    for words in (["--once"], []):
+        told = millrace("top", "test", *words, "--every", "0.05")
+        assert (told.code, "millrace top test" in told.out, "budget" in told.out) == (0, True, True)
 
 
-def test_once_on_a_terminal_draws_the_screen(
-    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    assert call("top", "test", "--once", "--every", "0.05") == 0
-    assert "budget" in capsys.readouterr().out
-
-
+@pytest.mark.usefixtures("at_redis")
 @pytest.mark.parametrize("status", ["finished", "failed"])
-def test_it_ends_with_the_run_and_says_how_that_ended(
-    laid: Laid,
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    status: str,
-) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
+def test_it_ends_with_the_run(laid: Laid, monkeypatch: Patch, millrace: Millrace, status: str) -> None:
     laid.client.hset(laid.keys("run"), mapping={"status": status, "reason": "so it was"})
     with monkeypatch.context() as terminal:
         terminal.setattr(sys.stdout, "isatty", lambda: True)
-        assert call("top", "test") == 0
-    assert f"\nrun test has ended: {status}: so it was\n" in capsys.readouterr().out
-    assert call("top", "test", "--json") == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line)["status"] == status
-    assert call("top", "test", "--once", "--every", "1000") == 0, "one look says all"
+        told = millrace("top", "test")
+    assert (told.code, f"\nrun test has ended: {status}: so it was\n" in told.out) == (0, True)
+    assert millrace("top", "test", "--json").json["status"] == status
+    assert millrace("top", "test", "--once", "--every", "1000").code == 0, "one look says all"
 
 
-def test_into_a_pipe_it_looks_as_with_once(
-    laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    assert call("top", "test", "--every", "0.05") == 0, "it ends, though the run has not"
-    assert "millrace top test" in capsys.readouterr().out
-
-
-def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REDIS_URL", redis_url)
-
+@pytest.mark.usefixtures("laid", "at_redis")
+def test_ctrl_c_ends_it_with_0(monkeypatch: Patch) -> None:
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
@@ -239,7 +191,7 @@ def test_ctrl_c_ends_it_with_0(laid: Laid, redis_url: str, monkeypatch: pytest.M
     ],
 )
 def test_once_fails_where_there_is_nothing_to_see(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch, url: str, error: type[Exception], says: str
+    redis_url: str, monkeypatch: Patch, url: str, error: type[Exception], says: str
 ) -> None:
     monkeypatch.setenv("REDIS_URL", url or redis_url)
     with pytest.raises(error, match=says):
@@ -247,11 +199,9 @@ def test_once_fails_where_there_is_nothing_to_see(
 
 
 @pytest.mark.parametrize("every", ["0", "-1", "soon", "nan", "100000"])
-def test_seconds_that_are_none_are_refused(every: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        call("top", "test", "--every", every)
-    assert end.value.code == 2
-    assert "is no number of seconds" in capsys.readouterr().err
+def test_seconds_that_are_none_are_refused(every: str, millrace: Millrace) -> None:
+    told = millrace("top", "test", "--every", every)
+    assert (told.code, "is no number of seconds" in told.err) == (2, True)
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", None])
@@ -259,27 +209,17 @@ def test_seconds_that_are_none_are_refused(every: str, capsys: pytest.CaptureFix
     ("status", "reason"), [("finished", ""), ("failed", "so it was"), ("stopped", "a signal")]
 )
 def test_once_on_a_run_that_ended_with_its_redis_says_how(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    url: str | None,
-    status: str,
-    reason: str,
+    runs_dir: Path, monkeypatch: Patch, millrace: Millrace, *, url: str | None, status: str, reason: str
 ) -> None:
-    if url is None:
-        monkeypatch.delenv("REDIS_URL", raising=False)
-    else:
+    if url is not None:
         monkeypatch.setenv("REDIS_URL", url)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (tmp_path / "runs" / "test").mkdir(parents=True)
+    (runs_dir / "test").mkdir()
     told = {"status": status, "reason": reason, "version": 2, "steps": 3, "begun": "yes"}
-    (tmp_path / "runs" / "test" / "status.json").write_text(json.dumps(told))
-    words = ["top", "test", "--once", "--runs-dir", str(tmp_path / "runs")]
-    assert main(words) == 0
+    (runs_dir / "test" / "status.json").write_text(json.dumps(told))
+    words = ["top", "test", "--once", "--runs-dir", runs_dir]
     said = f"the run has ended: {status}" + (f", {reason}" if reason else "")
-    assert said in " ".join(capsys.readouterr().out.split())
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["status"], found["reason"], found["step"], found["steps"]) == (status, reason, 2, 3)
-    assert found["verdict"]["text"] == said
+    assert said in " ".join(millrace(*words).out.split())
+    answer = millrace(*words, "--json")
+    found = answer.json
+    assert (answer.code, found["status"], found["reason"]) == (0, status, reason)
+    assert (found["step"], found["steps"], found["verdict"]["text"]) == (2, 3, said)

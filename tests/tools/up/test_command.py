@@ -7,11 +7,11 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 import redis
@@ -23,6 +23,7 @@ from broker.private_redis import addresses
 from broker.protocol.run_state import explanation
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
+from tests.support.watched import living
 from tools.runs.folder import read_run
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 PROGRAM = """
 import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 from config.loading import build_run
 from tools.up import command as up
 from tools.up.role_commands import Command
@@ -51,32 +53,18 @@ SAYS = """say() {{
 }}
 """
 
-StartUp = Callable[..., "subprocess.Popen[str]"]
+StartUp = Callable[..., "Popen[str]"]
 
 
 @pytest.fixture
 def start_up(runs_dir: Path) -> Iterator[StartUp]:
-    started: list[subprocess.Popen[str]] = []
+    started: list[Popen[str]] = []
 
-    def start(
-        learner: str, generator: str = "sleep 300 & wait", redis_url: str = ""
-    ) -> subprocess.Popen[str]:
-        up = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                PROGRAM,
-                str(runs_dir),
-                SAYS.format(runs=runs_dir) + learner,
-                generator,
-                redis_url,
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(up)
-        return up
+    def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> Popen[str]:
+        words = [str(runs_dir), SAYS.format(runs=runs_dir) + learner, generator, redis_url]
+        command = [sys.executable, "-c", PROGRAM, *words]
+        started.append(Popen(command, cwd=ROOT, stdout=PIPE, text=True))
+        return started[-1]
 
     yield start
     for up in started:
@@ -84,7 +72,7 @@ def start_up(runs_dir: Path) -> Iterator[StartUp]:
         up.wait()
 
 
-def lines_until(up: subprocess.Popen[str], wanted: str) -> list[str]:
+def lines_until(up: Popen[str], wanted: str) -> list[str]:
     assert up.stdout is not None
     lines = []
     for line in up.stdout:
@@ -92,17 +80,6 @@ def lines_until(up: subprocess.Popen[str], wanted: str) -> list[str]:
         if wanted in line:
             return lines
     raise AssertionError(f"{wanted!r} never came: {lines}")
-
-
-def living(pids: list[int]) -> list[int]:
-    found = []
-    for pid in pids:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                found.append(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
 
 
 def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
@@ -147,15 +124,17 @@ status.end("stopped", "a signal asked for it", 2)
 """
 
 
+DEAF = (
+    "import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()"  # knows no signal yet
+)
+
+
 @pytest.mark.parametrize(
     ("program", "version"),
     [
         (LEARNER, 2),  # hears it, and says it
         (f"{LEARNER.partition('stop.wait')[0]}os.kill(os.getpid(), 9)", 1),  # is being started again
-        (
-            "import sys, pathlib; pathlib.Path(sys.argv[1], 'demo', 'begun').touch(); input()",
-            0,
-        ),  # knows no signal yet
+        (DEAF, 0),
     ],
 )
 def test_a_run_that_another_role_ends_has_that_for_its_reason(
@@ -164,9 +143,8 @@ def test_a_run_that_another_role_ends_has_that_for_its_reason(
     learner = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} {runs_dir} < <(sleep 60)"
     generator = f"until [ -e {runs_dir}/demo/begun ]; do sleep 0.05; done; echo no GPU here; echo bye; exit 2"
     output, _ = (up := start_up(learner, generator, link.url)).communicate(timeout=30)
-    reason = (
-        "generator-0 ended with code 2: another start would change nothing; its last lines: no GPU here | bye"
-    )
+    nothing = "another start would change nothing"
+    reason = f"generator-0 ended with code 2: {nothing}; its last lines: no GPU here | bye"
     assert up.returncode == 1
     assert f"reason     {reason}\n" in output
     found = read_run(runs_dir / "demo")
@@ -203,30 +181,30 @@ def test_a_second_signal_ends_everything_now(start_up: StartUp, runs_dir: Path) 
     wait_until(lambda: not living(pids), within_s=10, log=lambda: living(pids))
 
 
-def redis_pid(runs_dir: Path) -> int:
+def redis_url_of(runs_dir: Path) -> str:
     known = addresses.read(runs_dir / "demo")
     assert known
-    with redis.Redis.from_url(known.url) as client:
+    return known.url
+
+
+def redis_pid(runs_dir: Path) -> int:
+    with redis.Redis.from_url(redis_url_of(runs_dir)) as client:
         return int(client.info("server")["process_id"])
 
 
 def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: StartUp, runs_dir: Path) -> None:
     up = start_up("echo training; trap 'exit 0' TERM; while :; do sleep 0.02; done")
     lines_until(up, "training")
-    known = addresses.read(runs_dir / "demo")
-    assert known
-    with redis.Redis.from_url(known.url) as client:
+    url, pid = redis_url_of(runs_dir), redis_pid(runs_dir)
+    with redis.Redis.from_url(url) as client:
         client.set("key", "here")
         time.sleep(1.5)  # everysec
-    pid = redis_pid(runs_dir)
     os.kill(pid, signal.SIGKILL)
     lines_until(up, "redis died")
     lines_until(up, "redis started")
-    again = addresses.read(runs_dir / "demo")
-    assert again
-    assert again.url == known.url
+    assert redis_url_of(runs_dir) == url
     assert redis_pid(runs_dir) != pid
-    with redis.Redis.from_url(known.url) as client:
+    with redis.Redis.from_url(url) as client:
         assert client.get("key") == b"here"
     up.send_signal(signal.SIGTERM)
     assert up.wait(timeout=20) == 0

@@ -6,37 +6,35 @@ import io
 import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from broker.monitoring.counters import ScorerStats
 from broker.monitoring.snapshot import Process, Snapshot
+from tests.support.told import Capsys, Patch
 from tools.run_view.finding import BottleneckFinding
 from tools.run_view.follower import RunView, completion_rates
 from tools.up.console import LiveConsole, PlainConsole, StepRate, is_shown, panel, progress_line, sparkline
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
+PLAIN: dict[str, Any] = {"pid": 7, "host": "here", "since": 0.0}
 BEATS = (
-    Process(role="generator", id="g", pid=7, host="here", state="sampling", version="2", since=0.0),
-    Process(role="learner", id="l", pid=8, host="here", state="12 s: 3 of 16 groups", version="", since=0.0),
-    Process(role="scorer", id="s", pid=9, host="here", state="scoring", version="", since=0.0),
+    Process(role="generator", id="g", state="sampling", version="2", **PLAIN),
+    Process(role="learner", id="l", state="12 s: 3 of 16 groups", version="", **PLAIN),
+    Process(role="scorer", id="s", state="scoring", version="", **PLAIN),
 )
-MIDWAY = Snapshot(
-    status="running",
-    reason="",
-    version=3,
-    steps=12,
-    prompts=10,
-    rollouts=4,
-    scored=2,
-    dead=1,
-    slots=16,
-    queued_jobs={},
-    scorers=(),
-    processes=BEATS,
-)
+COUNTS: dict[str, Any] = {
+    "prompts": 10,
+    "rollouts": 4,
+    "scored": 2,
+    "dead": 1,
+    "slots": 16,
+    "queued_jobs": {},
+}
+MIDWAY = Snapshot(status="running", reason="", version=3, steps=12, **COUNTS, scorers=(), processes=BEATS)
 
 
 def midway(silent_s: float = 0.0) -> RunView:
@@ -52,9 +50,9 @@ def midway(silent_s: float = 0.0) -> RunView:
     )
 
 
-def drawn(view: RunView) -> str:
+def drawn(view: RunView, left_s: float | None = None) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(panel(view, running=3, seconds=72))
+    Console(file=out, width=120).print(panel(view, 3, 72, left_s=left_s))
     return out.getvalue()
 
 
@@ -79,20 +77,14 @@ def test_the_progress_line_says_who_waits_for_whom() -> None:
     )
     assert progress_line(midway(silent_s=20), 3).endswith("redis_silent_s=20")
     assert progress_line(RunView(name="demo"), 3) == "starting processes=3"
+    assert progress_line(midway(), 3, left_s=130.0).startswith("step=3/12 left=2:10 reward=")
 
 
 def test_the_table_shows_the_run() -> None:
     table = drawn(midway())
     for part in (
-        "demo",
-        "step 3/12",
-        "reward 0.500",
-        "held-out 0.10 → 0.60",
-        "lag 0.8 mean, 2 max",
-        "1:12",
-        "prompts  10",
-        "bottleneck: generators (1), 97% busy",
-        "12 s: 3 of 16 groups",
+        *("demo", "step 3/12", "reward 0.500", "held-out 0.10 → 0.60", "lag 0.8 mean, 2 max", "1:12"),
+        *("prompts  10", "bottleneck: generators (1), 97% busy", "12 s: 3 of 16 groups"),
     ):
         assert part in table, part
     assert "Redis has not answered" not in table
@@ -101,17 +93,13 @@ def test_the_table_shows_the_run() -> None:
 
 
 FINE = ScorerStats(queue="math", scorer="math", groups=3, completions=24, seconds=1.2, failures={})
-BROKEN = ScorerStats(
-    queue="code",
-    scorer="code",
-    groups=2,
-    completions=16,
-    unscorable=1,
-    over_limit=2,
-    retries=3,
-    failures={"SandboxUnavailable": 4},
-    seconds=32.0,
-)
+TROUBLES: dict[str, Any] = {
+    "unscorable": 1,
+    "over_limit": 2,
+    "retries": 3,
+    "failures": {"SandboxUnavailable": 4},
+}
+BROKEN = ScorerStats(queue="code", scorer="code", groups=2, completions=16, seconds=32.0, **TROUBLES)
 
 
 @pytest.mark.parametrize(
@@ -133,16 +121,10 @@ def test_scorers_have_a_table_where_there_are_several_or_one_had_trouble(
 
 
 def test_the_troubles_of_a_scorer_are_named_with_their_numbers() -> None:
-    view = replace(
-        midway(),
-        completions_per_s={("code", "code"): 1.25},
-        snapshot=replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5}),
-    )
-    assert re.search(
-        r"code +code +5 +15 +1\.2 +2000\.0 +1 unscorable, 2 over their limits, 3 retries, "
-        r"4 SandboxUnavailable",
-        drawn(view),
-    )
+    now = replace(MIDWAY, scorers=(BROKEN,), queued_jobs={"code": 5})
+    view = replace(midway(), completions_per_s={("code", "code"): 1.25}, snapshot=now)
+    said = r"1 unscorable, 2 over their limits, 3 retries, 4 SandboxUnavailable"
+    assert re.search(rf"code +code +5 +15 +1\.2 +2000\.0 +{said}", drawn(view))
     assert progress_line(view, 3).endswith(" unscorable=1 over_limit=2 retries=3")
 
 
@@ -157,10 +139,8 @@ def test_how_often_a_served_model_need_not_be_asked_again_is_shown() -> None:
 def test_a_rate_is_of_the_completions_between_two_looks() -> None:
     later = replace(MIDWAY, scorers=(BROKEN, replace(FINE, completions=64)))
     before = replace(MIDWAY, scorers=(FINE,), at=100.0)
-    assert completion_rates(before, replace(later, at=110.0)) == {
-        ("math", "math"): 4.0,
-        ("code", "code"): 1.6,
-    }
+    rates = {("math", "math"): 4.0, ("code", "code"): 1.6}
+    assert completion_rates(before, replace(later, at=110.0)) == rates
     assert completion_rates(before, before) == {}
 
 
@@ -176,7 +156,7 @@ def test_a_sparkline_spans_what_it_shows(values: list[float], bars: str) -> None
     assert sparkline(values) == bars
 
 
-def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_a_role_are_prefixed_and_never_read_as_markup(capsys: Capsys) -> None:
     with PlainConsole() as plain:
         plain.line("learner", "answer='[bold]7[/]'")
         plain.tick(midway(), 3)  # not due so soon
@@ -193,13 +173,10 @@ def shown_live(*lines: tuple[str, str]) -> str:
 
 
 STEP = ("learner", "12:00:01 learner INFO learner.reporting.metrics: step 1/2 reward=0.5")
-SAMPLED = (
-    "learner",
-    (
-        "12:00:01 learner INFO learner.reporting.metrics: sample group=4 question='What is [bold]7[/]?' "
-        'answer="it\'s \\\\boxed{7}" reward=1.0 reason=answer 7 equals 7'
-    ),
+SAMPLE = (
+    "sample group=4 question='What is [bold]7[/]?' answer=\"it's \\\\boxed{7}\" reward=1.0 reason=7 equals 7"
 )
+SAMPLED = ("learner", f"12:00:01 learner INFO learner.reporting.metrics: {SAMPLE}")
 FAILED = ("scorers-0", "12:00:02 scorer ERROR scorers.pool.worker: ended reason='[red]x[/]'")
 
 
@@ -214,9 +191,8 @@ def test_a_terminal_has_one_table_with_the_newest_sample_and_the_rest_is_in_the_
 
 
 def test_an_alarm_stands_above_the_table_with_its_traceback() -> None:
-    shown = shown_live(
-        FAILED, ("scorers-0", "Traceback (most recent call last):"), STEP, ("learner", "noise")
-    )
+    traceback = ("scorers-0", "Traceback (most recent call last):")
+    shown = shown_live(FAILED, traceback, STEP, ("learner", "noise"))
     assert "scorers-0   │ 12:00:02 ERROR ended reason='[red]x[/]'" in shown
     assert "scorers-0   │ Traceback" in shown
     assert "noise" not in shown
@@ -229,14 +205,10 @@ def test_the_time_that_is_left_is_judged_by_the_last_minute() -> None:
         rate.add(version, now)
     # The first step took long, and is no part of the last minute.
     assert rate.seconds_to(10) == (10 - 4) * (170 - 100) / (4 - 1)
-    out = io.StringIO()
-    Console(file=out, width=120).print(panel(midway(), 3, 72, left_s=3725))
-    assert "1:12, about 1:02:05 left" in out.getvalue()
+    assert "1:12, about 1:02:05 left" in drawn(midway(), left_s=3725)
 
 
-def test_a_progress_line_comes_every_minute_once_the_run_goes_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_progress_line_comes_every_minute_once_the_run_goes_on(capsys: Capsys, monkeypatch: Patch) -> None:
     now = 1000.0
     monkeypatch.setattr("tools.up.console.time.monotonic", lambda: now)
     plain = PlainConsole()
@@ -257,8 +229,3 @@ def test_what_the_learner_advises_is_in_the_table_once() -> None:
     assert drawn(view).count(said) == 1
     named = replace(view, finding=BottleneckFinding(text=f"{said}; bottleneck: generators (1), 97% busy"))
     assert drawn(named).count(said) == 1
-
-
-def test_the_time_that_is_left_stands_beside_the_step() -> None:
-    assert progress_line(midway(), 3, left_s=130.0).startswith("step=3/12 left=2:10 reward=")
-    assert "left" not in progress_line(midway(), 3)

@@ -23,10 +23,13 @@ from tools.up.supervisor import Outcome
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 
+FINE = Outcome(code=0, reason="")
+
+
 @pytest.mark.parametrize(
     ("script", "outcome"),
     [
-        ("exit 0", Outcome(code=0, reason="")),
+        ("exit 0", FINE),
         ("exit 3", Outcome(code=3, reason="learner ended with code 3", failed_role="learner")),
         ("kill -TERM $$", Outcome(code=143, reason="learner was killed by SIGTERM", failed_role="learner")),
         ("exit 143", Outcome(code=143, reason="learner ended with code 143", failed_role="learner")),
@@ -39,45 +42,51 @@ def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_pat
     assert watched.supervisor.running == 0
 
 
+BY_KERNEL = "was killed by SIGKILL (by the kernel, if memory ran out)"
+
+
+def at_first(folder: Path, first: str, later: str) -> str:
+    """Write a script that does one thing at its first start and another one at each later one."""
+    return f"[ -e {folder}/once ] && {{ {later}; }}; touch {folder}/once; {first}"
+
+
+def until_it_says(folder: Path, role: str, said: str = "up") -> Command:
+    """Return a learner that ends once a role has said something."""
+    return command("learner", f"until grep -q {said} {folder}/logs/{role}.log; do sleep 0.05; done")
+
+
 def test_a_process_that_died_is_started_again_and_its_log_goes_on(tmp_path: Path) -> None:
-    once = f"[ -e {tmp_path}/once ] && {{ {WORKER}; }}; touch {tmp_path}/once; echo dying; exit 1"
-    waiting = f"until grep -q up {tmp_path}/logs/scorers-0.log; do sleep 0.05; done"
-    watched = Watched(tmp_path, command("learner", waiting), command("scorers-0", once))
-    assert watched.run() == Outcome(code=0, reason="")
+    script = at_first(tmp_path, "echo dying; exit 1", WORKER)
+    watched = Watched(tmp_path, until_it_says(tmp_path, "scorers-0"), command("scorers-0", script))
+    assert watched.run() == FINE
     assert (tmp_path / "logs" / "scorers-0.log").read_text().split() == ["dying", "up", "asked"]
 
 
 def test_a_learner_that_was_killed_is_started_again(tmp_path: Path) -> None:
-    once = f"[ -e {tmp_path}/once ] && {{ echo going on; exit 0; }}; touch {tmp_path}/once; kill -9 $$"
-    watched = Watched(tmp_path, command("learner", once), command("generator-0", WORKER))
-    assert watched.run() == Outcome(code=0, reason="")
+    script = at_first(tmp_path, "kill -9 $$", "echo going on; exit 0")
+    watched = Watched(tmp_path, command("learner", script), command("generator-0", WORKER))
+    assert watched.run() == FINE
     assert [text for role, text in watched.lines if role == "learner"] == ["going on"]
-    assert [(role, how) for role, _, how in watched.deaths] == [
-        ("learner", "was killed by SIGKILL (by the kernel, if memory ran out)")
-    ]
+    assert [(role, how) for role, _, how in watched.deaths] == [("learner", BY_KERNEL)]
 
 
 def test_a_start_after_a_kill_has_words_of_its_own(tmp_path: Path) -> None:
     """A learner that is to begin anew goes on with what it has itself begun."""
-    once = f'[ -e {tmp_path}/once ] && {{ echo "$0"; exit 0; }}; touch {tmp_path}/once; kill -9 $$'
-    watched = Watched(tmp_path, replace(command("learner", once), again=("learner.resume=auto",)))
-    assert watched.run() == Outcome(code=0, reason="")
-    assert [text for role, text in watched.lines if role == "learner"] == ["learner.resume=auto"]
+    script = at_first(tmp_path, "kill -9 $$", 'echo "$0"; exit 0')
+    watched = Watched(tmp_path, replace(command("learner", script), again=("learner.resume=auto",)))
+    assert watched.run() == FINE
+    assert watched.lines == [("learner", "learner.resume=auto")]
 
 
 def test_a_learner_of_several_ranks_says_by_its_code_that_one_was_killed(tmp_path: Path) -> None:
-    once = f"[ -e {tmp_path}/once ] && exit 0; touch {tmp_path}/once; exit 137"
-    assert Watched(tmp_path, command("learner", once)).run() == Outcome(code=0, reason="")
+    assert Watched(tmp_path, command("learner", at_first(tmp_path, "exit 137", "exit 0"))).run() == FINE
     assert (tmp_path / "once").exists()
 
 
 def test_a_learner_that_keeps_being_killed_ends_the_run(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", "echo big; kill -9 $$"))
-    assert watched.run() == Outcome(
-        code=1,
-        failed_role="learner",
-        reason=("learner was killed by SIGKILL (by the kernel, if memory ran out) 3 times within 60 s"),
-    )
+    reason = f"learner {BY_KERNEL} 3 times within 60 s"
+    assert watched.run() == Outcome(code=1, failed_role="learner", reason=reason)
 
 
 def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
@@ -87,30 +96,24 @@ def test_deaths_that_were_meant_count_against_no_limit(tmp_path: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    waiting = f"until grep -q up {tmp_path}/logs/generator-0.log; do sleep 0.05; done"
-    watched = Watched(
-        tmp_path, command("learner", waiting), command("generator-0", f"sleep 0.4; {WORKER}"), on_tick=kill
-    )
-    assert watched.run() == Outcome(code=0, reason="")
+    killed = command("generator-0", f"sleep 0.4; {WORKER}")
+    watched = Watched(tmp_path, until_it_says(tmp_path, "generator-0"), killed, on_tick=kill)
+    assert watched.run() == FINE
     assert [role for role, _, _ in watched.deaths] == ["generator-0"] * 4, "two would have been too many"
 
 
 def test_a_process_that_keeps_dying_ends_the_run_and_the_learner_may_finish(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("generator-0", "echo no GPU; exit 1"))
-    assert watched.run() == Outcome(
-        code=1, failed_role="generator-0", reason="generator-0 ended with code 1 3 times within 60 s"
-    )
+    reason = "generator-0 ended with code 1 3 times within 60 s"
+    assert watched.run() == Outcome(code=1, failed_role="generator-0", reason=reason)
     assert [line for line in watched.lines if line[0] == "generator-0"] == [("generator-0", "no GPU")] * 3
     assert ("learner", "asked") in watched.lines
 
 
 def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
     watched = Watched(tmp_path, command("learner", WORKER), command("scorers-0", "echo no module; exit 2"))
-    assert watched.run() == Outcome(
-        code=1,
-        failed_role="scorers-0",
-        reason=("scorers-0 ended with code 2: another start would change nothing"),
-    )
+    reason = "scorers-0 ended with code 2: another start would change nothing"
+    assert watched.run() == Outcome(code=1, failed_role="scorers-0", reason=reason)
     assert [text for role, text in watched.lines if role == "scorers-0"] == ["no module"]
 
 
@@ -129,17 +132,14 @@ def test_a_stop_lets_the_learner_finish_before_the_others_are_asked(tmp_path: Pa
     )
     timer = threading.Timer(0.5, watched.stop.set)
     timer.start()
-    assert watched.run() == Outcome(code=0, reason="")
+    assert watched.run() == FINE
     assert ("learner", "committed") in watched.lines  # the generator was still there
 
 
 def test_one_that_will_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; sleep 300 & echo $! $$ > {tmp_path}/pids; while :; do sleep 0.02; done"
-    watched = Watched(
-        tmp_path,
-        command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done"),
-        command("generator-0", stubborn),
-    )
+    waiting = command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done")
+    watched = Watched(tmp_path, waiting, command("generator-0", stubborn))
     assert watched.run().code == 0
     wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
 
@@ -156,13 +156,8 @@ def test_what_a_tick_raises_ends_every_process(tmp_path: Path) -> None:
 
 
 def test_children_see_where_redis_is_and_their_gpus(tmp_path: Path) -> None:
-    shows = Command(
-        role="learner",
-        args=("bash", "-c", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES"),
-        gpus="2,3",
-        ends_the_run=True,
-    )
-    watched = Watched(tmp_path, shows)
+    shows = command("learner", "echo $REDIS_URL $CUDA_VISIBLE_DEVICES")
+    watched = Watched(tmp_path, replace(shows, gpus="2,3"))
     watched.run()
     assert watched.lines == [("learner", "redis://here 2,3")]
 
@@ -181,9 +176,8 @@ Supervisor(commands, environment={}, logs=Path(sys.argv[1]),
 
 
 def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None:
-    up = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    up = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     pids = [int(pid) for _ in range(3) for pid in up.stdout.readline().split()]
     assert len(living(pids)) == 6
@@ -196,7 +190,6 @@ def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None
 
 
 def members(groups: set[int]) -> list[int]:
-    """Return every process of these groups."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -216,41 +209,35 @@ def test_a_learner_that_is_stopped_before_it_can_commit_has_not_failed(tmp_path:
 PATIENT = RestartPolicy(most=50, window_s=0.01, first_pause_s=0.01)  # as for a start that takes minutes
 
 
+def counted(folder: Path, script: str) -> Command:
+    """Return a generator that writes down each of its starts."""
+    return command("generator-0", f"echo x >> {folder}/n; {script}")
+
+
+def until_it_died(folder: Path, times: int) -> Command:
+    waiting = f"until [ $(cat {folder}/n 2> /dev/null | wc -l) -ge {times} ]; do sleep 0.05; done"
+    return command("learner", waiting)
+
+
+LOGGED = "echo 10:00:00 generator ERROR generators: ended"
+THRICE = "generator-0 ended with code 1 3 times for the same reason"
+
+
 @pytest.mark.parametrize(
-    ("script", "deaths", "reason"),
+    ("script", "reason"),
     [
-        (
-            "echo 10:00:0$(cat {n}) generator ERROR generators: ended reason=no memory for pid $$; exit 1",
-            3,
-            "generator-0 ended with code 1 3 times for the same reason: no memory for pid ",
-        ),
-        (
-            "echo 10:00:00 generator ERROR generators: ended by a bug; echo 'ValueError: bad 'shape; exit 1",
-            3,
-            "generator-0 ended with code 1 3 times for the same reason: ValueError: bad shape",
-        ),
-        (
-            "echo dying; kill -SEGV $$",
-            3,
-            "generator-0 was killed by SIGSEGV 3 times for the same reason: dying",
-        ),
-        ("exit 1", 3, "generator-0 ended with code 1 3 times for the same reason"),
+        (f"{LOGGED} reason=no memory for pid $$; exit 1", f"{THRICE}: no memory for pid "),
+        (f"{LOGGED} by a bug; echo 'ValueError: bad 'shape; exit 1", f"{THRICE}: ValueError: bad shape"),
+        ("echo dying; kill -SEGV $$", "generator-0 was killed by SIGSEGV 3 times for the same reason: dying"),
+        ("exit 1", THRICE),
     ],
 )
-def test_three_deaths_for_the_same_reason_end_the_run_however_long_the_start_takes(
-    tmp_path: Path, script: str, deaths: int, reason: str
-) -> None:
-    count = f"echo x >> {tmp_path}/n; "
-    watched = Watched(
-        tmp_path,
-        command("learner", WORKER),
-        command("generator-0", count + script.format(n="/dev/null")),
-        restarts=PATIENT,
-    )
+def test_three_deaths_for_the_same_reason_end_the_run(tmp_path: Path, script: str, reason: str) -> None:
+    watched = Watched(tmp_path, command("learner", WORKER), counted(tmp_path, script), restarts=PATIENT)
     outcome = watched.run()
     assert outcome.reason.startswith(reason)
     assert (outcome.code, outcome.failed_role) == (1, "generator-0")
-    assert (tmp_path / "n").read_text().count("x") == deaths
+    assert (tmp_path / "n").read_text().count("x") == 3
 
 
 @pytest.mark.parametrize(
@@ -262,25 +249,11 @@ def test_three_deaths_for_the_same_reason_end_the_run_however_long_the_start_tak
     ],
 )
 def test_deaths_for_other_reasons_and_kills_do_not_end_the_run_so(tmp_path: Path, script: str) -> None:
-    n = tmp_path / "n"
-    waiting = f"until [ $(cat {n} 2> /dev/null | wc -l) -ge 6 ]; do sleep 0.05; done"
-    watched = Watched(
-        tmp_path,
-        command("learner", waiting),
-        command("generator-0", f"echo x >> {n}; {script.format(n=n)}"),
-        restarts=PATIENT,
-    )
-    assert watched.run() == Outcome(code=0, reason="")
+    dying = counted(tmp_path, script.format(n=tmp_path / "n"))
+    assert Watched(tmp_path, until_it_died(tmp_path, 6), dying, restarts=PATIENT).run() == FINE
 
 
 def test_a_role_that_had_started_and_worked_may_die_for_the_same_reason_again(tmp_path: Path) -> None:
-    n = tmp_path / "n"
-    waiting = f"until [ $(cat {n} 2> /dev/null | wc -l) -ge 5 ]; do sleep 0.05; done"
-    watched = Watched(
-        tmp_path,
-        command("learner", waiting),
-        command("generator-0", f"sleep 0.2; echo x >> {n}; echo no answer; exit 1"),
-        restarts=PATIENT,
-        start_s=0.1,
-    )
-    assert watched.run() == Outcome(code=0, reason="")
+    dying = command("generator-0", f"sleep 0.2; echo x >> {tmp_path}/n; echo no answer; exit 1")
+    watched = Watched(tmp_path, until_it_died(tmp_path, 5), dying, restarts=PATIENT, start_s=0.1)
+    assert watched.run() == FINE
