@@ -34,7 +34,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 def link_to() -> Iterator[Callable[..., RedisLink]]:
     made: list[RedisLink] = []
 
-    def make(url: str, outage_s: float = 30, **options: str) -> RedisLink:
+    def make(url: str, outage_s: float = 30, **options: Any) -> RedisLink:
         made.append(RedisLink(url, outage_s=outage_s, **options))
         return made[-1]
 

@@ -20,7 +20,7 @@ from broker.messages import Prompt, SampledGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
 from generators.weight_sync.receiver import NotHere, Received
-from tests.support.generator_floor import Floor, FloorEngine, make_run
+from tests.support.generator_floor import Act, Floor, FloorEngine, make_run
 from tests.support.in_loop import in_loop
 from tests.support.waiting import wait_in_loop
 
@@ -51,6 +51,13 @@ def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.Monke
 
 async def hang(_: Prompt) -> None:
     await asyncio.Event().wait()
+
+
+def waits_for(gate: asyncio.Event) -> Act:
+    async def wait(_: Prompt) -> None:
+        await gate.wait()
+
+    return wait
 
 
 async def crash(_: Prompt) -> None:
@@ -137,7 +144,7 @@ async def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
 async def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -> None:
     gate = asyncio.Event()
     floor.issue(*range(6))
-    async with floor.generator(engine := FloorEngine(lambda _: gate.wait())) as (_, task):
+    async with floor.generator(engine := FloorEngine(waits_for(gate))) as (_, task):
         await wait_in_loop(lambda: len(engine.began) == 4, task=task)
         await asyncio.sleep(0.2)
         assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
@@ -304,7 +311,7 @@ async def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) ->
 async def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -> None:
     gate = asyncio.Event()
     floor.issue(0, 1)
-    async with floor.generator(engine := FloorEngine(lambda _: gate.wait())) as (generator, task):
+    async with floor.generator(engine := FloorEngine(waits_for(gate))) as (generator, task):
         await wait_in_loop(lambda: len(engine.began) == 2, task=task)
         generator.stop.set()
         await asyncio.sleep(0.3)  # longer than the loop's longest wait

@@ -60,7 +60,7 @@ def started(unloaded: Started, tiny_model: Path) -> Started:
     return unloaded
 
 
-def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group, version: int = 0) -> None:
+def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group, *, version: int = 0) -> None:
     """Hold a group to the model's own log-probabilities, and to that version."""
     for completion in group:
         expected = byte_model.reference_logprobs(model, prompt, completion)
@@ -144,7 +144,7 @@ def test_new_weights_are_really_used(tmp_path: Path, tied: bool) -> None:
             started.load(version, save_weights(model, tmp_path / f"{version}.safetensors"))
             [group] = started.sample(prompt)
             assert started.engine.version == version
-            assert_agrees(model, prompt, group, version)
+            assert_agrees(model, prompt, group, version=version)
 
 
 def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
 
     old_group, new_group = started.loop.run(body())
     assert_agrees(random_model(seed=0), prompt, old_group)
-    assert_agrees(new, prompt, new_group, 1)
+    assert_agrees(new, prompt, new_group, version=1)
 
 
 Change = Callable[[dict[str, torch.Tensor]], object]
