@@ -26,17 +26,14 @@ class Board:
         self.learner.claim(0)
 
     def issue(self, *ids: int, budget: int = 100, newest: int = 0) -> Issued:
-        """Let the next ordinals in."""
-        return self.learner.issue(
-            ids[0], ids[-1] + 1, budget, newest, [self.group(str(number)) for number in ids]
-        )
+        groups = [self.group(str(number)) for number in ids]
+        return self.learner.issue(ids[0], ids[-1] + 1, budget, newest, groups)
 
     def group(self, group_id: str) -> NewGroup:
         """Return a group as the feeder hands it to `issue`."""
         return group_id, codec.encode_prompt(a_prompt(group_id))
 
     def announce(self, version: int) -> None:
-        """New weights."""
         self.learner.announce(an_announcement(version))
 
     def move(self, entry: Entry, to: str) -> bool:
@@ -49,7 +46,6 @@ class Board:
         return found.decode() if isinstance(found, bytes) else None
 
     def entry(self, group_id: str) -> Entry:
-        """Return the entry that `where` names."""
         place = self.where(group_id)
         assert place is not None, f"{group_id} is nowhere"
         stream, entry_id = place.split(" ")
@@ -58,21 +54,16 @@ class Board:
         return entry
 
     def ids(self, stream: str) -> list[str]:
-        """Groups of a stream's entries, in order."""
         return [entry.group_id for entry in entries_of(stream, self.client.xrange(self.keys(stream)))]
 
     def slots(self) -> dict[str, int]:
         """Group id to floor."""
-        return {
-            name.decode(): int(floor)
-            for name, floor in self.client.zrange(self.keys("slots"), 0, -1, withscores=True)
-        }
+        found = self.client.zrange(self.keys("slots"), 0, -1, withscores=True)
+        return {name.decode(): int(floor) for name, floor in found}
 
     def hash(self, suffix: str) -> dict[str, str]:
-        """One of the run's hashes."""
-        return {
-            name.decode(): value.decode() for name, value in self.client.hgetall(self.keys(suffix)).items()
-        }
+        found = self.client.hgetall(self.keys(suffix))
+        return {name.decode(): value.decode() for name, value in found.items()}
 
     def state(self) -> dict[str, Any]:
         """Everything but idle times, to see that nothing changed."""
@@ -111,11 +102,9 @@ class LosesReplies:
         return getattr(self.client, name)
 
     def evalsha(self, *args: Any) -> Any:
-        """Run it; lose the reply."""
         return self._lose(self.client.evalsha(*args))
 
     def eval(self, *args: Any) -> Any:
-        """Run it; lose the reply."""
         return self._lose(self.client.eval(*args))
 
     def _lose(self, reply: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,21 @@ import pytest
 from broker import joining
 from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable
-from broker.joining import NoRun, RunState, find_redis, join, let_the_learner_go_first, state_of
+from broker.joining import Joined, NoRun, RunState, find_redis, join, let_the_learner_go_first, state_of
 from broker.keys import Keys
 from config.loading import to_yaml
 from config.run import Run
 from tests.conftest import free_port
+from tests.support.generator_floor import make_run
+from tests.support.in_time import later
+from tests.support.waiting import wait_until
+
+FAILED = {"status": "failed", "reason": "the model does not load", "begun": "no"}
 
 
-def make_run() -> Run:
-    return Run.model_validate(
-        {
-            "name": "test",
-            "model": {"path": "nowhere"},
-            "data": {"train": {"type": "procedural"}},
-            "broker": {"outage_s": 12.0},
-        }
-    )
+@pytest.fixture
+def run() -> Run:
+    return make_run(broker={"outage_s": 12.0})
 
 
 @pytest.fixture(autouse=True)
@@ -38,108 +36,89 @@ def _quick(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
 
 
 def say(link: RedisLink, keys: Keys, **fields: Any) -> None:
-    """What the learner writes of its run."""
     mapping: dict[Any, Any] = fields
     link.client.hset(keys("run"), mapping=mapping)
+
+
+def join_test(patience_s: float = 20, stop: threading.Event | None = None) -> Joined | None:
+    return join("test", Path("runs"), stop or threading.Event(), patience_s=patience_s)
 
 
 @pytest.mark.parametrize(
     ("left", "says"),
     [
         ({}, "for the learner of run test at 127.0.0.1"),
-        (
-            {"status": "failed", "reason": "the model does not load", "begun": "no"},
-            "(one ended: failed the model does not load)",
-        ),
+        (FAILED, "(one ended: failed the model does not load)"),  # before it began
     ],
-    ids=["none before", "one that failed before it began"],
 )
 def test_a_role_waits_for_the_learners_configuration_and_says_so(
-    left: dict[str, str], says: str, link: RedisLink, keys: Keys, caplog: pytest.LogCaptureFixture
+    *,
+    left: dict[str, str],
+    says: str,
+    run: Run,
+    link: RedisLink,
+    keys: Keys,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = threading.Event()
-
-    class Ear(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if says in record.getMessage():
-                said.set()
-
     def begin() -> None:
-        if said.wait(10):
-            say(link, keys, config=to_yaml(make_run()), status="running")
+        wait_until(lambda: says in caplog.text)
+        say(link, keys, config=to_yaml(run), status="running")
 
     if left:
         say(link, keys, **left)
     caplog.set_level("INFO")
-    ear = Ear()
-    joining.log.addHandler(ear)
-    learner = threading.Thread(target=begin)
-    learner.start()
-    try:
-        joined = join("test", Path("runs"), threading.Event(), patience_s=20)
-    finally:
-        joining.log.removeHandler(ear)
-        learner.join()
+    with later(0, begin):
+        joined = join_test()
     assert joined is not None
-    assert to_yaml(joined.run) == to_yaml(make_run())
+    assert (to_yaml(joined.run), joined.keys) == (to_yaml(run), keys)
     assert joined.link.outage_s == 12.0, "the run's own patience with Redis"
-    assert joined.keys == keys
     joined.link.close()
 
 
-def test_patience_ends_with_what_was_waited_for(redis_url: str) -> None:
-    address = redis_url.removeprefix("redis://").removesuffix("/0")
-    with pytest.raises(NoRun, match=rf"no run test at {address} after 0 s: is its learner running\?"):
-        join("test", Path("runs"), threading.Event(), patience_s=0.05)
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        ({}, r"no run test at 127\.0\.0\.1:\d+ after 0 s: is its learner running\?"),
+        (FAILED, r"is its learner running.*one ended: failed the model does not load"),
+    ],
+)
+def test_patience_ends_with_a_reason(left: dict[str, str], says: str, link: RedisLink, keys: Keys) -> None:
+    if left:
+        say(link, keys, **left)
+    with pytest.raises(NoRun, match=says):
+        join_test(patience_s=0.05)
 
 
-def test_patience_ends_with_the_reason_of_the_learner_that_failed(link: RedisLink, keys: Keys) -> None:
-    say(link, keys, status="failed", reason="the model does not load", begun="no")
-    with pytest.raises(NoRun, match=r"is its learner running.*one ended: failed the model does not load"):
-        join("test", Path("runs"), threading.Event(), patience_s=0.05)
-
-
-def test_a_stop_ends_the_waiting(redis_url: str) -> None:
+def test_a_stop_ends_the_waiting_also_for_redis_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = threading.Event()
-    threading.Timer(0.05, stop.set).start()
-    assert join("test", Path("runs"), stop, patience_s=20) is None
-
-
-def test_a_stop_ends_the_waiting_for_redis_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with later(0.05, stop.set):
+        assert join_test(stop=stop) is None
     monkeypatch.setenv("REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
-    stop = threading.Event()
-    threading.Timer(0.1, stop.set).start()
-    with pytest.raises(BrokerUnavailable, match="stopped while waiting for redis"):
-        join("test", Path("runs"), stop)
+    stop.clear()
+    with later(0.1, stop.set), pytest.raises(BrokerUnavailable, match="stopped while waiting for redis"):
+        join_test(stop=stop)
 
 
-def test_a_configuration_of_another_version_is_refused_by_name(link: RedisLink, keys: Keys) -> None:
-    say(link, keys, config=to_yaml(make_run()) + "warp: 9\n")
+def test_a_configuration_of_another_version_is_refused_by_name(run: Run, link: RedisLink, keys: Keys) -> None:
+    say(link, keys, config=to_yaml(run) + "warp: 9\n")
     with pytest.raises(
         NoRun, match=r"(?s)run test can't be read; do all its processes have one version\?.*warp"
     ):
-        join("test", Path("runs"), threading.Event())
+        join_test()
 
 
-def test_without_any_redis_the_message_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_any_redis_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REDIS_URL")
     with pytest.raises(NoRun, match="set REDIS_URL, or start the run with `millrace up CONFIG` first"):
         find_redis("test", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("status", "has_ended"),
-    [("", False), ("running", False), ("finished", True), ("stopped", True), ("failed", True)],
-)
-def test_a_run_has_ended_when_its_status_says_so(
-    link: RedisLink, keys: Keys, status: str, has_ended: bool
-) -> None:
+@pytest.mark.parametrize("status", ["", "running", "finished", "stopped", "failed"])
+def test_a_run_has_ended_when_its_status_says_so(link: RedisLink, keys: Keys, status: str) -> None:
     if status:
         say(link, keys, status=status)
     assert state_of(link, keys) == RunState(status, "")
-    assert state_of(link, keys).has_ended is has_ended
+    assert state_of(link, keys).has_ended is (status in {"finished", "stopped", "failed"})
 
 
 def test_who_ends_with_the_run_lets_its_learner_go_first(link: RedisLink, keys: Keys) -> None:
@@ -153,23 +132,18 @@ def test_who_ends_with_the_run_lets_its_learner_go_first(link: RedisLink, keys: 
     assert not waiting.is_alive()
 
 
-@pytest.mark.parametrize(
-    ("is_told", "patience_s", "says"), [(True, 60.0, ""), (False, 0.05, "ending, though")]
-)
+@pytest.mark.parametrize("is_told", [True, False])
 def test_nobody_waits_for_ever_for_a_learner_to_go(
-    *,
     is_told: bool,
-    patience_s: float,
-    says: str,
     link: RedisLink,
     keys: Keys,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(joining, "LEARNER_GONE_S", patience_s)
+    monkeypatch.setattr(joining, "LEARNER_GONE_S", 60.0 if is_told else 0.05)
     link.client.hset(keys.alive("learner", "here-1"), "state", "stuck")
     stop = threading.Event()
     if is_told:
         stop.set()
     let_the_learner_go_first(link, keys, stop)
-    assert says in caplog.text
+    assert ("ending, though" in caplog.text) is not is_told

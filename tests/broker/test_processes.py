@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -17,18 +18,21 @@ pytestmark = pytest.mark.process
 
 
 def run_python(program: str, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *args], cwd=ROOT, text=True, stdout=subprocess.PIPE
-    )
+    words = [sys.executable, "-c", f"from broker import processes\n{program}", *args]
+    return subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+
+
+def line_of(process: subprocess.Popen[Any]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    return (line if isinstance(line, str) else line.decode()).strip()
 
 
 def test_a_child_dies_when_its_parent_is_killed() -> None:
     parent = run_python(
-        "from broker import processes; import time\n"
-        "print(processes.spawn(['sleep', '60']).pid, flush=True); time.sleep(60)"
+        "import time\nprint(processes.spawn(['sleep', '60']).pid, flush=True); time.sleep(60)"
     )
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
+    child = int(line_of(parent))
     assert is_running(child)
     parent.kill()
     parent.wait()
@@ -36,26 +40,14 @@ def test_a_child_dies_when_its_parent_is_killed() -> None:
 
 
 def test_a_child_whose_parent_is_already_gone_ends_itself() -> None:
-    late = run_python(
-        "from broker import processes; processes.die_with_parent(parent_pid=1 << 22)\nprint('survived')"
-    )
+    late = run_python("processes.die_with_parent(parent_pid=1 << 22)\nprint('survived')")
     output, _ = late.communicate(timeout=10)
     assert (late.returncode, output) == (-signal.SIGKILL, "")
 
 
 def test_spawning_from_a_thread_is_refused() -> None:
-    errors: list[Exception] = []
-
-    def spawn() -> None:
-        try:
-            processes.spawn(["true"])
-        except RuntimeError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=spawn)
-    thread.start()
-    thread.join()
-    assert "main thread" in str(errors[0])
+    with ThreadPoolExecutor() as pool, pytest.raises(RuntimeError, match="main thread"):
+        pool.submit(processes.spawn, ["true"]).result()
 
 
 @pytest.mark.parametrize(
@@ -67,15 +59,13 @@ def test_spawning_from_a_thread_is_refused() -> None:
 )
 def test_stop_asks_first_and_kills_then(script: str, grace_s: float, code: int) -> None:
     process = processes.spawn(["bash", "-c", script], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
+    line_of(process)
     assert processes.stop(process, grace_s) == code
 
 
 def test_stop_sweeps_what_the_process_left_in_its_group() -> None:
     process = processes.spawn(["bash", "-c", "sleep 60 & echo $!"], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    left = int(process.stdout.readline())
+    left = int(line_of(process))
     assert processes.wait(process, 5.0)
     assert is_running(left)
     assert processes.stop(process, grace_s=5.0) == 0
@@ -83,7 +73,6 @@ def test_stop_sweeps_what_the_process_left_in_its_group() -> None:
 
 
 STOPPABLE = """
-from broker import processes
 import sys, time
 stop = processes.stop_on_signals(lambda: print("cut", flush=True))
 print("up", flush=True)
@@ -103,24 +92,22 @@ print("done", flush=True)
         ([signal.SIGTERM, signal.SIGINT], "slow", ["finishing", "cut"], 130),
     ],
 )
-def test_the_first_signal_finishes_and_the_second_ends_at_once(
+def test_one_signal_finishes_and_two_end_at_once(
     sent: list[int], pace: str, output: list[str], code: int
 ) -> None:
     process = run_python(STOPPABLE, pace)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "up\n"
-    lines: list[str] = []
-    for number in sent:
+    assert line_of(process) == "up"
+    for number, line in zip(sent, output, strict=False):
         process.send_signal(number)
-        lines.append(process.stdout.readline().strip())
-    lines += process.stdout.read().split()
-    assert lines == output
+        assert line_of(process) == line
+    assert process.stdout is not None
+    assert process.stdout.read().split() == output[len(sent) :]
     assert process.wait(timeout=10) == code
 
 
 def test_a_signal_to_a_fork_is_not_counted_as_its_parents() -> None:
     program = (
-        "from broker import processes; import os, signal, time\n"
+        "import os, signal, time\n"
         "stop = processes.stop_on_signals()\n"
         "child = os.fork()\n"
         "if child == 0: time.sleep(60); os._exit(0)\n"
@@ -132,13 +119,7 @@ def test_a_signal_to_a_fork_is_not_counted_as_its_parents() -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [
-        (0, "ended with code 0"),
-        (1, "ended with code 1"),
-        (-9, "was killed by SIGKILL"),
-        (-11, "was killed by SIGSEGV"),
-        (-40, "was killed by signal 40"),
-    ],
+    [(0, "ended with code 0"), (-11, "was killed by SIGSEGV"), (-40, "was killed by signal 40")],
 )
 def test_an_exit_code_is_said_in_words(code: int, words: str) -> None:
     assert processes.how_it_ended(code) == words

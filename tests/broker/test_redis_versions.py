@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from broker.connection import RedisLink
 from broker.keys import PROMPTS, Keys
 from broker.protocol.consumer import Consumer
 from tests.broker.conftest import Board
+from tests.support.in_time import later
 from tests.support.redis_servers import SERVERS, RedisServer
 
 
 @pytest.fixture(params=SERVERS)
 def board(request: pytest.FixtureRequest, tmp_path: Path, keys: Keys) -> Iterator[Board]:
-    """Yield a run on a Redis of each version."""
     server = RedisServer(tmp_path / "redis", program=SERVERS[request.param]())
     link = RedisLink(server.url, outage_s=10)
     yield Board(link, keys)
@@ -34,10 +33,8 @@ def test_a_reader_that_waits_while_redis_is_emptied_finds_what_comes_after(board
         other.issue(0)
         other.link.close()
 
-    timer = threading.Timer(0.3, empty_it)
-    timer.start()
-    found = worker.read_new(1, block_s=5.0)
-    timer.join()
+    with later(0.3, empty_it):
+        found = worker.read_new(1, block_s=5.0)
     assert [entry.group_id for entry in found] == ["0"]
 
 

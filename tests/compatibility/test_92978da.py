@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -20,7 +20,7 @@ from broker.checksums import file_checksum
 from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Completion, FinishReason, SampledGroup, Score, ScoredGroup, ScoreStatus, Span
+from broker.messages import Prompt, ScoredGroup
 from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, entries_of
@@ -28,6 +28,7 @@ from config.loading import from_yaml
 from learner.journal.ledger import read_ledger, read_step
 from learner.training.checkpoint import Checkpoints, read_progress
 from learner.training.model_files import names_on_disk, write_safetensors
+from tests.support.chain import make_scored
 from tests.support.forked_roles import forked_roles
 from tests.support.old_files import NAME, restore, unpack
 from tools.audit.command import audit
@@ -53,7 +54,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def old(folder: Path, link: RedisLink) -> RedisLink:
-    """Return a Redis with the run's keys."""
     restore(link.client, folder)
     return link
 
@@ -71,9 +71,8 @@ def test_the_ledger_is_whole_and_says_what_became_of_every_group(folder: Path) -
     assert kinds["trained"] == 2 * STEPS
     assert kinds["dead"] >= 3
     assert kinds["dropped"] >= 3
-    assert all(
-        from_yaml(incarnation["config"]).learner.groups_per_step == 2 for incarnation in ledger.incarnations
-    )
+    for incarnation in ledger.incarnations:
+        assert from_yaml(incarnation["config"]).learner.groups_per_step == 2
 
 
 def test_every_payload_is_read_with_what_it_trained_on(folder: Path) -> None:
@@ -97,13 +96,8 @@ def test_every_entry_is_decoded(old: RedisLink) -> None:
         assert found
         for entry in found:
             message = decode(entry.raw)
-            prompt = (
-                message.prompt
-                if stream == ROLLOUTS
-                else message.rollout.prompt
-                if stream == SCORED
-                else message
-            )
+            rollout = message.rollout if stream == SCORED else message
+            prompt = message if stream == PROMPTS else rollout.prompt
             assert (prompt.group_id, prompt.floor, prompt.task) == (entry.group_id, entry.floor, "picky")
     for entry in entries(old, DEAD):
         letter = codec.decode_dead(entry.raw)
@@ -114,48 +108,28 @@ def test_every_entry_is_decoded(old: RedisLink) -> None:
     assert announced[-1].version == STEPS
 
 
-def _sampled(entry: Entry) -> SampledGroup:
-    prompt = codec.decode_prompt(entry.raw)
-    completion = Completion.of_one_segment(
-        token_ids=np.array([5, 6], np.int32),
-        logprobs=np.array([-1, -2], np.float32),
-        policy_spans=(Span(version=prompt.floor, first=0, count=2),),
-        finish_reason=FinishReason.STOP,
-        text="ab",
-    )
-    return SampledGroup(prompt=prompt, completions=(completion,) * prompt.n, generator="new", seconds=1.0)
-
-
-def _scored(entry: Entry) -> ScoredGroup:
-    rollout = codec.decode_rollout(entry.raw)
-    score = Score(status=ScoreStatus.SCORED, value=1.0, reason="", scorer="new", version="1")
-    return ScoredGroup(
-        rollout=rollout,
-        scores=(score,) * rollout.prompt.n,
-        rewards=(1.0,) * rollout.prompt.n,
-        worker="new",
-        seconds=1.0,
-    )
+def _scored(prompt: Prompt) -> ScoredGroup:
+    return make_scored(prompt, [1.0] * prompt.n, generator="new")
 
 
 def test_old_entries_are_leased_and_handed_over_and_their_results_are_read(old: RedisLink) -> None:
     before = Counter(entry.group_id for stream in DECODERS for entry in entries(old, stream))
     consumer = Consumer(old, KEYS, PROMPTS, "g", lease_s=60)
     for entry in consumer.lease(100, block_s=0.1):
-        assert consumer.hand_over(entry, ROLLOUTS, codec.encode_rollout(_sampled(entry)))
+        rollout = _scored(codec.decode_prompt(entry.raw)).rollout
+        assert consumer.hand_over(entry, ROLLOUTS, codec.encode_rollout(rollout))
     consumer = Consumer(old, KEYS, ROLLOUTS, "s", lease_s=60)
     for entry in consumer.lease(100, block_s=0.1):
-        assert consumer.hand_over(entry, SCORED, codec.encode_scored(_scored(entry)))
-    assert not entries(old, PROMPTS)
-    assert not entries(old, ROLLOUTS)
+        rollout = codec.decode_rollout(entry.raw)
+        group = replace(_scored(rollout.prompt), rollout=rollout, worker="new")
+        assert consumer.hand_over(entry, SCORED, codec.encode_scored(group))
+    assert entries(old, PROMPTS) == entries(old, ROLLOUTS) == []
     scored = [codec.decode_scored(entry.raw) for entry in entries(old, SCORED)]
     assert Counter(group.group_id for group in scored) == before
     assert {group.worker == "new" for group in scored} == {True, False}
 
 
-def test_a_learner_claims_the_run_behind_the_old_one_and_retires_what_it_left(
-    old: RedisLink, folder: Path
-) -> None:
+def test_a_learner_claims_the_run_and_retires_what_was_left(old: RedisLink, folder: Path) -> None:
     ledger = read_ledger(folder / "runs" / NAME / "journal")
     owner = RunOwner(old, KEYS)
     assert owner.claim(max(incarnation["fence"] for incarnation in ledger.incarnations)) == 4
@@ -171,39 +145,23 @@ def test_the_audit_finds_nothing_lost_and_nothing_twice(old: RedisLink, folder: 
     assert (found.is_clean, found.trained) == (True, 2 * STEPS)
 
 
-def test_the_checkpoint_is_good_and_stands_where_it_stood(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checkpoint_stands_where_it_stood(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     run = from_yaml((folder / "runs" / NAME / "config.yaml").read_text(encoding="utf-8"))
     newest = Checkpoints(run).newest_good(ledger=read_ledger(run.folder / "journal"))
     assert newest is not None
-    assert (newest.name, read_progress(newest).version, read_progress(newest).fence) == (
-        "step-000009",
-        CHECKPOINT,
-        2,
-    )
+    progress = read_progress(newest)
+    assert (newest.name, progress.version, progress.fence) == ("step-000009", CHECKPOINT, 2)
 
 
 def _variables(folder: Path, **more: str) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(folder)]),
-        "OMP_NUM_THREADS": "1",
-        **more,
-    }
+    path = os.pathsep.join([*filter(None, sys.path), str(folder)])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
 
 
-def _millrace(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tools.main", *words],
-        cwd=folder,
-        env=_variables(folder, **environment),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+def _millrace(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    how: Any = {"cwd": folder, "env": _variables(folder), "capture_output": True, "text": True}
+    return subprocess.run([sys.executable, "-m", "tools.main", *words], check=False, timeout=200, **how)
 
 
 @pytest.mark.prove
@@ -225,9 +183,7 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
     assert f"version 11 of {NAME}: exported" in done.stdout
     model: Any = AutoModelForCausalLM.from_pretrained(folder / "exported")
     assert AutoTokenizer.from_pretrained(folder / "exported").chat_template
-    if (
-        "version 11, from" in done.stdout and ": ok," in done.stdout
-    ):  # this machine rounds as the first one did
+    if ": ok," in done.stdout:  # this machine rounds as the first one did
         write_safetensors(names_on_disk(model, dict(model.named_parameters())), folder / "again")
         recorded = read_ledger(folder / "runs" / NAME / "journal").steps[11]["weights"]
         assert file_checksum(folder / "again") == recorded
@@ -237,9 +193,7 @@ def test_a_version_that_only_its_journal_has_is_exported(folder: Path) -> None:
 
 
 @pytest.mark.prove
-def test_the_run_goes_on_from_its_checkpoint_its_journal_and_its_streams(
-    folder: Path, old: RedisLink
-) -> None:
+def test_the_run_goes_on_from_checkpoint_journal_and_streams(folder: Path, old: RedisLink) -> None:
     with forked_roles(folder, _variables(folder, REDIS_URL=old.url)) as roles:
         roles.start("learner.__main__", "--config", "run.yaml", f"learner.steps={STEPS + 3}", name="learner")
         roles.start("generators.__main__", "--run", NAME, name="generator")

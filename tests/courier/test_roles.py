@@ -77,9 +77,7 @@ def test_files_arrive_bit_for_bit_and_nobody_can_change_them_any_more(tmp_path: 
 
 @pytest.mark.parametrize("byte", [0, SEAL_BYTES, -1], ids=["seal", "first", "last"])
 @pytest.mark.parametrize("frame", range(3))
-def test_a_damaged_bucket_is_named_and_the_receiver_takes_part_to_the_end(
-    tmp_path: Path, frame: int, byte: int
-) -> None:
+def test_a_damaged_bucket_is_named_at_the_end(tmp_path: Path, frame: int, byte: int) -> None:
     wire = sent(tmp_path)
     damaged = bytearray(wire.frames[frame])
     damaged[byte] ^= 1
@@ -116,9 +114,7 @@ def test_what_makes_an_older_round_void_leaves_a_newer_one_alone(tmp_path: Path)
     assert received(sent(tmp_path, {"void": 0})) == (OK, list(CONTENT))
 
 
-def test_memory_without_room_spoils_the_version_and_the_receiver_takes_part_to_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_without_room_spoils_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

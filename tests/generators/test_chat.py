@@ -36,17 +36,11 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
         (["7", STOP], FinishReason.STOP, "7"),
         ([STOP], FinishReason.STOP, ""),
         (["7", "8"], FinishReason.LENGTH, "78"),
-        (
-            ["7", STOP, "8"],
-            FinishReason.LENGTH,
-            f"7{STOP}8",
-        ),  # a special token inside is something that was said
+        (["7", STOP, "8"], FinishReason.LENGTH, f"7{STOP}8"),  # a special token inside was said
         (["Ã", "©"], FinishReason.LENGTH, "é"),  # two bytes of one character
     ],
 )
-def test_text_is_what_was_said_before_the_stop(
-    folder: Path, ids: list[str], reason: FinishReason, text: str
-) -> None:
+def test_text_is_said_before_the_stop(folder: Path, ids: list[str], reason: FinishReason, text: str) -> None:
     chat = load_chat(ModelConfig(path=str(folder)))
     assert chat.text([VOCABULARY["5"]], [VOCABULARY[token] for token in ids], reason) == text
 
@@ -61,16 +55,13 @@ def test_text_is_what_was_said_before_the_stop(
         ("think", ""),
     ],
 )
-def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(
-    folder: Path, ending: str, opened: str
-) -> None:
+def test_a_thought_that_the_template_opens_is_in_the_text(folder: Path, ending: str, opened: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    template = "{% for message in messages %}{{ message.content }}{% endfor %}" + ending.replace(
+    template = "{% for turn in messages %}{{ turn.content }}{% endfor %}" + ending.replace(
         "\n", "{{ '\\n' }}"
     )
-    rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "say <think>"}], chat_template=template, tokenize=False
-    )
+    messages = [{"role": "user", "content": "say <think>"}]
+    rendered = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False)
     assert rendered == f"say <think>{ending}"
     prompt_ids = tokenizer.encode(str(rendered))
     chat = load_chat(ModelConfig(path=str(folder)))
@@ -82,7 +73,7 @@ def test_a_thought_that_the_chat_template_opens_is_part_of_the_text(
     ("eos_token_id", "expected"),
     [(5, {5, STOP_ID}), ([5, 6], {5, 6, STOP_ID}), (None, {STOP_ID}), ("no file", {STOP_ID})],
 )
-def test_stop_tokens_are_those_of_the_generation_config_and_the_tokenizer(
+def test_stop_tokens_are_of_config_and_tokenizer(
     folder: Path, eos_token_id: object, expected: set[int]
 ) -> None:
     file = folder / "generation_config.json"
@@ -106,31 +97,17 @@ def test_a_model_that_could_never_stop_is_refused(folder: Path) -> None:
         load_chat(ModelConfig(path=str(folder)))
 
 
-def test_the_tokenizer_survives_the_round_trip_through_auto_tokenizer(tiny_model: Path) -> None:
-    """AutoTokenizer goes by the model's type and may take another class than the one that was saved."""
-    text = "12+é = <|endoftext|>"
-    ids = AutoTokenizer.from_pretrained(tiny_model).encode(text)
-    assert ids == [VOCABULARY[token] for token in ["1", "2", "+", "Ã", "©", "Ġ", "=", "Ġ", STOP]]
-
-
 THOUGHT, RIGHT = "maybe \\boxed{3}", "\\boxed{2}"
-SAID = "<|start|>assistant<|channel|>"
+SAID, ENDS = "<|start|>assistant", "<|END_THINKING|><|START_RESPONSE|>"
 # Templates of the published shape: what a turn begins and ends with, what opens a thought, and what ends it.
 THINKING = {
     "gpt-oss": (
-        "<|start|>assistant",
-        "<|return|>",
-        "<|channel|>analysis<|message|>",
-        f"<|end|>{SAID}final<|message|>",
+        *(SAID, "<|return|>", "<|channel|>analysis<|message|>"),
+        f"<|end|>{SAID}<|channel|>final<|message|>",
     ),
     "seed-oss": ("<seed:bos>assistant\n", "<seed:eos>", "<seed:think>", "</seed:think>"),
     "magistral": ("[/INST]", "</s>", "[THINK]", "[/THINK]"),
-    "command-a": (
-        "<|CHATBOT_TOKEN|>",
-        "<|END_OF_TURN_TOKEN|>",
-        "<|START_THINKING|>",
-        "<|END_THINKING|><|START_RESPONSE|>",
-    ),
+    "command-a": ("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|START_THINKING|>", ENDS),
     "gemma-4": ("<|turn>model\n", "<turn|>", "<|channel>thought\n", "<channel|>"),
     "exaone-deep": ("[|assistant|]", "[|endofturn|]", "<thought>\n", "\n</thought>\n"),
 }
@@ -138,24 +115,20 @@ THINKING = {
 
 @pytest.mark.parametrize("name", THINKING)
 @pytest.mark.parametrize("is_opened", [False, True])
-def test_a_thought_in_the_models_own_marks_is_told_from_the_answer(
-    name: str, tmp_path: Path, is_opened: bool
-) -> None:
+def test_a_thought_in_own_marks_is_told_from_the_answer(name: str, tmp_path: Path, is_opened: bool) -> None:
     begin, end, opening, closing = THINKING[name]
     template = (
         "{% for m in messages %}{{ m.content }}{% endfor %}"
         f"{{% if messages[-1].thinking %}}{{{{ {opening + closing!r} }}}}{{% endif %}}"
         f"{{% if add_generation_prompt %}}{{{{ {begin + opening * is_opened!r} }}}}{{% endif %}}"
     )
-    marks = sorted(
-        set(re.findall(r"<\|?[A-Za-z_]\w*\|?>|<\|\w+>|\[/?THINK\]|</?seed:think>", opening + closing))
-    )
+    mark = r"<\|?[A-Za-z_]\w*\|?>|<\|\w+>|\[/?THINK\]|</?seed:think>"
+    marks = sorted(set(re.findall(mark, opening + closing)))
     family = Family(template=template, end=end, tokenizer_end=end, marks=marks, model_type="llama")
     folder = write_family(tmp_path / "model", family)
     chat, tokenizer = load_chat(ModelConfig(path=str(folder))), AutoTokenizer.from_pretrained(folder)
-    prompt: Any = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "1+1?"}], add_generation_prompt=True, return_dict=False
-    )
+    asked = [{"role": "user", "content": "1+1?"}]
+    prompt: Any = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=False)
 
     def said(text: str, reason: FinishReason = FinishReason.STOP) -> str:
         ids = tokenizer.encode(text, add_special_tokens=False)

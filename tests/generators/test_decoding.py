@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
-from broker.messages import FinishReason, SampledGroup
+from broker.messages import Completion, FinishReason, Prompt, SampledGroup
 from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig
 from generators import chat, decoding
@@ -19,8 +18,13 @@ from generators.chat import Chat
 from generators.decoding import open_decoder
 from generators.engines.scripted import ScriptedEngine
 from tests.support.byte_model import make_prompt, make_run
+from tests.support.in_loop import in_loop
 
 pytestmark = pytest.mark.model
+
+
+def sampled(prompt: Prompt, completions: tuple[Completion, ...]) -> SampledGroup:
+    return SampledGroup(prompt=prompt, completions=completions, generator="g", seconds=0.0)
 
 
 def silent(rollout: SampledGroup) -> SampledGroup:
@@ -32,40 +36,26 @@ def test_the_demo_models_answers_come_back_as_its_generator_gave_them(tmp_path: 
     run = demo_run(tmp_path)
     prompts = [replace(prompt, max_tokens=12) for prompt in demo_prompts(run, 2)]
     with demo_engine(run) as sample:
-        rollouts = [
-            SampledGroup(prompt=prompt, completions=said, generator="g", seconds=0.0)
-            for prompt, said in zip(prompts, sample(prompts), strict=True)
-        ]
+        rollouts = [sampled(*pair) for pair in zip(prompts, sample(prompts), strict=True)]
     decoder = open_decoder(run)
-    given = [[said.text for said in rollout.completions] for rollout in rollouts]
-    read = [decoder.with_text(scored(silent(rollout))).rollout for rollout in rollouts]
-    assert [[said.text for said in rollout.completions] for rollout in read] == given
-    assert all(any(texts) for texts in given)
+    for rollout in rollouts:
+        given = [said.text for said in rollout.completions]
+        read = decoder.with_text(scored(silent(rollout))).rollout
+        assert [said.text for said in read.completions] == given
+        assert any(given)
     reasons = {said.finish_reason for rollout in rollouts for said in rollout.completions}
     assert reasons == set(FinishReason)  # with a stop token to leave out, and without
 
 
 @pytest.mark.parametrize("max_tokens", [1, 3, 4, 99])
-def test_the_fake_engines_answers_do_too_also_where_a_character_is_cut(
-    tmp_path: Path, max_tokens: int
-) -> None:
+@in_loop
+async def test_the_fake_engines_answers_do_too_cut_or_whole(tmp_path: Path, max_tokens: int) -> None:
     config = ScriptedEngineConfig(answers=("né", ""))
-    engine, prompt = (
-        ScriptedEngine(make_run(tmp_path, config), config),
-        make_prompt("1", max_tokens=max_tokens),
-    )
-
-    async def sampled() -> SampledGroup:
-        await engine.load_weights([tmp_path], 0)
-        return SampledGroup(
-            prompt=prompt, completions=await engine.sample(prompt), generator="g", seconds=0.0
-        )
-
-    rollout = asyncio.run(sampled())
-    decoder = open_decoder(make_run(tmp_path, config))
-    assert [decoder.text(prompt, said) for said in silent(rollout).completions] == [
-        said.text for said in rollout.completions
-    ]
+    run, prompt = make_run(tmp_path, config), make_prompt("1", max_tokens=max_tokens)
+    engine, decoder = ScriptedEngine(run, config), open_decoder(run)
+    await engine.load_weights([tmp_path], 0)
+    for said in await engine.sample(prompt):
+        assert decoder.text(prompt, replace(said, text="")) == said.text
 
 
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -91,12 +81,13 @@ def test_a_tokenizer_that_the_hub_does_not_give_in_time_is_named_with_how_to_bri
     hub = SilentHub()
     monkeypatch.setattr(chat, "load_chat", hub.load_chat)
     monkeypatch.setattr(decoding, "HUB_S", 0.05)
+    run = demo_run(tmp_path, model={"path": "nobody/nothing"})
     with pytest.raises(
         RunFailed, match=r"model.path=nobody/nothing: .* in 0 s.*: hf download nobody/nothing "
     ):
-        open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))
+        open_decoder(run)
     assert "for=the hub: the tokenizer of model.path=nobody/nothing is not on this machine" in caplog.text
     hub.closes.set()
     monkeypatch.setattr(decoding, "HUB_S", 5.0)
     with pytest.raises(RunFailed, match="couldn't find it"):  # what the hub says in time is passed on
-        open_decoder(demo_run(tmp_path, model={"path": "nobody/nothing"}))
+        open_decoder(run)

@@ -31,8 +31,6 @@ DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
 
 
 class Plant(Floor):
-    """A floor whose generators are processes of their own."""
-
     def __init__(self, link: RedisLink, keys: Keys, folder: Path, **sections: Any) -> None:
         super().__init__(link, keys, folder)
         self.run_config = make_run(**sections)
@@ -62,33 +60,30 @@ class Plant(Floor):
         wait_until(condition, within_s=timeout_s, log=self.log.read_text)
 
     def begun(self) -> list[int]:
-        """Attempts at each leased prompt."""
         return [item["times_delivered"] - 1 for item in self.pending()]
 
 
 @pytest.fixture
-def plants() -> Iterator[list[Plant]]:
-    """Whatever is put here ends with the test."""
+def plant_of(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[Callable[..., Plant]]:
+    """Makes a plant, which ends with the test."""
     made: list[Plant] = []
-    yield made
-    for plant in made:
-        for process in plant.started:
-            stop(process, 0)
+
+    def make(**sections: Any) -> Plant:
+        made.append(Plant(link, keys, tmp_path, **sections))
+        return made[-1]
+
+    yield make
+    for process in made[0].started:
+        stop(process, 0)
+
+
+def fake(seconds_per_group: float) -> dict[str, Any]:
+    return {"engine": {"type": "fake", "seconds_per_group": seconds_per_group}}
 
 
 @pytest.mark.prove
-def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
-    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
-) -> None:
-    plants.append(
-        plant := Plant(
-            link,
-            keys,
-            tmp_path,
-            broker={"lease_s": 0.5},
-            generators={"engine": {"type": "fake", "seconds_per_group": 0.4}, "groups_in_flight": 1},
-        )
-    )
+def test_a_generator_that_stood_still_too_long_counts_no_more(plant_of: Callable[..., Plant]) -> None:
+    plant = plant_of(broker={"lease_s": 0.5}, generators=fake(0.4) | {"groups_in_flight": 1})
     stopped = plant.start()
     plant.issue(0)
     plant.wait(lambda: plant.begun() == [1])
@@ -107,17 +102,8 @@ def test_a_generator_that_stood_still_for_longer_than_its_lease_counts_no_more(
     plant.audit()
 
 
-def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
-    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
-) -> None:
-    plants.append(
-        plant := Plant(
-            link,
-            keys,
-            tmp_path,
-            generators={"engine": {"type": "fake", "seconds_per_group": 300}, "groups_in_flight": 2},
-        )
-    )
+def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(plant_of: Callable[..., Plant]) -> None:
+    plant = plant_of(generators=fake(300) | {"groups_in_flight": 2})
     plant.issue(0, 1)
     generator = plant.start()
     plant.wait(lambda: plant.begun() == [1, 1])
@@ -129,24 +115,17 @@ def test_a_second_signal_ends_at_once_and_hands_back_what_was_begun(
     assert [(item["consumer"], item["times_delivered"]) for item in plant.pending()] == [(b"nobody", 1)] * 2
 
 
-def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
-    link: RedisLink, keys: Keys, tmp_path: Path, plants: list[Plant]
-) -> None:
-    plants.append(plant := Plant(link, keys, tmp_path, broker={"lease_s": 0.5, "max_attempts": 2}))
+def test_a_prompt_that_kills_generators_goes_to_the_dead(plant_of: Callable[..., Plant]) -> None:
+    plant = plant_of(broker={"lease_s": 0.5, "max_attempts": 2})
     plant.issue(0, 1)
     prompt = plant.entry("0").raw[b"payload"]
     pids = []
     for _ in range(2):
         victim = plant.start(DEADLY, "test", "0")
         assert victim.wait(40) == -signal.SIGSEGV, plant.log.read_text()
-        record_death(
-            link.client,
-            keys,
-            host=socket.gethostname(),
-            pid=victim.pid,  # as `millrace up` does
-            how=how_it_ended(victim.returncode),
-            last_lines=plant.log.read_text().splitlines(),
-        )
+        how, lines = how_it_ended(victim.returncode), plant.log.read_text().splitlines()
+        host, pid = socket.gethostname(), victim.pid
+        record_death(plant.client, plant.keys, host=host, pid=pid, how=how, last_lines=lines)  # as `up` does
         pids.append(victim.pid)
         plant.age()
 
@@ -159,9 +138,7 @@ def test_a_prompt_that_kills_its_generators_goes_to_the_dead_with_what_is_known(
     letter = codec.decode_dead(plant.entry("0").raw)
     tried = [f"{socket.gethostname()}-{pid}-" for pid in pids]
     words = letter.reason.partition(": ")[2].split(", ")
-    assert [word.startswith(name) for word, name in zip(words, tried, strict=True)] == [True, True], (
-        letter.reason
-    )
+    assert all(word.startswith(name) for word, name in zip(words, tried, strict=True)), letter.reason
     assert all(word.endswith(" (was killed by SIGSEGV)") for word in words)
     assert (letter.attempts, letter.stage) == (2, PROMPTS)
     assert "Fatal Python error: Segmentation fault" in letter.traceback

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,8 @@ from broker.messages import Prompt, SampledGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
 from generators.weight_sync.receiver import NotHere, Received
-from tests.support.generator_floor import Floor, FloorEngine, make_run
+from tests.support.generator_floor import Act, Floor, FloorEngine, make_run
+from tests.support.in_loop import in_loop
 from tests.support.waiting import wait_in_loop
 
 pytestmark = pytest.mark.process
@@ -33,514 +35,399 @@ class Stuck:
     def receive(self, *_: object, **__: object) -> Received:
         raise NotHere("stuck on its way")
 
-    def loaded(self, received: Received) -> None:
-        """Nothing came that could be removed."""
+    def loaded(self, received: Received) -> None: ...
 
-    def close(self) -> None:
-        """Nothing is under way."""
+    def close(self) -> None: ...
 
 
 @pytest.fixture
 def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
     monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(worker, "BLOCK_S", 0.05)
-    return Floor(link, keys, tmp_path)
+    floor = Floor(link, keys, tmp_path)
+    floor.publish(0)
+    return floor
 
 
-def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
-    async def body() -> None:
-        floor.publish(0)
-        floor.issue(0, 1, 2, 3, 4, 5)
-        engine = FloorEngine()
-        async with floor.generator(engine) as (_, task):
-            await wait_in_loop(lambda: len(floor.ids(ROLLOUTS)) == 6, task=task)
-        assert sorted(floor.ids(ROLLOUTS)) == sorted(engine.began) == ["0", "1", "2", "3", "4", "5"]
-        assert engine.is_closed
+async def hang(_: Prompt) -> None:
+    await asyncio.Event().wait()
 
-    asyncio.run(body())
-    assert floor.ids(PROMPTS) == []
-    assert floor.pending() == []
+
+def waits_for(gate: asyncio.Event) -> Act:
+    async def wait(_: Prompt) -> None:
+        await gate.wait()
+
+    return wait
+
+
+async def crash(_: Prompt) -> None:
+    raise RuntimeError("CUDA error")
+
+
+async def handed_over(floor: Floor, task: asyncio.Task[Any], *group_ids: str) -> None:
+    await wait_in_loop(lambda: sorted(floor.ids(ROLLOUTS)) == [*group_ids], task=task)
+
+
+async def fails(task: asyncio.Task[Any], error: type[Exception] = RuntimeError, said: str = "CUDA") -> None:
+    with pytest.raises(error, match=said):
+        await asyncio.wait_for(task, 15)
+
+
+@in_loop
+async def test_groups_are_sampled_and_handed_over_once(floor: Floor) -> None:
+    floor.issue(*range(6))
+    async with floor.generator(engine := FloorEngine()) as (_, task):
+        await handed_over(floor, task, *"012345")
+    assert sorted(engine.began) == [*"012345"]
+    assert engine.is_closed
+    assert floor.ids(PROMPTS) == floor.pending() == []
     rollout = floor.rollout("3")
     assert (rollout.generator, len(rollout.completions), rollout.min_version) == ("g", rollout.prompt.n, 0)
     floor.audit()
 
 
-def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> None:
-    async def body() -> None:
-        floor.publish(0)
-        async with floor.generator(engine := FloorEngine()) as (_, task):
-            await wait_in_loop(lambda: engine.version == 0, task=task)
-            floor.publisher.write(1)
-            floor.publisher.announce(
-                1, checksum="not yet whole"
-            )  # the floor rises, the file is not there yet
-            assert floor.issue(0).floor == 1
-            await wait_in_loop(
-                lambda: [item["times_delivered"] for item in floor.pending()] == [2], task=task
-            )  # begun
-            await asyncio.sleep(0.2)
-            assert engine.began == []
-            floor.publisher.announce(1)
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
-        assert floor.rollout("0").min_version == 1
-
-    asyncio.run(body())
+@in_loop
+async def test_nothing_is_sampled_before_the_version_of_its_floor(floor: Floor) -> None:
+    async with floor.generator(engine := FloorEngine()) as (_, task):
+        await wait_in_loop(lambda: engine.version == 0, task=task)
+        floor.publisher.write(1)
+        floor.publisher.announce(1, checksum="not yet whole")  # the floor rises, the file is not there yet
+        assert floor.issue(0).floor == 1
+        begun = lambda: [item["times_delivered"] for item in floor.pending()] == [2]  # noqa: E731
+        await wait_in_loop(begun, task=task)
+        await asyncio.sleep(0.2)
+        assert engine.began == []
+        floor.publisher.announce(1)
+        await handed_over(floor, task, "0")
+    assert floor.rollout("0").min_version == 1
 
 
-def test_an_update_that_misses_its_deadline_costs_that_generators_turn_and_no_attempt(
+@in_loop
+async def test_an_update_that_misses_its_deadline_costs_that_generators_turn_and_no_attempt(
     floor: Floor, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of two generators one does not get version 1: the group that needs it goes to the other one."""
-    floor.run_config = make_run(
-        generators={"engine": {"type": "fake"}, "groups_in_flight": 4, "update_deadline_s": 0.3}
-    )
-
-    async def body() -> None:
-        floor.publish(0)
-        async with floor.generator(late := FloorEngine(), "late") as (generator, task):
-            await wait_in_loop(lambda: late.version == 0, task=task)
-            receiver = generator.follower._receiver
-            generator.follower._receiver = Stuck()
-            floor.publish(1)
-            assert floor.issue(0).floor == 1
-            await wait_in_loop(lambda: "update_late group=0 needs=1 held=0" in caplog.text, task=task)
-            async with floor.generator(FloorEngine(), "other") as (_, other):
-                await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=other)
-            assert floor.rollout("0").generator == "other"
-            assert floor.rollout("0").attempts == 1, "a turn that is lost is no attempt"
-            floor.issue(1)
-            await wait_in_loop(
-                lambda: (
-                    floor.hash("alive:generator:late").get("state")
-                    == "waiting for the newest weights: stuck on its way"
-                ),
-                task=task,
-            )
-            assert floor.pending() == [], "who lacks the weights takes nothing"
-            generator.follower._receiver = receiver
-            await wait_in_loop(lambda: sorted(floor.ids(ROLLOUTS)) == ["0", "1"], task=task)
-            assert floor.rollout("1").generator == "late"
-
-    asyncio.run(body())
+    settings = {"engine": {"type": "fake"}, "groups_in_flight": 4, "update_deadline_s": 0.3}
+    floor.run_config = make_run(generators=settings)
+    waits = "waiting for the newest weights: stuck on its way"
+    async with floor.generator(late := FloorEngine(), "late") as (generator, task):
+        await wait_in_loop(lambda: late.version == 0, task=task)
+        receiver, generator.follower._receiver = generator.follower._receiver, Stuck()
+        floor.publish(1)
+        assert floor.issue(0).floor == 1
+        await wait_in_loop(lambda: "update_late group=0 needs=1 held=0" in caplog.text, task=task)
+        async with floor.generator(FloorEngine(), "other") as (_, other):
+            await handed_over(floor, other, "0")
+        assert (floor.rollout("0").generator, floor.rollout("0").attempts) == ("other", 1)
+        floor.issue(1)
+        await wait_in_loop(lambda: floor.hash("alive:generator:late").get("state") == waits, task=task)
+        assert floor.pending() == [], "who lacks the weights takes nothing"
+        generator.follower._receiver = receiver
+        await handed_over(floor, task, "0", "1")
+        assert floor.rollout("1").generator == "late"
     floor.audit()
 
 
-def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
-    async def body() -> None:
-        floor.issue(0)
-        async with floor.generator(FloorEngine()) as (_, task):
-            await wait_in_loop(
-                lambda: (
-                    b"waiting for the first weights"
-                    in floor.link.client.hvals(floor.keys.alive("generator", "g"))
-                ),
-                task=task,
-            )
-            assert floor.pending() == []
-            floor.publish(0)
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
-
-    asyncio.run(body())
-
-
-def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -> None:
-    async def body() -> None:
-        gate = asyncio.Event()
-
-        async def wait(_: Prompt) -> None:
-            await gate.wait()
-
+@in_loop
+async def test_nothing_is_leased_before_the_first_weights(floor: Floor) -> None:
+    floor.client.delete(floor.keys("weights"))
+    floor.issue(0)
+    async with floor.generator(FloorEngine()) as (_, task):
+        said = "waiting for the first weights"
+        await wait_in_loop(lambda: said in floor.hash("alive:generator:g").values(), task=task)
+        assert floor.pending() == []
         floor.publish(0)
-        floor.issue(*range(6))
-        async with floor.generator(engine := FloorEngine(wait)) as (_, task):
-            await wait_in_loop(lambda: len(engine.began) == 4, task=task)
-            await asyncio.sleep(0.2)
-            assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
-            await wait_in_loop(lambda: floor.sampling("g").keys() == {"0", "1", "2", "3"}, task=task)
-            assert all(0 <= time.time() - at < 15 for at in floor.sampling("g").values())
-            gate.set()
-            await wait_in_loop(lambda: len(floor.ids(ROLLOUTS)) == 6, task=task)
+        await handed_over(floor, task, "0")
 
-    asyncio.run(body())
+
+@in_loop
+async def test_several_groups_are_in_flight_and_no_more_than_asked_for(floor: Floor) -> None:
+    gate = asyncio.Event()
+    floor.issue(*range(6))
+    async with floor.generator(engine := FloorEngine(waits_for(gate))) as (_, task):
+        await wait_in_loop(lambda: len(engine.began) == 4, task=task)
+        await asyncio.sleep(0.2)
+        assert len(engine.began) == len(floor.pending()) == 4, "generators.groups_in_flight"
+        await wait_in_loop(lambda: floor.sampling("g").keys() == {*"0123"}, task=task)
+        assert all(0 <= time.time() - at < 15 for at in floor.sampling("g").values())
+        gate.set()
+        await handed_over(floor, task, *"012345")
 
 
 @pytest.mark.parametrize(
-    ("held", "count", "groups_per_step", "engine_room", "expected"),
+    ("held", "count", "engine_room", "expected"),
     [
-        (None, 1, 16, 64, 64),  # a budget of 80 groups, all of them for one
-        (None, 2, 16, 64, 40),  # half of the 80: what waits in one engine is not for the other
-        (None, 3, 16, 64, 27),
-        (None, 1, 16, 7, 7),
-        (None, 200, 16, 64, 1),
-        (100, 2, 16, 64, 100),  # as asked for
+        (None, 1, 64, 64),  # a budget of 80 groups, all of them for one
+        (None, 2, 64, 40),  # half of the 80: what waits in one engine is not for the other
+        (None, 3, 64, 27),
+        (None, 1, 7, 7),
+        (None, 200, 64, 1),
+        (100, 2, 64, 100),  # as asked for
     ],
 )
 def test_a_generator_holds_what_keeps_its_engine_busy_and_no_more_than_its_share(
-    *, held: int | None, count: int, groups_per_step: int, engine_room: int, expected: int
+    *, held: int | None, count: int, engine_room: int, expected: int
 ) -> None:
-    run = make_run(
-        generators={"engine": {"type": "fake"}, "groups_in_flight": held, "count": count},
-        learner={"groups_per_step": groups_per_step, "max_lag": 4},
-    )
+    generators = {"engine": {"type": "fake"}, "groups_in_flight": held, "count": count}
+    run = make_run(generators=generators, learner={"groups_per_step": 16, "max_lag": 4})
     assert worker.groups_at_once(run, engine_room) == expected
 
 
-def test_the_heartbeat_says_how_many_groups_a_generator_holds(floor: Floor) -> None:
-    floor.run_config = make_run(
-        generators={"engine": {"type": "fake"}}, learner={"groups_per_step": 2, "max_lag": 2}
-    )
-
-    async def body() -> None:
-        floor.publish(0)
-        async with floor.generator(FloorEngine()) as (_, task):
-            await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
-
-    asyncio.run(body())
+@in_loop
+async def test_the_heartbeat_says_how_many_groups_a_generator_holds(floor: Floor) -> None:
+    learner = {"groups_per_step": 2, "max_lag": 2}
+    floor.run_config = make_run(generators={"engine": {"type": "fake"}}, learner=learner)
+    async with floor.generator(FloorEngine()) as (_, task):
+        await wait_in_loop(lambda: floor.hash("alive:generator:g").get("room") == "6", task=task)
 
 
-def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
-    async def body() -> None:
-        floor.publish(0)
-        group_id, fields = floor.group("0")
-        floor.learner.issue(0, 1, 100, 0, [(group_id, fields | {"payload": b"\xc1"})])
-        floor.link.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
-        floor.issue(1)
-        async with floor.generator(FloorEngine()) as (_, task):
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task=task)
-
-    asyncio.run(body())
+@in_loop
+async def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
+    group_id, fields = floor.group("0")
+    floor.learner.issue(0, 1, 100, 0, [(group_id, fields | {"payload": b"\xc1"})])
+    floor.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
+    floor.issue(1)
+    async with floor.generator(FloorEngine()) as (_, task):
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and len(floor.ids(DEAD)) == 2, task=task)
     assert codec.decode_dead(floor.entry("0").raw).reason.startswith("payload: ")
     assert sorted(floor.ids(DEAD)) == ["0", "?"], "under its own id; a foreign one is nobody's"
     assert floor.ids(PROMPTS) == []
 
 
-@pytest.mark.parametrize(
-    "error", [Permanent("the prompt has 900 tokens, the engine takes 512"), BadMessage("no such token")]
-)
-def test_what_can_never_be_sampled_goes_to_the_dead_with_its_traceback(
-    floor: Floor, error: Exception
-) -> None:
-    async def body() -> None:
-        async def refuse(prompt: Prompt) -> None:
-            if prompt.group_id == "0":
-                raise error
+@pytest.mark.parametrize("error", [Permanent("900 tokens are too many"), BadMessage("no such token")])
+@in_loop
+async def test_what_can_never_be_sampled_goes_to_the_dead(floor: Floor, error: Exception) -> None:
+    async def refuse(prompt: Prompt) -> None:
+        if prompt.group_id == "0":
+            raise error
 
-        floor.publish(0)
-        floor.issue(0, 1)
-        async with floor.generator(FloorEngine(refuse)) as (_, task):
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task=task)
-
-    asyncio.run(body())
+    floor.issue(0, 1)
+    async with floor.generator(FloorEngine(refuse)) as (_, task):
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and floor.ids(DEAD) == ["0"], task=task)
     letter = codec.decode_dead(floor.entry("0").raw)
     assert (letter.reason, letter.attempts, letter.stage) == (str(error), 1, PROMPTS)
     assert "in refuse" in letter.traceback
 
 
-def test_what_may_succeed_later_is_tried_again_by_anyone_until_the_attempts_are_used_up(floor: Floor) -> None:
+@in_loop
+async def test_what_may_succeed_later_is_tried_until_attempts_are_used_up(floor: Floor) -> None:
+    async def fail(prompt: Prompt) -> None:
+        if prompt.group_id == "0" or engine.began.count("1") == 1:
+            raise Retryable("the engine is busy")
+
     floor.run_config = make_run(broker={"max_attempts": 2})
-
-    async def body() -> None:
-        async def fail(prompt: Prompt) -> None:
-            if prompt.group_id == "0" or engine.began.count("1") == 1:
-                raise Retryable("the engine is busy")
-
-        engine = FloorEngine(fail)
-        floor.publish(0)
-        floor.issue(0, 1)
-        async with floor.generator(engine, "g1") as (first, task):
-            await wait_in_loop(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task=task)
-            await asyncio.sleep(0.1)
-            assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
-        await ScriptedEngine.load_weights(engine, [Path("held")], 0)
-        async with floor.generator(engine, "g2") as (_, task):
-            floor.age()
-            await wait_in_loop(
-                lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task=task
-            )
-            floor.age()
-            await wait_in_loop(lambda: floor.ids(DEAD) == ["0"], task=task)
-        assert sorted(engine.began) == ["0", "0", "1", "1"]
-
-    asyncio.run(body())
+    engine = FloorEngine(fail)
+    floor.issue(0, 1)
+    async with floor.generator(engine, "g1") as (first, task):
+        await wait_in_loop(lambda: sorted(engine.began) == ["0", "1"] and not first._tasks, task=task)
+        await asyncio.sleep(0.1)
+        assert floor.ids(PROMPTS) == ["0", "1"], "not before its lease has run out"
+    await ScriptedEngine.load_weights(engine, [Path("held")], 0)
+    async with floor.generator(engine, "g2") as (_, task):
+        floor.age()
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["1"] and engine.began.count("0") == 2, task=task)
+        floor.age()
+        await wait_in_loop(lambda: floor.ids(DEAD) == ["0"], task=task)
+    assert sorted(engine.began) == ["0", "0", "1", "1"]
     letter = codec.decode_dead(floor.entry("0").raw)
     assert letter.reason == (
         "2 generators began this prompt and none finished it (broker.max_attempts=2): g1, g2; the "
         "last error: broker.errors.Retryable: the engine is busy"
     )
-    assert (letter.attempts, "in fail" in letter.traceback) == (2, True)
-    assert floor.hash("tries") == {}
+    assert (letter.attempts, "in fail" in letter.traceback, floor.hash("tries")) == (2, True, {})
     rollout = floor.rollout("1")
     assert (rollout.generator, rollout.attempts) == ("g2", 2)
-    assert (
-        0
-        < rollout.prompt.issued_at
-        < rollout.sampled_at - rollout.seconds
-        < rollout.sampled_at
-        <= time.time()
-    )
+    times = [
+        0,
+        rollout.prompt.issued_at,
+        rollout.sampled_at - rollout.seconds,
+        rollout.sampled_at,
+        time.time(),
+    ]
+    assert times == sorted(times)
+    assert rollout.seconds > 0
 
 
-def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
+@in_loop
+async def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
     # One group each: the slow one has no room to lease more, which would renew its own by the way.
     floor.run_config = make_run(broker={"lease_s": 0.5}, generators={"groups_in_flight": 1})
-
-    async def body() -> None:
-        async def take_long(_: Prompt) -> None:
-            await asyncio.sleep(1.3)
-
-        floor.publish(0)
-        floor.issue(0)
-        slow, idle = FloorEngine(take_long), FloorEngine()
-        async with floor.generator(slow, "slow") as (_, task):
-            await wait_in_loop(lambda: slow.began == ["0"], task=task)
-            async with floor.generator(idle, "idle") as (_, other):
-                await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
-                assert not other.done()
-        assert idle.began == []
-
-    asyncio.run(body())
-    assert floor.rollout("0").generator == "slow"
+    floor.issue(0)
+    slow, idle = FloorEngine(lambda _: asyncio.sleep(1.3)), FloorEngine()
+    async with floor.generator(slow, "slow") as (_, task):
+        await wait_in_loop(lambda: slow.began == ["0"], task=task)
+        async with floor.generator(idle, "idle") as (_, other):
+            await handed_over(floor, task, "0")
+            assert not other.done()
+    assert (idle.began, floor.rollout("0").generator) == ([], "slow")
 
 
-def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> None:
-    async def body() -> None:
-        hanging = asyncio.Event()
-
-        async def hang(_: Prompt) -> None:
-            await hanging.wait()
-
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(engine := FloorEngine(hang), "killed") as (_, task):
-            await wait_in_loop(lambda: engine.began == ["0"], task=task)
-            task.cancel()  # no hand-over, no release
-            await asyncio.wait([task])
-        async with floor.generator(FloorEngine(), "other") as (_, task):
-            floor.age()
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
-
-    asyncio.run(body())
+@in_loop
+async def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor) -> None:
+    floor.issue(0)
+    async with floor.generator(engine := FloorEngine(hang), "killed") as (_, task):
+        await wait_in_loop(lambda: engine.began == ["0"], task=task)
+        task.cancel()  # no hand-over, no release
+        await asyncio.wait([task])
+    async with floor.generator(FloorEngine(), "other") as (_, task):
+        floor.age()
+        await handed_over(floor, task, "0")
     assert floor.rollout("0").generator == "other"
 
 
-def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
-    async def body() -> None:
-        async def another_is_faster(prompt: Prompt) -> None:
-            assert floor.move(floor.entry(prompt.group_id), ROLLOUTS)
+@in_loop
+async def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
+    async def another_is_faster(prompt: Prompt) -> None:
+        assert floor.move(floor.entry(prompt.group_id), ROLLOUTS)
 
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task=task)
-
-    asyncio.run(body())
+    floor.issue(0)
+    async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
+        await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"] and not generator._tasks, task=task)
     assert floor.entry("0").raw[b"payload"] == b"result", "the other one's"
     assert floor.ids(DEAD) == []
 
 
 @pytest.mark.parametrize("status", ["finished", "stopped", "failed"])
-def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
-    async def body() -> RunState:
-        floor.publish(0)
-        async with floor.generator(engine := FloorEngine()) as (_, task):
-            await wait_in_loop(lambda: engine.version == 0, task=task)
-            floor.say(status, "because")
-            return await asyncio.wait_for(task, 15)
-
-    assert asyncio.run(body()) == RunState(status, "because")
+@in_loop
+async def test_a_generator_ends_with_the_run(floor: Floor, status: str) -> None:
+    async with floor.generator(engine := FloorEngine()) as (_, task):
+        await wait_in_loop(lambda: engine.version == 0, task=task)
+        floor.say(status, "because")
+        assert await asyncio.wait_for(task, 15) == RunState(status, "because")
 
 
-def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) -> None:
+@in_loop
+async def test_a_run_that_has_ended_costs_no_start_of_an_engine(floor: Floor) -> None:
     class Unstarted(FloorEngine):
         async def start(self) -> None:
             raise AssertionError("minutes of loading")
 
-    async def body() -> RunState:
-        floor.say("finished")
-        async with floor.generator(Unstarted()) as (_, task):
-            return await asyncio.wait_for(task, 15)
-
-    assert asyncio.run(body()).status == "finished"
+    floor.say("finished")
+    async with floor.generator(Unstarted()) as (_, task):
+        assert (await asyncio.wait_for(task, 15)).status == "finished"
 
 
-def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -> None:
-    async def body() -> None:
-        gate = asyncio.Event()
-
-        async def wait(_: Prompt) -> None:
-            await gate.wait()
-
-        floor.publish(0)
-        floor.issue(0, 1)
-        async with floor.generator(engine := FloorEngine(wait)) as (generator, task):
-            await wait_in_loop(lambda: len(engine.began) == 2, task=task)
-            generator.stop.set()
-            await asyncio.sleep(0.3)  # longer than the loop's longest wait
-            floor.issue(2)
-            gate.set()
-            assert not (await asyncio.wait_for(task, 15)).has_ended
-
-    asyncio.run(body())
-    assert sorted(floor.ids(ROLLOUTS)) == ["0", "1"]
-    assert floor.ids(PROMPTS) == ["2"]
-    assert floor.pending() == []
+@in_loop
+async def test_a_stop_finishes_what_is_in_flight_and_takes_nothing_new(floor: Floor) -> None:
+    gate = asyncio.Event()
+    floor.issue(0, 1)
+    async with floor.generator(engine := FloorEngine(waits_for(gate))) as (generator, task):
+        await wait_in_loop(lambda: len(engine.began) == 2, task=task)
+        generator.stop.set()
+        await asyncio.sleep(0.3)  # longer than the loop's longest wait
+        floor.issue(2)
+        gate.set()
+        assert not (await asyncio.wait_for(task, 15)).has_ended
+    assert (sorted(floor.ids(ROLLOUTS)), floor.ids(PROMPTS), floor.pending()) == (["0", "1"], ["2"], [])
 
 
-def test_what_is_not_finished_in_time_is_handed_back_and_said(
+@in_loop
+async def test_what_is_not_finished_in_time_is_handed_back_and_said(
     floor: Floor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(worker, "GRACE_S", 0.1)
-
-    async def body() -> None:
-        async def hang(_: Prompt) -> None:
-            await asyncio.Event().wait()
-
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(engine := FloorEngine(hang)) as (generator, task):
-            await wait_in_loop(lambda: engine.began == ["0"], task=task)
-            generator.stop.set()
-            await asyncio.wait_for(task, 15)
-        assert engine.is_closed
-        async with floor.generator(FloorEngine(), "other") as (_, task):
-            await wait_in_loop(
-                lambda: floor.ids(ROLLOUTS) == ["0"], task=task
-            )  # no lease has run out meanwhile
-
-    asyncio.run(body())
+    floor.issue(0)
+    async with floor.generator(engine := FloorEngine(hang)) as (generator, task):
+        await wait_in_loop(lambda: engine.began == ["0"], task=task)
+        generator.stop.set()
+        await asyncio.wait_for(task, 15)
+    assert engine.is_closed
+    async with floor.generator(FloorEngine(), "other") as (_, task):
+        await handed_over(floor, task, "0")  # no lease has run out meanwhile
     assert "unfinished groups=1" in caplog.text
-    assert [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)] == [
-        b"nobody"
-    ], "who ends in good order leaves no name behind"
+    names = [item["name"] for item in floor.client.xinfo_consumers(floor.keys(PROMPTS), GROUP)]
+    assert names == [b"nobody"], "who ends in good order leaves no name behind"
 
 
-def test_a_group_that_fails_while_the_generator_finishes_does_not_keep_the_others_leases(
+@in_loop
+async def test_a_group_that_fails_while_the_generator_finishes_does_not_keep_the_others_leases(
     floor: Floor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body() -> None:
-        gate = asyncio.Event()
+    gate = asyncio.Event()
 
-        async def crash_at_0(prompt: Prompt) -> None:
-            await gate.wait()
-            if prompt.group_id == "0":
-                raise RuntimeError("CUDA error")
-            await asyncio.Event().wait()
-
-        floor.publish(0)
-        floor.issue(0, 1)
-        async with floor.generator(engine := FloorEngine(crash_at_0)) as (generator, task):
-            await wait_in_loop(lambda: len(engine.began) == 2, task=task)
-            generator.stop.set()
-            await asyncio.sleep(0.3)  # longer than the loop's longest wait
-            gate.set()
-            with pytest.raises(RuntimeError, match="CUDA error"):
-                await asyncio.wait_for(task, 15)
-        async with floor.generator(FloorEngine(), "other") as (_, task):
-            await wait_in_loop(lambda: sorted(floor.ids(ROLLOUTS)) == ["0", "1"], task=task)
+    async def crash_at_0(prompt: Prompt) -> None:
+        await gate.wait()
+        await (crash if prompt.group_id == "0" else hang)(prompt)
 
     monkeypatch.setattr(worker, "GRACE_S", 0.5)
-    asyncio.run(body())
+    floor.issue(0, 1)
+    async with floor.generator(engine := FloorEngine(crash_at_0)) as (generator, task):
+        await wait_in_loop(lambda: len(engine.began) == 2, task=task)
+        generator.stop.set()
+        await asyncio.sleep(0.3)  # longer than the loop's longest wait
+        gate.set()
+        await fails(task)
+    async with floor.generator(FloorEngine(), "other") as (_, task):
+        await handed_over(floor, task, "0", "1")
 
 
-def test_a_group_is_encoded_beside_the_loop_that_drives_the_engine(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@in_loop
+async def test_groups_are_encoded_beside_the_loop(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    encode = codec.encode_rollout
+    encode: Callable[[SampledGroup], codec.Fields] = codec.encode_rollout
 
     def recorded(group: SampledGroup) -> codec.Fields:
         threads.append(threading.current_thread())
         return encode(group)
 
-    async def body() -> None:
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(FloorEngine()) as (_, task):
-            await wait_in_loop(lambda: floor.ids(ROLLOUTS) == ["0"], task=task)
-
     monkeypatch.setattr(codec, "encode_rollout", recorded)
-    asyncio.run(body())
+    floor.issue(0)
+    async with floor.generator(FloorEngine()) as (_, task):
+        await handed_over(floor, task, "0")
     assert threads
     assert threading.main_thread() not in threads
 
 
-def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:
-    async def body() -> None:
-        async def crash(_: Prompt) -> None:
-            raise RuntimeError("CUDA error")
-
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(engine := FloorEngine(crash)) as (_, task):
-            with pytest.raises(RuntimeError, match="CUDA error"):
-                await asyncio.wait_for(task, 15)
-        assert engine.is_closed
-
-    asyncio.run(body())
+@in_loop
+async def test_an_engine_that_breaks_while_it_samples_ends_the_generator(floor: Floor) -> None:
+    floor.issue(0)
+    async with floor.generator(engine := FloorEngine(crash)) as (_, task):
+        await fails(task)
+    assert engine.is_closed
     assert floor.ids(PROMPTS) == ["0"], "for another generator"
-    assert floor.hash("tries")["error:0"].endswith("RuntimeError: CUDA error\n"), (
-        "known, should it be the last attempt"
-    )
+    known = floor.hash("tries")["error:0"]
+    assert known.endswith("RuntimeError: CUDA error\n"), "should it be the last attempt"
 
 
-def test_a_prompt_that_breaks_its_engine_takes_none_along_that_were_sampled_beside_it(floor: Floor) -> None:
+@in_loop
+async def test_a_prompt_that_breaks_its_engine_takes_none_along(floor: Floor) -> None:
     """All of them are under way at each death but the last: then each is alone."""
     floor.run_config = make_run(broker={"max_attempts": 3})
+    floor.issue(0, 1, 2)
+    for life in range(4):
+        all_began = asyncio.Event()
 
-    async def body() -> list[list[str]]:
-        together: list[list[str]] = []
-        floor.publish(0)
-        floor.issue(0, 1, 2)
-        for life in range(4):
-            all_began = asyncio.Event()
+        async def crash_at_0(prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began) -> None:
+            if len(engine.began) == 3:
+                all_began.set()
+            if life < 2:
+                await all_began.wait()
+            if prompt.group_id == "0":
+                await crash(prompt)
+            await asyncio.sleep(60 if life < 2 else 0.1)  # they are under way when it crashes
 
-            async def crash_at_0(
-                prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began
-            ) -> None:
-                if len(engine.began) == 3:
-                    all_began.set()
-                if life < 2:
-                    await all_began.wait()
-                if prompt.group_id == "0":
-                    raise RuntimeError("CUDA error")
-                await asyncio.sleep(60 if life < 2 else 0.1)  # they are under way when it crashes
-
-            async with floor.generator(engine := FloorEngine(crash_at_0), f"g{life}") as (_, task):
-                if life < 3:
-                    with pytest.raises(RuntimeError, match="CUDA error"):
-                        await asyncio.wait_for(task, 15)
-                else:
-                    await wait_in_loop(
-                        lambda: floor.ids(DEAD) == ["0"] and len(floor.ids(ROLLOUTS)) == 2, task=task
-                    )
-            together.append(sorted(engine.began))
-            floor.age()
-        return together
-
-    together = asyncio.run(body())
-    assert together[:2] == [["0", "1", "2"]] * 2
-    assert sorted(floor.ids(ROLLOUTS)) == ["1", "2"]
+        async with floor.generator(engine := FloorEngine(crash_at_0), f"g{life}") as (_, task):
+            if life < 3:
+                await fails(task)
+            else:
+                await wait_in_loop(lambda: floor.ids(DEAD) == ["0"], task=task)
+                await handed_over(floor, task, "1", "2")
+        assert life >= 2 or sorted(engine.began) == ["0", "1", "2"]
+        floor.age()
     assert codec.decode_dead(floor.entry("0").raw).attempts == 3
     floor.audit()
 
 
-def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
+@in_loop
+async def test_an_engine_that_cant_load_weights_ends_the_generator_though_it_samples(floor: Floor) -> None:
     class Refuses(FloorEngine):
         async def load_weights(self, files: Sequence[Path], version: int) -> None:
             if version == 1:
                 raise ValueError("shape [4, 8], expected [8, 8]")
             await super().load_weights(files, version)
 
-    async def body() -> None:
-        async def hang(_: Prompt) -> None:
-            await asyncio.Event().wait()
-
-        floor.publish(0)
-        floor.issue(0)
-        async with floor.generator(engine := Refuses(hang)) as (_, task):
-            await wait_in_loop(lambda: engine.began == ["0"], task=task)
-            floor.publish(1)
-            with pytest.raises(ValueError, match="shape"):
-                await asyncio.wait_for(task, 15)
-
-    asyncio.run(body())
+    floor.issue(0)
+    async with floor.generator(engine := Refuses(hang)) as (_, task):
+        await wait_in_loop(lambda: engine.began == ["0"], task=task)
+        floor.publish(1)
+        await fails(task, ValueError, "shape")

@@ -86,7 +86,6 @@ def retires_what_it_has_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def takes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 3 is off."""
     monkeypatch.setattr(Selection, "_rest_can_make_it", lambda *_: True)
 
 
@@ -107,18 +106,14 @@ def asks_the_ledger_in_recovery_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "has", has)
 
 
+POSITION = "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"
+FLOOR = "local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))"
 # What the issue names, in its order.
 RULES: dict[str, Break] = {
     "announce before retire": retires_before_it_announces,
     "trained groups keep their slots": retires_what_it_has_trained_on,
-    "the position compare": without_line(
-        "issue", "if position ~= tonumber(ARGV[3]) then return {'moved', position} end"
-    ),
-    "the floor inside issue": without_line(
-        "issue",
-        "local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))",
-        "local floor = tonumber(ARGV[6])",
-    ),
+    "the position compare": without_line("issue", POSITION),
+    "the floor inside issue": without_line("issue", FLOOR, "local floor = tonumber(ARGV[6])"),
     "rule 3": takes_whatever_is_there,
     "the fence": has_no_fence,
     "the ledger asked at every read": asks_the_ledger_in_recovery_alone,

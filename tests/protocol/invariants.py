@@ -34,8 +34,6 @@ class Violated(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much may be in flight."""
-
     groups_per_step: int
     max_lag: int
     every: int = 1  # steps from one published version to the next
@@ -91,7 +89,6 @@ class Invariants:
         return None
 
     def handed_over(self, stream: str, entry_id: str) -> None:
-        """A hand-over of this entry took effect."""
         if (stream, entry_id) in self._handed_over:
             raise Violated(f"13: {stream} {entry_id} was handed over twice")
         self._handed_over.add((stream, entry_id))
@@ -103,9 +100,7 @@ class Invariants:
             command: its script, or another word for it.
             fence: of the learner that gave it; 0 for the other roles.
         """
-        if (
-            command in GUARDED and 0 < fence < before.fence
-        ):  # 0: one that ends before its claim tells an empty Redis
+        if command in GUARDED and 0 < fence < before.fence:  # 0: one that ends before its claim
             assert before.contents == now.contents, f"14: {command} of fence {fence} did something"
         self.read_ledger()
         self._transition(before, now, command)
@@ -114,16 +109,13 @@ class Invariants:
         self._versions(now)
 
     def read_ledger(self) -> None:
-        """What is on disk now; each step's record is looked at once."""
         sizes = sorted((path.name, path.stat().st_size) for path in self._journal.glob("ledger-*.log"))
         if sizes == self._sizes:
             return
         self._sizes = sizes
         self.ledger = ledger = read_ledger(self._journal)
         assert not ledger.twice, f"1: {ledger.twice} have two outcomes"
-        assert [record["step"] for record in ledger.steps] == list(range(len(ledger.steps))), (
-            "3: steps without gap"
-        )
+        assert [record["step"] for record in ledger.steps] == [*range(len(ledger.steps))], "3: a gap in steps"
         for record in ledger.steps[self._steps_seen :]:
             self._step(record)
         self._steps_seen = len(ledger.steps)
@@ -132,17 +124,13 @@ class Invariants:
         assert len(set(record["ids"])) == len(record["ids"]), f"2: {record['ids']}"
         groups, _ = read_step(self._journal, record)
         for group in groups:
-            lag = record["step"] - group.rollout.min_version
-            assert 0 <= lag <= self._lag_of(record["fence"]), (
-                f"9: {group.group_id} was trained with lag {lag}"
-            )
-            assert group.rollout.min_version >= group.rollout.prompt.floor, (
-                f"10: {group.group_id} is below its floor"
-            )
+            group_id, oldest = group.group_id, group.rollout.min_version
+            lag = record["step"] - oldest
+            assert 0 <= lag <= self._lag_of(record["fence"]), f"9: {group_id} was trained with lag {lag}"
+            assert oldest >= group.rollout.prompt.floor, f"10: {group_id} is below its floor"
         for version, checksum in published_in(record).items():
-            assert self._checksums.get(str(version), checksum) == checksum, (
-                f"step {record['step']} names other weights of version {version} than were announced"
-            )
+            known = self._checksums.get(str(version), checksum)
+            assert known == checksum, f"step {record['step']} names other weights of version {version}"
 
     def _transition(self, before: State, now: State, command: str) -> None:
         announced = now.version
@@ -150,9 +138,8 @@ class Invariants:
             outcome = self.ledger.outcomes.get(group_id)
             assert outcome is not None, f"4: {command} freed the slot of {group_id}, which has no outcome"
             if outcome.kind == TRAINED:
-                assert announced >= int(outcome.detail), (
-                    f"4: {group_id} left before {int(outcome.detail)} was told"
-                )
+                told = int(outcome.detail)
+                assert announced >= told, f"4: {group_id} left before {told} was told"
         assert announced >= before.version, f"12: {announced} was announced after {before.version}"
         if command == "issue":
             for group_id in now.slots.keys() - before.slots.keys():
@@ -163,9 +150,8 @@ class Invariants:
         misplaced = self._misplaced(now)
         self.by_hand &= misplaced.keys()
         for group_id in misplaced.keys() - self.by_hand:
-            raise AssertionError(
-                f"5: {group_id} is in {misplaced[group_id]}, {now.where.get(group_id)} says `where`"
-            )
+            said = now.where.get(group_id)
+            raise AssertionError(f"5: {group_id} is in {misplaced[group_id]}, {said} says `where`")
         missing = now.issued() - now.slots.keys() - self.ledger.outcomes.keys()
         assert not missing, f"6: {sorted(missing)} are in neither slots nor ledger"
 
@@ -188,14 +174,12 @@ class Invariants:
             assert problem is None, problem
 
     def _versions(self, now: State) -> None:
-        assert now.version <= len(self.ledger.steps), (
-            f"11: {now.version} was announced, {len(self.ledger.steps)} stand"
-        )
+        steps = len(self.ledger.steps)
+        assert now.version <= steps, f"11: {now.version} was announced, {steps} stand"
         if now.weights:
-            known = self._checksums.setdefault(now.weights["version"], now.weights["checksum"])
-            assert known == now.weights["checksum"], (
-                f"version {now.weights['version']} was announced with two weights"
-            )
+            version, checksum = now.weights["version"], now.weights["checksum"]
+            known = self._checksums.setdefault(version, checksum)
+            assert known == checksum, f"version {version} was announced with two weights"
 
     def _open(self, now: State) -> set[str]:
         return now.slots.keys() - self.ledger.outcomes.keys()

@@ -45,12 +45,9 @@ T = TypeVar("T")
 
 READS = {"survey", "ledger_view"}  # scripts that change nothing
 FOREVER_S = 1e9
+FIVE = {"type": "math", "answer": {"value": "5"}}
 ROWS = [
-    Row(
-        messages=({"role": "user", "content": str(i)},),
-        task="math",
-        verification_info={"type": "math", "answer": {"value": "5"}},
-    )
+    Row(messages=({"role": "user", "content": str(i)},), task="math", verification_info=FIVE)
     for i in range(10)
 ]
 
@@ -94,11 +91,9 @@ class ChainPolicy:
     def save_model(self, folder: Path) -> None:
         folder.mkdir(parents=True)
 
-    def keep_alive(self) -> None:
-        """Nobody waits for it."""
+    def keep_alive(self) -> None: ...
 
-    def close(self) -> None:
-        """There is nothing to let go of."""
+    def close(self) -> None: ...
 
 
 class WatchedRedisLink(RedisLink):
@@ -126,11 +121,9 @@ class WatchedRedisLink(RedisLink):
 
         return super().__call__(watched)
 
-    def _evaluate(
-        self, client: redis.Redis, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
-    ) -> Any:
+    def _evaluate(self, client: redis.Redis, name: str, *args: Any, **options: Any) -> Any:
         park(name)
-        reply = super()._evaluate(client, name, keys, args, guarded=guarded)
+        reply = super()._evaluate(client, name, *args, **options)
         if name not in READS:
             self._seen(name, self.fence() if self.fence else 0)
         if name in self.loses:
@@ -177,7 +170,6 @@ class Life(Process):
 
     @property
     def has_recovered(self) -> bool:
-        """Whether its feeder is at work."""
         return any(strand.name == "feeder" for strand in self.strands)
 
     def kill(self) -> None:
@@ -251,29 +243,24 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     defaults: Any = intake.Intake.__init__.__kwdefaults__
     monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
-    monkeypatch.setattr(
-        incarnation,
-        "Heartbeat",
-        lambda *_, **__: SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter()),
-    )
     tokenizer: Any = OneToken()
-    monkeypatch.setattr(
-        session,
-        "open_sources",
-        lambda run, *_, shuffle: PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False),
-    )
-    monkeypatch.setattr(
-        incarnation, "locked", lambda _: contextlib.nullcontext()
-    )  # it may be on another machine
+
+    def heartbeat(*_: Any, **__: Any) -> SimpleNamespace:
+        return SimpleNamespace(set_state=lambda *_: None, stop=lambda: None, meter=WorkMeter())
+
+    def sources(run: Run, *_: Any, **__: Any) -> PromptSource:
+        return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
+
+    monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
+    monkeypatch.setattr(session, "open_sources", sources)
+    monkeypatch.setattr(incarnation, "locked", lambda _: contextlib.nullcontext())  # on another machine
     monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
     monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
-    for owner in ("learner.session", "learner.incarnation"):
-        monkeypatch.setattr(logging.getLogger(owner), "handlers", [_Failures()])
     for role in ("learner", "broker"):
         monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)
     for owner in ("learner.session", "learner.incarnation"):
-        monkeypatch.setattr(logging.getLogger(owner), "level", logging.ERROR)
-        monkeypatch.setattr(logging.getLogger(owner), "propagate", False)
+        for name, value in (("handlers", [_Failures()]), ("level", logging.ERROR), ("propagate", False)):
+            monkeypatch.setattr(logging.getLogger(owner), name, value)
     return clock, disk

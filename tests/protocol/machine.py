@@ -52,9 +52,8 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @initialize(bounds=BOUNDS, is_clock_back=st.booleans(), moves=BEGINS)
     def begin(self, bounds: Bounds, is_clock_back: bool, moves: int) -> None:
-        self.world = World(
-            self.url, next(self.folders), self.clock, self.disk, bounds=bounds, is_clock_back=is_clock_back
-        )
+        here = (self.url, next(self.folders), self.clock, self.disk)
+        self.world = World(*here, bounds=bounds, is_clock_back=is_clock_back)
         self.crew = Crew(self.world)
         self._start(moves)
 
@@ -214,11 +213,11 @@ class ProtocolMachine(RuleBasedStateMachine):
             self.did.update(self.world.did)
             self.did["actions at the undisturbed end"] += self.world.actions - disturbed
             self.did["steps trained"] += len(self.world.invariants.ledger.steps)
-            self.did["groups trained"] += sum(
-                len(record["ids"]) for record in self.world.invariants.ledger.steps
-            )
-            self.did["replies lost"] += sum(life.link.losses for life in self.world.lives)
-            self.did["replies lost"] += sum(worker.link.losses for worker in self.crew.workers.values())
+            steps = self.world.invariants.ledger.steps
+            self.did["groups trained"] += sum(len(record["ids"]) for record in steps)
+            links = [life.link for life in self.world.lives]
+            links += [worker.link for worker in self.crew.workers.values()]
+            self.did["replies lost"] += sum(link.losses for link in links)
             self.world.close()
 
     # What the rules are made of.
@@ -251,11 +250,6 @@ class ProtocolMachine(RuleBasedStateMachine):
 
 
 def machine_on(url: str, folder: Path, clock: Clock, disk: Disk) -> type[ProtocolMachine]:
-    """Return the machine for one Redis and one place on disk."""
-    numbers = iter(range(10**9))
-    folders = (folder / str(number) for number in numbers)
-    return type(
-        "ProtocolHere",
-        (ProtocolMachine,),
-        {"url": url, "clock": clock, "disk": disk, "folders": folders, "did": Counter()},
-    )
+    folders = (folder / str(number) for number in range(10**9))
+    place = {"url": url, "clock": clock, "disk": disk, "folders": folders, "did": Counter()}
+    return type("ProtocolHere", (ProtocolMachine,), place)

@@ -40,21 +40,11 @@ def run_batch(
             raise
     finally:
         if report:
+            counts = {"actions": machine.actions, "rules": machine.rules_applied, "did": machine.did}
+            line = {"seed": first_seed, "without": without, "failure": failure} | counts
+            line["seconds"] = round(time.monotonic() - started, 1)
             with Path(report).open("a", encoding="utf-8") as lines:
-                lines.write(
-                    json.dumps(
-                        {
-                            "seed": first_seed,
-                            "without": without,
-                            "actions": machine.actions,
-                            "rules": machine.rules_applied,
-                            "failure": failure,
-                            "seconds": round(time.monotonic() - started, 1),
-                            "did": machine.did,
-                        }
-                    )
-                    + "\n"
-                )
+                lines.write(json.dumps(line) + "\n")
     return failure
 
 

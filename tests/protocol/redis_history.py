@@ -83,8 +83,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """What Redis holds of the run."""
-
     dumps: tuple[bytes, ...]  # what brings it back
     contents: tuple[Any, ...]  # to compare: a read may change a hash's dump, and time does a stream's
     streams: dict[str, list[Place]]
@@ -97,27 +95,21 @@ class State:
 
     @property
     def position(self) -> int:
-        """The next ordinal."""
         return int(self.cursor.get("position", 0))
 
     def issued(self) -> set[str]:
         """Ids that `cursor` names: ordinals, and the retries of dead groups."""
-        retries = {
-            field.partition(":")[2]: int(number)
-            for field, number in self.cursor.items()
-            if field.startswith("retry:")
-        }
-        return {
-            *map(str, range(self.position)),
-            *(retried(base, number + 1) for base, last in retries.items() for number in range(last)),
-        }
+        ids = {*map(str, range(self.position))}
+        for field, last in self.cursor.items():
+            if field.startswith("retry:"):
+                ids |= {retried(field.partition(":")[2], number + 1) for number in range(int(last))}
+        return ids
 
     def protocol(self) -> tuple[Any, ...]:
         """Return all that the protocol's scripts change, to see that nothing changed."""
         return self.streams, self.slots, self.where, self.cursor, self.version, self.weights
 
     def entries(self) -> Iterator[tuple[str, Place]]:
-        """Yield every entry with its stream, in the groups' direction."""
         for stream, places in self.streams.items():
             for place in places:
                 yield stream, place
@@ -137,7 +129,6 @@ class History:
 
     @property
     def now(self) -> State:
-        """The state at the last look."""
         return self._states[-1]
 
     def __len__(self) -> int:
@@ -145,18 +136,12 @@ class History:
         return self._length
 
     def look(self) -> bool:
-        """Look whether anything has changed, and remember it."""
         reply = self._look(keys=self._keys, args=[])
-        (dumps, hashes, heads, streams, slots, where, cursor, (fence, version), weights) = msgpack.unpackb(
-            reply, raw=True
-        )
-        contents = (
-            streams,
-            *(
-                head or (sorted(_pairs(fields)) if fields else dump)
-                for dump, fields, head in zip(dumps, hashes, heads, strict=True)
-            ),
-        )
+        found = msgpack.unpackb(reply, raw=True)
+        dumps, hashes, heads, streams, slots, where, cursor, (fence, version), weights = found
+        each = zip(dumps, hashes, heads, strict=True)
+        compared = (head or (sorted(_pairs(fields)) if fields else dump) for dump, fields, head in each)
+        contents = (streams, *compared)
         if self._states and self.now.contents == contents:
             return False
         self._length += 1
@@ -167,9 +152,9 @@ class History:
                 slots={group.decode(): int(floor) for group, floor in _pairs(slots)},
                 streams={
                     stream: [
-                        Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in entries
+                        Place(entry.decode(), group.decode(), int(floor)) for entry, group, floor in found
                     ]
-                    for stream, entries in zip(WORK_STREAMS, streams, strict=True)
+                    for stream, found in zip(WORK_STREAMS, streams, strict=True)
                 },
                 where=_text(where),
                 cursor=_text(cursor),

@@ -33,10 +33,8 @@ class Strand:
     """
 
     def __init__(self, name: str, body: Callable[[], Any], process: Process) -> None:
-        self.name = name
-        self.process = process
-        self.place = "start"
-        self.has_ended = False
+        self.name, self.process = name, process
+        self.place, self.has_ended = "start", False
         self.result: Any = None
         self.error: BaseException | None = None
         self._body = body
@@ -55,7 +53,6 @@ class Strand:
         return "end" if self.has_ended else self.place
 
     def kill(self) -> None:
-        """End it where it stands."""
         self._is_doomed = True
         while not self.has_ended:
             self.advance()
@@ -90,12 +87,10 @@ class Process:
         self.strands: list[Strand] = []
 
     def start(self, name: str, body: Callable[[], Any]) -> Strand:
-        """Begin another strand, parked before its first line."""
         self.strands.append(Strand(name, body, self))
         return self.strands[-1]
 
     def kill(self) -> None:
-        """End all of them, as kill -9 does."""
         for strand in self.strands:
             strand.kill()
 
@@ -118,7 +113,6 @@ def current() -> Strand | None:
 
 
 def park(place: str) -> None:
-    """Stand still here, if the caller is a strand."""
     if (strand := current()) is not None:
         strand.park(place)
 
@@ -131,7 +125,6 @@ class Clock:
         self.passed = 0.0
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
         self.passed += seconds
 
     def monotonic(self) -> float:
@@ -187,7 +180,6 @@ class Threading:
         self._clock = clock
 
     def get_ident(self) -> int:
-        """Return a number of the strand that calls."""
         return id(current())
 
     def Event(self) -> Event:  # noqa: N802 - as the module has it
@@ -197,27 +189,18 @@ class Threading:
         return Thread(target, name)
 
 
-class Event:
+class Event(threading.Event):
     """An event whose wait takes no real time."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def clear(self) -> None:
-        self._is_set = False
-
-    def is_set(self) -> bool:
-        return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        if not self._is_set:
+        if not self.is_set():
             self._clock.advance(timeout or 0.0)
             park("wait")
-        return self._is_set
+        return self.is_set()
 
 
 class Thread:
@@ -240,5 +223,4 @@ class Thread:
     def is_alive(self) -> bool:
         return self._strand is not None and not self._strand.has_ended
 
-    def join(self, timeout: float | None = None) -> None:
-        """It goes on being driven."""
+    def join(self, timeout: float | None = None) -> None: ...

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import redis
 
-from broker import codec
-from broker.protocol.streams import Entry
 from learner.journal.ledger import DEAD, DROPPED, TRAINED
 from tests.protocol.invariants import Bounds
 from tests.protocol.lives import Life, drive
@@ -25,9 +23,10 @@ from tests.protocol.world import World
 pytestmark = [
     pytest.mark.process,
     pytest.mark.prove(after=1),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]  # killed: nothing closed
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # killed: nothing closed
+]
 
+BOUNDS = Bounds(2, 1)
 Begin = Callable[..., Crew]
 
 
@@ -37,20 +36,9 @@ def begin(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     worlds: list[World] = []
     clock, disk = drive(monkeypatch)
 
-    def make(
-        groups_per_step: int = 2, max_lag: int = 1, *, is_clock_back: bool = False, rounds_every: int = 0
-    ) -> Crew:
-        worlds.append(
-            World(
-                redis_url,
-                tmp_path,
-                clock,
-                disk,
-                bounds=Bounds(groups_per_step, max_lag),
-                is_clock_back=is_clock_back,
-                rounds_every=rounds_every,
-            )
-        )
+    def make(bounds: Bounds = BOUNDS, *, is_clock_back: bool = False, rounds_every: int = 0) -> Crew:
+        given: Any = {"bounds": bounds, "is_clock_back": is_clock_back, "rounds_every": rounds_every}
+        worlds.append(World(redis_url, tmp_path, clock, disk, **given))
         crew = Crew(worlds[-1])
         worlds[-1].begin()
         for _ in range(3):  # of a few steps
@@ -97,6 +85,14 @@ def let_go_on(life: Life) -> None:
             strand.advance()
 
 
+def step_of(life: Life) -> str:
+    """A step of each of its strands. Returns where its loop stands."""
+    place = life.loop.advance()
+    publisher_of(life).advance()
+    life.strands[-1].advance()
+    return place
+
+
 def outcome(world: World, group_id: str) -> str:
     world.invariants.read_ledger()
     return world.invariants.ledger.outcomes[group_id].kind
@@ -116,10 +112,8 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
     assert world.now.version == version - 1
     slots = world.now.slots
     for _ in range(100):
-        if life.loop.advance() == "announce":
+        if step_of(life) == "announce":
             break
-        publisher_of(life).advance()
-        life.strands[-1].advance()
         assert world.now.slots == slots, "freed before the version is told again"
     assert life.loop.place == "announce"
     assert life.link.losses == 1
@@ -128,9 +122,7 @@ def test_an_announce_that_is_undone_is_repeated_before_the_slots_are_freed(begin
 
 @pytest.mark.prove
 @pytest.mark.parametrize("place", ["survey", "fsync", "announce", "retire", "step"])
-def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer(
-    begin: Begin, place: str
-) -> None:
+def test_an_older_learner_does_nothing_where_redis_forgot_the_newer(begin: Begin, place: str) -> None:
     crew = begin()
     world, older = crew.world, crew.world.newest()
     work_until(crew, place)
@@ -147,8 +139,12 @@ def test_an_older_learner_does_nothing_where_redis_forgot_the_fence_of_the_newer
     assert newer.is_running
 
 
-def test_two_learners_that_train_the_journal_at_once_leave_each_other_their_files(begin: Begin) -> None:
-    """Both write the weights to compare their checksum; the one that is done first removes its own."""
+@pytest.mark.prove(after=2)
+@pytest.mark.parametrize("until_a_checkpoint", [False, True])
+def test_a_newer_learner_takes_no_file_of_an_older_one_that_trains_the_journal(
+    begin: Begin, *, until_a_checkpoint: bool
+) -> None:
+    """Both write the weights to compare their checksum; the newer one removes its own, and sweeps at a checkpoint."""
     crew = begin()
     world = crew.world
     while len(world.invariants.ledger.steps) % 3 != 2:  # a checkpoint lies three steps apart
@@ -156,25 +152,13 @@ def test_two_learners_that_train_the_journal_at_once_leave_each_other_their_file
     world.newest().kill()
     older = world.begin()
     until(older.loop, "gather")
-    newer = world.begin()
-    until(newer.loop, "announce")
-    let_go_on(older)
-    assert "has taken" in older.failure, "its fence, and nothing else, ends it"
-    crew.come_to_an_end()
-
-
-def test_a_checkpoint_sweeps_nothing_of_an_older_learner_that_trains_the_journal(begin: Begin) -> None:
-    crew = begin()
-    world = crew.world
-    while len(world.invariants.ledger.steps) % 3 != 2:
-        crew.round()
-    world.newest().kill()
-    older = world.begin()
-    until(older.loop, "gather")
     newer, checkpoints = world.begin(), world.folder / "test" / "checkpoints"
     before = set(checkpoints.glob("step-*"))
-    while set(checkpoints.glob("step-*")) <= before:
-        crew.round()
+    if until_a_checkpoint:
+        while set(checkpoints.glob("step-*")) <= before:
+            crew.round()
+    else:
+        until(newer.loop, "announce")
     assert world.newest() is newer
     let_go_on(older)
     assert "has taken" in older.failure, "its fence, and nothing else, ends it"
@@ -197,9 +181,7 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
     assert slots.keys() >= set(trained["ids"])
     passed: list[str] = []
     while world.now.version <= trained["step"] and len(passed) < 500:
-        passed.append(life.loop.advance())
-        publisher_of(life).advance()
-        life.strands[-1].advance()
+        passed.append(step_of(life))
         assert world.now.slots.keys() >= set(trained["ids"]), "freed before the version is told"
     assert "rejoin" in passed, "it recovered"
     assert world.now.version == trained["step"] + 1
@@ -210,7 +192,7 @@ def test_a_rewind_between_record_and_announce_undoes_no_step(begin: Begin) -> No
 
 def test_a_group_that_is_held_and_goes_to_dead_is_not_trained(begin: Begin) -> None:
     """Redis goes back to where it had no result yet; this time its worker gives up."""
-    crew = begin(groups_per_step=3)
+    crew = begin(Bounds(3, 1))
     world, life = crew.world, crew.world.newest()
     life.until_it_waits()
     scorer, generator = crew.workers["rollouts", "a"], crew.workers["prompts", "a"]
@@ -232,7 +214,7 @@ def test_a_group_that_is_held_and_goes_to_dead_is_not_trained(begin: Begin) -> N
 @pytest.mark.parametrize("is_clock_back", [False, True], ids=["new entry", "the same entry id again"])
 def test_a_late_result_of_an_older_life_of_a_group_does_not_count(begin: Begin, is_clock_back: bool) -> None:
     """The group was issued, forgotten, and issued again with a higher floor: what was sampled before is below it."""
-    crew = begin(groups_per_step=1, max_lag=1, is_clock_back=is_clock_back)
+    crew = begin(Bounds(1, 1), is_clock_back=is_clock_back)
     world, life = crew.world, crew.world.newest()
     feeder = life.strands[-1]
     until(work_until(crew, "retire"), "wait")
@@ -240,7 +222,8 @@ def test_a_late_result_of_an_older_life_of_a_group_does_not_count(begin: Begin, 
     until(feeder, "issue")
     before = len(world.history)
     until(feeder, "wait")
-    entry = newest_entry(world)
+    entry = world.entry(str(world.now.position - 1))  # of the prompt that was issued last
+    assert entry is not None
     generator = crew.workers["prompts", "b"]
     generator.lease(100)
     world.go_back(len(world.history) - before)  # it was never issued
@@ -262,13 +245,6 @@ def test_a_late_result_of_an_older_life_of_a_group_does_not_count(begin: Begin, 
     generator.hand_over_late(entry, 0)
     assert world.now.protocol() == state
     crew.come_to_an_end()
-
-
-def newest_entry(world: World) -> Entry:
-    """Of the prompt that was issued last."""
-    entry = world.entry(str(world.now.position - 1))
-    assert entry is not None
-    return entry
 
 
 # Memory full as each script is about to run; none can be caught half way.
@@ -338,7 +314,7 @@ def test_redis_is_replaced_by_an_empty_one(begin: Begin) -> None:
 @pytest.mark.parametrize("stream", ["prompts", "rollouts", "scored"])
 @pytest.mark.parametrize("what", ["entry", "where"])
 @pytest.mark.parametrize("is_learner_alive", [True, False])
-def test_what_somebody_deletes_is_issued_again(
+def test_what_is_deleted_is_issued_again(
     begin: Begin, stream: str, what: str, is_learner_alive: bool
 ) -> None:
     crew = begin()
@@ -359,57 +335,24 @@ def test_what_somebody_deletes_is_issued_again(
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (Bounds(2, 2), Bounds(2, 0)),
-        (Bounds(3, 1), Bounds(1, 1)),
-        (Bounds(3, 2), Bounds(1, 0)),
-        (Bounds(1, 0), Bounds(3, 2)),
-    ],
+    ("before", "after"), [((2, 2), (2, 0)), ((3, 1), (1, 1)), ((3, 2), (1, 0)), ((1, 0), (3, 2))]
 )
-def test_a_run_goes_on_with_other_settings(begin: Begin, before: Bounds, after: Bounds) -> None:
+def test_other_settings_may_follow(begin: Begin, before: tuple[int, int], after: tuple[int, int]) -> None:
     """Where they are smaller, the oldest groups are dropped until the others can be trained in time."""
-    crew = begin(before.groups_per_step, before.max_lag)
+    crew = begin(Bounds(*before))
     world = crew.world
     world.newest().until_it_waits()
     in_flight = len(world.unended())
-    assert in_flight == before.budget
+    assert in_flight == Bounds(*before).budget
     world.newest().kill()
-    world.bounds = after
+    world.bounds = Bounds(*after)
     world.begin()
     crew.come_to_an_end()
     ends = [ending.detail for ending in world.invariants.ledger.outcomes.values() if ending.kind == DROPPED]
-    assert sum(detail.startswith("config") for detail in ends) >= max(0, in_flight - after.budget)
+    assert sum(detail.startswith("config") for detail in ends) >= max(0, in_flight - world.bounds.budget)
 
 
-def test_a_result_for_a_stream_that_is_none_changes_nothing(begin: Begin) -> None:
-    crew = begin()
-    worker = crew.workers["prompts", "a"]
-    crew.world.newest().until_it_waits()
-    worker.lease(1)
-    worker.finish_into_a_wrong_type(0)  # checks it
-    assert len(worker.held) == 1
-    crew.come_to_an_end()
-
-
-def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(begin: Begin) -> None:
-    crew = begin()
-    worker = crew.workers["prompts", "a"]
-    crew.world.newest().until_it_waits()
-    worker.lease(1)
-    (entry,) = worker.held
-    worker.finish_while_destination_fails(0)
-    letter = crew.world.entry(entry.group_id)
-    assert letter is not None
-    assert letter.stream == "dead"
-    assert "rollouts refused the result" in codec.decode_dead(letter.raw).reason
-    crew.come_to_an_end()
-    assert outcome(crew.world, entry.group_id) == DEAD
-
-
-def test_a_letter_is_retried_once_whatever_redis_forgets(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_letter_is_retried_once_though_redis_forgets(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = begin()
     world = crew.world
     world.newest().until_it_waits()
@@ -431,9 +374,7 @@ def test_a_letter_is_retried_once_whatever_redis_forgets(
     link, lost = world.newest().link, []
     evaluate: Any = link._evaluate
 
-    def lose_one_reply(
-        client: Any, name: str, keys: list[str], args: tuple[Any, ...], *, guarded: bool
-    ) -> Any:
+    def lose_one_reply(client: Any, name: str, keys: Any, args: tuple[Any, ...], *, guarded: bool) -> Any:
         reply = evaluate(client, name, keys, args, guarded=guarded)
         if name == "issue" and again in args and reply[0] == b"ok":
             lost.append(again)

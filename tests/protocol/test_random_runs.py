@@ -31,9 +31,7 @@ REPORT = os.environ.get("PROTOCOL_REPORT", "")
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # who is killed closes no file
 @pytest.mark.timeout(300 + ACTIONS // 20)
-def test_the_invariants_hold_in_random_runs(
-    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invariants_hold_at_random(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = machine_on(redis_url, tmp_path, *drive(monkeypatch))
     if WITHOUT:
         RULES[WITHOUT](monkeypatch)

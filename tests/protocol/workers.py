@@ -29,36 +29,24 @@ LEASE_S = 60.0
 ROUNDS = 40  # without a disturbance, in which what is in flight must come to an outcome
 LAST_ID = "18446744073709551615-18446744073709551615"
 # What a scorer may say: mostly something to learn from, at times nothing.
-REWARDS: tuple[tuple[float | None, ...], ...] = (
-    (1.0, 0.0),
-    (0.0, 1.0),
-    (1.0, 0.0),
-    (0.5, 0.0),
-    (1.0, None),
-    (1.0, 1.0),
-    (None, None),
-)
+REWARDS: tuple[tuple[float | None, ...], ...]
+REWARDS = ((1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.5, 0.0), (1.0, None), (1.0, 1.0), (None, None))
 
 
 class Worker:
     """A generator or a scorer. `leased` is what any worker has ever held."""
 
     def __init__(self, world: World, stream: str, name: str, leased: list[Entry]) -> None:
-        self.world = world
-        self.leased = leased
-        self.stream = stream
-        self.name = name
+        self.world, self.leased, self.stream, self.name = world, leased, stream, name
         self.link = world.link()
         self.consumer = Consumer(self.link, world.keys, stream, name, lease_s=LEASE_S)
         self.held: list[Entry] = []
 
     @property
     def is_busy(self) -> bool:
-        """Whether it holds something that is still to be done."""
         return any(map(self._is_there, self.held))
 
     def lease(self, count: int) -> None:
-        """Up to `count` entries more."""
         self.world.actions += 1
         taken: list[Entry] = []
         with contextlib.suppress(BrokerUnavailable):  # Redis is full: a worker says so, and tries again
@@ -70,13 +58,10 @@ class Worker:
     def renew(self) -> None:
         """Keep the leases; what has become another worker's is let go."""
         self.world.actions += 1
-        self.world.did["leases renewed"] += not self._pending().isdisjoint(
-            entry.entry_id for entry in self.held
-        )
+        self.world.did["leases renewed"] += self._holds_what_is_its_own()
         self.consumer.renew()
 
     def finish(self, pick: int, *, is_reply_lost: bool = False) -> None:
-        """Do the work on an entry that is held, and hand the result over."""
         if not self.held:
             return
         entry = self.held[pick % len(self.held)]
@@ -103,9 +88,7 @@ class Worker:
         A crash is no command, and what could change a stream is how its successor cleans up: it changes none (15).
         """
         self.world.actions += 1
-        self.world.did["workers killed"] += not self._pending().isdisjoint(
-            entry.entry_id for entry in self.held
-        )
+        self.world.did["workers killed"] += self._holds_what_is_its_own()
         before = self.world.now.protocol()
         self.begins_anew()
         self.lease(100)
@@ -117,15 +100,8 @@ class Worker:
         """What Redis thinks that it holds is free to be taken over."""
         client: Any = self.world.client
         if held := self._pending():
-            client.xclaim(
-                self.world.keys(self.stream),
-                GROUP,
-                self.name,
-                0,
-                sorted(held),
-                idle=int(LEASE_S + 1) * 1000,
-                justid=True,
-            )
+            key, idle = self.world.keys(self.stream), int(LEASE_S + 1) * 1000
+            client.xclaim(key, GROUP, self.name, 0, sorted(held), idle=idle, justid=True)
         self.held = []
         with contextlib.suppress(BrokerUnavailable):  # or the new one waits where the old one was
             self.consumer = Consumer(self.link, self.world.keys, self.stream, self.name, lease_s=LEASE_S)
@@ -161,9 +137,7 @@ class Worker:
         key, client = self.world.keys(NEXT[self.stream]), self.world.client
         if not self.held or self.world.is_full or not client.exists(key):
             return
-        there = [
-            entry for entry in self.held if self._is_there(entry)
-        ]  # of another one nothing is handed over
+        there = [*filter(self._is_there, self.held)]  # of another one nothing is handed over
         if not there:
             return
         self.world.actions += 1
@@ -171,9 +145,8 @@ class Worker:
         client.rename(key, key + ":aside")
         client.set(key, "no stream")
         try:
-            hand_over(
-                self.link, self.world.keys, entry, NEXT[self.stream], {"v": "1", "group": entry.group_id}
-            )
+            fields: Fields = {"v": "1", "group": entry.group_id}
+            hand_over(self.link, self.world.keys, entry, NEXT[self.stream], fields)
         except ResponseError as error:
             assert "is no stream but string" in str(error)  # noqa: PT017 - the other branch is checked too
             self.world.did["destinations of a wrong type"] += 1
@@ -203,13 +176,14 @@ class Worker:
         """Return whether `where` names the entry: its result would be the group's first."""
         return self.world.now.where.get(entry.group_id) == f"{entry.stream} {entry.entry_id}"
 
+    def _holds_what_is_its_own(self) -> bool:
+        return not self._pending().isdisjoint(entry.entry_id for entry in self.held)
+
     def _pending(self) -> set[str]:
         """Ids of the entries that Redis thinks are leased to it."""
         client: Any = self.world.client
         try:
-            found = client.xpending_range(
-                self.world.keys(self.stream), GROUP, "-", "+", 100, consumername=self.name
-            )
+            found = client.xpending_range(self.world.keys(self.stream), GROUP, "-", "+", 100, self.name)
         except ResponseError as error:
             if "NOGROUP" not in str(error):  # or Redis forgot it
                 raise
@@ -218,14 +192,11 @@ class Worker:
 
 
 class Crew:
-    """All workers of a run."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.leased: list[Entry] = []
-        self.workers = {
-            (stream, name): Worker(world, stream, name, self.leased) for stream in NEXT for name in NAMES
-        }
+        names = [(stream, name) for stream in NEXT for name in NAMES]
+        self.workers = {(stream, name): Worker(world, stream, name, self.leased) for stream, name in names}
 
     def holder(self, pick: int) -> Worker:
         """Return a worker that holds what is its group's; any, if nothing is to be had.
@@ -251,7 +222,6 @@ class Crew:
             self.workers[entry.stream, NAMES[0]].hand_over_late(entry, pick)
 
     def do_all(self, pick: int) -> None:
-        """The workers do everything that there is to do."""
         for stream in NEXT:
             for name in NAMES:  # what Redis thinks that a worker holds, he may not know of
                 self.workers[stream, name].begins_anew()
@@ -294,17 +264,13 @@ def result_of(entry: Entry, weights: dict[str, str], pick: int) -> Fields | None
             return None
         return codec.encode_rollout(sampled(prompt, prompt.floor + pick % (newest - prompt.floor + 1)))
     rollout = codec.decode_rollout(entry.raw)
-    rewards = (
-        (1.0,) * len(rollout.completions)
-        if rollout.prompt.split is Split.EVAL
-        else REWARDS[pick % len(REWARDS)]
-    )
+    is_held_out = rollout.prompt.split is Split.EVAL
+    rewards = (1.0,) * len(rollout.completions) if is_held_out else REWARDS[pick % len(REWARDS)]
     scored = make_scored(rollout.prompt, rewards)
     return codec.encode_scored(replace(scored, rollout=rollout))
 
 
 def sampled(prompt: Prompt, version: int) -> SampledGroup:
-    """Completions whose tokens are all of one version."""
     rollout = make_scored(prompt, [0.0] * prompt.n, version=version).rollout
     completions = tuple(
         Completion.of_one_segment(

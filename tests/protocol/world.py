@@ -23,8 +23,6 @@ STEPS = 100_000  # no random run gets there
 
 
 class World:
-    """Everything that there is in one random run."""
-
     def __init__(
         self,
         url: str,
@@ -36,11 +34,7 @@ class World:
         is_clock_back: bool,
         rounds_every: int = 4,
     ) -> None:
-        self.url = url
-        self.folder = folder
-        self.clock = clock
-        self.disk = disk
-        self.bounds = bounds
+        self.url, self.folder, self.clock, self.disk, self.bounds = url, folder, clock, disk, bounds
         self.rounds_every = rounds_every  # of evaluation, in steps; 0: none
         self.client = DrivenRedis(connection_pool=redis.ConnectionPool.from_url(url, protocol=2))
         self.client.clock = clock
@@ -63,7 +57,6 @@ class World:
 
     @property
     def now(self) -> State:
-        """Redis, as it was after the last command."""
         return self.history.now
 
     @property
@@ -80,13 +73,11 @@ class World:
         return WatchedRedisLink(self.url, self.client, self.look, outage_s=-1.0)
 
     def look(self, command: str, fence: int) -> None:
-        """See what a command has done."""
         before = self.now
         self.history.look()
         try:
-            if any(
-                life.has_recovered for life in self.living
-            ):  # also one that began before another that it fenced
+            # Also one that began before another that it fenced.
+            if any(life.has_recovered for life in self.living):
                 self._hold_to_bounds()
             self.invariants.check(before, self.now, command=command, fence=fence)
         except AssertionError as error:  # the learner's own code may hold it up
@@ -94,28 +85,18 @@ class World:
             raise self.broken from error
 
     def begin(self) -> Life:
-        """Start a learner, beside those that live."""
         bounds = self.bounds
         if self.invariants.bounds is not None and bounds.is_smaller(self.invariants.bounds):
             self.invariants.bounds = None
-        run = make_run(
-            self.folder,
-            learner={
-                "groups_per_step": bounds.groups_per_step,
-                "max_lag": bounds.max_lag,
-                "steps": STEPS,
-                "samples_every": 0,
-                "checkpoint": {"every": 3, "keep": 2},
-                "weights": {"every": bounds.every},
-            },
-            evaluation={"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0},
-        )
+        settings = {"groups_per_step": bounds.groups_per_step, "max_lag": bounds.max_lag, "steps": STEPS}
+        kept = {"checkpoint": {"every": 3, "keep": 2}, "weights": {"every": bounds.every}}
+        rounds = {"every": self.rounds_every, "prompts": 1, "samples": 1, "deadline_s": 60.0}
+        run = make_run(self.folder, learner=settings | kept | {"samples_every": 0}, evaluation=rounds)
         life = Life(run, WatchedRedisLink(self.url, self.client, self.look, outage_s=FOREVER_S))
         self.lives.append(life)
         return life
 
     def go_back(self, commands: int) -> None:
-        """Redis loses the last so many commands."""
         is_full = self.is_full
         self.fill_memory(False)  # what was there has room
         if self.history.go_back(commands):
@@ -139,7 +120,6 @@ class World:
         self.client.config_set("maxmemory", int(is_full))
 
     def entry(self, group_id: str) -> Entry | None:
-        """Return where a group is, if `where` knows."""
         stream, _, entry_id = self.now.where.get(group_id, "").partition(" ")
         if stream not in WORK_STREAMS:
             return None
@@ -157,12 +137,8 @@ class World:
         self.history.look()
 
     def retry_a_letter(self, pick: int) -> None:
-        """An operator wants a dead group again."""
-        letters = [
-            place
-            for place in self.now.streams["dead"]
-            if place.group_id not in self.now.slots and place.group_id in self.invariants.ledger.outcomes
-        ]
+        ended = self.invariants.ledger.outcomes.keys() - self.now.slots.keys()
+        letters = [place for place in self.now.streams["dead"] if place.group_id in ended]
         if letters and not self.is_full:
             letter = letters[pick % len(letters)]
             self.did["letters retried"] += 1
@@ -170,7 +146,6 @@ class World:
             self.history.look()
 
     def unended(self) -> list[str]:
-        """Ids that were issued and have no outcome."""
         return sorted((self.now.issued() | self.now.slots.keys()) - self.invariants.ledger.outcomes.keys())
 
     def see_who_has_ended(self) -> None:
@@ -188,7 +163,6 @@ class World:
             life.kill()
 
     def describe(self) -> str:
-        """Return where everybody stands, for people."""
         life = self.newest()
         places = {strand.name: strand.place for strand in life.strands}
         return (
@@ -197,7 +171,6 @@ class World:
         )
 
     def close(self) -> None:
-        """End what lives."""
         for life in self.lives:
             life.kill()
         self.fill_memory(False)

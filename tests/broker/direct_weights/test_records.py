@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,17 +23,9 @@ from broker.direct_weights.records import (
 from broker.keys import Keys
 
 ROUND = Round(number=2, version=7, checksum="c", sizes_bytes=(10, 3))
-EPOCH = Epoch(
-    id="e",
-    type="gloo",
-    host="::1",
-    port=5,
-    bucket_bytes=8,
-    timeout_s=1.5,
-    members=("a", "b"),
-    state=State.OPEN,
-    round=ROUND,
-)
+PLACE: dict[str, Any] = {"id": "e", "type": "gloo", "host": "::1", "port": 5}
+EPOCH = Epoch(**PLACE, bucket_bytes=8, timeout_s=1.5, members=("a", "b"), state=State.OPEN, round=ROUND)
+ONE_ROUND = {"number": 1, "version": 1, "checksum": "", "sizes_bytes": [1], "is_over": False}
 
 
 @pytest.mark.parametrize("epoch", [EPOCH, replace(EPOCH, round=None, state=State.ENDED, reason="why")])
@@ -48,9 +41,9 @@ def test_an_epoch_is_read_as_it_was_written(epoch: Epoch) -> None:
         {"bucket_bytes": 0},
         {"members": 3},
         {"round": {"number": 1}},
-        {"round": {"number": 0, "version": 1, "checksum": "", "sizes_bytes": [1], "is_over": False}},
-        {"round": {"number": 1, "version": 1, "checksum": "", "sizes_bytes": [], "is_over": False}},
-        {"round": {"number": 1, "version": 1, "checksum": "", "sizes_bytes": [-1], "is_over": False}},
+        {"round": ONE_ROUND | {"number": 0}},
+        {"round": ONE_ROUND | {"sizes_bytes": []}},
+        {"round": ONE_ROUND | {"sizes_bytes": [-1]}},
     ],
     ids=str,
 )

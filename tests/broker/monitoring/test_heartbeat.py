@@ -12,10 +12,7 @@ from tests.support.waiting import wait_until
 
 
 def states(link: RedisLink) -> list[tuple[str, str, str, str]]:
-    return [
-        (found.role, found.id, found.state, found.version)
-        for found in snapshot(link.client, "test").processes
-    ]
+    return [(one.role, one.id, one.state, one.version) for one in snapshot(link.client, "test").processes]
 
 
 def test_what_a_process_says_is_seen_until_it_stops(link: RedisLink, keys: Keys) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,31 +16,23 @@ from broker.connection import RedisLink
 from broker.errors import WrongBroker
 from broker.keys import PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.private_redis import server as embedded
-from config.loading import build_run
 from tests.broker.conftest import Board
 from tests.support.redis_servers import SERVERS, RedisServer, append_only_file, carried, mend, newer
+from tests.support.tiny_private_run import tiny_run
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-Start = Callable[[Path], RedisServer]
 
-
-@pytest.fixture
-def start(version: str) -> Iterator[Start]:
-    """Start a server of `version` on a folder, writing at once so that the file is what the test expects."""
-    started = []
-
-    def start(folder: Path) -> RedisServer:
-        started.append(RedisServer(folder, "--appendfsync", "always", program=SERVERS[version]()))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.kill()
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    """Yield a server of each version, writing at once so that the file is what the test expects."""
+    program = SERVERS[request.param]()
+    server = RedisServer(tmp_path / "redis", "--appendfsync", "always", program=program)
+    yield server
+    server.kill()
 
 
 def board_of(server: RedisServer) -> Board:
-    """Return a run on that server."""
     return Board(RedisLink(server.url, outage_s=10), Keys("test"))
 
 
@@ -58,9 +50,16 @@ def kill_in_hand_over(server: RedisServer) -> bytes:
 
 
 def cut(folder: Path, size: int) -> None:
-    """Take bytes off the end of the file."""
     file = append_only_file(folder)
     os.truncate(file, file.stat().st_size - size)
+
+
+def tear(server: RedisServer) -> int:
+    """Cut the hand-over's write after XDEL, which the file has. Returns the bytes of it that are left."""
+    written = kill_in_hand_over(server)
+    left = written.index(b"XADD")
+    cut(server.folder, len(written) - left)
+    return left
 
 
 def restart_twice(server: RedisServer) -> Board:
@@ -74,56 +73,37 @@ def restart_twice(server: RedisServer) -> Board:
     return board_of(server)
 
 
-@pytest.mark.parametrize("version", SERVERS)
-def test_half_a_script_runs_at_the_second_start_of_a_redis_that_nobody_mended(
-    start: Start, tmp_path: Path
-) -> None:
-    server = start(tmp_path)
-    written = kill_in_hand_over(server)
-    cut(tmp_path, len(written) - written.index(b"XADD"))  # after XDEL, which the file has
+def test_half_a_script_runs_at_the_second_start_of_a_redis_that_nobody_mended(server: RedisServer) -> None:
+    tear(server)
     board = restart_twice(server)
     assert board.ids(PROMPTS) == []
     assert board.ids(ROLLOUTS) == ["1"], "group 0 was deleted from prompts and is nowhere"
     assert set(board.slots()) == {"0", "1"}
 
 
-@pytest.mark.parametrize("version", SERVERS)
-def test_a_mended_redis_knows_the_whole_script_or_nothing_of_it(
-    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = start(tmp_path)
-    written = kill_in_hand_over(server)
-    torn = len(written) - written.index(b"XADD")
-    cut(tmp_path, torn)
-    assert mend(server.program, tmp_path) == len(written) - torn
-    assert f"cut_off_bytes={len(written) - torn} " in caplog.text
+def test_a_mended_redis_knows_all_or_nothing(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    left = tear(server)
+    assert mend(server.program, server.folder) == left
+    assert f"cut_off_bytes={left} " in caplog.text
     assert "Expected to read" in caplog.text, "and why"
     board = restart_twice(server)
-    assert board.ids(PROMPTS) == ["0"]
-    assert board.ids(ROLLOUTS) == ["1"]
+    assert (board.ids(PROMPTS), board.ids(ROLLOUTS)) == (["0"], ["1"])
     board.audit()
 
 
-@pytest.mark.parametrize("version", SERVERS)
-def test_wherever_the_cut_is_the_file_ends_before_the_script(start: Start, tmp_path: Path) -> None:
-    server = start(tmp_path / "run")
+def test_wherever_the_cut_is_the_file_ends_before_the_script_and_a_whole_one_stays_as_it_is(
+    server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     written = kill_in_hand_over(server)
-    copy = tmp_path / "copy"
+    before = {file: file.read_bytes() for file in server.folder.rglob("*") if file.is_file()}
+    assert mend(server.program, server.folder) == 0
+    assert {file: file.read_bytes() for file in server.folder.rglob("*") if file.is_file()} == before
+    assert not caplog.messages
     for size in range(1, len(written), 11):
-        shutil.copytree(server.folder, copy)
+        copy = shutil.copytree(server.folder, tmp_path / "copy")
         cut(copy, size)
         assert mend(server.program, copy) == len(written) - size, f"{size} bytes are missing"
         shutil.rmtree(copy)
-
-
-@pytest.mark.parametrize("version", SERVERS)
-def test_a_whole_file_stays_as_it_is(start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    server = start(tmp_path)
-    kill_in_hand_over(server)
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    assert mend(server.program, tmp_path) == 0
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
-    assert not caplog.messages
 
 
 def test_nothing_is_mended_where_there_is_nothing(tmp_path: Path) -> None:
@@ -132,61 +112,41 @@ def test_nothing_is_mended_where_there_is_nothing(tmp_path: Path) -> None:
     assert mend(carried(), tmp_path) == 0
 
 
-def test_the_file_of_an_older_redis_is_mended_before_a_newer_one_takes_it_over(tmp_path: Path) -> None:
-    older = RedisServer(tmp_path, "--appendfsync", "always")
-    written = kill_in_hand_over(older)
-    cut(tmp_path, len(written) - written.index(b"XADD"))
-    older.program = newer()
-    assert mend(older.program, tmp_path) > 0
-    try:
-        board = restart_twice(older)
-        assert (board.ids(PROMPTS), board.ids(ROLLOUTS)) == (["0"], ["1"])
-        board.audit()
-    finally:
-        older.kill()
+@pytest.mark.parametrize("server", ["6.2"], indirect=True)
+def test_the_file_of_an_older_redis_is_mended_before_a_newer_one_takes_it_over(server: RedisServer) -> None:
+    tear(server)
+    server.program = newer()
+    assert mend(server.program, server.folder) > 0
+    board = restart_twice(server)
+    assert (board.ids(PROMPTS), board.ids(ROLLOUTS)) == (["0"], ["1"])
+    board.audit()
 
 
-def test_an_older_redis_is_not_started_on_what_a_newer_one_wrote(tmp_path: Path) -> None:
-    server = RedisServer(tmp_path, program=newer())
+@pytest.mark.parametrize("server", ["7"], indirect=True)
+def test_an_older_redis_is_not_started_on_what_a_newer_one_wrote(server: RedisServer) -> None:
     server.kill()
-    with pytest.raises(
-        WrongBroker, match=r"written by Redis 7 or newer, and .* is 6\.2.*install redis-server 7"
-    ):
-        mend(carried(), tmp_path)
+    said = r"written by Redis 7 or newer, and .* is 6\.2.*install redis-server 7"
+    with pytest.raises(WrongBroker, match=said):
+        mend(carried(), server.folder)
 
 
-@pytest.mark.parametrize("version", ["6.2"])
-def test_what_no_check_can_mend_is_said_and_left_to_the_server(
-    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = start(tmp_path)
+@pytest.mark.parametrize("server", ["6.2"], indirect=True)
+def test_what_no_check_mends_is_left_as_it_was(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     board_of(server).issue(0)
     server.stop()
-    file = append_only_file(tmp_path)
+    file = append_only_file(server.folder)
     file.write_bytes(b"REDIS0009" + file.read_bytes())  # a snapshot at the head that is none
     damaged = file.read_bytes()
-    assert mend(server.program, tmp_path) == 0
+    assert mend(server.program, server.folder) == 0
     assert caplog.records[0].levelno == logging.WARNING
     assert "append_only_file not mended" in caplog.text
     assert file.read_bytes() == damaged
 
 
-def test_a_private_redis_is_mended_when_it_is_started_again(
+def test_a_private_redis_is_mended_at_its_next_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = build_run(
-        [
-            (
-                "a test",
-                {
-                    "name": "demo",
-                    "runs_dir": str(tmp_path),
-                    "model": {"path": "tiny"},
-                    "data": {"train": {"type": "procedural"}},
-                },
-            )
-        ]
-    )
+    run = tiny_run(tmp_path)
     server = embedded.start(run)
     board = Board(RedisLink(server.url, outage_s=10), Keys("demo"))
     board.issue(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from tests.support.weight_files import Tensors, bfloat16, made_up, write_tensors
 
 @pytest.fixture
 def versions(tmp_path: Path) -> list[Path]:
-    """Files of versions 0 to 4."""
     return [write_tensors(tmp_path / f"v{number}", made_up(number)) for number in range(5)]
 
 
@@ -30,16 +30,21 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "SEGMENT_BYTES", 4096)
 
 
-def delta_of(base: Path, new: Path, target: Path) -> Made:
-    with WeightStream([base]) as old, WeightStream([new]) as changed:
+def delta_of(base: Sequence[Path], new: Sequence[Path], target: Path) -> Made:
+    with WeightStream(base) as old, WeightStream(new) as changed:
         return write_delta(old, changed, target)
 
 
 def chain_of(versions: list[Path]) -> list[Path]:
     chain = [version.with_suffix(".delta") for version in versions[1:]]
     for base, new, delta in zip(versions, versions[1:], chain, strict=False):
-        delta_of(base, new, delta)
+        delta_of([base], [new], delta)
     return chain
+
+
+def changes(old: int, new: int) -> int:
+    pairs = zip(made_up(old).values(), made_up(new).values(), strict=True)
+    return sum(int((before != after).sum()) for (_, before), (_, after) in pairs)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
@@ -50,9 +55,8 @@ def test_a_chain_makes_its_last_version_of_its_base_byte_for_byte(versions: list
     apply_deltas([versions[0]], chain, target)
     assert target.read_bytes() == versions[length].read_bytes()
     assert versions[0].read_bytes() == before
-    apply_deltas(
-        [target], chain, target.with_name("again")
-    )  # each writes its values once more, and nothing reverts
+    # Each writes its values once more, and nothing reverts.
+    apply_deltas([target], chain, target.with_name("again"))
     assert target.with_name("again").read_bytes() == versions[length].read_bytes()
 
 
@@ -69,7 +73,7 @@ def test_fifty_steps_of_adamw_arrive_bit_for_bit_by_one_chain(tmp_path: Path) ->
         ratio = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.95**step)) + 1e-8)
         weights = (weights - 1e-6 * ratio).astype(np.float32)
         versions.append(write_tensors(tmp_path / f"v{step}", {"w": ("BF16", bfloat16(weights))}))
-        made = delta_of(versions[-2], versions[-1], tmp_path / f"d{step}")
+        made = delta_of(versions[-2:-1], versions[-1:], tmp_path / f"d{step}")
         shares.append(made.changed / made.elements)
     apply_deltas([versions[0]], [tmp_path / f"d{step}" for step in range(1, 51)], tmp_path / "made")
     assert (tmp_path / "made").read_bytes() == versions[-1].read_bytes()
@@ -77,22 +81,15 @@ def test_fifty_steps_of_adamw_arrive_bit_for_bit_by_one_chain(tmp_path: Path) ->
 
 
 def test_changes_are_counted_in_elements(versions: list[Path]) -> None:
-    made = delta_of(versions[0], versions[1], versions[0].with_name("delta"))
-    pairs = [(old, new) for (_, old), (_, new) in zip(made_up(0).values(), made_up(1).values(), strict=True)]
-    assert made.changed == sum(int((old != new).sum()) for old, new in pairs)
-    assert made.elements == sum(old.size for old, _ in pairs)
+    made = delta_of(versions[:1], versions[1:2], versions[0].with_name("delta"))
+    assert made.changed == changes(0, 1)
+    assert made.elements == sum(values.size for _, values in made_up(0).values())
     assert made.size_bytes == versions[0].with_name("delta").stat().st_size
-
-
-def without(name: str) -> Tensors:
-    tensors = made_up(1)
-    del tensors[name]
-    return tensors
 
 
 OTHERS: dict[str, Tensors] = {
     "a tensor more": made_up(1) | {"bias": ("F32", np.zeros(3, np.uint32))},
-    "a tensor less": without("norm"),
+    "a tensor less": {name: value for name, value in made_up(1).items() if name != "norm"},
     "another type": made_up(1) | {"norm": ("I32", np.zeros(300, np.uint32))},
     "another shape": made_up(1) | {"norm": ("F32", np.zeros(301, np.uint32))},
     "another name": {"other" if name == "norm" else name: value for name, value in made_up(1).items()},
@@ -100,31 +97,32 @@ OTHERS: dict[str, Tensors] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_weights_of_another_layout_have_no_delta_and_are_no_base(
-    versions: list[Path], tmp_path: Path, other: str
-) -> None:
+def test_another_layout_has_no_delta_and_is_no_base(versions: list[Path], tmp_path: Path, other: str) -> None:
     strange = write_tensors(tmp_path / "strange", OTHERS[other])
     with pytest.raises(NoLayout, match="other names, types or shapes"):
-        delta_of(versions[0], strange, tmp_path / "delta")
+        delta_of(versions[:1], [strange], tmp_path / "delta")
     with pytest.raises(BadDelta, match="other names, types or shapes"):
         apply_deltas([strange], chain_of(versions)[:1], tmp_path / "made")
+
+
+def laid_out(header: bytes | list[tuple[int, int]], size: int | None = None) -> bytes:
+    """Return a file with that header, or with tensors at these places."""
+    if isinstance(header, list):
+        tensors = {f"t{i}": {"dtype": "U8", "data_offsets": at} for i, at in enumerate(header)}
+        header = json.dumps(tensors).encode()
+    return (len(header) if size is None else size).to_bytes(8, "little") + header + b"1234"
 
 
 HEADS: dict[str, bytes] = {
     "text": b"weights 7",
     "nothing": b"",
-    "a header longer than the file": (1000).to_bytes(8, "little") + b"{}",
-    "no JSON": (2).to_bytes(8, "little") + b"{]",
-    "a list": (2).to_bytes(8, "little") + b"[]",
-    "two names for the same bytes": b"",
-    "a hole": b"",
-    "bytes behind the last tensor": (2).to_bytes(8, "little") + b"{}more",
+    "a header longer than the file": laid_out(b"{}", 1000),
+    "no JSON": laid_out(b"{]"),
+    "a list": laid_out(b"[]"),
+    "two names for the same bytes": laid_out([(0, 4), (0, 4)]),
+    "a hole": laid_out([(0, 2), (3, 4)]),
+    "bytes behind the last tensor": laid_out(b"{}"),
 }
-TIED = {"a": {"dtype": "U8", "data_offsets": [0, 4]}, "b": {"dtype": "U8", "data_offsets": [0, 4]}}
-HOLE = {"a": {"dtype": "U8", "data_offsets": [0, 2]}, "b": {"dtype": "U8", "data_offsets": [3, 4]}}
-for _name, _header in (("two names for the same bytes", TIED), ("a hole", HOLE)):
-    _text = json.dumps(_header).encode()
-    HEADS[_name] = len(_text).to_bytes(8, "little") + _text + b"1234"
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -134,9 +132,7 @@ def test_a_file_that_is_not_laid_out_as_safetensors_say_has_no_delta(tmp_path: P
         read_layout(stream)
 
 
-def test_a_base_that_differs_where_nothing_was_changed_is_noticed_by_the_tensors_name(
-    versions: list[Path], tmp_path: Path
-) -> None:
+def test_a_base_that_differs_elsewhere_is_noticed_by_tensor(versions: list[Path], tmp_path: Path) -> None:
     chain = chain_of(versions)
     damaged = bytearray(versions[0].read_bytes())
     damaged[-3] ^= 1  # of `head`; `empty` has no bytes
@@ -184,16 +180,12 @@ def in_parts(folder: Path, tensors: Tensors, *cuts: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("cuts", [(1,), (3,), (3, 6), (1, 2, 3, 4, 5, 6, 7)])
-def test_versions_of_several_files_have_deltas_and_are_cut_into_their_files_again(
-    tmp_path: Path, cuts: tuple[int, ...]
-) -> None:
+def test_deltas_of_several_files_give_these_files_again(tmp_path: Path, cuts: tuple[int, ...]) -> None:
     versions = [in_parts(tmp_path / str(number), made_up(number), *cuts) for number in range(4)]
     chain = [tmp_path / f"d{number}" for number in range(1, 4)]
     for base, new, delta in zip(versions, versions[1:], chain, strict=False):
-        with WeightStream(base) as old, WeightStream(new) as changed:
-            made = write_delta(old, changed, delta)
-    pairs = zip(made_up(2).values(), made_up(3).values(), strict=True)
-    assert made.changed == sum(int((old != new).sum()) for (_, old), (_, new) in pairs)
+        made = delta_of(base, new, delta)
+    assert made.changed == changes(2, 3)
     apply_deltas(versions[0], chain, tmp_path / "made")
     files = split(tmp_path / "made", tmp_path / "again")
     assert [file.name for file in files] == [file.name for file in versions[3]]
@@ -203,8 +195,8 @@ def test_versions_of_several_files_have_deltas_and_are_cut_into_their_files_agai
 
 def test_versions_that_were_cut_elsewhere_have_no_delta(versions: list[Path], tmp_path: Path) -> None:
     cut = in_parts(tmp_path / "cut", made_up(1), 3)
-    with WeightStream([versions[0]]) as old, WeightStream(cut) as new, pytest.raises(NoLayout):
-        write_delta(old, new, tmp_path / "delta")
+    with pytest.raises(NoLayout):
+        delta_of(versions[:1], cut, tmp_path / "delta")
     with pytest.raises(BadDelta, match="other names, types or shapes"):
         apply_deltas(cut, chain_of(versions)[:1], tmp_path / "made")
 

@@ -87,9 +87,7 @@ def test_a_folder_that_cant_be_used_is_named_with_the_reason(tmp_path: Path) -> 
             use()
 
 
-def test_what_a_dead_learner_and_dead_generators_left_in_a_folder_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_dead_left_in_a_folder_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exchange = FolderExchange(tmp_path)
     exchange.write_manifest(MANIFEST)
     exchange.put(("full-6-of-another-manifest", 0), b"a")

@@ -20,26 +20,17 @@ from broker.weight_exchange.parcels import (
 )
 
 
+def parcel(name: str, version: int, base: str, size_bytes: int) -> Parcel:
+    sizes = {"size_bytes": size_bytes, "chunk_bytes": 4}
+    return Parcel(name=name, version=version, checksum=f"sum {version}", base=base, **sizes)
+
+
 def delta(base: int, version: int, size_bytes: int = 10) -> Parcel:
-    return Parcel(
-        name=f"delta-{base}-{version}",
-        version=version,
-        checksum=f"sum {version}",
-        base=f"sum {base}",
-        size_bytes=size_bytes,
-        chunk_bytes=4,
-    )
+    return parcel(f"delta-{base}-{version}", version, f"sum {base}", size_bytes)
 
 
 def full(version: int, size_bytes: int = 100) -> Parcel:
-    return Parcel(
-        name=f"full-{version}",
-        version=version,
-        checksum=f"sum {version}",
-        base="",
-        size_bytes=size_bytes,
-        chunk_bytes=4,
-    )
+    return parcel(f"full-{version}", version, "", size_bytes)
 
 
 def manifest(*deltas: Parcel, version: int = 7, anchor: Parcel | None = None) -> Manifest:
@@ -47,62 +38,49 @@ def manifest(*deltas: Parcel, version: int = 7, anchor: Parcel | None = None) ->
 
 
 CHAIN = (delta(4, 5), delta(5, 6), delta(6, 7))
-WAYS = {
-    "the newest": (manifest(*CHAIN), "sum 7", 6, []),
-    "one behind": (manifest(*CHAIN), "sum 6", 6, ["delta-6-7"]),
-    "three behind": (manifest(*CHAIN), "sum 4", 4, ["delta-4-5", "delta-5-6", "delta-6-7"]),
-    "behind the chain": (manifest(*CHAIN), "sum 3", 3, None),
-    "nothing is held": (manifest(*CHAIN), "", -1, None),
-    "an anchor alone": (manifest(anchor=full(7)), "", -1, ["full-7"]),
-    "an anchor, and the chain from it": (
-        manifest(*CHAIN, anchor=full(5)),
-        "",
-        -1,
-        ["full-5", "delta-5-6", "delta-6-7"],
-    ),
-    "the chain, where an anchor is dearer": (
-        manifest(*CHAIN, anchor=full(7)),
-        "sum 4",
-        4,
-        ["delta-4-5", "delta-5-6", "delta-6-7"],
-    ),
-    "an anchor that is cheaper than the chain": (
-        manifest(*CHAIN, anchor=full(7, 20)),
-        "sum 4",
-        4,
-        ["full-7"],
-    ),
-    "an anchor from which nothing goes on": (manifest(*CHAIN, anchor=full(3)), "sum 1", 1, ["full-3"]),
-    "one that is no newer than the engine's": (manifest(*CHAIN, anchor=full(3)), "", 3, None),
-    "one that is held": (manifest(*CHAIN, anchor=full(3)), "sum 3", 2, None),
+WHOLE = "delta-4-5 delta-5-6 delta-6-7"
+# Deltas and an anchor; what is held and what the engine has; the parcels on the way
+WAYS: dict[str, tuple[tuple[Parcel, ...], Parcel | None, str, int, str | None]] = {
+    "the newest": (CHAIN, None, "sum 7", 6, ""),
+    "one behind": (CHAIN, None, "sum 6", 6, "delta-6-7"),
+    "three behind": (CHAIN, None, "sum 4", 4, WHOLE),
+    "behind the chain": (CHAIN, None, "sum 3", 3, None),
+    "nothing is held": (CHAIN, None, "", -1, None),
+    "an anchor alone": ((), full(7), "", -1, "full-7"),
+    "an anchor, and the chain from it": (CHAIN, full(5), "", -1, "full-5 delta-5-6 delta-6-7"),
+    "the chain, where an anchor is dearer": (CHAIN, full(7), "sum 4", 4, WHOLE),
+    "an anchor that is cheaper than the chain": (CHAIN, full(7, 20), "sum 4", 4, "full-7"),
+    "an anchor from which nothing goes on": (CHAIN, full(3), "sum 1", 1, "full-3"),
+    "one that is no newer than the engine's": (CHAIN, full(3), "", 3, None),
+    "one that is held": (CHAIN, full(3), "sum 3", 2, None),
 }
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_the_way_takes_the_fewest_bytes_to_the_newest_version(name: str) -> None:
-    given, held, above, names = WAYS[name]
-    found = way(given, held=held, above=above)
-    assert (None if found is None else [parcel.name for parcel in found]) == names
+    deltas, anchor, held, above, names = WAYS[name]
+    found = way(manifest(*deltas, anchor=anchor), held=held, above=above)
+    assert (None if found is None else " ".join(parcel.name for parcel in found)) == names
 
 
 def test_a_parcel_is_cut_into_chunks_of_which_the_last_is_short() -> None:
-    parcel = delta(1, 2, 10)
-    assert (parcel.chunks, parcel.all_chunks) == (3, 0b111)
-    assert [parcel.extent(chunk) for chunk in range(3)] == [(0, 4), (4, 4), (8, 2)]
+    one = delta(1, 2, 10)
+    assert (one.chunks, one.all_chunks) == (3, 0b111)
+    assert [one.extent(chunk) for chunk in range(3)] == [(0, 4), (4, 4), (8, 2)]
 
 
 def test_only_what_was_sealed_for_this_place_is_unsealed() -> None:
-    parcel = delta(1, 2, 10)
-    value = sealed(parcel.name, 1, b"data")
-    assert unsealed(parcel, 1, value) == b"data"
-    assert unsealed(parcel, 0, value) is None  # another place
+    one = delta(1, 2, 10)
+    value = sealed(one.name, 1, b"data")
+    assert unsealed(one, 1, value) == b"data"
+    assert unsealed(one, 0, value) is None  # another place
     assert unsealed(delta(2, 3), 1, value) is None  # another parcel
-    assert unsealed(parcel, 2, sealed(parcel.name, 2, b"data")) is None  # longer than the last chunk
+    assert unsealed(one, 2, sealed(one.name, 2, b"data")) is None  # longer than the last chunk
     for bit in range(8 * len(value)):
         damaged = bytearray(value)
         damaged[bit // 8] ^= 1 << bit % 8
-        assert unsealed(parcel, 1, bytes(damaged)) is None
-    assert unsealed(parcel, 1, b"") is None
+        assert unsealed(one, 1, bytes(damaged)) is None
+    assert unsealed(one, 1, b"") is None
 
 
 def test_texts_are_read_back_as_they_were() -> None:
@@ -118,15 +96,16 @@ def test_a_wish_lacks_all_of_a_parcel_that_it_does_not_name_and_never_more_than_
 
 
 @pytest.mark.parametrize(
-    ("name", "damage"),
+    "damage",
     [
-        ("no size", {"size_bytes": 0}),
-        ("chunks of nothing", {"chunk_bytes": 0}),
-        ("more chunks than anybody cuts", {"size_bytes": 10**15, "chunk_bytes": 1}),
-        ("a path for a name", {"name": "../../weights"}),
+        {"size_bytes": 0},
+        {"chunk_bytes": 0},
+        {"size_bytes": 10**15, "chunk_bytes": 1},  # more chunks than anybody cuts
+        {"name": "../../weights"},
     ],
+    ids=str,
 )
-def test_a_parcel_that_nobody_made_is_none(name: str, damage: dict[str, object]) -> None:
+def test_a_parcel_that_nobody_made_is_none(damage: dict[str, object]) -> None:
     text = json.loads(manifest_text(manifest(*CHAIN)))
     text["deltas"][1] |= damage
     assert read_manifest_text(json.dumps(text)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,6 @@ LORA = LoraConfig(rank=2, alpha=4, publish="adapter")
 
 
 class Brings:
-    """A receiver that brings one file."""
-
     is_slow = True
 
     def __init__(self, file: Path) -> None:
@@ -36,8 +35,7 @@ class Brings:
     def loaded(self, received: Received) -> None:
         raise AssertionError("nothing was loaded")
 
-    def close(self) -> None:
-        pass
+    def close(self) -> None: ...
 
 
 def made(tmp_path: Path, adapter: dict[str, Tensor], *, dtype: str = "float32") -> MergingReceiver:
@@ -71,30 +69,19 @@ def test_the_product_is_added_in_float32_and_the_rest_stays(tmp_path: Path, dtyp
     ("adapter", "why"),
     [
         (pair(rows=5), "a weight of 5 x 4, and that of .* is \\(3, 4\\)"),
-        (
-            {name.replace("layer", "layers.9"): one for name, one in pair().items()},
-            "layers.9.weight and 0 more",
-        ),
+        ({name.replace("layer", "of.9"): one for name, one in pair().items()}, "of.9.weight and 0 more"),
         ({LOW: torch.ones(2, 4)}, f"{LOW} without {HIGH}"),
         ({HIGH: torch.ones(3, 2)}, "1 tensors of an adapter, of which 0 are pairs"),
         ({"layer.weight": torch.ones(3, 4)}, "layer.weight, which is no tensor of an adapter"),
+        ({}, r"adapter\.safetensors can't be read"),  # no safetensors file
     ],
 )
-def test_what_is_no_adapter_of_this_model_is_refused_by_name(
-    tmp_path: Path, adapter: dict[str, Tensor], why: str
-) -> None:
-    receiver = made(tmp_path, adapter)
-    with pytest.raises(RunFailed, match=why):
-        receiver.receive([], held=0)
-    receiver.close()
-
-
-def test_a_file_that_is_no_safetensors_is_named(tmp_path: Path) -> None:
-    receiver = made(tmp_path, pair())
-    (tmp_path / "adapter.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(RunFailed, match=r"adapter\.safetensors can't be read"):
-        receiver.receive([], held=0)
-    receiver.close()
+def test_what_is_no_adapter_of_it_is_named(tmp_path: Path, adapter: dict[str, Tensor], why: str) -> None:
+    with closing(made(tmp_path, adapter)) as receiver:
+        if not adapter:
+            (tmp_path / "adapter.safetensors").write_bytes(b"nonsense")
+        with pytest.raises(RunFailed, match=why):
+            receiver.receive([], held=0)
 
 
 def test_a_model_without_safetensors_is_refused_with_what_to_set(tmp_path: Path) -> None:

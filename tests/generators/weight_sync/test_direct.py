@@ -42,14 +42,11 @@ class Machines:
         self.ends.append(learner.sender.stop)
         return learner
 
-    def generators(
-        self, *names: str, command: tuple[str, ...] = COMMAND, timeout_s: float = 60.0
-    ) -> list[DirectGenerator]:
-        made = [
-            DirectGenerator(self.link, self.keys, name, command=command, timeout_s=timeout_s)
-            for name in names
-        ]
-        self.ends.extend(generator.receiver.close for generator in made)
+    def generator(
+        self, name: str = "a", command: tuple[str, ...] = COMMAND, timeout_s: float = 60.0
+    ) -> DirectGenerator:
+        made = DirectGenerator(self.link, self.keys, name, command=command, timeout_s=timeout_s)
+        self.ends.append(made.receiver.close)
         return made
 
 
@@ -73,11 +70,20 @@ def pid_of(owner: object) -> int:
     return int(courier.pid)
 
 
+def stop_in_a_bucket(learner: SendingLearner, generator: DirectGenerator) -> int:
+    """Publish a version that a generator stops receiving. Returns its courier's process."""
+    receiving = pid_of(generator.member)
+    os.kill(receiving, signal.SIGSTOP)
+    learner.publish(0, BIG)
+    wait_until(lambda: generator.member.expected == 0)
+    return receiving
+
+
 @pytest.mark.prove(cases=("ipc",))
 @pytest.mark.parametrize("kind", ["gloo", "ipc"])
 def test_two_generators_are_sent_each_version_bit_for_bit(machines: Machines, kind: str) -> None:
     learner = machines.learner(kind=kind)
-    generators = machines.generators("a", "b")
+    generators = [machines.generator(name) for name in "ab"]
     learner.open_epoch("a", "b")
     for version, (size, parts) in enumerate([(3_000_000, 1), (1 << 20, 1), (2_500_001, 3), (1, 1)]):
         learner.publish(version, size, parts=parts)
@@ -88,9 +94,7 @@ def test_two_generators_are_sent_each_version_bit_for_bit(machines: Machines, ki
 
 @pytest.mark.prove
 def test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_round(machines: Machines) -> None:
-    learner = machines.learner()
-    (here,) = machines.generators("a")
-    (dying,) = machines.generators("b")
+    learner, here, dying = machines.learner(), machines.generator("a"), machines.generator("b")
     learner.open_epoch("a", "b")
     os.kill(pid_of(dying.member), signal.SIGSTOP)
     learner.publish(0, BIG)
@@ -98,7 +102,7 @@ def test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_roun
     os.kill(pid_of(dying.member), signal.SIGKILL)
     dying.receiver.close()  # as a generator's end
     assert here.take(learner.announced, within_s=20) == (content_of(0, BIG), False)
-    (late,) = machines.generators("c")
+    late = machines.generator("c")
     assert late.take(learner.announced, within_s=5) == (content_of(0, BIG), False)  # it waits for nobody
     learner.open_epoch("a", "c")
     learner.publish(1, BIG)
@@ -107,13 +111,9 @@ def test_a_member_that_is_killed_in_a_bucket_and_one_that_joins_late_cost_a_roun
 
 @pytest.mark.prove
 def test_members_of_a_learner_that_is_killed_in_a_bucket_read_the_file(machines: Machines) -> None:
-    learner = machines.learner()
-    (generator,) = machines.generators("a")
+    learner, generator = machines.learner(), machines.generator()
     learner.open_epoch("a")
-    receiving = pid_of(generator.member)
-    os.kill(receiving, signal.SIGSTOP)
-    learner.publish(0, BIG)
-    wait_until(lambda: generator.member.expected == 0)
+    receiving = stop_in_a_bucket(learner, generator)
     os.kill(pid_of(learner.sender), signal.SIGKILL)
     os.kill(receiving, signal.SIGCONT)
     assert generator.take(learner.announced, within_s=20) == (content_of(0, BIG), False)
@@ -121,13 +121,9 @@ def test_members_of_a_learner_that_is_killed_in_a_bucket_read_the_file(machines:
 
 @pytest.mark.prove
 def test_a_newer_version_makes_a_round_void_and_the_epoch_stays(machines: Machines) -> None:
-    learner = machines.learner()
-    (generator,) = machines.generators("a")
+    learner, generator = machines.learner(), machines.generator()
     before = learner.open_epoch("a")
-    receiving = pid_of(generator.member)
-    os.kill(receiving, signal.SIGSTOP)
-    learner.publish(0, BIG)
-    wait_until(lambda: generator.member.expected == 0)
+    receiving = stop_in_a_bucket(learner, generator)
     learner.publish(1, BIG)
     wait_until(lambda: learner.sender._offered is not None)
     time.sleep(0.5)  # for the sender to be told
@@ -140,11 +136,9 @@ def test_a_newer_version_makes_a_round_void_and_the_epoch_stays(machines: Machin
 
 
 @pytest.mark.prove
-def test_a_collective_that_hangs_for_ever_holds_up_nobody(
-    machines: Machines, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_hanging_collective_holds_up_nobody(machines: Machines, caplog: pytest.LogCaptureFixture) -> None:
     learner = machines.learner(command=fake("stuck"), timeout_s=2.0)
-    (generator,) = machines.generators("a", command=fake("stuck"), timeout_s=2.0)
+    generator = machines.generator(command=fake("stuck"), timeout_s=2.0)
     learner.open_epoch("a")
     wait_until(lambda: generator.member.open_since)
     couriers = pid_of(learner.sender), pid_of(generator.member)
@@ -160,11 +154,9 @@ def test_a_collective_that_hangs_for_ever_holds_up_nobody(
 
 
 @pytest.mark.prove
-def test_a_generator_whose_courier_hangs_three_times_asks_no_more(
-    machines: Machines, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_hangs_three_times_asks_no_more(machines: Machines, caplog: pytest.LogCaptureFixture) -> None:
     learner = machines.learner(command=fake("mute-later"), timeout_s=1.0)
-    (generator,) = machines.generators("a", command=fake("mute"), timeout_s=1.0)
+    generator = machines.generator(command=fake("mute"), timeout_s=1.0)
     learner.publish(0)
     assert generator.take(learner.announced, within_s=5) == (content_of(0, 3_000_000), False)
     wait_until(lambda: "direct_given_up failures=3" in caplog.text, within_s=60)
@@ -173,11 +165,11 @@ def test_a_generator_whose_courier_hangs_three_times_asks_no_more(
     assert generator.take(learner.announced, within_s=5) == (content_of(1, 3_000_000), False)
 
 
-def test_a_generator_that_does_not_connect_is_left_out_by_name(
+def test_who_does_not_connect_is_left_out_by_name(
     machines: Machines, caplog: pytest.LogCaptureFixture
 ) -> None:
     learner = machines.learner(command=fake("absent"), timeout_s=5.0)
-    machines.generators("a", command=fake("mute"), timeout_s=5.0)
+    machines.generator(command=fake("mute"), timeout_s=5.0)
     wait_until(lambda: "direct_absent generators=a" in caplog.text)
     wait_until(lambda: (epoch := learner.board.read_epoch()) and epoch.state is State.ENDED)
     assert learner.sender._living() == ()
@@ -191,9 +183,7 @@ def test_nccl_without_a_gpu_is_refused_at_the_learners_start(machines: Machines,
         build_transport(run, machines.link, machines.keys, fence=lambda: 1, mean_bytes=lambda: 0.0)
 
 
-def test_a_courier_that_is_lost_while_redis_is_away_costs_its_epoch_alone(
-    link: RedisLink, keys: Keys
-) -> None:
+def test_a_courier_lost_while_redis_is_away_costs_its_epoch_alone(link: RedisLink, keys: Keys) -> None:
     heard: list[float] = []
 
     class Member(DirectMember):

@@ -17,17 +17,8 @@ from broker.errors import Retryable, RunFailed
 from broker.messages import Completion, FinishReason, Prompt, Span
 from config.generators import HfEngineConfig
 from generators.engines.hf.engine import HfEngine
-from tests.support.byte_model import (
-    STOP_ID,
-    VOCABULARY,
-    in_parts,
-    make_prompt,
-    make_run,
-    random_model,
-    reference_logprobs,
-    save_folder,
-    save_weights,
-)
+from tests.support import byte_model
+from tests.support.byte_model import STOP_ID, VOCABULARY, make_prompt, random_model, save_weights
 
 pytestmark = pytest.mark.model
 
@@ -35,20 +26,16 @@ Group = tuple[Completion, ...]
 
 
 class Started:
-    """A started engine with an event loop of its own."""
-
     def __init__(self, model: Path, *, batch_groups: int = 16) -> None:
         config = HfEngineConfig(batch_groups=batch_groups, threads=1)
-        self.engine = HfEngine(make_run(model, config), config)
+        self.engine = HfEngine(byte_model.make_run(model, config), config)
         self.loop = asyncio.Runner()
         self.loop.run(self.engine.start())
 
-    def load(self, file: Path, version: int) -> None:
-        self.loop.run(self.engine.load_weights([file], version))
+    def load(self, version: int, *files: Path) -> None:
+        self.loop.run(self.engine.load_weights(list(files), version))
 
     def sample(self, *prompts: Prompt) -> list[Group]:
-        """Sample side by side."""
-
         async def together() -> list[Group]:
             return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
 
@@ -69,18 +56,15 @@ def unloaded(tiny_model: Path) -> Iterator[Started]:
 @pytest.fixture
 def started(unloaded: Started, tiny_model: Path) -> Started:
     """Return an engine with the folder's own weights (seed 0) as version 0."""
-    unloaded.load(tiny_model / "model.safetensors", 0)
+    unloaded.load(0, tiny_model / "model.safetensors")
     return unloaded
 
 
-def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group) -> None:
+def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group, *, version: int = 0) -> None:
+    """Hold a group to the model's own log-probabilities, and to that version."""
     for completion in group:
-        expected = reference_logprobs(model, prompt, completion)
+        expected = byte_model.reference_logprobs(model, prompt, completion)
         np.testing.assert_allclose(completion.logprobs, expected, atol=1e-5, rtol=0)
-
-
-def assert_one_span(group: Group, version: int) -> None:
-    for completion in group:
         assert completion.policy_spans == (Span(version=version, first=0, count=len(completion.token_ids)),)
 
 
@@ -139,15 +123,10 @@ def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) ->
 
 
 @pytest.mark.parametrize(("prompt", "opened"), [("1+2=", ""), ("1+2=<think>", "<think>")])
-def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(
-    started: Started, prompt: str, opened: str
-) -> None:
-    printable = [
-        *range(33, 127),
-        *range(161, 173),
-        *range(174, 256),
-    ]  # GPT-2's alphabet: these are themselves
-    others = [code for code in range(256) if code not in printable]  # and these come from 256 on
+def test_text_is_the_ids_bytes_behind_an_open_thought(started: Started, prompt: str, opened: str) -> None:
+    # GPT-2's alphabet: these are themselves, and the others come from 256 on.
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [code for code in range(256) if code not in printable]
     byte_of = {VOCABULARY[chr(code)]: code for code in printable}
     byte_of |= {VOCABULARY[chr(256 + i)]: code for i, code in enumerate(others)}
     [group] = started.sample(make_prompt(prompt, n=64, max_tokens=48))
@@ -159,14 +138,13 @@ def test_text_is_the_bytes_of_the_ids_after_the_thought_that_the_prompt_opened(
 @pytest.mark.parametrize("tied", [True, False])
 def test_new_weights_are_really_used(tmp_path: Path, tied: bool) -> None:
     prompt = make_prompt("1+2=")
-    with closing(Started(save_folder(tmp_path, tied=tied))) as started:
+    with closing(Started(byte_model.save_folder(tmp_path, tied=tied))) as started:
         for seed, version in ((1, 4), (2, 5)):
             model = random_model(seed=seed, tied=tied)
-            started.load(save_weights(model, tmp_path / f"{version}.safetensors"), version)
+            started.load(version, save_weights(model, tmp_path / f"{version}.safetensors"))
             [group] = started.sample(prompt)
             assert started.engine.version == version
-            assert_agrees(model, prompt, group)
-            assert_one_span(group, version)
+            assert_agrees(model, prompt, group, version=version)
 
 
 def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp_path: Path) -> None:
@@ -175,17 +153,17 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
     prompt = make_prompt("1+2=", n=16, max_tokens=200)
 
     async def body() -> tuple[Group, Group]:
-        engine = started.engine
-        first = asyncio.create_task(engine.sample(prompt))
+        first = asyncio.create_task(started.engine.sample(prompt))
         await asyncio.sleep(0.05)  # the batch has begun: it waits 5 ms for company
-        await engine.load_weights([file], 1)
-        return await first, await engine.sample(prompt)
+        await started.engine.load_weights([file], 1)
+        return await first, await started.engine.sample(prompt)
 
     old_group, new_group = started.loop.run(body())
-    assert_one_span(old_group, 0)
     assert_agrees(random_model(seed=0), prompt, old_group)
-    assert_one_span(new_group, 1)
-    assert_agrees(new, prompt, new_group)
+    assert_agrees(new, prompt, new_group, version=1)
+
+
+Change = Callable[[dict[str, torch.Tensor]], object]
 
 
 @pytest.mark.parametrize(
@@ -200,45 +178,43 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
     ],
 )
 def test_a_file_of_another_model_is_refused_by_name_and_changes_nothing(
-    started: Started, tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str
+    started: Started, tmp_path: Path, change: Change, message: str
 ) -> None:
     weights = load_file(save_weights(random_model(seed=1), tmp_path / "good.safetensors"))
     change(weights)
     save_file(weights, tmp_path / "bad.safetensors")
     with pytest.raises(RunFailed, match=message):
-        started.load(tmp_path / "bad.safetensors", 1)
+        started.load(1, tmp_path / "bad.safetensors")
     prompt = make_prompt("1+2=")
-    [group] = started.sample(prompt)
-    assert_one_span(group, 0)
-    assert_agrees(random_model(seed=0), prompt, group)
+    assert_agrees(random_model(seed=0), prompt, *started.sample(prompt))
 
 
 def test_weights_of_several_files_are_loaded_together_or_not_at_all(started: Started, tmp_path: Path) -> None:
     new = random_model(seed=1)
-    files = in_parts(save_weights(new, tmp_path / "whole.safetensors"), tmp_path, 3)
-    started.loop.run(started.engine.load_weights(files, 1))
+    files = byte_model.in_parts(save_weights(new, tmp_path / "whole.safetensors"), tmp_path, 3)
+    started.load(1, *files)
     prompt = make_prompt("1+2=")
-    [group] = started.sample(prompt)
-    assert_one_span(group, 1)
-    assert_agrees(new, prompt, group)
+    assert_agrees(new, prompt, *started.sample(prompt), version=1)
     with pytest.raises(RunFailed, match="missing"):
-        started.loop.run(started.engine.load_weights(files[:2], 2))
+        started.load(2, *files[:2])
     with pytest.raises(RunFailed, match="in more than one file"):
-        started.loop.run(started.engine.load_weights([*files, files[0]], 2))
+        started.load(2, *files, files[0])
     assert started.engine.version == 1
 
 
-def test_a_torn_file_is_refused(started: Started, tmp_path: Path) -> None:
+def test_a_torn_file_is_refused_and_one_that_is_gone_says_so(started: Started, tmp_path: Path) -> None:
     file = save_weights(random_model(seed=1), tmp_path / "torn.safetensors")
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(RunFailed, match=r"torn\.safetensors can't be read"):
-        started.load(file, 1)
+        started.load(1, file)
+    with pytest.raises(FileNotFoundError):  # the announcement is then read again: a newer one has replaced it
+        started.load(1, tmp_path / "gone.safetensors")
 
 
 def test_more_groups_than_a_batch_takes_are_all_sampled(tiny_model: Path) -> None:
     prompts = [make_prompt("1" * (1 + i % 3), seed=i) for i in range(7)]
     with closing(Started(tiny_model, batch_groups=2)) as started:
-        started.load(tiny_model / "model.safetensors", 0)
+        started.load(0, tiny_model / "model.safetensors")
         groups = started.sample(*prompts)
     for prompt, group in zip(prompts, groups, strict=True):
         assert_agrees(random_model(seed=0), prompt, group)
@@ -263,10 +239,9 @@ def test_closing_ends_a_batch_at_its_next_token(started: Started) -> None:
         endless = asyncio.create_task(started.engine.sample(make_prompt("1+2=", n=64, max_tokens=400)))
         await asyncio.sleep(0.05)
         await started.engine.close()
-        with pytest.raises(Retryable, match="closed"):
-            await endless
-        with pytest.raises(Retryable, match="closed"):
-            await started.engine.sample(make_prompt("1+2="))
+        for late in (endless, started.engine.sample(make_prompt("1+2="))):
+            with pytest.raises(Retryable, match="closed"):
+                await late
 
     started.loop.run(body())
 
@@ -274,9 +249,3 @@ def test_closing_ends_a_batch_at_its_next_token(started: Started) -> None:
 def test_a_model_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=str(tmp_path)):
         Started(tmp_path)
-
-
-def test_a_file_that_is_gone_says_so(started: Started, tmp_path: Path) -> None:
-    """The announcement is then read again: a newer version has replaced it."""
-    with pytest.raises(FileNotFoundError):
-        started.load(tmp_path / "gone.safetensors", 1)

@@ -19,7 +19,6 @@ SHARES = [0.1, 0.4, 0.3, 0.15, 0.05]  # by token id; by likelihood: 1, 2, 3, 0, 
 
 @pytest.fixture(scope="module")
 def model() -> Qwen2ForCausalLM:
-    """Return a random model over bytes."""
     return random_model(seed=0)
 
 
@@ -35,9 +34,7 @@ def model() -> Qwen2ForCausalLM:
         (1.0, [1, 2, 3, 0, 4]),
     ],
 )
-def test_a_nucleus_is_the_fewest_likeliest_tokens_that_have_its_probability(
-    top_p: float, kept: list[int]
-) -> None:
+def test_a_nucleus_is_the_fewest_tokens_of_its_probability(top_p: float, kept: list[int]) -> None:
     logprobs = nucleus(torch.tensor([SHARES]).log(), torch.tensor([[top_p]], dtype=torch.float64))[0]
     together = sum(SHARES[token] for token in kept)
     for token, share in enumerate(SHARES):
@@ -79,9 +76,7 @@ def test_greedy_is_argmax_with_the_models_own_log_probabilities(model: Qwen2ForC
             assert logprob == pytest.approx(float(expected.max()), abs=1e-5)
 
 
-def test_a_nucleus_is_all_that_is_sampled_and_the_log_probabilities_are_within_it(
-    model: Qwen2ForCausalLM,
-) -> None:
+def test_only_a_nucleus_is_sampled_with_log_probabilities_within_it(model: Qwen2ForCausalLM) -> None:
     prompt = make_prompt("1+2=", n=2000, max_tokens=1, temperature=0.8, top_p=0.5)
     whole = next_token(model, prompt, [])
     within = nucleus(whole[None], torch.tensor([[0.5]], dtype=torch.float64))[0]

@@ -33,7 +33,6 @@ asyncio.run(main())
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 def test_a_generator_that_is_killed_takes_all_of_vllm_with_it(tiny_model: Path) -> None:
     generator = subprocess.Popen(
         [sys.executable, "-c", GENERATOR, str(tiny_model)],

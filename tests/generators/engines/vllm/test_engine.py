@@ -62,9 +62,7 @@ pytestmark = [
     pytest.mark.together("vllm"),
     pytest.mark.prove(after=2),
     pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),  # vLLM leaves its own open
-    pytest.mark.filterwarnings(
-        "ignore:max_tokens is deprecated:DeprecationWarning"
-    ),  # for what not all servers know
+    pytest.mark.filterwarnings("ignore:max_tokens is deprecated:DeprecationWarning"),
 ]
 
 CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=64, enforce_eager=True, start_timeout_s=280)
@@ -86,17 +84,14 @@ class Served:
 
     @property
     def vllm(self) -> AsyncLLM:
-        """The engine's own."""
         assert self.engine._parts is not None
         return self.engine._parts.engine
 
     def file(self, model: PreTrainedModel) -> Path:
-        """Return a file with the next version."""
         self.version += 1
         return save_weights(model, self.folder / f"{self.version}.safetensors")
 
     def load(self, model: PreTrainedModel) -> None:
-        """Give the engine a new version."""
         self.loop.run(self.engine.load_weights([self.file(model)], self.version))
 
     async def put(self, model: PreTrainedModel) -> int:
@@ -105,12 +100,15 @@ class Served:
         return self.version
 
     def sample(self, *prompts: Prompt) -> list[Group]:
-        """Sample side by side."""
+        return self.loop.run(self.sampled(*prompts))
 
-        async def together() -> list[Group]:
-            return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
+    async def sampled(self, *prompts: Prompt) -> list[Group]:
+        return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
 
-        return self.loop.run(together())
+    def assert_samples(self, model: PreTrainedModel) -> None:
+        """Hold a group to the model, which has to be the newest version."""
+        prompt = make_prompt("1+2=")
+        assert_agrees({self.version: model}, prompt, *self.sample(prompt))
 
     def close(self) -> None:
         self.loop.run(self.engine.close())
@@ -122,18 +120,13 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """vLLM on the tiny model, whose embedding is tied: the case in which a stale output layer goes unnoticed."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OMP_NUM_THREADS", "1")
-        environment.setenv(
-            "LD_PRELOAD", ""
-        )  # vLLM sets it, and every later child of pytest would inherit that
+        environment.setenv("LD_PRELOAD", "")  # vLLM sets it, and later children of pytest would inherit that
         served = Served(tiny_model, tmp_path_factory.mktemp("weights"))
     yield served
     served.close()
 
 
-@pytest.mark.timeout(300)  # the first test of the session pays for the start
-def test_a_lone_worker_is_part_of_the_engine_core_where_no_threads_are_bound(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lone_worker_is_part_of_the_engine_core(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from generators.engines.vllm.worker import CoreProcessExecutor
 
     parts = served.engine._parts
@@ -144,7 +137,6 @@ def test_a_lone_worker_is_part_of_the_engine_core_where_no_threads_are_bound(
     assert vllm_settings.executor_of(VllmEngineConfig()) is None
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("served")
 @pytest.mark.parametrize("name", vllm_engine.REPORTS_OF_THE_END)
 def test_an_end_that_was_asked_for_is_no_error(name: str) -> None:
@@ -156,7 +148,6 @@ def test_an_end_that_was_asked_for_is_no_error(name: str) -> None:
     assert logger.level == before
 
 
-@pytest.mark.timeout(300)
 def test_logprobs_agree_with_transformers(served: Served) -> None:
     model = random_model(seed=1)
     served.load(model)
@@ -173,19 +164,16 @@ def test_logprobs_agree_with_transformers(served: Served) -> None:
             )
 
 
-@pytest.mark.timeout(300)
-def test_greedy_and_nucleus_samples_are_those_and_have_the_log_probabilities_that_segments_say(
-    served: Served,
-) -> None:
+def test_greedy_and_nucleus_samples_have_the_log_probabilities_of_segments(served: Served) -> None:
     """Beside a group that trains, in one batch of vLLM's."""
     model = random_model(seed=1)
     served.load(model)
     greedy = make_prompt("1+2=", seed=1, n=3, temperature=0.0)
     nucleus = make_prompt("3+4=", seed=2, n=8, temperature=0.8, top_p=0.5)
     trains = make_prompt("5+6=", seed=3)
-    for prompt, group in zip(
-        (greedy, nucleus, trains), found := served.sample(greedy, nucleus, trains), strict=True
-    ):
+    prompts = (greedy, nucleus, trains)
+    found = served.sample(*prompts)
+    for prompt, group in zip(prompts, found, strict=True):
         assert_agrees({served.version: model}, prompt, group)
     first, *others = found[0]
     assert all(one.token_ids.tolist() == first.token_ids.tolist() for one in others)
@@ -195,16 +183,13 @@ def test_greedy_and_nucleus_samples_are_those_and_have_the_log_probabilities_tha
     assert first.token_ids.tolist() == likeliest.tolist()
 
 
-@pytest.mark.timeout(300)
 def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
     old, new = random_model(seed=2), random_model(seed=3)
     served.load(old)
     before, file = served.version, served.file(new)
     models = {before: old, served.version: new}
     in_flight = [make_prompt("1+2=", seed=i, max_tokens=MAX_TOKENS) for i in range(4)]
-    fresh = make_prompt(
-        "1+2=" * 10, seed=9
-    )  # longer than a block of the cache: shorter ones are never found there
+    fresh = make_prompt("1+2=" * 10, seed=9)  # longer than a block: shorter ones are never found in the cache
     assert len(fresh.token_ids) > vllm_settings.CPU_BLOCK_SIZE
     [group] = served.sample(fresh)
     assert_agrees(models, fresh, group)
@@ -225,7 +210,6 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("finish_s", "crossing"), [(60.0, False), (0.2, True)])
 def test_completions_under_way_may_end_before_new_weights_come(
     served: Served, monkeypatch: pytest.MonkeyPatch, *, finish_s: float, crossing: bool
@@ -263,7 +247,6 @@ def test_completions_under_way_may_end_before_new_weights_come(
         assert_agrees(models, prompt, old_group)
 
 
-@pytest.mark.timeout(300)
 def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> None:
     served.load(random_model(seed=0))
     [group] = served.sample(make_prompt("1+2=", n=48, max_tokens=MAX_TOKENS))
@@ -281,7 +264,6 @@ def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> No
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_other(served: Served) -> None:
     models = {}
     prompts = [make_prompt("1+2=" * 8, n=16, max_tokens=MAX_TOKENS) for _ in range(4)]
@@ -302,30 +284,28 @@ def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_othe
     assert max(len(completion.policy_spans) for group in groups for completion in group) > 2
     for prompt, group in zip(prompts, groups, strict=True):
         assert_agrees(models, prompt, group)
-        assert len({completion.text for completion in group}) == len(group), (
-            "the completions of a group differ"
-        )
+        assert len({completion.text for completion in group}) == len(group), "they differ"
 
 
-@pytest.mark.timeout(300)
 def test_a_file_that_can_not_be_loaded_leaves_the_old_weights(served: Served, tmp_path: Path) -> None:
     model = random_model(seed=4)
     served.load(model)
     weights = load_file(save_weights(random_model(seed=5), tmp_path / "good.safetensors"))
     weights["model.norm.weight"] = torch.zeros(63)
     save_file(weights, tmp_path / "bad.safetensors")
-    with pytest.raises(RunFailed, match=r"model\.norm\.weight has shape"):
-        served.loop.run(served.engine.load_weights([tmp_path / "bad.safetensors"], served.version + 1))
-    with pytest.raises(FileNotFoundError):
-        served.loop.run(served.engine.load_weights([tmp_path / "gone.safetensors"], served.version + 1))
+    for name, error, said in (
+        ("bad", RunFailed, r"model\.norm\.weight has shape"),
+        ("gone", FileNotFoundError, ""),
+    ):
+        with pytest.raises(error, match=said):
+            served.loop.run(
+                served.engine.load_weights([tmp_path / f"{name}.safetensors"], served.version + 1)
+            )
     assert served.engine.version == served.version
-    prompt = make_prompt("1+2=")
-    [group] = served.sample(prompt)
-    assert_agrees({served.version: model}, prompt, group)
+    served.assert_samples(model)
 
 
-@pytest.mark.timeout(300)
-def test_files_that_vanish_behind_the_check_are_loaded_all_the_same(
+def test_files_may_vanish_behind_the_check(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.load(random_model(seed=6))
@@ -339,18 +319,23 @@ def test_files_that_vanish_behind_the_check_are_loaded_all_the_same(
     monkeypatch.setattr(hf_model, "check_weights", check)
     served.version += 1
     served.loop.run(served.engine.load_weights(files, served.version))
-    prompt = make_prompt("1+2=")
-    [group] = served.sample(prompt)
-    assert_agrees({served.version: newer}, prompt, group)
+    served.assert_samples(newer)
 
 
-class PausedCore:
-    """An engine core that notes how it is paused, and whose completions take so many seconds more."""
+class Core:
+    """An engine core without vLLM, which notes what it is asked.
 
-    def __init__(self, ends_s: float) -> None:
-        self.ends_s = ends_s
+    Args:
+        ends_s: how long its completions under way take.
+        said: what vLLM says of an update that fails; "": it succeeds.
+        file: what retention removes once the first of two workers has read it.
+    """
+
+    def __init__(self, *, ends_s: float = 0, said: str = "", file: Path | None = None) -> None:
+        self.ends_s, self.said, self.file = ends_s, said, file
         self.pauses: list[tuple[str, bool]] = []
         self.is_paused = False
+        self.read: list[bytes] = []
 
     async def pause_generation(self, *, mode: str, clear_cache: bool) -> None:
         self.pauses.append((mode, clear_cache))
@@ -358,11 +343,18 @@ class PausedCore:
             await asyncio.sleep(self.ends_s)
         self.is_paused = True
 
-    async def start_weight_update(self) -> None:
-        assert self.is_paused
+    async def start_weight_update(self) -> None: ...
 
-    async def update_weights(self, _request: object) -> None:
+    async def update_weights(self, request: Any) -> None:
+        if self.said:
+            raise RuntimeError(self.said)
         assert self.is_paused
+        (path,) = request.update_info["paths"]
+        for _ in range(2):  # workers
+            reader = await asyncio.create_subprocess_exec("cat", path, stdout=PIPE)
+            self.read.append((await reader.communicate())[0])
+            if self.file:
+                self.file.unlink(missing_ok=True)
 
     async def finish_weight_update(self, *, weight_version: str) -> None:
         assert weight_version == "3"
@@ -371,17 +363,16 @@ class PausedCore:
         self.is_paused = False
 
 
+KEPT = ("keep", True)
+
+
 @pytest.mark.parametrize(
     ("new_weights", "ends_s", "pauses"),
     [
-        ("recompute", 0, [("keep", True)]),
+        ("recompute", 0, [KEPT]),
         ("keep_cache", 0, [("keep", False)]),
-        ("finish_first", 0, [("wait", False), ("keep", True)]),
-        (
-            "finish_first",
-            60,
-            [("wait", False), ("keep", True)],
-        ),  # too long: they are kept, and go on afterwards
+        ("finish_first", 0, [("wait", False), KEPT]),
+        ("finish_first", 60, [("wait", False), KEPT]),  # too long: they are kept, and go on afterwards
     ],
 )
 def test_new_weights_find_completions_under_way_as_the_run_says(
@@ -393,69 +384,23 @@ def test_new_weights_find_completions_under_way_as_the_run_says(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Their file may vanish between two workers that read it."""
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"weights")
-    config = CONFIG.model_copy(update={"new_weights": new_weights, "finish_s": 0.05})
-    core = PausedCore(ends_s)
-
-    async def body() -> None:
-        engine = VllmEngine(make_run(tiny_model, config), config)
-        engine._parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)  # type: ignore[assignment]
-        await engine.load_weights([file], 3)
-        assert engine.version == 3
-
-    monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, _file: None)
-    asyncio.run(body())
-    assert core.pauses == pauses
-    assert not core.is_paused
-
-
-class TwoWorkers:
-    """An engine core of two workers, of which one opens the file late: retention has removed it by then."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.read: list[bytes] = []
-
-    async def pause_generation(self, *, mode: str, clear_cache: bool) -> None:
-        pass
-
-    async def resume_generation(self) -> None:
-        pass
-
-    async def start_weight_update(self) -> None:
-        pass
-
-    async def update_weights(self, request: Any) -> None:
-        (path,) = request.update_info["paths"]
-        for _ in range(2):
-            reader = await asyncio.create_subprocess_exec("cat", path, stdout=PIPE)
-            self.read.append((await reader.communicate())[0])
-            self.file.unlink(missing_ok=True)
-
-    async def finish_weight_update(self, *, weight_version: str) -> None:
-        pass
-
-
-def test_a_file_that_vanishes_between_two_workers_does_not_end_the_engine(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(b"weights")
-    config = CONFIG.model_copy(update={"tensor_parallel": 2})
-    core = TwoWorkers(file)
+    settings = {"new_weights": new_weights, "finish_s": 0.05, "tensor_parallel": 2}
+    config = CONFIG.model_copy(update=settings)
+    core = Core(ends_s=ends_s, file=file)
 
     async def body() -> None:
         engine = VllmEngine(make_run(tiny_model, config), config)
         parts = SimpleNamespace(engine=core, line=Lifeline(OSError), skeleton=None)
         engine._parts = parts  # type: ignore[assignment]
         await engine.load_weights([file], 3)
-        assert engine.version == 3
-        assert not parts.line.is_cut
+        assert (engine.version, parts.line.is_cut) == (3, False)
 
     monkeypatch.setattr(hf_model, "check_weights", lambda _skeleton, _file: None)
     asyncio.run(body())
-    assert core.read == [b"weights", b"weights"]
+    assert (core.pauses, core.is_paused, core.read) == (pauses, False, [b"weights"] * 2)
 
 
 def test_completions_become_text_beside_the_loop_that_drives_the_engine(tiny_model: Path) -> None:
@@ -494,19 +439,6 @@ def test_completions_become_text_beside_the_loop_that_drives_the_engine(tiny_mod
     assert threading.main_thread() not in threads
 
 
-class FailingCore:
-    """An engine core whose update fails with what vLLM says of it."""
-
-    def __init__(self, said: str) -> None:
-        self.said = said
-
-    async def start_weight_update(self) -> None:
-        pass
-
-    async def update_weights(self, _request: object) -> None:
-        raise RuntimeError(self.said)
-
-
 @pytest.mark.parametrize(
     ("workers", "exists", "said", "error", "is_cut"),
     [
@@ -524,7 +456,7 @@ def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
         file.touch()
 
     async def body() -> None:
-        parts = SimpleNamespace(engine=FailingCore(said), line=Lifeline(OSError))
+        parts = SimpleNamespace(engine=Core(said=said), line=Lifeline(OSError))
         with pytest.raises(error):
             await vllm_engine._replace_weights(parts, [file], 3, workers=workers)  # type: ignore[arg-type]
         assert parts.line.is_cut == is_cut
@@ -532,32 +464,23 @@ def test_an_update_that_fails_is_harmless_only_if_no_worker_can_have_begun(
     asyncio.run(body())
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (
-            [16] * 3797,
-            "group 5: 3797 tokens of prompt and max_tokens=300 are more than 4096",
-        ),  # vLLM would cut it short
-        ([16, 257], "group 5: its prompt has token ids outside the model's 257"),  # vLLM would sample on
-        ([], "group 5: vLLM refuses its prompt: .* cannot be empty"),
+        ([16] * 3797, "3797 tokens of prompt and max_tokens=300 are more than 4096"),  # it would be cut short
+        ([16, 257], "its prompt has token ids outside the model's 257"),  # vLLM would sample on
+        ([], "vLLM refuses its prompt: .* cannot be empty"),
     ],
 )
-def test_a_prompt_that_can_not_be_sampled_is_refused_and_the_engine_goes_on(
-    served: Served, tokens: list[int], message: str
-) -> None:
+def test_what_can_not_be_sampled_is_refused_alone(served: Served, tokens: list[int], message: str) -> None:
     served.load(random_model(seed=0))
-    refused = replace(
-        make_prompt("1", seed=5, max_tokens=MAX_TOKENS), token_ids=np.array(tokens, dtype=np.int32)
-    )
-    with pytest.raises(BadMessage, match=message):
-        served.sample(refused)
+    prompt = make_prompt("1", seed=5, max_tokens=MAX_TOKENS)
+    with pytest.raises(BadMessage, match=f"group 5: {message}"):
+        served.sample(replace(prompt, token_ids=np.array(tokens, dtype=np.int32)))
     [group] = served.sample(make_prompt("1+2="))
     assert len(group) == 4
 
 
-@pytest.mark.timeout(300)
 def test_the_room_follows_from_the_cache_that_vllm_has_found(served: Served) -> None:
     """64 MiB of keys and values in fp32: 2 layers x 2 x 32 x 4 bytes a token make 131,072; 64 of 4,096 would not fit."""
     assert served.vllm.vllm_config.cache_config.kv_cache_size_tokens == 64 * 2**20 // (2 * 2 * 32 * 4)
@@ -580,73 +503,65 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         api._judging.popitem()[1].close()
 
 
+# What a judge says, and what each of ten answers is worth then; why its configuration is refused.
+JUDGE_SAYS: dict[str, list[float | None]] = {
+    "": [None],
+    "True": [1.0] * 5 + [None] * 5,
+    "False": [0.0] * 6 + [None] * 4,
+    "</think>No": [0.0],
+    "No idea": [None],
+    "\u00ff": [None],
+}
+JUDGE_REFUSED = {
+    None: "'four' against 4 gave None (the judge's reply was cut off",
+    "No idea": "does not end with a verdict: 'No idea'",
+    "True": "'five' against 4 gave 1.0",
+    "False": "'four' against 4 gave 0.0",
+}
+RUBRIC_SAYS: dict[str, list[float | None]] = {"7/10": [0.7] * 5 + [None] * 5}
+RUBRIC_SAYS |= {said: [None] for said in ("No idea", "", "\u00ff", "True")}
+RUBRIC_REFUSED = {
+    None: "2 + 2 = 4 gave None (the rubric model's reply was cut off",
+    "7/10": "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7",
+}
+
+
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
-def test_whatever_a_judge_on_vllm_babbles_no_score_is_invented(served: Served, tiny_model: Path) -> None:
-    texts = answers(JUDGED, CONTEXT)
+@pytest.mark.parametrize(
+    ("row", "config", "says", "refused"),
+    [(JUDGED, JudgeConfig, JUDGE_SAYS, JUDGE_REFUSED), (GRADED, RubricConfig, RUBRIC_SAYS, RUBRIC_REFUSED)],
+    ids=["judge", "rubric"],
+)
+def test_whatever_a_model_on_vllm_babbles_no_score_is_invented(
+    *, row: Any, config: Any, says: Any, refused: Any, served: Served, tiny_model: Path
+) -> None:
+    texts = answers(row, CONTEXT)
 
     async def body() -> None:
         async with serving(served.vllm, tiny_model) as server:
-            judge = Judging(server, served.put)
-            assert await judge.values(random_model(seed=0), JUDGED, texts) == [None] * 10
-            assert await judge.values(random_model(seed=1), JUDGED, texts) == [None] * 10
-            assert await judge.values(parrot("True"), JUDGED, texts) == [1.0] * 5 + [None] * 5
-            assert await judge.values(parrot("False"), JUDGED, texts) == [0.0] * 6 + [None] * 4
-            for said, value in (("</think>No", 0.0), ("No idea", None), ("", None), ("\u00ff", None)):
-                assert await judge.values(parrot(said), JUDGED, texts[:1]) == [value]
-            for model, reason in (
-                (random_model(seed=0), "'four' against 4 gave None (the judge's reply was cut off"),
-                (parrot("No idea"), "does not end with a verdict: 'No idea'"),
-                (parrot("True"), "'five' against 4 gave 1.0"),
-                (parrot("False"), "'four' against 4 gave 0.0"),
-            ):
-                assert reason in await judge.refusal(model, JudgeConfig)
-            too_many = await judge.refusal(parrot("True"), JudgeConfig, max_tokens=CONTEXT + 1)
-            assert "HTTP 400 max_tokens=4097 cannot be greater than max_model_len=4096" in too_many
+            asked = Judging(server, served.put)
+            for seed in (0, 1):
+                assert await asked.values(random_model(seed=seed), row, texts) == [None] * 10
+            for said, values in says.items():
+                assert await asked.values(parrot(said), row, texts[: len(values)]) == values
+            for said, reason in refused.items():  # None: a random model
+                model = random_model(seed=0) if said is None else parrot(said)
+                assert reason in await asked.refusal(model, config)
+            if config is JudgeConfig:
+                too_many = await asked.refusal(parrot("True"), config, max_tokens=CONTEXT + 1)
+                assert "HTTP 400 max_tokens=4097 cannot be greater than max_model_len=4096" in too_many
 
     served.loop.run(body())
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("asking")
-def test_whatever_a_rubric_model_on_vllm_babbles_no_grade_is_invented(
-    served: Served, tiny_model: Path
-) -> None:
-    texts = answers(GRADED, CONTEXT)
-
-    async def body() -> None:
-        async with serving(served.vllm, tiny_model) as server:
-            grader = Judging(server, served.put)
-            assert await grader.values(random_model(seed=0), GRADED, texts) == [None] * 10
-            assert await grader.values(parrot("7/10"), GRADED, texts) == [0.7] * 5 + [None] * 5
-            for said in ("No idea", "", "\u00ff", "True"):
-                assert await grader.values(parrot(said), GRADED, texts[:1]) == [None]
-            for model, reason in (
-                (random_model(seed=0), "2 + 2 = 4 gave None (the rubric model's reply was cut off"),
-                (parrot("7/10"), "(the rubric model says: total 7 of 10), 2 + 2 = 5 gave 0.7"),
-            ):
-                assert reason in await grader.refusal(model, RubricConfig)
-
-    served.loop.run(body())
-
-
-@pytest.mark.prove
-@pytest.mark.timeout(300)
-@pytest.mark.usefixtures("asking")
-def test_thoughts_that_vllm_tells_from_the_reply_are_none(
-    served: Served, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_thoughts_told_from_the_reply_are_none(served: Served, tiny_model: Path, tmp_path: Path) -> None:
     thinking = {name: len(VOCABULARY) + i for i, name in enumerate(("<think>", "</think>"))}
-    Qwen2Tokenizer(
-        vocab=VOCABULARY | thinking,
-        merges=[],
-        eos_token=STOP,
-        pad_token=STOP,
-        unk_token=STOP,
-        additional_special_tokens=[*thinking],
-    ).save_pretrained(tmp_path)
+    ends = dict.fromkeys(("eos_token", "pad_token", "unk_token"), STOP)
+    tokens: dict[str, Any] = {"merges": [], "additional_special_tokens": [*thinking]}
+    Qwen2Tokenizer(vocab=VOCABULARY | thinking, **ends, **tokens).save_pretrained(tmp_path)
     shutil.copy(tiny_model / "config.json", tmp_path)
 
     async def body() -> None:
@@ -660,7 +575,6 @@ def test_thoughts_that_vllm_tells_from_the_reply_are_none(
     served.loop.run(body())
 
 
-@pytest.mark.timeout(300)
 def test_many_questions_at_once_are_answered_and_a_wrong_name_or_key_is_told(
     served: Served, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from config.generators import VllmEngineConfig
 from generators.engines.vllm.environment import set_environment
 
+NAMES = ("OMP_NUM_THREADS", "TORCHDYNAMO_DISABLE", "LD_LIBRARY_PATH")
+
 pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
 
 
@@ -23,18 +25,12 @@ def _own_prefix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "3", "LD_LIBRARY_PATH": "/elsewhere"})
 
 
-def test_what_the_operator_has_set_stays() -> None:
+def test_what_the_operator_has_set_stays_but_for_the_threads_of_the_run() -> None:
     set_environment(VllmEngineConfig(enforce_eager=True), on_cpu=True)
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-    assert os.environ["TORCHDYNAMO_DISABLE"] == "1"
-    assert os.environ["LD_LIBRARY_PATH"] == "/elsewhere"
-
-
-def test_the_threads_of_a_run_come_before_the_operators() -> None:
-    set_environment(VllmEngineConfig(threads=2), on_cpu=True)
-    assert os.environ["OMP_NUM_THREADS"] == "2"
-    set_environment(VllmEngineConfig(), on_cpu=True)
-    assert os.environ["OMP_NUM_THREADS"] == "2"
+    assert [os.environ[name] for name in NAMES] == ["3", "1", "/elsewhere"]
+    for threads in (2, None):
+        set_environment(VllmEngineConfig(threads=threads), on_cpu=True)
+        assert os.environ["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_worker_has_one_thread_where_nobody_says_more() -> None:
@@ -44,9 +40,8 @@ def test_a_worker_has_one_thread_where_nobody_says_more() -> None:
 
 
 def test_a_libnuma_of_the_environment_is_found_by_the_processes_that_vllm_starts(tmp_path: Path) -> None:
-    shutil.copy(
-        msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1"
-    )  # any library that can be loaded
+    # Any library that can be loaded.
+    shutil.copy(msgpack._cmsgpack.__file__, tmp_path / "lib" / "libnuma.so.1")
     for _ in range(2):
         set_environment(VllmEngineConfig(), on_cpu=True)
     assert os.environ["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / "lib")

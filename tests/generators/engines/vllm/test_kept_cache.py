@@ -60,7 +60,6 @@ def logprobs_behind_older_keys(
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(300)
 def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_block(
     loop: asyncio.Runner, tiny_model: Path, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from generators.engines.vllm import liveness
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
+from tests.support.in_loop import in_loop
 
 pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
 
@@ -29,69 +30,59 @@ async def answer() -> int:
     return 42
 
 
-def test_what_comes_in_time_is_handed_on() -> None:
-    async def body() -> None:
-        line = Lifeline(EngineGone)
-        assert await line.get(answer(), what="an answer", limit_s=5) == 42
-        assert not line.is_cut
-
-    asyncio.run(body())
+@in_loop
+async def test_what_comes_in_time_is_handed_on() -> None:
+    line = Lifeline(EngineGone)
+    assert await line.get(answer(), what="an answer", limit_s=5) == 42
+    assert not line.is_cut
 
 
-def test_a_limit_that_passes_cuts_the_line_for_everybody() -> None:
-    async def body() -> None:
-        line = Lifeline(EngineGone)
-        other = asyncio.create_task(line.get(never(), what="sampling"))
-        with pytest.raises(EngineDied, match=r"a ping took more than 0\.05 s"):
-            await line.get(never(), what="a ping", limit_s=0.05)
-        with pytest.raises(EngineDied, match="a ping took"):
-            await asyncio.wait_for(other, 5)
-        with pytest.raises(EngineDied, match="a ping took"):  # and for those who come later
-            await asyncio.wait_for(line.get(never(), what="sampling"), 5)
-
-    asyncio.run(body())
+@in_loop
+async def test_a_limit_that_passes_cuts_the_line_for_everybody() -> None:
+    line = Lifeline(EngineGone)
+    other = asyncio.create_task(line.get(never(), what="sampling"))
+    with pytest.raises(EngineDied, match=r"a ping took more than 0\.05 s"):
+        await line.get(never(), what="a ping", limit_s=0.05)
+    with pytest.raises(EngineDied, match="a ping took"):
+        await asyncio.wait_for(other, 5)
+    with pytest.raises(EngineDied, match="a ping took"):  # and for those who come later
+        await asyncio.wait_for(line.get(never(), what="sampling"), 5)
 
 
-def test_the_librarys_own_word_for_death_cuts_the_line() -> None:
-    async def body() -> None:
-        line = Lifeline(EngineGone)
-        with pytest.raises(EngineDied, match="loading failed: exit code 9"):
-            await line.get(gone(), what="loading")
-        assert line.is_cut
-
-    asyncio.run(body())
+@in_loop
+async def test_the_librarys_own_word_for_death_cuts_the_line() -> None:
+    line = Lifeline(EngineGone)
+    with pytest.raises(EngineDied, match="loading failed: exit code 9"):
+        await line.get(gone(), what="loading")
+    assert line.is_cut
 
 
-def test_any_other_error_is_the_callers_own() -> None:
+@in_loop
+async def test_any_other_error_is_the_callers_own() -> None:
     async def refused() -> None:
         raise ValueError("too long")
 
-    async def body() -> None:
-        line = Lifeline(EngineGone)
-        with pytest.raises(ValueError, match="too long"):
-            await line.get(refused(), what="sampling")
-        assert not line.is_cut
-
-    asyncio.run(body())
+    line = Lifeline(EngineGone)
+    with pytest.raises(ValueError, match="too long"):
+        await line.get(refused(), what="sampling")
+    assert not line.is_cut
 
 
-def test_who_stops_waiting_stops_the_work() -> None:
-    async def body() -> None:
-        line, stopped = Lifeline(EngineGone), asyncio.Event()
+@in_loop
+async def test_who_stops_waiting_stops_the_work() -> None:
+    line, stopped = Lifeline(EngineGone), asyncio.Event()
 
-        async def work() -> None:
-            try:
-                await never()
-            finally:
-                stopped.set()
+    async def work() -> None:
+        try:
+            await never()
+        finally:
+            stopped.set()
 
-        waiting = asyncio.create_task(line.get(work(), what="sampling"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait_for(stopped.wait(), 5)
-
-    asyncio.run(body())
+    waiting = asyncio.create_task(line.get(work(), what="sampling"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait_for(stopped.wait(), 5)
 
 
 def test_the_keeper_stays_until_the_engine_is_shut_down() -> None:
@@ -106,7 +97,7 @@ def test_the_keeper_stays_until_the_engine_is_shut_down() -> None:
     assert not keeper.is_alive()
 
 
-def test_a_shut_down_that_hangs_is_not_waited_for(
+def test_nobody_waits_for_a_hanging_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(liveness, "END_S", 0.05)

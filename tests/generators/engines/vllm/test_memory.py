@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -28,37 +29,21 @@ pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
 RECIPE = load_run(["--config", str(RECIPES / "gsm8k_qwen2.5-0.5b_1gpu.yaml")])  # a card for both
 SHARED = VllmEngineConfig.model_validate(RECIPE.generators.engine.model_dump())
 UNFIXED = VllmEngineConfig(gpu_memory_utilization=0.35)
+FIXED = VllmEngineConfig(kv_cache_mb=4096)
 WEIGHTS = GIB  # of 0.5 billion parameters in bfloat16
 
 
 def card(free: float, total: float = 24.0, name: str = "0") -> Card:
-    """Return a made-up card; GiB."""
     return Card(name=name, free_bytes=int(free * GIB), total_bytes=int(total * GIB))
 
 
-class Clock:
-    """Time that passes while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+def wait(config: VllmEngineConfig, ask: Callable[[], list[Card]]) -> float:
+    slept = [0.0]
+    wait_for_room(config, weights_bytes=WEIGHTS, ask=ask, clock=lambda: sum(slept), sleep=slept.append)
+    return sum(slept)
 
 
-def wait(config: VllmEngineConfig, ask: Callable[[], list[Card]], weights: int = WEIGHTS) -> float:
-    """Return the seconds that the generator waited."""
-    clock = Clock()
-    wait_for_room(config, weights_bytes=weights, ask=ask, clock=clock, sleep=clock.sleep)
-    return clock.now
-
-
-@pytest.mark.parametrize(
-    "free", [24.0, 9.5, 7.0], ids=["an empty card", "a learner", "a learner at its peak"]
-)
+@pytest.mark.parametrize("free", [24.0, 9.5, 7.0])  # empty, a learner, a learner at its peak
 def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(free: float) -> None:
     share = share_of(SHARED, weights_bytes=WEIGHTS, card_bytes=card(free).total_bytes)
     assert (SHARED.kv_cache_mb, SHARED.gpu_memory_utilization) == (4096, 0.25)  # the recipe's
@@ -70,11 +55,11 @@ def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(fre
 
 
 @pytest.mark.parametrize(
-    ("config", "seen", "words"),
+    ("config", "free", "words"),
     [
         (
             SHARED,
-            card(5.5),
+            5.5,
             [
                 "GPU 0 has 5.5 GiB free of 24.0, and this generator takes 7.0: weights 1.0, KV cache 4.0 ",
                 "(generators.engine.kv_cache_mb=4096), vLLM itself 2.0",
@@ -84,37 +69,30 @@ def test_a_restart_beside_a_training_learner_takes_what_the_first_start_took(fre
         ),
         (
             SHARED,
-            card(6.5),
-            ["takes 7.0", "set generators.engine.kv_cache_mb=3584, or give the generator a card of its own"],
+            6.5,
+            ["takes 7.0", "set generators.engine.kv_cache_mb=3584, or give the generator a card of"],
         ),
         (
             UNFIXED,
-            card(8.0),
+            8.0,
             [
                 "GPU 0 has 8.0 GiB free of 24.0, and this generator takes 8.4: ",
                 "generators.engine.gpu_memory_utilization=0.35 of the card has to be free when vLLM starts",
                 "set generators.engine.kv_cache_mb=5120 generators.engine.gpu_memory_utilization=0.33",
             ],
         ),
-        (
-            VllmEngineConfig(kv_cache_mb=4096),
-            card(10.0),
-            ["takes 21.6", "utilization=0.9 of the card", "kv_cache_mb=4096 ", "gpu_memory_utilization=0.41"],
-        ),
-        (SHARED, card(2.5), ["2.5 GiB free", "What to do: give the generator a card of its own"]),
+        (FIXED, 10.0, ["takes 21.6", "utilization=0.9 of the card", "kv_cache_mb=4096 ", "utilization=0.41"]),
+        (SHARED, 2.5, ["2.5 GiB free", "What to do: give the generator a card of its own"]),
     ],
-    ids=["too little", "a little too little", "a share", "a share with a fixed cache", "nothing would fit"],
 )
 def test_a_card_with_too_little_ends_the_generator_with_both_figures_and_what_to_change(
-    config: VllmEngineConfig, seen: Card, words: list[str]
+    config: VllmEngineConfig, free: float, words: list[str]
 ) -> None:
     with pytest.raises(RunFailed) as refused:
-        wait(config, lambda: [seen])
-    for word in words:
-        assert word in str(refused.value)[: REASON_CHARS + 100]
-    assert (
-        words[-1].partition(", or")[0] in str(refused.value)[:REASON_CHARS]
-    )  # what `millrace up` says of it
+        wait(config, lambda: [card(free)])
+    said = str(refused.value)
+    assert [word for word in words if word not in said[: REASON_CHARS + 100]] == []
+    assert words[-1].partition(", or")[0] in said[:REASON_CHARS], "what `millrace up` says of it"
 
 
 def test_what_the_message_says_to_set_does_fit() -> None:
@@ -123,12 +101,7 @@ def test_what_the_message_says_to_set_does_fit() -> None:
 
 
 def test_a_predecessor_that_is_still_being_cleared_away_is_waited_for() -> None:
-    def answers() -> Iterator[Card]:
-        yield from (card(3.0), card(3.0))
-        while True:
-            yield card(9.0)
-
-    seen = answers()
+    seen = chain([card(3.0), card(3.0)], repeat(card(9.0)))
     assert wait(SHARED, lambda: [next(seen)]) == 2 * memory.POLL_S
     with pytest.raises(RunFailed):
         wait(SHARED, lambda: [card(3.0)])
@@ -139,10 +112,7 @@ def test_each_of_the_generators_cards_is_looked_at_and_no_other() -> None:
     assert wait(two, lambda: [card(6.5), card(6.5, name="1"), card(0.0, name="2")]) == 0.0  # half the weights
     with pytest.raises(RunFailed, match="GPU 1 has 6"):
         wait(two, lambda: [card(9.0), card(6.0, name="1")])
-
-
-def test_nothing_is_said_where_the_driver_says_nothing() -> None:
-    assert wait(SHARED, list) == 0.0
+    assert wait(SHARED, list) == 0.0, "the driver says nothing"
 
 
 def test_a_generator_looks_at_its_card_before_it_starts_vllm(
@@ -155,7 +125,6 @@ def test_a_generator_looks_at_its_card_before_it_starts_vllm(
     monkeypatch.setattr(memory, "WAIT_S", 0.0)
     monkeypatch.setattr(engine, "_import_vllm", lambda _: True)  # as on a GPU
     started = VllmEngine(make_run(tiny_model, SHARED), SHARED)
-    with pytest.raises(
-        RunFailed, match=r"GPU 0 has 4\.0 GiB free of 24\.0, and this generator takes 6\.0: weights 0\.0"
-    ):
+    said = r"GPU 0 has 4\.0 GiB free of 24\.0, and this generator takes 6\.0: weights 0\.0"
+    with pytest.raises(RunFailed, match=said):
         asyncio.run(started.start())

@@ -13,7 +13,9 @@ import pytest
 
 from config.data import DataConfig, HeldOutProcedural, ProceduralSource
 from config.generators import VllmEngineConfig
+from generators.engines.vllm.engine import as_request
 from generators.engines.vllm.settings import longest_sequence, room
+from tests.support.byte_model import make_prompt
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
@@ -55,14 +57,8 @@ CASES: Mapping[str, tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]]
 def resolved(tiny_model: Path) -> dict[str, dict[str, Any]]:
     """Return what vLLM makes of each case, by a process that imports it once."""
     cases = [[*gpu, {"type": "vllm", **section}] for gpu, section, _ in CASES.values()]
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.made_up_gpu", str(tiny_model), json.dumps(cases)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words = [sys.executable, "-m", "tests.support.made_up_gpu", str(tiny_model), json.dumps(cases)]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stderr
     lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
     return dict(zip(CASES, map(json.loads, lines), strict=True))
@@ -76,36 +72,43 @@ def test_what_a_gpu_would_run_is_resolved_without_one(gpu: str, resolved: dict[s
 
 
 @pytest.mark.parametrize(
-    ("cache_tokens", "sequence_tokens", "max_num_seqs", "group_size", "expected"),
+    ("cache_tokens", "sequence_tokens", "group_size", "expected"),
     [
-        (1_000_000, 2048, 256, 8, 64),  # 488 would fit, 256 are sampled side by side: twice 256 of 8
-        (1_000_000, 8192, 256, 8, 31),  # 122 fit: 244 of 8, and the last group in part
-        (100_000, 2048, 256, 64, 2),  # 48 fit: 96 of 64
-        (1000, 2048, 256, 8, 1),  # not one fits at its longest
+        (1_000_000, 2048, 8, 64),  # 488 would fit, 256 are sampled side by side: twice 256 of 8
+        (1_000_000, 8192, 8, 31),  # 122 fit: 244 of 8, and the last group in part
+        (100_000, 2048, 64, 2),  # 48 fit: 96 of 64
+        (1000, 2048, 8, 1),  # not one fits at its longest
     ],
 )
-def test_room_is_twice_what_cache_and_batch_hold(
-    *, cache_tokens: int, sequence_tokens: int, max_num_seqs: int, group_size: int, expected: int
+def test_room_is_twice_what_fits(
+    cache_tokens: int, sequence_tokens: int, group_size: int, expected: int
 ) -> None:
-    assert (
-        room(
-            cache_tokens=cache_tokens,
-            sequence_tokens=sequence_tokens,
-            max_num_seqs=max_num_seqs,
-            group_size=group_size,
-        )
-        == expected
-    )
+    tokens = {"cache_tokens": cache_tokens, "sequence_tokens": sequence_tokens}
+    assert room(**tokens, max_num_seqs=256, group_size=group_size) == expected
 
 
 def test_the_longest_sequence_may_be_a_held_out_one(tmp_path: Path) -> None:
     run = make_run(tmp_path, sampling={"max_tokens": 100})
-    sets = (
-        HeldOutProcedural(name="short", max_tokens=50),
-        HeldOutProcedural(name="long", max_prompt_tokens=400, max_tokens=300),
-    )
+    long = HeldOutProcedural(name="long", max_prompt_tokens=400, max_tokens=300)
+    sets = (HeldOutProcedural(name="short", max_tokens=50), long)
     plain = DataConfig(train=ProceduralSource(), max_prompt_tokens=200)
     for held_out, expected in ((None, 300), (sets[:1], 300), (sets, 700)):
         data = plain.model_copy(update={"held_out": held_out})
         assert longest_sequence(run.model_copy(update={"data": data}), VllmEngineConfig()) == expected
     assert longest_sequence(run, VllmEngineConfig(max_model_len=64)) == 64
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "asked"),
+    [
+        (1.0, 1.0, {"n": 4, "temperature": 1.0, "top_p": 1.0}),
+        (0.6, 0.7, {"n": 4, "temperature": 0.6, "top_p": 0.7}),
+        # Greedy completions are alike: vLLM makes one, and refuses to be asked for several.
+        (0.0, 0.7, {"n": 1, "temperature": 0.0, "top_p": 1.0}),
+    ],
+)
+def test_vllm_gets_the_prompts_sampling(temperature: float, top_p: float, asked: dict[str, float]) -> None:
+    tokens, params = as_request(make_prompt("1+2=", temperature=temperature, top_p=top_p), [7, 3])
+    assert {name: getattr(params, name) for name in asked} == asked
+    assert (params.top_k, params.min_p, params.stop_token_ids, params.logprobs) == (0, 0.0, [3, 7], 0)
+    assert len(tokens["prompt_token_ids"]) == 4

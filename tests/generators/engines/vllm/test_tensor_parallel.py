@@ -44,10 +44,8 @@ class Lives:
         self.model = model
         self.monkeypatch = monkeypatch
         self.models = {version: random_model(seed=version) for version in range(1, 4)}
-        self.files = {
-            version: save_weights(policy, folder / f"{version}.safetensors")
-            for version, policy in self.models.items()
-        }
+        named = {version: folder / f"{version}.safetensors" for version in self.models}
+        self.files = {version: save_weights(self.models[version], file) for version, file in named.items()}
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[VllmEngine]:
