@@ -63,7 +63,8 @@ def sized(text: str, tokens: int, finish: FinishReason = FinishReason.STOP) -> C
 def test_parts_have_their_weights_and_their_gates(
     task: TaskConfig, own: float, extra: Mapping[str, float], value: float
 ) -> None:
-    found = combine_scores(task, a_score(own), {name: a_score(part) for name, part in extra.items()})
+    parts = {name: a_score(part, seconds=0.5) for name, part in extra.items()}
+    found = combine_scores(task, a_score(own, seconds=0.5), parts)
     assert found.value == pytest.approx(value)
     assert found.components == {"math": own, **extra}
     assert found.seconds == 0.5 * (1 + len(extra))
@@ -74,7 +75,8 @@ def test_the_reason_names_the_parts_that_count_and_the_version_all_of_them() -> 
         extra_scorers=HALVES.extra_scorers | GATED.extra_scorers | {"seen": PartConfig(scorer=ANY)}
     )
     extra = {
-        name: replace(a_score(0.25, f"{name} is poor", components={"edit": 1.0}), version="7") for name in task.extra_scorers
+        name: replace(a_score(0.25, f"{name} is poor", components={"edit": 1.0}), version="7")
+        for name in task.extra_scorers
     }
     found = combine_scores(task, a_score(1.0, "equal"), extra)
     assert found.reason == (
