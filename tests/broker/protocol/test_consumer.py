@@ -157,11 +157,12 @@ def test_attempts_are_counted_where_work_begins_and_nowhere_else(board: Board, w
     assert a.begin(entry) == 0, "it is gone"
 
 
-def test_a_hand_over_acknowledges_its_entry(board: Board, worker: Worker) -> None:
-    board.issue(0)
+def test_a_hand_over_and_a_retirement_acknowledge_their_entries(board: Board, worker: Worker) -> None:
+    board.issue(0, 1)
     a = worker("a")
-    (entry,) = a.lease(1, block_s=0)
+    entry, _ = a.lease(2, block_s=0)
     assert a.hand_over(entry, "rollouts", result_of(entry))
+    board.learner.retire(["1"])
     assert leased(board) == []
     a.renew()
     assert board.ids("prompts") == []
@@ -225,6 +226,7 @@ def test_a_copy_that_where_does_not_name_dies_when_its_result_comes(board: Board
     counted = [a.hand_over(entry, "rollouts", result_of(entry)) for entry in a.lease(9, block_s=0)]
     assert counted == [True, False]
     assert (board.ids("prompts"), board.ids("rollouts"), board.ids("dead")) == ([], ["0"], ["?"])
+    assert leased(board) == []
     board.audit()
 
 
