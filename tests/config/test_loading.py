@@ -361,6 +361,8 @@ def test_secrets_stay_in_their_process(load: Load, monkeypatch: pytest.MonkeyPat
     assert from_yaml(to_yaml(run)) == run  # each process has its own
     monkeypatch.delenv("HF_TOKEN")
     assert from_yaml(to_yaml(run)).model.hf_token is None
+    without = yaml.safe_load(to_yaml(from_yaml(to_yaml(run)), mask=True))["model"]
+    assert without.get("hf_token") is None, "nothing is masked where nothing is set"
 
 
 def test_a_run_read_from_redis_ignores_this_machines_variables(

@@ -390,7 +390,7 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     asked = info("llm_judge", {"value": "Paris", "question": "And of France?"})
     for chats in ({"messages": chat}, {"prompt": np.array(chat, object)}, {"prompt": "And of France?"}):
         assert route(plain | chats) == ("judge", asked["verification_info"])
-    no_chats = (
+    no_chats: Any = (
         {},
         {"messages": 1},
         {"prompt": {"role": "user"}},
