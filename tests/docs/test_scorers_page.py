@@ -117,19 +117,8 @@ def test_every_section_of_a_run_on_the_page_is_valid() -> None:
     ]
 
 
-WITH_OPTIONS = [
-    "math",
-    "code",
-    "swe",
-    "simulation",
-    "judge",
-    "logic",
-    "rubric",
-    "tinyv",
-    "grade",
-    "gym",
-    "format",
-]
+WITH_OPTIONS = ["math", "code", "swe", "simulation", "judge", "logic", "rubric", "tinyv", "grade", "gym"]
+WITH_OPTIONS += ["format"]
 
 
 @pytest.mark.parametrize("name", WITH_OPTIONS)
