@@ -116,8 +116,8 @@ class Station(Board):
 
     def age(self, *entry_ids: str) -> None:
         """Let entries have been idle for an hour."""
-        key, ids = self.keys(ROLLOUTS), list(entry_ids)
-        self.link.client.xclaim(key, GROUP, jobs.CONSUMER, 0, ids, idle=3_600_000, justid=True)
+        key = self.keys(ROLLOUTS)
+        self.link.client.xclaim(key, GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000, justid=True)
 
     def queued(self) -> list[list[str]]:
         queues = self.rq_queues.queues.values()
