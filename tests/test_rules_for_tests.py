@@ -16,10 +16,8 @@ from tests.support.tiers import TIERS, is_left_to_prove, scope_of, tier_of, tier
 pytestmark = [pytest.mark.process, pytest.mark.together("the source")]
 
 TESTS = ROOT / "tests"
-MAY_SLEEP_IN_A_LOOP = {
-    TESTS / "support" / "waiting.py",
-    TESTS / "compatibility" / "make_files.py",  # runs beside older code, which has no waiting.py
-}
+# `make_files` runs beside older code, which has no waiting.py.
+MAY_SLEEP_IN_A_LOOP = {TESTS / "support" / "waiting.py", TESTS / "compatibility" / "make_files.py"}
 
 
 def modules() -> Iterator[tuple[Path, tuple[ast.AST, ...]]]:

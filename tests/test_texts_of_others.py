@@ -35,13 +35,8 @@ def loads_beside_value_error(path: Path) -> Iterator[int]:
         if not isinstance(node, ast.Try):
             continue
         calls = (one for part in node.body for one in ast.walk(part) if isinstance(one, ast.Call))
-        names = {
-            one.id
-            for handler in node.handlers
-            if handler.type is not None
-            for one in ast.walk(handler.type)
-            if isinstance(one, ast.Name)
-        }
+        caught = (one for handler in node.handlers if handler.type for one in ast.walk(handler.type))
+        names = {one.id for one in caught if isinstance(one, ast.Name)}
         is_deaf = "ValueError" in names and not names & {"RecursionError", "Exception"}
         if is_deaf and any(ast.unparse(call.func) in LOADS for call in calls):
             yield node.lineno
@@ -66,6 +61,11 @@ OBJECT = '{"a": ' * 5000 + "1" + "}" * 5000
 SLIGHTLY = "[" * 300 + "]" * 300  # JSON, and more than travels
 
 
+beyond_json = pytest.mark.parametrize(
+    "text", [DEEP, NESTED, NUMBER, OBJECT], ids=["open", "nested", "number", "object"]
+)
+
+
 def score_line(text: str) -> Any:
     return parse_object(f'{{"llm_output": "x", "verification_info": {text}}}'.encode())
 
@@ -80,7 +80,7 @@ def message(text: str) -> Any:
     return checked(lambda: prompt_of(tree | {"verification_info": f'{{"type": {text}}}'}))
 
 
-@pytest.mark.parametrize("text", [DEEP, NESTED, NUMBER, OBJECT], ids=["open", "nested", "number", "object"])
+@beyond_json
 @pytest.mark.parametrize("read", [score_line, routed, message])
 def test_rows_and_messages_that_are_beyond_json_are_bad_messages(
     read: Callable[[str], Any], text: str
@@ -94,7 +94,7 @@ def test_rows_are_no_deeper_than_what_travels() -> None:
         routed(SLIGHTLY)
 
 
-@pytest.mark.parametrize("text", [DEEP, NESTED, NUMBER, OBJECT], ids=["open", "nested", "number", "object"])
+@beyond_json
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
 def test_a_file_of_rows_that_is_beyond_json_is_named(tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
@@ -107,7 +107,7 @@ def test_a_file_of_rows_that_is_beyond_json_is_named(tmp_path: Path, name: str, 
         list(tables[0].records(None))
 
 
-@pytest.mark.parametrize("text", [DEEP, NESTED, NUMBER, OBJECT], ids=["open", "nested", "number", "object"])
+@beyond_json
 def test_a_result_or_a_status_that_is_beyond_json_is_named_or_counts_as_none(
     tmp_path: Path, text: str
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_result_or_a_status_that_is_beyond_json_is_named_or_counts_as_none(
     assert read_status(tmp_path) == {}
 
 
-@pytest.mark.parametrize("text", [DEEP, NESTED, NUMBER, OBJECT], ids=["open", "nested", "number", "object"])
+@beyond_json
 @pytest.mark.parametrize(
     ("body", "is_batch"),
     [

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from benchmarks.proofs.bottleneck import SITUATIONS, Row, Situation, as_table
+from benchmarks.proofs.bottleneck import QUICK, SITUATIONS, Row, Situation, as_table
 from config.loading import load_run
 from tests.conftest import ROOT
 from tools.run_view.finding import BottleneckFinding
 
 pytestmark = pytest.mark.process
 
+IN_FLIGHT = "learner.groups_in_flight"
 BY_NAME = {situation.bottleneck: situation for situation in SITUATIONS}
 
 
 def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: float = 4.0) -> Row:
     """Two groups a second before, `after` after."""
-    return Row(
-        situation=BY_NAME[made],
-        before=2.0,
-        after=after,
-        said=BottleneckFinding(
-            text="", bottleneck=named, gain=gain, utilisation=0.97, knob={knob: 2} if knob else {}
-        ),
-    )
+    facts: dict[str, Any] = {"gain": gain, "utilisation": 0.97, "knob": {knob: 2} if knob else {}}
+    said = BottleneckFinding(text="", bottleneck=named, **facts)
+    return Row(situation=BY_NAME[made], before=2.0, after=after, said=said)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +35,7 @@ def row(made: str, *, named: str, gain: float = 1.0, knob: str = "", after: floa
         (row("scorers", named=""), "NOT held: top named nothing"),
         (row("learner", named="learner", knob="learner.ranks", after=2.1), "held"),  # the key; not its gain
         (row("budget", named="budget", knob="learner.max_lag"), "held"),
-        (
-            row("budget", named="budget", knob="learner.groups_in_flight"),
-            "NOT held: top named learner.groups_in_flight",
-        ),
+        (row("budget", named="budget", knob=IN_FLIGHT), f"NOT held: top named {IN_FLIGHT}"),
     ],
 )
 def test_a_situation_holds_where_top_named_it_and_foresaw_what_came(found: Row, verdict: str) -> None:
@@ -56,13 +51,6 @@ def test_the_table_shows_the_estimate_beside_what_came() -> None:
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.bottleneck)
 def test_the_settings_of_a_situation_can_be_read(situation: Situation) -> None:
-    from benchmarks.proofs.bottleneck import QUICK
-
-    words = [
-        "--config",
-        str(ROOT / "config/recipes/demo_cpu.yaml"),
-        *QUICK,
-        *situation.settings,
-        *situation.knob,
-    ]
+    demo = str(ROOT / "config/recipes/demo_cpu.yaml")
+    words = ["--config", demo, *QUICK, *situation.settings, *situation.knob]
     assert load_run(words).scorers.tasks["math"].scorer.type == "custom"

@@ -26,13 +26,7 @@ from tests.support.groups import a_prompt, a_rollout, a_scored_group
 pytestmark = pytest.mark.process
 
 WANTED = [Wanted("learner", 2), Wanted("redis", 1, 300.0)]
-KILL = {
-    "run": "learner-0",
-    "seed": 0,
-    "commit": "c",
-    "role": "learner",
-    "away_s": 0.0,
-    "back_s": 4.0,
+KILL = {"run": "learner-0", "seed": 0, "commit": "c", "role": "learner", "away_s": 0.0, "back_s": 4.0} | {
     "lost": 0,
     "twice": 0,
     "lost_ids": [],
@@ -40,23 +34,21 @@ KILL = {
     "is_clean": True,
 }
 AWAY = {**KILL, "run": "redis-1", "seed": 1, "role": "redis", "away_s": 300.0, "back_s": 301.0}
-END = {
-    **KILL,
-    "role": "",
-    "exit_code": 0,
-    "is_complete": True,
-    "steps": 5,
-    "issued": 40,
-    "trained": 36,
-    "dropped": 3,
-    "dead": 1,
-    "in_flight": 0,
-    "redelivered": 2,
-}
+SUMS = {"issued": 40, "trained": 36, "dropped": 3, "dead": 1, "in_flight": 0}
+END = {**KILL, "role": "", "exit_code": 0, "is_complete": True, "steps": 5, "redelivered": 2, **SUMS}
 AWAY_END = {**END, "run": "redis-1", "seed": 1}
 ENDS = [END, AWAY_END]
 STOPPED = {**END, "run": "learner-2", "exit_code": 143, "is_complete": False}
 BY_HAND = {"run": "learner-2", "seed": 2, "commit": "c", "why": INTERRUPTED}
+AGAIN = {**KILL, "run": "learner-2"}
+LOST = {**KILL, "lost": 1, "lost_ids": ["7"], "is_clean": False}
+
+
+def ended(**changes: Any) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Return rows of which one end is changed, and what is said of it."""
+    end = {**END, **changes}
+    said = ", ".join(f"{key} {end[key]}" for key in ("exit_code", "is_complete", *SUMS))
+    return [KILL, KILL, AWAY, end, AWAY_END], [f"run {end['run']}: not a clean end: {said}"]
 
 
 @pytest.mark.parametrize(
@@ -69,57 +61,21 @@ BY_HAND = {"run": "learner-2", "seed": 2, "commit": "c", "why": INTERRUPTED}
             [KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS],
             ["run redis-1: back after 299.0 s, to be away for 300"],
         ),
-        (
-            [KILL, {**KILL, "lost": 1, "lost_ids": ["7"], "is_clean": False}, AWAY, *ENDS],
-            ["run learner-0: lost ['7'], twice []"],
-        ),
+        ([KILL, LOST, AWAY, *ENDS], ["run learner-0: lost ['7'], twice []"]),
         ([KILL, KILL, AWAY, AWAY_END], ["run learner-0: no end"]),
-        *(
-            ([KILL, KILL, AWAY, {**END, **changes}, AWAY_END], ["run learner-0: not a clean end: " + sums])
-            for changes, sums in (
-                (
-                    {"exit_code": 1},
-                    "exit_code 1, is_complete True, issued 40, trained 36, dropped 3, dead 1, in_flight 0",
-                ),
-                (
-                    {"exit_code": 1, "is_complete": False},  # a role never came back: nobody interrupted it
-                    "exit_code 1, is_complete False, issued 40, trained 36, dropped 3, dead 1, in_flight 0",
-                ),
-                (
-                    {"issued": 41},
-                    "exit_code 0, is_complete True, issued 41, trained 36, dropped 3, dead 1, in_flight 0",
-                ),
-                (
-                    {"issued": 42, "in_flight": 2},
-                    "exit_code 0, is_complete True, issued 42, trained 36, dropped 3, dead 1, in_flight 2",
-                ),
-                (
-                    {"issued": 4, "trained": 0},
-                    "exit_code 0, is_complete True, issued 4, trained 0, dropped 3, dead 1, in_flight 0",
-                ),
-            )
-        ),
+        ended(exit_code=1),
+        ended(exit_code=1, is_complete=False),  # a role never came back: nobody interrupted it
+        ended(issued=41),
+        ended(issued=42, in_flight=2),
+        ended(issued=4, trained=0),
         (
-            [KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
-            [
-                "run learner-2: exit code 1",
-                (
-                    "run learner-2: not a clean end: exit_code 143, is_complete False, issued 40, "
-                    "trained 36, dropped 3, dead 1, in_flight 0"
-                ),
-            ],
+            [KILL, AGAIN, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
+            ["run learner-2: exit code 1", *ended(**STOPPED)[1]],
         ),
-        ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND, STOPPED], []),
-        ([KILL, {**KILL, "run": "learner-2"}, AWAY, *ENDS, BY_HAND], []),
+        ([KILL, AGAIN, AWAY, *ENDS, BY_HAND, STOPPED], []),
+        ([KILL, AGAIN, AWAY, *ENDS, BY_HAND], []),
         (
-            [
-                KILL,
-                {**KILL, "run": "learner-2"},
-                AWAY,
-                *ENDS,
-                BY_HAND,
-                {**STOPPED, "twice_ids": ["3"], "is_clean": False},
-            ],
+            [KILL, AGAIN, AWAY, *ENDS, BY_HAND, {**STOPPED, "twice_ids": ["3"], "is_clean": False}],
             ["run learner-2: lost [], twice ['3']"],
         ),
     ],
@@ -127,8 +83,8 @@ BY_HAND = {"run": "learner-2", "seed": 2, "commit": "c", "why": INTERRUPTED}
 def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]], failed: list[str]) -> None:
     assert list(chaos.failures(rows, WANTED)) == failed
     lines = as_table(rows, WANTED)
-    assert ("**Proven**" in "\n".join(lines)) is not bool(failed)
-    assert ("**NOT proven**" in "\n".join(lines)) is bool(failed)
+    text = "\n".join(lines)
+    assert ("**Proven**" in text, "**NOT proven**" in text) == (not failed, bool(failed))
     assert [line for line in lines if line.startswith("- ")] == [f"- {failure}" for failure in failed]
     assert "**NOT proven**" in "\n".join(as_table(rows, WANTED, is_same=False))
 
@@ -184,9 +140,8 @@ def test_the_table_goes_on_with_the_lines_of_its_own_commit(tmp_path: Path) -> N
 
 def test_groups_that_a_killed_scorer_had_are_counted(tmp_path: Path) -> None:
     for name, lines in (("scorers-0", 2), ("scorers-1", 1), ("learner", 1)):
-        (tmp_path / f"{name}.log").write_text(
-            "up INFO scorers.pool.dispatcher: delivering_again group=7 job=j\n" * lines
-        )
+        line = "up INFO scorers.pool.dispatcher: delivering_again group=7 job=j\n"
+        (tmp_path / f"{name}.log").write_text(line * lines)
     assert redelivered(tmp_path) == 3
 
 
@@ -214,13 +169,19 @@ def demo(*, trained_s: float, kills: Mapping[str, int] = TWICE, **changes: Any) 
         "exit_code": 0,
         "seconds": trained_s + 20.0,
         "first_step_s": 10.0,
+    } | {
         "steps": 60,
         "lag_max": 4,
         "pass_rates": {0: 0.25, 60: 0.98},
         "switched_in_flight": 0,
         "is_audit_clean": True,
-    } | changes
+        **changes,
+    }
     return Beside(run=SeedRun(**fields), tokens=1000, trained_s=trained_s, kills=dict(kills), chaos={})
+
+
+UNDER = "seed 0, under chaos: "
+NOT_KILLED = [f"{role}: 0 kills, at least 2" for role in TURNS if role != "learner"]
 
 
 @pytest.mark.parametrize(
@@ -228,19 +189,10 @@ def demo(*, trained_s: float, kills: Mapping[str, int] = TWICE, **changes: Any) 
     [
         (demo(trained_s=160.0), []),
         (demo(trained_s=200.0), ["0.50 of the undisturbed tokens/s, at least 0.6"]),
-        (
-            demo(trained_s=160.0, pass_rates={0: 0.25, 60: 0.8}),
-            ["seed 0, under chaos: 0.800 at the end, at least 0.85"],
-        ),
+        (demo(trained_s=160.0, pass_rates={0: 0.25, 60: 0.8}), [UNDER + "0.800 at the end, at least 0.85"]),
         (demo(trained_s=160.0, kills={**TWICE, "redis": 1}), ["redis: 1 kills, at least 2"]),
-        (
-            demo(trained_s=440.0 / 3, kills={"learner": 2}),
-            [
-                "seed 0: 2 kills, at least 3",
-                *(f"{role}: 0 kills, at least 2" for role in TURNS if role != "learner"),
-            ],
-        ),
-        (demo(trained_s=160.0, is_audit_clean=False), ["seed 0, under chaos: audit not clean"]),
+        (demo(trained_s=440.0 / 3, kills={"learner": 2}), ["seed 0: 2 kills, at least 3", *NOT_KILLED]),
+        (demo(trained_s=160.0, is_audit_clean=False), [UNDER + "audit not clean"]),
     ],
 )
 def test_the_demo_under_chaos_has_its_bars(storm: Beside, missed: list[str]) -> None:

@@ -19,59 +19,22 @@ pytestmark = pytest.mark.e2e
 
 @pytest.mark.prove
 @pytest.mark.timeout(300)
-def test_a_learner_that_was_killed_once_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
-    """The death leaves a step in the journal alone, so that the next learner trains it again."""
-    result = resumed_run(
-        tmp_path, ranks=1, zero_stage=0, steps=6, seed=3, deaths=["trainer.py:" + str(_line_after_append())]
-    )
-    assert result.verdict == "pass", result
-    assert result.again >= 1
-    assert (result.identical + result.unpublished, result.lost, result.twice) == (6, 0, 0)
-    assert result.unpublished <= 2
-
-
-@pytest.mark.prove
-@pytest.mark.timeout(300)
 def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
     """The learner, a generator, a scorer and Redis as users start them; `make prove-suite` runs it."""
-    announced = next(
-        place
-        for place in lines_of("groups/retirement", "__call__")
-        if text_of(place).startswith("self._run_owner.retire")
-    )
-    result = resumed_run(
-        tmp_path,
-        ranks=1,
-        zero_stage=0,
-        steps=16,
-        seed=3,
-        deaths=["trainer.py:" + str(_line_after_append()), WHILE_TRAINING, announced],
-    )
+    (announced,) = places_of("groups/retirement", "__call__", "self._run_owner.retire")
+    deaths = [_after_append(), WHILE_TRAINING, announced]
+    result = resumed_run(tmp_path, ranks=1, zero_stage=0, steps=16, seed=3, deaths=deaths)
     assert result.verdict == "pass", result
-    assert [death.split("`")[0] for death in result.deaths] == [
-        "before ",
-        f"{WHILE_TRAINING}: the whole learner",
-        "before ",
-    ]
+    died = [death.split("`")[0] for death in result.deaths]
+    assert died == ["before ", f"{WHILE_TRAINING}: the whole learner", "before "]
     assert result.again >= 1  # what the first death left in the journal alone
     assert (result.identical + result.unpublished, result.lost, result.twice) == (16, 0, 0)
     assert result.unpublished <= 6
 
     # Two ranks add up in another order: what `millrace replay` says then, and that its ranks follow and end.
+    words = ["replay", "ranks-1-zero-0", "--steps", "15-16", "--ranks", "2", "--runs-dir", str(tmp_path)]
     replay = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tools.main",
-            "replay",
-            "ranks-1-zero-0",
-            "--steps",
-            "15-16",
-            "--ranks",
-            "2",
-            "--runs-dir",
-            str(tmp_path),
-        ],
+        [sys.executable, "-m", "tools.main", *words],
         cwd=ROOT,
         text=True,
         check=False,
@@ -90,14 +53,13 @@ def test_a_learner_that_was_killed_three_times_has_the_weights_of_one_that_was_n
     ]
 
 
-def _line_after_append() -> int:
-    """Return where a step stands in the journal and nothing has trained on it."""
-    steps = [
-        place
-        for place in lines_of("trainer", "_step")
-        if text_of(place).startswith("stepped = self.policy.step")
-    ]
-    return int(steps[0].split(":")[1])
+def places_of(file: str, function: str, beginning: str) -> list[str]:
+    return [place for place in lines_of(file, function) if text_of(place).startswith(beginning)]
+
+
+def _after_append() -> str:
+    """Return the place where a step stands in the journal and nothing has trained on it."""
+    return places_of("trainer", "_step", "stepped = self.policy.step")[0]
 
 
 def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() -> None:
@@ -116,11 +78,11 @@ def test_the_places_to_die_at_are_the_lines_of_the_loop_and_of_the_recovery() ->
 
 def test_no_second_time_is_waited_for_where_a_line_comes_by_once() -> None:
     once = [text_of(place) for place in exact_resume.places() if comes_once(place)]
-    places = (
-        *lines_of("resume/recovery", "recover", loop=True),
-        *lines_of("resume/recovery", "_bring_together"),
-    )
-    recovery = [text_of(place) for place in places]
+    file = "resume/recovery"
+    recovery = [
+        text_of(place)
+        for place in (*lines_of(file, "recover", loop=True), *lines_of(file, "_bring_together"))
+    ]
     assert len(recovery) > 5
     assert sorted(once) == sorted([*recovery, "stream = self._begin_file()"])
 
@@ -144,6 +106,9 @@ def test_death_looks_into_one_file_alone(tmp_path: Path) -> None:
     assert death.call(sys._getframe(), "call", None) is None  # this file is not the trainer's
 
 
+RUN = {"steps": 10, "identical": 10, "lost": 0, "twice": 0}
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
@@ -157,18 +122,8 @@ def test_death_looks_into_one_file_alone(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_as_it_should_be_is_in_the_verdict(changes: dict[str, object], verdict: str) -> None:
-    whole = {
-        "ranks": 2,
-        "zero_stage": 2,
-        "steps": 10,
-        "lost": 0,
-        "twice": 0,
-        "identical": 10,
-        "again": 1,
-        "wanted": 2,
-        "deaths": ["before `a`", WHILE_TRAINING],
-    }
-    result = Result(**(whole | changes))  # type: ignore[arg-type]
+    deaths = {"again": 1, "wanted": 2, "deaths": ["before `a`", WHILE_TRAINING]}
+    result = Result(**(RUN | {"ranks": 2, "zero_stage": 2} | deaths | changes))  # type: ignore[arg-type]
     assert result.verdict == verdict
     assert exact_resume.as_table([(result, 5.0)])[2].endswith(f"| {verdict} |")
 
@@ -178,12 +133,8 @@ def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> No
     hands = [[f"before `{text_of(place)}`" for place in lines[case::4]] for case in range(4)]
 
     def failed(*hands: list[str]) -> list[str]:
-        done = [
-            Result(
-                ranks=1, zero_stage=0, steps=9, wanted=0, lost=0, twice=0, identical=9, again=1, deaths=hand
-            )
-            for hand in hands
-        ]
+        facts = RUN | {"ranks": 1, "zero_stage": 0, "again": 1, "wanted": 0}
+        done = [Result(**facts, deaths=hand) for hand in hands]  # type: ignore[arg-type]
         missed = exact_resume.failures(done)
         said = "\n".join(exact_resume.as_table([(result, 5.0) for result in done]))
         assert ("**NOT proven**" in said, "**Proven**" in said) == (bool(missed), not missed)
@@ -192,7 +143,6 @@ def test_nothing_is_proven_by_too_few_deaths_or_where_a_line_was_not_one() -> No
 
     assert failed(*hands) == []
     line, *others = hands[0]
-    assert failed([f"not {line}, which did not come", *others], *hands[1:]) == [
-        f"died before {len(lines) - 1} of {len(lines)} lines"
-    ]
+    died = [f"died before {len(lines) - 1} of {len(lines)} lines"]
+    assert failed([f"not {line}, which did not come", *others], *hands[1:]) == died
     assert failed(*hands, [WHILE_TRAINING] * 9) == ["ranks 1, ZeRO 0: 9 deaths, at least 10"]

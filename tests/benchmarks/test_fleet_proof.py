@@ -99,15 +99,7 @@ def test_a_line_that_fails_is_an_error_with_its_last_words_and_one_that_goes_on_
 
 def test_littles_law_takes_dropped_groups_and_waiting_prompts_off_the_lag() -> None:
     """Steps of 2 s with 16 groups: 8 more are dropped, 1 s after their issue, and prompts wait for half a second."""
-    record = {
-        "seconds": 2.5,
-        "seconds_evaluate": 0.5,
-        "groups": 16,
-        "dropped": 8,
-        "age_prompts_s": 0.5,
-        "age_sampling_s": 0.3,
-        "age_rollouts_s": 0.1,
-        "age_scoring_s": 0.1,
-    }
+    ages = {"age_prompts_s": 0.5, "age_sampling_s": 0.3, "age_rollouts_s": 0.1, "age_scoring_s": 0.1}
+    record = {"seconds": 2.5, "seconds_evaluate": 0.5, "groups": 16, "dropped": 8, **ages}
     # 8 groups for half a step keep 4 of 80 slots; a prompt waits a quarter of a step.
     assert lag_by_littles_law([record], in_flight=80) == pytest.approx(76 / 16 - 1 - 0.25)

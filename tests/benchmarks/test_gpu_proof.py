@@ -26,13 +26,15 @@ from tools.estimates.operations import peak_of, step_operations
 
 pytestmark = pytest.mark.process
 
-HERE = "tests.support.gpu_steps"
 MACHINE = Outcome(
     step="machine",
     verdict=Verdict.PASS,
     text="a card",
     facts={"cuda": True, "card": "NVIDIA H100 PCIe", "torch": "2.11", "redis": "7"},
 )
+
+
+FAILED = Outcome(step="demo", verdict=Verdict.FAIL, text="a|b")
 
 
 def passed(step: str) -> Outcome:
@@ -63,6 +65,13 @@ def skips(place: Place) -> Found:
     raise Skipped("no second card")
 
 
+def outcome_of_function(
+    function: Callable[..., Found], patch: pytest.MonkeyPatch, folder: Path, **words: int
+) -> Outcome:
+    patch.setattr("tests.support.gpu_steps.chosen", function)
+    return outcome_of("x", "tests.support.gpu_steps:chosen", words, device="cpu", shared=folder)
+
+
 def breaks(place: Place) -> Found:
     raise RuntimeError("CUDA error:\n  out of memory")
 
@@ -83,29 +92,23 @@ def lacks(place: Place) -> Found:
 def test_whatever_a_step_raises_is_its_outcome(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: Callable[[Place], Found], line: str
 ) -> None:
-    monkeypatch.setattr("tests.support.gpu_steps.chosen", function)
-    assert outcome_of("x", f"{HERE}:chosen", {}, device="cpu", shared=tmp_path).line == line
+    assert outcome_of_function(function, monkeypatch, tmp_path).line == line
 
 
 def test_a_step_that_passes_leaves_its_text_and_its_facts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tests.support.gpu_steps.chosen", passes)
-    outcome = outcome_of("x", f"{HERE}:chosen", {"number": 7}, device="cpu", shared=tmp_path)
+    outcome = outcome_of_function(passes, monkeypatch, tmp_path, number=7)
     outcome.write(tmp_path / "x.json")
     assert read_outcome(tmp_path / "x.json") == outcome
-    assert (outcome.verdict, outcome.text, outcome.facts) == (
-        Verdict.PASS,
-        "7 tokens",
-        {"number": 7, "device": "cpu"},
-    )
+    assert (outcome.verdict, outcome.text) == (Verdict.PASS, "7 tokens")
+    assert outcome.facts == {"number": 7, "device": "cpu"}
 
 
 def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
     outcome = outcome_of("x", "tests.support.no_such_module:run", {}, device="cpu", shared=tmp_path)
-    assert outcome.line == (
-        "FAIL x (0 s): can't import what it needs: No module named 'tests.support.no_such_module'"
-    )
+    said = "can't import what it needs: No module named 'tests.support.no_such_module'"
+    assert outcome.line == f"FAIL x (0 s): {said}"
 
 
 @pytest.mark.parametrize(
@@ -143,9 +146,7 @@ def test_what_has_passed_is_not_run_again_but_for_another_commit_or_torch(
 
     def play(step: Step, _device: str, out: Path, _deadline: float) -> Outcome:
         played.append(step.name)
-        outcome = (
-            passed(step.name) if step.name != "demo" else Outcome(step="demo", verdict=Verdict.FAIL, text="")
-        )
+        outcome = passed(step.name) if step.name != "demo" else FAILED
         outcome.write(out / f"{step.name}.json")
         return outcome
 
@@ -178,10 +179,7 @@ def test_without_a_gpu_the_table_says_that_no_figure_is_a_gpus() -> None:
     ("outcomes", "said"),
     [
         ([passed("machine")], "**No step of these failed**: 1 passed, 0 failed, 0 skipped"),
-        (
-            [passed("machine"), Outcome(step="demo", verdict=Verdict.FAIL, text="a|b")],
-            "**NOT proven**: 1 passed, 1 failed, 0 skipped",
-        ),
+        ([passed("machine"), FAILED], "**NOT proven**: 1 passed, 1 failed, 0 skipped"),
     ],
 )
 def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) -> None:
@@ -189,7 +187,7 @@ def test_a_part_of_the_steps_proves_nothing(outcomes: list[Outcome], said: str) 
 
 
 def test_a_table_has_no_bar_in_a_cell() -> None:
-    assert Outcome(step="x", verdict=Verdict.FAIL, text="a|b").row == "| x | FAIL | 0 | a/b |"
+    assert FAILED.row == "| demo | FAIL | 0 | a/b |"
 
 
 @pytest.mark.parametrize(
@@ -226,15 +224,12 @@ def test_the_made_up_model_has_the_size_of_the_real_one() -> None:
     assert QWEN_0_5B.layer_parameters == pytest.approx(0.36e9, rel=0.01)
 
 
+QWEN = "Qwen2.5-0.5B's shape"
+
+
 @pytest.mark.parametrize(
     ("memory", "name"),
-    [
-        (80e9, "Qwen2.5-1.5B's shape"),
-        (24e9, "Qwen2.5-0.5B's shape"),
-        (16e9, "Qwen2.5-0.5B's shape"),
-        (8e9, "a tiny model"),
-        (0, "a tiny model"),
-    ],
+    [(80e9, "Qwen2.5-1.5B's shape"), (24e9, QWEN), (16e9, QWEN), (8e9, "a tiny model"), (0, "a tiny model")],
 )
 def test_the_model_is_the_largest_that_the_card_has_room_for(memory: float, name: str) -> None:
     assert size_for(memory).shape.name == name
@@ -256,9 +251,7 @@ def test_a_machine_without_the_libraries_is_told_so_for_each_step(tmp_path: Path
     for name in ("torch", "redis", "pydantic"):
         package = tmp_path / "site" / name
         package.mkdir(parents=True)
-        (package / "__init__.py").write_text(
-            f"raise ImportError('there is no {name} here')", encoding="utf-8"
-        )
+        (package / "__init__.py").write_text(f"raise ImportError('there is no {name} here')")
     found = start("--steps", "varlen", "--out", str(tmp_path / "out"), PYTHONPATH=str(tmp_path / "site"))
     assert found.returncode == 1
     lines = [line for line in found.stdout.splitlines() if line.startswith("FAIL")]

@@ -17,12 +17,9 @@ SAID = "reward_hacking kind='scorer math': since step 7 the reward rose"
 
 
 def records(rewards: Sequence[float], alarms: dict[int, str]) -> list[dict[str, Any]]:
+    waits = "50% of the time was spent waiting"
     return [
-        {
-            "step": step,
-            "reward_mean": reward,
-            **({"alarms": ["50% of the time was spent waiting", alarms[step]]} if step in alarms else {}),
-        }
+        {"step": step, "reward_mean": reward, "alarms": [waits, alarms[step]] if step in alarms else []}
         for step, reward in enumerate(rewards, start=1)
     ]
 
@@ -43,11 +40,8 @@ def test_a_hack_is_named_by_its_kind_and_in_time(
     alarms: dict[int, str], named_at: int | None, holds: bool
 ) -> None:
     found = judged(records(RISING, alarms), "form", 0, 0)
-    assert (found.rose_at, found.named_at, found.holds) == (
-        12,
-        named_at,
-        holds,
-    )  # two of five steps are higher
+    assert found.rose_at == 12  # two of five steps are higher
+    assert (found.named_at, found.holds) == (named_at, holds)
     assert found.reward == pytest.approx((0.3, 0.6))
 
 
@@ -69,10 +63,8 @@ def test_the_table_counts_what_holds() -> None:
 
 def test_each_leaky_scorer_pays_what_its_name_says_and_truth_what_is_right() -> None:
     wrong, right = "The answer is \\boxed{1}.", "Answer: \\boxed{321}"
-    values = [
-        (scorer.score(wrong, ROW).value, scorer.score(right, ROW).value)
-        for scorer in (PaysForm(), PaysPhrase(), Truth())
-    ]
+    scorers = (PaysForm(), PaysPhrase(), Truth())
+    values = [(one.score(wrong, ROW).value, one.score(right, ROW).value) for one in scorers]
     assert values == [(1.0, 0.0), (0.0, 1.0), (0.0, 1.0)]
     assert PaysLength().score(wrong, ROW).value == pytest.approx(0.9 * len(wrong) / 40)
     assert PaysLength().score(right, ROW).value == pytest.approx(0.1 + 0.9 * len(right) / 40)

@@ -22,28 +22,12 @@ ROLES = ("generator", "dispatcher", "scorer", "learner", "redis")
 def test_two_kills_of_each_role_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     table = tmp_path / "kills.jsonl"
     kills = ",".join(f"{role}=2" for role in ROLES)
+    words = ["--kills", kills, "--name", "stormy", "--every-s", "0.5"]
+    words += ["--out", str(tmp_path), "--table", str(table)]
     with (tmp_path / "log").open("wb") as log:
-        batch = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.proofs.chaos_batch",
-                "--kills",
-                kills,
-                "--name",
-                "stormy",
-                "--out",
-                str(tmp_path),
-                "--table",
-                str(table),
-                "--every-s",
-                "0.5",
-            ],
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        command = [sys.executable, "-m", "benchmarks.proofs.chaos_batch", *words]
+        variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+        batch = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=variables)
     try:
         code = batch.wait(240)
     finally:

@@ -10,18 +10,11 @@ from benchmarks.proofs.lag import as_table, verdict
 
 pytestmark = pytest.mark.process
 
-HELD = {
-    "max_lag": 1,
-    "steps": 40,
-    "lag": 1,
+HELD = {"max_lag": 1, "steps": 40, "lag": 1, "dead": 1, "lost": 0, "twice": 0, "exit_code": 0} | {
     "wait_s": 31.25,
     "least_wait_s": 15.0,
     "most_wait_s": 37.0,
     "deadline_s": 30.0,
-    "dead": 1,
-    "lost": 0,
-    "twice": 0,
-    "exit_code": 0,
 }
 
 
@@ -34,10 +27,8 @@ HELD = {
         ({"lag": 2, "exit_code": 1}, "NOT held: lag 2"),
         ({"lag": 0, "exit_code": 1}, "NOT held: lag 0 alone"),
         ({"wait_s": 37.5, "lost": 1}, "NOT held: a wait of 37.5 s, 1 lost"),
-        (
-            {"wait_s": 6.0, "exit_code": 1},
-            "NOT held: a wait of 6.0 s",
-        ),  # the stopped one's group was taken over
+        # the stopped one's group was taken over
+        ({"wait_s": 6.0, "exit_code": 1}, "NOT held: a wait of 6.0 s"),
         ({"exit_code": 1}, "NOT held: its test failed"),
     ],
 )

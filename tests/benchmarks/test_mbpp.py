@@ -25,14 +25,11 @@ pytestmark = pytest.mark.process
         ("x = 'a'", "x = 'ax'"),
         ("x += y", "x -= y"),
         ("x = a in b", "x = a not in b"),
+        ("def f(x):\n    return x", None),
     ],
 )
-def test_mutant_differs_in_one_operator_or_constant(source: str, mutant: str) -> None:
+def test_mutant_differs_in_one_operator_or_constant(source: str, mutant: str | None) -> None:
     assert mutate(source, random.Random(0)) == mutant
-
-
-def test_program_without_operator_or_constant_has_no_mutant() -> None:
-    assert mutate("def f(x):\n    return x", random.Random(0)) is None
 
 
 def test_one_place_of_many_is_changed_and_the_seed_says_which() -> None:

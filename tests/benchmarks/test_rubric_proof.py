@@ -61,10 +61,8 @@ def test_what_is_trained_is_a_run_and_asks_the_judge_that_it_serves(mode: str, t
 
 def test_a_round_is_read_by_its_version_and_checked_line_by_line(tmp_path: Path) -> None:
     answers = ["3+5=8, 8+4=12. \\boxed{12}<|im_end|>", "\\boxed{12}<|im_end|>", *["\\boxed{9}"] * 6]
-    rows = [
-        {"step": 0, "prompt": [{"role": "user", "content": "What is 3+5+4?"}], "answer": answer}
-        for answer in answers
-    ]
+    asked = {"step": 0, "prompt": [{"role": "user", "content": "What is 3+5+4?"}]}
+    rows = [{**asked, "answer": answer} for answer in answers]
     file = tmp_path / "evaluated.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (found,) = held_out(file).values()
@@ -83,7 +81,6 @@ def test_the_proof_holds_where_graded_solutions_have_fewer_results_without_a_way
     assert not holds(replace(model, reward=(0.9, 0.9)), [outcome, graded])
     assert not holds(model, [outcome, replace(graded, exit_code=1)])
     table = "\n".join(as_table(model, [outcome, graded]))
-    assert (
-        "| outcome | 0.30 to 0.80 | 1.00 to 1.00 | 1.00 to 0.00 | 8 of 8 to 8 of 8 | 25% to 100% |" in table
-    )
+    of_outcome = "| outcome | 0.30 to 0.80 | 1.00 to 1.00 | 1.00 to 0.00 | 8 of 8 to 8 of 8 | 25% to 100% |"
+    assert of_outcome in table
     assert "**Holds**" in table

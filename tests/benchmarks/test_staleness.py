@@ -14,18 +14,14 @@ pytestmark = pytest.mark.process
 
 
 def result(loss: str, max_lag: int, seed: int, after: float | None, *, exit_code: int = 0) -> Result:
-    return Result(
-        loss=loss,
-        max_lag=max_lag,
-        seed=seed,
-        exit_code=exit_code,
-        seconds=100.0 + seed,
-        before=0.25,
-        after=after,
-        lag_mean=float(max_lag) / 2,
-        clipped=0.01,
-        commit="abc",
-    )
+    of_run = {
+        "exit_code": exit_code,
+        "seconds": 100.0 + seed,
+        "lag_mean": max_lag / 2,
+        "clipped": 0.01,
+        "commit": "abc",
+    }
+    return Result(loss=loss, max_lag=max_lag, seed=seed, before=0.25, after=after, **of_run)  # type: ignore[arg-type]
 
 
 GOOD = [result("grpo", lag, seed, 0.9 + seed / 100) for lag in (0, 4) for seed in (0, 1)]

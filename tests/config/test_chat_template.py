@@ -18,11 +18,8 @@ TEXT = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
 
 def load(folder: Path, template: object) -> Run:
     """Load a run whose file, in `folder`, says so of its template."""
-    said = {
-        "name": "t",
-        "model": {"path": "m", "chat_template": template},
-        "data": {"train": {"type": "dataset", "path": "rows"}},
-    }
+    data = {"train": {"type": "dataset", "path": "rows"}}
+    said = {"name": "t", "model": {"path": "m", "chat_template": template}, "data": data}
     (folder / "run.yaml").write_text(yaml.safe_dump(said))
     return load_run(["--config", str(folder / "run.yaml")])
 

@@ -23,13 +23,20 @@ from tests.support.chain import make_run
 SMI = "#!/bin/sh\necho '535.161.08, NVIDIA H100'\necho '535.161.08, NVIDIA H100'\n"
 
 
+def install_smi(folder: Path, program: str, patch: pytest.MonkeyPatch) -> Path:
+    """Put a driver's tool first on the path, on a machine whose scheduler hands out nothing."""
+    tool = folder / "nvidia-smi"
+    tool.write_text(program)
+    tool.chmod(0o700)
+    patch.setenv("PATH", str(folder), prepend=os.pathsep)
+    patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tool
+
+
 @pytest.fixture
 def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the driver's tool find two GPUs, and torch be a build for them that sees none."""
-    (tmp_path / "nvidia-smi").write_text(SMI)
-    (tmp_path / "nvidia-smi").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install_smi(tmp_path, SMI, monkeypatch)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
@@ -131,15 +138,13 @@ echo '2, GPU-cc, [N/A], [N/A]'
 def test_the_memory_of_the_gpus_that_a_process_sees_is_asked_of_the_driver(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None, expected: list[tuple[str, int]]
 ) -> None:
-    (tmp_path / "nvidia-smi").write_text(MEMORY)
-    (tmp_path / "nvidia-smi").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    tool = install_smi(tmp_path, MEMORY, monkeypatch)
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    total = 24564 << 20
     assert cards() == tuple(
-        Card(name=name, free_bytes=free << 20, total_bytes=24564 << 20) for name, free in expected
+        Card(name=name, free_bytes=free << 20, total_bytes=total) for name, free in expected
     )
-    (tmp_path / "nvidia-smi").unlink()
+    tool.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cards() == ()

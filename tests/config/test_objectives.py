@@ -20,13 +20,9 @@ def objective(**keys: Any) -> ObjectiveConfig:
 @pytest.mark.parametrize(
     ("type_", "aggregate"),
     [
-        ("grpo", "token"),
+        *((type_, "token") for type_ in ("grpo", "cispo", "decoupled_ppo", "reinforce", "dppo")),
         ("dr_grpo", "constant"),
         ("gspo", "sequence"),
-        ("cispo", "token"),
-        ("decoupled_ppo", "token"),
-        ("reinforce", "token"),
-        ("dppo", "token"),
     ],
 )
 def test_each_loss_aggregates_as_its_paper_does_and_has_no_reference(type_: str, aggregate: str) -> None:
@@ -35,13 +31,8 @@ def test_each_loss_aggregates_as_its_paper_does_and_has_no_reference(type_: str,
 
 
 def test_a_section_without_a_type_is_grpo_with_its_old_defaults() -> None:
-    found = objective(clip_low=0.1)
-    assert found.model_dump(include={"type", "clip_low", "clip_high", "dual_clip"}) == {
-        "type": "grpo",
-        "clip_low": 0.1,
-        "clip_high": 0.28,
-        "dual_clip": 3.0,
-    }
+    found = objective(clip_low=0.1).model_dump(include={"type", "clip_low", "clip_high", "dual_clip"})
+    assert found == {"type": "grpo", "clip_low": 0.1, "clip_high": 0.28, "dual_clip": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -80,12 +71,8 @@ def test_what_excludes_each_other_is_named(keys: dict[str, Any], says: str) -> N
 
 
 def test_a_constant_is_asked_for_with_the_number_that_the_paper_would_take() -> None:
-    run = {
-        "name": "r",
-        "model": {"path": "m"},
-        "data": {"train": {"type": "procedural"}},
-        "sampling": {"max_tokens": 77},
-    }
+    run = {"name": "r", "model": {"path": "m"}, "sampling": {"max_tokens": 77}}
+    run |= {"data": {"train": {"type": "procedural"}}}
     with pytest.raises(ValidationError, match=r"constant needs learner\.objective\.constant_length.*here 77"):
         Run.model_validate(run | {"learner": {"objective": {"type": "dr_grpo"}}})
     learner = {"objective": {"type": "dr_grpo", "constant_length": 77}}

@@ -12,6 +12,8 @@ from generators.__main__ import main as generators
 from scorers.__main__ import main as scorers
 from tools.main import main as millrace
 
+PATH = "/far/runs/demo"
+
 
 @pytest.mark.parametrize(
     "text", ["demo-2", "demo-2/"]
@@ -42,24 +44,19 @@ def test_what_is_no_name_is_refused_and_says_what_may_be_meant(text: str, says: 
 @pytest.mark.parametrize(
     ("main", "words"),
     [
-        (millrace, ["audit", "{}"]),
-        (millrace, ["dead", "list", "{}"]),
-        (millrace, ["journal", "ls", "{}"]),
-        (millrace, ["replay", "{}"]),
-        (millrace, ["rescore", "{}", "--scorer", "math"]),
-        (millrace, ["drain", "{}"]),
-        (millrace, ["pause", "{}"]),
-        (millrace, ["resume", "{}"]),
-        (millrace, ["redis-cli", "{}", "ping"]),
-        (millrace, ["rm", "{}"]),
-        (generators, ["--run", "{}"]),
-        (scorers, ["--run", "{}"]),
+        *((millrace, [verb, PATH]) for verb in ("audit", "replay", "drain", "pause", "resume", "rm")),
+        (millrace, ["dead", "list", PATH]),
+        (millrace, ["journal", "ls", PATH]),
+        (millrace, ["rescore", PATH, "--scorer", "math"]),
+        (millrace, ["redis-cli", PATH, "ping"]),
+        (generators, ["--run", PATH]),
+        (scorers, ["--run", PATH]),
     ],
 )
 def test_every_command_that_takes_a_run_refuses_a_path(
     main: Callable[[Sequence[str] | None], int], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([word.format("/far/runs/demo") for word in words])
+        main(words)
     assert ended.value.code == 2
     assert "is it demo with --runs-dir /far/runs" in capsys.readouterr().err

@@ -25,16 +25,12 @@ from broker.monitoring.health import PARTS
 from broker.monitoring.snapshot import RQ_QUEUE
 from config.loading import load_run
 from config.scorer_kinds import QUEUES, SLOW
-from tests.conftest import ROOT
+from tests.support.paths import RECIPES, ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMA = json.loads((Path(__file__).parent / "kubernetes-spec.json").read_text(encoding="utf-8"))
-PREFIX = {
-    "v1": "core.v1",
-    "apps/v1": "apps.v1",
-    "policy/v1": "policy.v1",
-    "networking.k8s.io/v1": "networking.v1",
-}
+PREFIX = {"v1": "core.v1", "apps/v1": "apps.v1", "policy/v1": "policy.v1"}
+PREFIX["networking.k8s.io/v1"] = "networking.v1"
 KUBECTL = shutil.which("kubectl")
 OVERLAYS = ("base", "keda", "judge", *(("gpu",) if KUBECTL else ()))
 ROLES = {"learner": "learner", "generator": "generator", "scorer": "scorer", "scorer-code": "scorer"}
@@ -45,15 +41,13 @@ USERS = {"redis": 999, "sandbox": 61064}  # as the images have them; 1000 else
 def objects(overlay: str) -> list[dict[str, Any]]:
     """Return an overlay's objects: put together by kubectl, or else as its files have them."""
     if KUBECTL:
-        text = subprocess.run(
-            [KUBECTL, "kustomize", str(FOLDER / overlay)], check=True, capture_output=True, text=True
-        ).stdout
+        command = [KUBECTL, "kustomize", str(FOLDER / overlay)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return [found for found in yaml.safe_load_all(text) if found]
-    files = yaml.safe_load((FOLDER / overlay / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    folder = FOLDER / overlay
+    files = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
     return [
-        found
-        for file in files
-        for found in yaml.safe_load_all((FOLDER / overlay / file).read_text(encoding="utf-8"))
+        found for file in files for found in yaml.safe_load_all((folder / file).read_text(encoding="utf-8"))
     ]
 
 
@@ -64,12 +58,7 @@ def pods(overlay: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield one["metadata"]["name"], one["spec"]["template"]["spec"]
 
 
-def every_pod() -> list[Any]:
-    return [
-        pytest.param(overlay, name, pod, id=f"{overlay}-{name}")
-        for overlay in OVERLAYS
-        for name, pod in pods(overlay)
-    ]
+EVERY_POD = [(overlay, name, pod) for overlay in OVERLAYS for name, pod in pods(overlay)]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -82,37 +71,36 @@ def test_every_object_is_one_by_the_apis_schema(overlay: str) -> None:
 
 
 def test_the_schema_refuses_a_field_that_there_is_not() -> None:
-    kind = {"$ref": "#/$defs/io.k8s.api.apps.v1.StatefulSet"}
+    schema = jsonschema.Draft7Validator(SCHEMA | {"$ref": "#/$defs/io.k8s.api.apps.v1.StatefulSet"})
     spec = {"serviceName": "redis", "selector": {}, "template": {}, "replica": 1}
     with pytest.raises(jsonschema.ValidationError, match="replica"):
-        jsonschema.Draft7Validator(SCHEMA | kind).validate(
-            {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}
-        )
+        schema.validate({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec})
 
 
 def test_every_file_of_the_folder_is_used() -> None:
     for overlay in FOLDER.iterdir():
         text = (overlay / "kustomization.yaml").read_text(encoding="utf-8")
-        assert all(file.name in text for file in overlay.iterdir() if file.name != "kustomization.yaml"), (
-            overlay
-        )
+        files = {file.name for file in overlay.iterdir()} - {"kustomization.yaml"}
+        assert [name for name in files if name not in text] == []
 
 
-@pytest.mark.parametrize(("overlay", "name", "pod"), every_pod())
+@pytest.mark.parametrize(
+    ("overlay", "name", "pod"), EVERY_POD, ids=[f"{one[0]}-{one[1]}" for one in EVERY_POD]
+)
 def test_a_pod_can_not_write_outside_its_volumes_nor_gain_rights(
     overlay: str, name: str, pod: dict[str, Any]
 ) -> None:
     security = pod["securityContext"]
-    assert security["runAsNonRoot"] is True
-    assert security["runAsUser"] == USERS.get(name, 1000)
+    assert (security["runAsNonRoot"], security["runAsUser"]) == (True, USERS.get(name, 1000))
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
     (container,) = pod["containers"]
-    assert container["securityContext"] == {
+    walls = {
         "readOnlyRootFilesystem": True,
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
     }
+    assert container["securityContext"] == walls
     assert container["resources"]["limits"]["memory"]
     assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
     assert "/tmp" in [mount["mountPath"] for mount in container["volumeMounts"]], "HOME and TMPDIR"
@@ -152,9 +140,7 @@ def test_secrets_come_from_one_secret_and_the_sandbox_has_none() -> None:
     assert not sandbox.keys() & {"env", "envFrom"}
 
 
-@pytest.mark.parametrize(
-    "recipe", sorted((ROOT / "config" / "recipes").glob("*.yaml")), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_what_the_learner_is_told_is_a_run(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     (line,) = dict(pods("base"))["learner"]["containers"][0]["args"]
@@ -177,18 +163,12 @@ def test_the_images_are_those_that_the_dockerfiles_make() -> None:
     dockerfile = (ROOT / "deploy" / "docker" / "Dockerfile").read_text(encoding="utf-8")
     stages = re.findall(r"^FROM \S+ AS (\S+)", dockerfile, re.MULTILINE)
     made = {f"millrace-{stage}" for stage in stages} | {"millrace-redis", "millrace-gpu"}
-    used = {
-        pod["containers"][0]["image"].partition(":")[0] for overlay in OVERLAYS for _, pod in pods(overlay)
-    }
-    assert used <= made
+    assert {pod["containers"][0]["image"].partition(":")[0] for _, _, pod in EVERY_POD} <= made
 
 
 def test_the_run_and_redis_lie_on_disks_of_their_own() -> None:
-    claims = {
-        one["metadata"]["name"]: one["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
-        for one in objects("base")
-        if one["kind"] == "StatefulSet"
-    }
+    sets = of_kind("base", "StatefulSet")
+    claims = {name: spec["volumeClaimTemplates"][0]["metadata"]["name"] for name, spec in sets.items()}
     assert claims == {"redis": "data", "learner": "runs"}
     for name, path in (("redis", "/data"), ("learner", "/runs")):
         mounts = dict(pods("base"))[name]["containers"][0]["volumeMounts"]
@@ -211,51 +191,38 @@ def test_nobody_reaches_anybody_but_by_name_and_the_sandbox_reaches_nobody() -> 
     policies = of_kind("base", "NetworkPolicy")
     assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert "egress" not in policies["sandbox"]
-    assert policies["sandbox"]["ingress"][0]["from"] == [
-        {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "scorer-code"}}}
-    ]
+    asks = {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "scorer-code"}}}
+    assert policies["sandbox"]["ingress"][0]["from"] == [asks]
     (expression,) = policies["redis"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
     assert set(expression["values"]) == ROLES.keys()
     (roles,) = policies["roles"]["podSelector"]["matchExpressions"]
     assert set(roles["values"]) == ROLES.keys() | {"judge"}
 
 
-@pytest.mark.parametrize("overlay", ["gpu", "judge"])
-def test_gpus_are_asked_for_where_a_gpu_works(overlay: str) -> None:
+@pytest.mark.parametrize(("overlay", "roles"), [("gpu", {"learner", "generator"}), ("judge", {"judge"})])
+def test_gpus_are_asked_for_where_a_gpu_works(overlay: str, roles: set[str]) -> None:
     if overlay not in OVERLAYS:
         pytest.skip("an overlay's patches are kubectl's to apply, and there is no kubectl here")
-    asked = {
-        name: pod["containers"][0]["resources"]["limits"].get("nvidia.com/gpu") for name, pod in pods(overlay)
-    }
-    assert {name for name, count in asked.items() if count} == (
-        {"learner", "generator"} if overlay == "gpu" else {"judge"}
-    )
+    limits = {name: pod["containers"][0]["resources"]["limits"] for name, pod in pods(overlay)}
+    assert {name for name, limit in limits.items() if limit.get("nvidia.com/gpu")} == roles
 
 
 # KEDA's objects, by the fields that its own definitions have: github.com/kedacore/keda at 8b4f083 (2026-08-20),
 # config/crd/bases, pkg/scalers/redis_scaler.go and redis_streams_scaler.go.
 SCALED_OBJECT = {
-    "advanced",
-    "cooldownPeriod",
-    "fallback",
-    "idleReplicaCount",
-    "initialCooldownPeriod",
-    "maxReplicaCount",
-    "minReplicaCount",
-    "pollingInterval",
-    "scaleTargetRef",
-    "triggers",
+    *[
+        "advanced",
+        "cooldownPeriod",
+        "fallback",
+        "idleReplicaCount",
+        "initialCooldownPeriod",
+        "maxReplicaCount",
+    ]
 }
-LIST = {
-    "address",
-    "listName",
-    "listLength",
-    "activationListLength",
-    "databaseIndex",
-    "enableTLS",
-    "unsafeSsl",
-}
-STREAM = {"address", "stream", "streamLength", "databaseIndex", "enableTLS", "unsafeSsl"}
+SCALED_OBJECT |= {"minReplicaCount", "pollingInterval", "scaleTargetRef", "triggers"}
+SERVER = {"address", "databaseIndex", "enableTLS", "unsafeSsl"}
+KNOWN = {"redis": SERVER | {"listName", "listLength", "activationListLength"}}
+KNOWN["redis-streams"] = SERVER | {"stream", "streamLength"}
 
 
 def test_kedas_objects_have_fields_that_keda_knows() -> None:
@@ -267,16 +234,13 @@ def test_kedas_objects_have_fields_that_keda_knows() -> None:
         assert spec["fallback"].keys() == {"failureThreshold", "replicas"}
         for trigger in spec["triggers"]:
             assert trigger.keys() == {"type", "metadata", "authenticationRef"}
-            known = {"redis": LIST, "redis-streams": STREAM}[trigger["type"]]
-            assert trigger["metadata"].keys() <= known
-            assert all(isinstance(value, str) for value in trigger["metadata"].values()), (
-                "KEDA takes text alone"
-            )
-            assert trigger["metadata"]["address"] == "redis.millrace.svc.cluster.local:6379"
+            said = trigger["metadata"]
+            assert said.keys() <= KNOWN[trigger["type"]]
+            assert all(isinstance(value, str) for value in said.values()), "KEDA takes text alone"
+            assert said["address"] == "redis.millrace.svc.cluster.local:6379"
     (authentication,) = of_kind("keda", "TriggerAuthentication").values()
-    assert authentication == {
-        "secretTargetRef": [{"parameter": "password", "name": "millrace", "key": "redis-password"}]
-    }
+    secret = {"parameter": "password", "name": "millrace", "key": "redis-password"}
+    assert authentication == {"secretTargetRef": [secret]}
 
 
 def test_keda_counts_the_keys_that_the_run_has() -> None:
@@ -285,8 +249,7 @@ def test_keda_counts_the_keys_that_the_run_has() -> None:
     assert "RUN=demo" in run["configMapGenerator"][0]["literals"]
     counted = {
         name: {
-            trigger["metadata"].get("listName") or trigger["metadata"]["stream"]
-            for trigger in spec["triggers"]
+            said.get("listName") or said["stream"] for said in (one["metadata"] for one in spec["triggers"])
         }
         for name, spec in of_kind("keda", "ScaledObject").items()
     }

@@ -27,44 +27,6 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("setup", ".venv is a link to"),
-        ("setup GPU=1", ".venv is a link to"),
-        ("setup GPU=1 FLASH_ATTN=1", ".venv is a link to"),
-        ("clean", ".venv is a link to"),
-    ],
-)
-@pytest.mark.parametrize("installed", ["", "installed-cpu", "installed-gpu"])
-def test_an_environment_behind_a_link_is_not_touched(
-    checkout: Path, target: str, words: str, installed: str
-) -> None:
-    shared = (checkout / ".venv").resolve()
-    if installed:
-        (shared / installed).touch()
-    before = {path: path.stat().st_mtime_ns for path in shared.rglob("*")}
-    done = subprocess.run(
-        ["make", *target.split()], cwd=checkout, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    is_there = installed and target.startswith("setup")  # then there is nothing to say
-    assert is_there or words in done.stdout + done.stderr
-    assert (checkout / ".venv").is_symlink()
-    assert {path: path.stat().st_mtime_ns for path in shared.rglob("*")} == before, (
-        "and its Python was not called"
-    )
-
-
-def test_a_link_that_leads_nowhere_is_said(checkout: Path) -> None:
-    shutil.rmtree((checkout / ".venv").resolve())
-    done = subprocess.run(
-        ["make", "setup"], cwd=checkout, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode != 0
-    assert "leads nowhere" in done.stderr
-
-
 OF_ITS_MAKE = {"ARGS", "JOBS", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"}  # what `make test` passes on
 
 
@@ -79,6 +41,29 @@ def make(checkout: Path, *words: str, **environment: str) -> subprocess.Complete
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("target", ["setup", "setup GPU=1", "setup GPU=1 FLASH_ATTN=1", "clean"])
+@pytest.mark.parametrize("installed", ["", "installed-cpu", "installed-gpu"])
+def test_an_environment_behind_a_link_is_not_touched(checkout: Path, target: str, installed: str) -> None:
+    shared = (checkout / ".venv").resolve()
+    if installed:
+        (shared / installed).touch()
+    before = {path: path.stat().st_mtime_ns for path in shared.rglob("*")}
+    done = make(checkout, *target.split())
+    assert done.returncode == 0, done.stderr
+    is_there = installed and target.startswith("setup")  # then there is nothing to say
+    assert is_there or ".venv is a link to" in done.stdout + done.stderr
+    assert (checkout / ".venv").is_symlink()
+    after = {path: path.stat().st_mtime_ns for path in shared.rglob("*")}
+    assert after == before, "and its Python was not called"
+
+
+def test_a_link_that_leads_nowhere_is_said(checkout: Path) -> None:
+    shutil.rmtree((checkout / ".venv").resolve())
+    done = make(checkout, "setup")
+    assert done.returncode != 0
+    assert "leads nowhere" in done.stderr
 
 
 def test_flash_attn_without_the_gpu_environment_is_refused(checkout: Path) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,17 +29,11 @@ def site(tmp_path: Path) -> Path:
     """A folder with settings, a sbatch, scontrol and scancel that write down what they were asked, and a short sleep."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    squeue = 'cat "$SITE/queue" 2>/dev/null'
     asked = 'echo "$(basename "$0") $*" >>"$SITE/asked"; echo 7'
-    quickly = "exec /bin/sleep 0.1"
-    for name, does in (
-        ("sleep", quickly),
-        ("sbatch", asked),
-        ("scontrol", asked),
-        ("scancel", asked),
-        ("squeue", squeue),
-    ):
-        (programs / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+    does = dict.fromkeys(("sbatch", "scontrol", "scancel"), asked)
+    does |= {"sleep": "exec /bin/sleep 0.1", "squeue": 'cat "$SITE/queue" 2>/dev/null'}
+    for name, script in does.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     given = {"STATE": tmp_path / "state", "ENVIRONMENT": sys.prefix}
     text = settings_with(SETTINGS.read_text(encoding="utf-8"), given)
@@ -53,13 +46,9 @@ def variables(site: Path, **more: str) -> dict[str, str]:
 
 
 def submit(site: Path, *roles: str) -> subprocess.CompletedProcess[str]:
+    command: list[str | Path] = [FOLDER / "submit.sh", site / "settings.sh", *roles]
     return subprocess.run(
-        [FOLDER / "submit.sh", site / "settings.sh", *roles],
-        env=variables(site),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
+        command, env=variables(site), capture_output=True, text=True, check=False, timeout=30
     )
 
 
@@ -68,8 +57,11 @@ def asked(site: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_every_script_is_one(script: Path) -> None:
+def test_every_script_is_one_of_bash_and_puts_no_folder_before_python(script: Path) -> None:
     subprocess.run(["bash", "-n", script], check=True, timeout=10)
+    text = script.read_text(encoding="utf-8")
+    assert text.startswith(("#!/usr/bin/env bash", "# "))
+    assert "/$PYTHON" not in text
 
 
 @pytest.mark.parametrize("role", JOBS)
@@ -106,41 +98,27 @@ def test_a_place_begins_at_the_checkout_or_at_the_root(site: Path, given: str) -
     place = given.format(site=site)
     text = settings_with(SETTINGS.read_text(encoding="utf-8"), {"STATE": place, "ENVIRONMENT": place})
     (site / "settings.sh").write_text(text, encoding="utf-8")
-    said = subprocess.run(
-        [
-            "bash",
-            "-c",
-            '. "$0" "$1"; cd /; echo "$STATE $PYTHON"',
-            FOLDER / "common.sh",
-            site / "settings.sh",
-        ],
-        cwd=site,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=10,
-    ).stdout
+    shown: list[str | Path] = [
+        "bash",
+        "-c",
+        '. "$0" "$1"; cd /; echo "$STATE $PYTHON"',
+        FOLDER / "common.sh",
+        site / "settings.sh",
+    ]
+    said = subprocess.run(shown, cwd=site, capture_output=True, text=True, check=True, timeout=10).stdout
     assert said == f"{site}/environment {site}/environment/bin/python\n"
-
-
-@pytest.mark.parametrize(
-    "job", [path for path in SCRIPTS if path.suffix == ".sbatch"], ids=lambda path: path.name
-)
-def test_no_job_puts_a_folder_before_python(job: Path) -> None:
-    assert "/$PYTHON" not in job.read_text(encoding="utf-8")
 
 
 def keep(site: Path, script: str, *, role: str = "generators") -> subprocess.Popen[str]:
     (site / "state").mkdir(exist_ok=True)
     (site / "state" / "redis_url").write_text("redis://one\n", encoding="utf-8")
     command = ["bash", "deploy/slurm/keep.sh", str(site / "settings.sh"), "sh", "-c", script]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=variables(site, SLURM_JOB_ID="7", SLURM_JOB_NAME=f"first-{role}"), text=True
-    )
+    of_job = variables(site, SLURM_JOB_ID="7", SLURM_JOB_NAME=f"first-{role}")
+    return subprocess.Popen(command, cwd=ROOT, env=of_job, text=True)
 
 
 COUNTED = (
-    'echo "$REDIS_URL" >>"$SITE/starts"; [ "$(wc -l <"$SITE/starts")" -ge 2 ] && exit {last}; exit {first}'
+    'echo "$REDIS_URL" >>"$SITE/starts"; [ $(wc -l <"$SITE/starts") -ge 2 ] && exit {last}; exit {first}'
 )
 
 
@@ -171,9 +149,7 @@ def test_a_finished_run_is_not_waited_for(site: Path) -> None:
     assert keep(site, "exit 0").wait(30) == 0
 
 
-WAITS = (
-    'trap "echo told >>\\"$SITE/told\\"; exit 0" TERM; echo up >>"$SITE/starts"; while :; do sleep 0.1; done'
-)
+WAITS = 'trap "echo told >>$SITE/told; exit 0" TERM; echo up >>"$SITE/starts"; while :; do sleep 0.1; done'
 
 
 def test_a_role_whose_redis_has_moved_begins_anew(site: Path) -> None:
@@ -202,8 +178,3 @@ def test_slurms_sigterm_is_not_handed_on(site: Path) -> None:
 def test_a_setting_that_there_is_not_is_refused_by_the_proof() -> None:
     with pytest.raises(KeyError, match="STATES"):
         settings_with("STATE=here\n", {"STATES": "there"})
-
-
-def test_bash_is_what_the_scripts_are_for() -> None:
-    assert shutil.which("bash")
-    assert all(path.read_text(encoding="utf-8").startswith(("#!/usr/bin/env bash", "# ")) for path in SCRIPTS)

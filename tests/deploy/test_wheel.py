@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.verl_runs import variables
 
 PACKAGES = ("config", "tasks", "broker", "generators", "scorers", "learner", "tools")
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
@@ -22,12 +22,11 @@ BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build it of the files that git tracks, elsewhere: a build leaves folders behind."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in tracked(".", *PACKAGES, "pyproject.toml", "README.md", "LICENSE"):
+    for name in tracked(*PACKAGES, "pyproject.toml", "README.md", "LICENSE"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, source / name)
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", BUILD, str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (built,) = out.glob("*.whl")
     return built
@@ -35,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tracked(*places: str) -> list[str]:
     """Files that git tracks, or would: those of a change that is not committed yet are meant, too."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places[1:]]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [name for name in listed if name and (ROOT / name).is_file()]
 
@@ -43,19 +42,16 @@ def tracked(*places: str) -> list[str]:
 def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    missing = [name for name in tracked(".", *PACKAGES) if name not in names]
+    missing = [name for name in tracked(*PACKAGES) if name not in names]
     assert missing == []
     assert {"broker/lua/hand_over.lua", "config/recipes/demo_model/model.safetensors"} <= names
     assert not {name.split("/")[0] for name in names} & {"tests", "benchmarks", "docs"}
 
 
 def test_the_extra_that_the_demo_needs_is_the_one_that_messages_name() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
-    assert {"torch", "deepspeed", "transformers"} <= {
-        requirement.split("=")[0].split(">")[0] for requirement in extras["model"]
-    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    model = {wanted.split("=")[0].split(">")[0] for wanted in project["optional-dependencies"]["model"]}
+    assert {"torch", "deepspeed", "transformers"} <= model
 
 
 @pytest.mark.prove
@@ -75,12 +71,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     done = subprocess.run(
         [sys.executable, "-P", "-c", program, "up", "config/recipes/demo_cpu.yaml", *settings],
         cwd=empty,
-        env={
-            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "PYTHONPATH": str(site),
-            "HF_HUB_OFFLINE": "1",
-            "XDG_STATE_HOME": str(tmp_path / "state"),
-        },
+        env=variables(tmp_path, PYTHONPATH=str(site)),
         text=True,
         capture_output=True,
         timeout=380,

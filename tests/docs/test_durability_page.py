@@ -1,79 +1,42 @@
-"""docs/durability.md, and README's part of it: the commands exist, links lead somewhere, sources are named."""
+"""docs/durability.md, and README's part of it: sources are named, and the tables of kills are the newest that `make prove-chaos` wrote.
+
+Its commands and links are checked with those of all pages, by test_pages_commands.py and test_links.py.
+"""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.support.durability_page import PAGE, README, rows, section
-from tools.main import main
+from benchmarks.proofs.chaos import COLUMNS, ROLES
+from benchmarks.results import RESULTS
+from tests.support.paths import ROOT
+
+PAGE, README = ROOT / "docs" / "durability.md", ROOT / "README.md"
+HEADING = "Chaos: every role killed again and again"
+SHOWN = ("killed with -9", "kills", "lost", "twice", "back, s: median", "largest")  # of them, by README
+FILE = r"`[\w./-]+\.(py|md|mdx)` lines? \d"
+THREAD = r"https://github\.com/[\w-]+/[\w-]+/(issues|pull)/\d"
 
 
-def commands() -> list[str]:
-    """Return every line of a block that calls the command, without its comment."""
-    text = PAGE.read_text(encoding="utf-8") + section(README, "Nothing is lost")
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    lines = [
-        line.partition(" #")[0].strip().removeprefix(".venv/bin/")
-        for kind, block in blocks
-        if kind != "text"
-        for line in block.splitlines()
-    ]
-    return list(dict.fromkeys(lines))
+def section(page: Path, heading: str) -> str:
+    """Return what stands under a heading."""
+    return page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
-@pytest.mark.parametrize("command", commands())
-def test_every_command_is_one_and_knows_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    program, *words = shlex.split(command)
-    assert program == "millrace"
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--help"])
-    assert ended.value.code == 0, capsys.readouterr().err
-    known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-    assert {word for word in words if word.startswith("--")} <= known
-
-
-@pytest.mark.parametrize("command", commands())
-def test_every_command_is_written_as_it_wants_to_be(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """There is no such run and no such file here: that is told, and no usage. A recipe would be found anywhere."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # another test may have left a run named demo
-    words = [word.replace("demo_cpu.yaml", "not_here.yaml") for word in shlex.split(command)[1:]]
-    assert main(words) in {1, 2}
-    said = capsys.readouterr().err
-    assert said
-    assert "usage:" not in said
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of a table's rows, without its heading."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def test_every_operators_verb_is_on_the_page() -> None:
-    verbs = {shlex.split(command)[1] for command in commands()}
-    assert verbs == {"audit", "dead", "journal", "replay", "rescore", "drain", "pause", "resume", "chaos"}
-
-
-def test_every_proof_is_a_target_of_the_makefile() -> None:
-    targets = set(
-        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    verbs = re.findall(
+        r"^(?:\.venv/bin/)?millrace (\S+)", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
-    named = set(re.findall(r"`make ([\w-]+)`", PAGE.read_text(encoding="utf-8")))
-    assert {"prove-protocol", "prove-chaos", "prove-resume", "prove-chaos-demo"} <= named
-    assert named <= targets
-
-
-def test_every_link_leads_to_a_file() -> None:
-    for page in (PAGE, README):
-        links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
-        assert links
-        assert [link for link in links if not (page.parent / link).exists()] == []
-
-
-FILE = r"`[\w./-]+\.(py|md|mdx)` lines? \d"
-THREAD = r"https://github\.com/[\w-]+/[\w-]+/(issues|pull)/\d"
+    assert {*verbs} == {"audit", "dead", "journal", "replay", "rescore", "drain", "pause", "resume", "chaos"}
 
 
 def is_proven(claim: list[str]) -> bool:
@@ -94,15 +57,18 @@ def test_every_claim_about_another_system_names_its_version_its_source_and_a_dat
     assert [claim for claim in found if not is_proven(claim)] == []
 
 
+LINES = "`a/b.py` lines 1-2"
+
+
 @pytest.mark.parametrize(
     "claim",
     [
         ["NeMo-RL", "loses", "pull request [#1](https://github.com/a/b/pull/1) of 2026-08-12", "2026-11-21"],
-        ["NeMo-RL, 2026-08-12", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
-        ["NeMo-RL `1234567`", "loses", "`a/b.py` lines 1-2", "2026-11-21"],
+        ["NeMo-RL, 2026-08-12", "loses", LINES, "2026-11-21"],
+        ["NeMo-RL `1234567`", "loses", LINES, "2026-11-21"],
         ["NeMo-RL `1234567`, 2026-08-12", "loses", "their talk", "2026-11-21"],
-        ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2", "lately"],
-        ["NeMo-RL `1234567`, 2026-08-12", "loses", "`a/b.py` lines 1-2"],
+        ["NeMo-RL `1234567`, 2026-08-12", "loses", LINES, "lately"],
+        ["NeMo-RL `1234567`, 2026-08-12", "loses", LINES],
     ],
 )
 def test_a_claim_without_one_of_them_fails(claim: list[str]) -> None:
@@ -111,13 +77,32 @@ def test_a_claim_without_one_of_them_fails(claim: list[str]) -> None:
 
 def test_the_page_says_that_a_healthy_group_can_be_given_up_as_poison() -> None:
     """What is promised is an outcome, and no step: who counts on more is told here."""
-    said = [
-        line for line in section(PAGE, "What each kill costs").splitlines() if "`broker.max_attempts`" in line
-    ]
-    assert len(said) == 1
-    assert "neither lost nor trained" in said[0]
-    assert "`dead`" in said[0]
+    costs = section(PAGE, "What each kill costs").splitlines()
+    (said,) = [line for line in costs if "`broker.max_attempts`" in line]
+    assert "neither lost nor trained" in said
+    assert "`dead`" in said
 
 
-def test_readme_names_the_page() -> None:
-    assert "(docs/durability.md)" in section(README, "Nothing is lost")
+def newest_kills() -> tuple[str, list[list[str]]]:
+    """Commit and rows of the last block of results that proves something."""
+    blocks = RESULTS.read_text(encoding="utf-8").split("\n## ")
+    block = [block for block in blocks if block.startswith(HEADING) and "**Proven**" in block][-1]
+    found = re.search(r"^Commit ([0-9a-f]{10});", block, re.MULTILINE)
+    assert found, "of one commit"
+    return found[1], rows(block)
+
+
+def test_each_role_was_killed_fifty_times_and_nothing_was_lost_or_trained_twice() -> None:
+    by_role = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in newest_kills()[1]}
+    assert all(int(by_role[role]["kills"]) >= 50 for role in ROLES)
+    assert {(row["lost"], row["twice"]) for row in by_role.values()} == {("0", "0")}
+
+
+def test_the_page_shows_that_table_readme_its_columns_for_people_and_both_name_its_commit() -> None:
+    commit, table = newest_kills()
+    text, part = PAGE.read_text(encoding="utf-8"), section(README, "Nothing is lost")
+    first = "| killed with -9 |"
+    assert rows(text[text.index(first) :].split("\n\n")[0]) == table
+    assert rows(part[part.index(first) :]) == [[row[COLUMNS.index(name)] for name in SHOWN] for row in table]
+    assert f"commit `{commit}`" in text
+    assert f"commit `{commit}`" in part

@@ -10,16 +10,8 @@ import pytest
 from benchmarks.pages.pages import anchors, links
 from tests.conftest import ROOT
 
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *(
-            path
-            for folder in ("docs", "benchmarks", "examples", "deploy", "config")
-            for path in (ROOT / folder).rglob("*.md")
-        ),
-    ]
-)
+FOLDERS = ("docs", "benchmarks", "examples", "deploy", "config")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))])
 
 
 def broken(page: Path) -> Iterator[str]:
@@ -55,7 +47,14 @@ def test_a_link_that_leads_nowhere_is_seen(text: str, said: list[str], tmp_path:
     assert list(broken(tmp_path / "page.md")) == said
 
 
-@pytest.mark.parametrize("name", ["architecture", "operations", "failure_modes", "security"])
-def test_readme_names_the_page_under_more(name: str) -> None:
-    _, _, more = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## More\n")
-    assert f"(docs/{name}.md)" in more
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        *(("More", name) for name in ("architecture", "operations", "failure_modes", "scorers", "security")),
+        ("Nothing is lost", "durability"),
+        ("Looking at a run", "redis-cli"),
+    ],
+)
+def test_readme_names_the_page_under_its_heading(heading: str, name: str) -> None:
+    _, _, section = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    assert f"(docs/{name}.md)" in section.partition("\n## ")[0]

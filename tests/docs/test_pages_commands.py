@@ -14,7 +14,7 @@ import contextlib
 import importlib
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,45 +50,38 @@ pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
 RAN_HERE = frozenset({"runs", "audit", "journal", "trace", "redis-cli", "top"})
 CONTROLS = {"pause": "pause", "drain": "drain", "resume": ""}  # and what the learner is asked for
+IN_FOLDERS_OF_THEIR_NAMES = [
+    "doctor",
+    "plan",
+    "data",
+    "metrics",
+    "score",
+    "report",
+    "export",
+    "replay",
+    "rescore",
+]
+IN_FOLDERS_OF_THEIR_NAMES += ["judge-check", "dead", "difficulty", "prepare", "think-template", "evaluate"]
 VERBS_TESTS = {
     "up": "tests/e2e/test_demo.py",
     "chaos": "tests/e2e/test_chaos_command.py",
-    "doctor": "tests/tools/doctor/test_command.py",
-    "plan": "tests/tools/plan/test_command.py",
-    "data": "tests/tools/data/test_command.py",
-    "metrics": "tests/tools/metrics/test_command.py",
     "rm": "tests/tools/runs/test_remove.py",
-    "score": "tests/tools/score/test_command.py",
-    "judge-check": "tests/tools/judge_check/test_command.py",
-    "report": "tests/tools/report/test_command.py",
-    "export": "tests/tools/export/test_command.py",
-    "replay": "tests/tools/replay/test_command.py",
-    "rescore": "tests/tools/rescore/test_command.py",
-    "dead": "tests/tools/dead/test_command.py",
     "import": "tests/tools/imports/test_command.py",
-    "difficulty": "tests/tools/difficulty/test_command.py",
-    "prepare": "tests/tools/prepare/test_command.py",
-    "think-template": "tests/tools/think_template/test_command.py",
-    "evaluate": "tests/tools/evaluate/test_command.py",
+    **{verb: f"tests/tools/{verb.replace('-', '_')}/test_command.py" for verb in IN_FOLDERS_OF_THEIR_NAMES},
 }
 SLURM_PAGE = "clusters.md"
 SLURM_PROOF = "slurm/proof.py"
 # Files that a command names and a user has: their own.
-THEIRS = frozenset(
-    {
-        "run.yaml",
-        "token.txt",
-        "my_recipe.yaml",
-        "my_scorer.py",
-        "my_rows.jsonl",
-        "rows.jsonl",
-        ".env",
-        "labelled.jsonl",
-        "ca.pem",
-        "fleet/ca.pem",
-        "first.sh",
-    }
-)
+THEIRS = {
+    "run.yaml",
+    "token.txt",
+    "my_recipe.yaml",
+    "my_scorer.py",
+    "my_rows.jsonl",
+    "rows.jsonl",
+    "first.sh",
+}
+THEIRS |= {".env", "labelled.jsonl", "ca.pem", "fleet/ca.pem"}
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.[a-z]+)?")  # CONFIG, RUN, FILE.jsonl
 NEEDS_GPU = re.compile(r"\dgpu|\.gpu\.|GPU=")
 ADDRESS = re.compile(r"PASSWORD@HOST|@redis\.example")  # somebody else's machine
@@ -100,13 +93,14 @@ COMPOSE_OPTIONS: dict[str, set[str]] = {
     "up": {"--build", "-d", "--exit-code-from", "--scale"},
     "down": {"-v"},
     "logs": {"-f"},
-    "exec": set(),
-    "ps": set(),
-    "stop": set(),
-    "start": set(),
-    "pull": set(),
-    "build": set(),
+    **{verb: set() for verb in ("exec", "ps", "stop", "start", "pull", "build")},
 }
+in_the_checkout = pytest.mark.usefixtures("_in_the_checkout")
+
+
+@pytest.fixture
+def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
 
 
 class Parsed(Exception):
@@ -132,13 +126,12 @@ def stopped_after_parsing() -> Iterator[None]:
 
     kind = argparse.ArgumentParser
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("parse_args", "parse_intermixed_args"):
-            patch.setattr(kind, name, wrap(getattr(kind, name), lambda program: program != "millrace"))
-        patch.setattr(
-            kind,
-            "parse_known_args",
-            wrap(kind.parse_known_args, lambda program: program.endswith("scorers serve")),
-        )
+        for name, is_whole in (
+            ("parse_args", lambda program: program != "millrace"),
+            ("parse_intermixed_args", lambda program: program != "millrace"),
+            ("parse_known_args", lambda program: program.endswith("scorers serve")),
+        ):
+            patch.setattr(kind, name, wrap(getattr(kind, name), is_whole))
         yield
 
 
@@ -165,12 +158,9 @@ def check_configuration(file: str | None, values: list[str]) -> None:
 def check_millrace(words: list[str]) -> None:
     found = vars(parsed(main, words))
     verb = words[0]
-    config = (
-        found.get("file") or found.get("config")
-        if verb in {"up", "doctor", "plan", "chaos", "difficulty"}
-        else found.get("config")
-    )
-    if verb in {"up", "doctor", "plan", "chaos", "difficulty"} or found.get("values"):
+    takes_a_file = verb in {"up", "doctor", "plan", "chaos", "difficulty"}
+    config = (takes_a_file and found.get("file")) or found.get("config")
+    if takes_a_file or found.get("values"):
         check_configuration(config, list(found.get("values") or []))
     if verb in {"score", "judge-check"}:
         assert is_there(found["file"])
@@ -212,13 +202,9 @@ def check_docker(words: list[str]) -> None:
     services = compose_services()
     while words[0].startswith("-"):
         option, value = words.pop(0), words.pop(0)
-        known = (
-            COMPOSE_FILES
-            if option == "-f"
-            else [name for one in services.values() for name in one.get("profiles", ())]
-        )
+        profiles = [name for one in services.values() for name in one.get("profiles", ())]
         assert option in {"-f", "--profile"}
-        assert value in known, value
+        assert value in (COMPOSE_FILES if option == "-f" else profiles), value
     verb = words.pop(0)
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -276,9 +262,8 @@ def check_kubectl(words: list[str]) -> None:
 def check_slurm(words: list[str]) -> None:
     """The names of the jobs are those that submit.sh gives."""
     (names,) = [word.strip(")").removeprefix("--name=") for word in words if word.startswith("--name=")]
-    assert set(names.split(",")) <= {
-        f"first-{file.stem}" for file in (ROOT / "deploy/slurm").glob("*.sbatch")
-    }
+    jobs = {f"first-{file.stem}" for file in (ROOT / "deploy/slurm").glob("*.sbatch")}
+    assert set(names.split(",")) <= jobs
 
 
 def check_submit(words: list[str]) -> None:
@@ -333,21 +318,19 @@ def check_words(words: list[str]) -> None:
         check_others(words)
 
 
+@in_the_checkout
 @pytest.mark.parametrize("line", lines(), ids=str)
 def test_every_command_is_taken_by_its_own_parser_and_names_what_there_is(
-    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parsed, not run."""
-    monkeypatch.chdir(ROOT)
     for name, value in line.variables.items():
         assert name == "REDIS_URL" or name.startswith("MILLRACE_"), name
         monkeypatch.setenv(name, value.replace("HOST", "127.0.0.1"))
-    if line.words[0] == "curl":
-        assert line.page.name == "reward_server.md", (
-            "tests/scorers/reward_server/test_server.py types those of that page"
-        )
-        return
-    check_words(line.words)
+    if line.words[0] == "curl":  # tests/scorers/reward_server/test_server.py types those of that page
+        assert line.page.name == "reward_server.md"
+    else:
+        check_words(line.words)
 
 
 def test_a_block_of_commands_holds_nothing_else() -> None:
@@ -368,10 +351,10 @@ def test_the_password_of_a_secret_is_made() -> None:
     assert re.fullmatch(r"[0-9a-f]{48}", said)
 
 
+@in_the_checkout
 @pytest.mark.parametrize("line", recipe_lines(), ids=str)
-def test_every_command_in_a_recipe_is_one(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_in_a_recipe_is_one(line: Line) -> None:
     """Parsed, not run: `hf` asks the network, and the others are of the pages, or are named without their words."""
-    monkeypatch.chdir(ROOT)
     program, *words = line.words
     if program == "hf":
         recipe = line.page.read_text(encoding="utf-8")
@@ -384,9 +367,9 @@ def test_every_command_in_a_recipe_is_one(line: Line, monkeypatch: pytest.Monkey
         check_words(line.words)
 
 
+@in_the_checkout
 @pytest.mark.parametrize("line", recipe_settings(), ids=lambda line: line.page.stem)
-def test_the_settings_in_a_recipe_are_some_over_it(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_the_settings_in_a_recipe_are_some_over_it(line: Line) -> None:
     load_run(["--config", str(line.page), *line.command.split()])
 
 
@@ -400,38 +383,37 @@ def test_a_recipe_names_recipes_that_there_are_and_its_commands_are_seen() -> No
     assert {line.page.name for line in recipe_settings()} >= {"gsm8k_qwen2.5-0.5b_1gpu.yaml"}
 
 
+@in_the_checkout
 @pytest.mark.parametrize(
     "words",
     [
-        ["millrace", "adit", "demo"],
-        ["millrace", "audit", "demo", "--quik"],
-        ["millrace", "up", "config/none.yaml"],
-        ["millrace", "up", "config/recipes/demo_cpu.yaml", "learner.stepz=3"],
-        ["millrace", "dead", "lst", "demo"],
-        ["python", "-m", "scorers", "--run", "demo", "--queues", "maths"],
-        ["python", "-m", "scorer", "--run", "demo"],
-        ["python", "-m", "learner", "--config", "config/none.yaml"],
-        ["make", "prove-nothing"],
-        ["make", "demo", "SED=1"],
-        ["make", "demo", "ARGS=learner.stepz=3"],
-        ["docker", "compose", "up", "scorers"],
-        ["docker", "compose", "--profile", "apis", "up"],
-        ["docker", "compose", "up", "--scale", "scorers=2"],
-        ["docker", "compose", "exec", "scorer", "millrace", "tops", "demo"],
-        ["echo", "RUNS=first", ">>", ".env"],
-        ["python", "-m", "broker.monitoring.health", "scorers", "demo"],
-        ["kubectl", "apply", "-k", "deploy/kubernetes/bases"],
-        ["kubectl", "-n", "millrace", "exec", "deploy/scorers", "--", "millrace", "top", "demo"],
-        ["kubectl", "-n", "millrace", "logs", "-f", "deploy/learner"],
-        ["squeue", "--me", "--name=first-trainer"],
-        ["deploy/slurm/submit.sh", "first.sh", "trainers"],
+        "millrace adit demo",
+        "millrace audit demo --quik",
+        "millrace up config/none.yaml",
+        "millrace up config/recipes/demo_cpu.yaml learner.stepz=3",
+        "millrace dead lst demo",
+        "python -m scorers --run demo --queues maths",
+        "python -m scorer --run demo",
+        "python -m learner --config config/none.yaml",
+        "make prove-nothing",
+        "make demo SED=1",
+        "make demo ARGS=learner.stepz=3",
+        "docker compose up scorers",
+        "docker compose --profile apis up",
+        "docker compose up --scale scorers=2",
+        "docker compose exec scorer millrace tops demo",
+        "echo RUNS=first >> .env",
+        "python -m broker.monitoring.health scorers demo",
+        "kubectl apply -k deploy/kubernetes/bases",
+        "kubectl -n millrace exec deploy/scorers -- millrace top demo",
+        "kubectl -n millrace logs -f deploy/learner",
+        "squeue --me --name=first-trainer",
+        "deploy/slurm/submit.sh first.sh trainers",
     ],
-    ids=" ".join,
 )
-def test_a_command_that_is_none_is_seen(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_a_command_that_is_none_is_seen(words: str) -> None:
     with pytest.raises((AssertionError, ConfigError, SystemExit, KeyError, pytest.fail.Exception)):
-        check_words(words)
+        check_words(words.split())
 
 
 @pytest.mark.parametrize("line", mentions("millrace"), ids=str)
@@ -445,19 +427,12 @@ def test_every_target_in_the_text_is_one(line: Line) -> None:
     assert line.command.split()[1] in TARGETS | {"prove-…"}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        line
-        for line in (*mentions("python"), *mentions("millrace"))
-        if " --" in line.text and "…" not in line.text
-    ],
-    ids=str,
-)
-def test_every_program_in_the_text_takes_its_options(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_the_checkout
+@pytest.mark.parametrize("line", [*mentions("python"), *mentions("millrace")], ids=str)
+def test_every_program_in_the_text_takes_its_options(line: Line) -> None:
     """Parsed, not run."""
-    monkeypatch.chdir(ROOT)
-    check_words([word for word in line.words if word not in {"[key=value", "...]"}])
+    if " --" in line.text and "…" not in line.text:
+        check_words([word for word in line.words if word not in {"[key=value", "...]"}])
 
 
 def test_what_needs_a_gpu_or_another_machine_says_that_it_was_not_yet_run() -> None:
@@ -487,23 +462,17 @@ def typed_in(name: str) -> set[str]:
 
 def test_every_command_is_typed_by_somebody() -> None:
     typed, composed = typed_in("pages/proof.py"), typed_in("compose/pages.py")
-    left = [str(line) for line in wanted() if line.words[0] != "curl" and same(line.command) not in typed]
+    slurm = {pattern for pattern, file in ELSEWHERE if file == f"benchmarks/{SLURM_PROOF}"}
+
+    def untyped(some: Iterable[Line], typed: set[str]) -> list[str]:
+        return [str(line) for line in some if same(line.command) not in typed]
+
+    left = untyped((line for line in wanted() if line.words[0] != "curl"), typed)
     assert left == [], "`make prove-pages` does not type them"
-    by_slurm = {pattern for pattern, file in ELSEWHERE if file == f"benchmarks/{SLURM_PROOF}"}
-    submitted = typed_in(SLURM_PROOF)
-    left = [
-        str(line)
-        for line in lines()
-        if any(re.fullmatch(pattern, same(line.command)) for pattern in by_slurm)
-        if same(line.command) not in submitted
-    ]
-    assert left == [], "`make prove-slurm` does not type them"
-    left = [
-        str(line)
-        for line in lines()
-        if line.words[0] == "docker" and NOT_YET_RUN not in line.text and same(line.command) not in composed
-    ]
-    assert left == [], "`make prove-compose` does not type them"
+    of_slurm = (line for line in lines() if any(re.fullmatch(one, same(line.command)) for one in slurm))
+    assert untyped(of_slurm, typed_in(SLURM_PROOF)) == [], "`make prove-slurm` does not type them"
+    docker = (line for line in lines() if line.words[0] == "docker" and NOT_YET_RUN not in line.text)
+    assert untyped(docker, composed) == [], "`make prove-compose` does not type them"
     assert all((ROOT / file).is_file() for _, file in ELSEWHERE)
     page = (ROOT / "tests" / "docs" / "test_redis_cli_page.py").read_text(encoding="utf-8")
     assert f'"{REDIS_PAGE}"' in page
@@ -516,11 +485,17 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.delenv("REDIS_URL", raising=False)
-        with (
-            make_small_run(folder / "runs", "demo"),
-            make_small_run(folder / "runs", "going", is_finished=False),
-        ):
+        going = make_small_run(folder / "runs", "going", is_finished=False)
+        with make_small_run(folder / "runs", "demo"), going:
             yield folder
+
+
+@pytest.fixture
+def beside_runs(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Be in that folder, as who started the runs."""
+    monkeypatch.chdir(small_run)
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
+    return monkeypatch
 
 
 def cheap() -> list[list[str]]:
@@ -532,28 +507,20 @@ def cheap() -> list[list[str]]:
     return [list(words) for words in found]
 
 
+@pytest.mark.usefixtures("beside_runs")
 @pytest.mark.parametrize("words", [*cheap(), ["dead", "list", "demo"]], ids=" ".join)
-def test_what_is_cheap_is_run(
-    words: list[str], small_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_cheap_is_run(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     """For real, on a finished run: it is answered, and the code is 0."""
-    monkeypatch.chdir(small_run)
-    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
     assert main(words) == 0, capfd.readouterr().err
     assert capfd.readouterr().out
 
 
+@pytest.mark.usefixtures("beside_runs")
 @pytest.mark.parametrize(("verb", "wanted"), CONTROLS.items())
 def test_what_an_operator_asks_for_is_asked_of_the_learner(
-    verb: str,
-    wanted: str,
-    small_run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    verb: str, wanted: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """For real, on a run that goes on and has no learner now."""
-    monkeypatch.chdir(small_run)
-    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "state"))
     assert main([verb, "going"]) == 0
     assert "no learner of it is alive: the next one will do it" in capfd.readouterr().out
     assert main(["redis-cli", "going", "HGET", "rl:{going}:run", "wanted"]) == 0
@@ -561,13 +528,12 @@ def test_what_an_operator_asks_for_is_asked_of_the_learner(
 
 
 def test_a_copy_of_a_folder_is_a_whole_run(
-    small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small_run: Path, beside_runs: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lines of docs/operations.md that make a copy and audit it, in their order."""
     page = ROOT / "docs" / "operations.md"
     (block,) = [block for _, block in fences(page) if any("cp -a" in line for line in block)]
-    monkeypatch.chdir(small_run)
-    monkeypatch.setenv("XDG_STATE_HOME", str(small_run / "elsewhere"))  # as on another machine
+    beside_runs.setenv("XDG_STATE_HOME", str(small_run / "elsewhere"))  # as on another machine
     for words in (Line(page, line).words for line in block):
         if words[0] == "millrace":
             assert main(words[1:]) == 0, capsys.readouterr().err

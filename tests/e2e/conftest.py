@@ -23,6 +23,16 @@ from tests.support.waiting import wait_until
 from tools.audit.command import audit
 from tools.audit.sums import Audit
 
+# Groups cost no sampling, every one of them trains, and nothing but training goes on.
+PLAIN = (
+    "sampling.group_size=2",
+    "learner.filters.zero_variance=keep",
+    "learner.checkpoint.every=0",
+    "evaluation.every=0",
+    "data.held_out=",
+    "generators.engine={type: fake, seconds_per_group: 0.2}",
+    "scorers.workers=1",
+)
 DEMO = ROOT / "config" / "recipes" / "demo_cpu.yaml"
 
 
@@ -52,78 +62,55 @@ class Roles:
         """Start `python -m ROLE WORDS`, or another command under that name."""
         path = self.logs / f"{log or role}-{len(self._processes)}.log"
         with path.open("wb") as stream:
-            process = spawn(
-                [*(command or (sys.executable, "-m", role)), *words],
-                stdout=stream,
-                stderr=stream,
-                cwd=ROOT,
-                env={**self._environment, **(environment or {})},
-            )
+            typed = [*(command or (sys.executable, "-m", role)), *words]
+            variables = {**self._environment, **(environment or {})}
+            process = spawn(typed, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
         process.log = path  # type: ignore[attr-defined]
         self._processes.append(process)
         return process
 
     def learner(self, *words: str, config: Path = DEMO, **options: Any) -> subprocess.Popen[bytes]:
-        """`python -m learner`."""
-        return self.start(
-            "learner",
-            "--config",
-            str(config),
-            f"name={self.name}",
-            f"runs_dir={self.runs_dir}",
-            *words,
-            **options,
-        )
+        own = ("--config", str(config), f"name={self.name}", f"runs_dir={self.runs_dir}")
+        return self.start("learner", *options.pop("before", ()), *own, *words, **options)
 
     def generator(self) -> subprocess.Popen[bytes]:
-        """`python -m generators`."""
         return self.start("generators", "--run", self.name)
 
     def scorers(self) -> subprocess.Popen[bytes]:
-        """`python -m scorers`."""
         return self.start("scorers", "--run", self.name)
 
     def wait(self, process: subprocess.Popen[bytes], timeout_s: float = 150.0) -> int:
-        """Return the exit code of `process`."""
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout_s} s:\n{self.log_of(process)}") from None
 
     def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
-        """Wait for `condition`."""
         wait_until(condition, what, within_s=timeout_s, poll_s=0.1, log=self.all_logs)
 
     def version(self) -> int:
-        """Return the newest announced policy version."""
         return int(self.redis.hget(self.keys("run"), "version") or -1)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the objects of metrics.jsonl."""
         return read_metrics(self.folder)
 
     def status(self) -> dict[str, Any]:
-        """status.json."""
         return dict(json.loads((self.folder / "status.json").read_text()))
 
     def audit(self) -> Audit:
-        """Return the audit of the run."""
         link = RedisLink(self._url, outage_s=10)
         with contextlib.closing(link):
             return audit(link, self.keys, self.folder / "journal")
 
     def log_of(self, process: subprocess.Popen[bytes]) -> str:
-        """Return what a process has said."""
         return str(process.log.read_text(errors="replace")[-6000:])  # type: ignore[attr-defined]
 
     def all_logs(self) -> str:
         """Return what everybody has said, for a failed test."""
-        return "\n".join(
-            f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.logs.iterdir()
-        )
+        said = {path.name: path.read_text(errors="replace")[-3000:] for path in self.logs.iterdir()}
+        return "\n".join(f"--- {name}\n{text}" for name, text in said.items())
 
     def end(self) -> None:
-        """End what still runs."""
         for process in self._processes:
             stop(process, 0)
 

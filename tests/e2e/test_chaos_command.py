@@ -20,21 +20,11 @@ from tools.chaos.targets import ROLES
 
 pytestmark = pytest.mark.e2e
 
-SECONDS = (
-    42.0  # of disturbances, one every two seconds: each of the sixteen comes once before any comes twice
-)
+SECONDS = 42.0  # of disturbances, one in two: each of the sixteen comes once before any comes twice
 LIMIT_S = 200.0  # a run that is not drained by then hangs
-SURE = {
-    "kill generator",
-    "kill_tree generator",
-    "stop generator",
-    "kill pool",
-    "kill_tree pool",
-    "stop learner",
-    "kill redis",
-    "restart redis",
-    "cut redis",
-}  # the others need a heartbeat or a step: not under any load
+# The others need a heartbeat or a step: not under any load.
+SURE = {f"{what} {role}" for role in ("generator", "pool") for what in ("kill", "kill_tree")}
+SURE |= {"stop generator", "stop learner", "kill redis", "restart redis", "cut redis"}
 LEASE_S = 1.5  # whoever is stopped stands still for 1.2 to 2 of these
 WORDS = (
     "name=stormy",
@@ -61,37 +51,22 @@ def test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_
     rows.write_text(
         "".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(500))
     )
-    data = (
-        "data.train={type: dataset, path: "
-        + str(rows)
-        + ", prompt_template: '{question}', answer_column: answer}"
-    )
+    source = {
+        "type": "dataset",
+        "path": str(rows),
+        "prompt_template": "{question}",
+        "answer_column": "answer",
+    }
+    words = ["chaos", str(DEMO), "--minutes", str(SECONDS / 60), "--every", "2", "--seed", "1", "--json"]
+    words += [f"runs_dir={tmp_path / 'runs'}", f"data.train={json.dumps(source)}", *WORDS]
+    variables = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
     with (tmp_path / "out").open("wb") as out, (tmp_path / "log").open("wb") as log:
         command = spawn(
-            [
-                sys.executable,
-                "-m",
-                "tools.main",
-                "chaos",
-                str(DEMO),
-                "--minutes",
-                str(SECONDS / 60),
-                "--every",
-                "2",
-                "--seed",
-                "1",
-                "--json",
-                f"runs_dir={tmp_path / 'runs'}",
-                data,
-                *WORDS,
-            ],
+            [sys.executable, "-m", "tools.main", *words],
             cwd=ROOT,
             stdout=out,
             stderr=log,
-            env={
-                **{name: value for name, value in os.environ.items() if name != "REDIS_URL"},
-                "OMP_NUM_THREADS": "1",
-            },
+            env={**variables, "OMP_NUM_THREADS": "1"},
         )
         try:
             code = command.wait(LIMIT_S)
@@ -107,9 +82,8 @@ def test_a_run_under_every_kind_of_disturbance_is_drained_after_the_minutes_and_
     assert found["kills"].keys() == set(ROLES)
     assert (found["lost"], found["twice"], found["problems"]) == (0, 0, []), found
     assert found["steps"] > 0
-    assert 0 <= 4 * found["steps"] - found["trained"] < 4, (
-        "the last step of a drained run takes what is there"
-    )
+    # The last step of a drained run takes what is there.
+    assert 0 <= 4 * found["steps"] - found["trained"] < 4
     assert (found["in_flight"], found["issued"]) == (0, found["trained"] + found["dropped"] + found["dead"])
     assert (found["exit_code"], found["reason"], found["run"], found["seed"]) == (0, "", "stormy", 1)
     assert found["seconds"] > SECONDS, "the minutes ended it"

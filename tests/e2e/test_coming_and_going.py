@@ -11,15 +11,9 @@ pytestmark = pytest.mark.e2e
 
 @pytest.mark.prove
 def test_two_generators_and_four_scorers_start_and_stop_during_a_run(roles: Roles) -> None:
-    learner = roles.learner(
-        "learner.steps=5000",
-        "learner.groups_per_step=8",
-        "evaluation.every=0",
-        "data.held_out=",
-        "learner.filters.zero_variance=keep",
-        "learner.checkpoint.every=0",
-        "scorers.workers=2",
-    )
+    words = ("learner.steps=5000", "learner.groups_per_step=8", "evaluation.every=0", "data.held_out=")
+    keep = ("learner.filters.zero_variance=keep", "learner.checkpoint.every=0")
+    learner = roles.learner(*words, *keep, "scorers.workers=2")
     first = roles.generator(), roles.scorers()
     roles.until(lambda: roles.version() >= 2, "the second step")
     second = roles.generator(), roles.scorers()

@@ -73,9 +73,8 @@ def test_no_kill_costs_a_dump_or_writes_one_twice(roles: Roles, tmp_path: Path) 
     for record in ledger.steps:
         groups, _ = read_step(roles.folder / "journal", record)
         rows = verl_rows(step_number(record), groups, decode)
-        assert dumped[step_number(record)] == "".join(
-            json.dumps(row, ensure_ascii=False) + "\n" for row in rows
-        )
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        assert dumped[step_number(record)] == "".join(lines)
     assert len(list((tmp_path / "c" / "train").iterdir())) == STEPS
     untrained = [found for found in untrained_groups(roles.folder, ledger) if isinstance(found, Untrained)]
     came_back = {found.step for found in untrained if found.kind == EVALUATED}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from math import comb
 from pathlib import Path
@@ -18,6 +15,7 @@ from broker.processes import spawn
 from config.loading import load_run
 from learner.collect.results import NotCollected, open_results
 from tests.support.paths import ROOT
+from tests.support.verl_runs import MILLRACE, millrace, variables
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -52,25 +50,8 @@ def lay_out(folder: Path, references: Sequence[tuple[int, str]], **engine: Any) 
     (folder / "run.yaml").write_text(json.dumps(tree))
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "tools.main", "evaluate", *words]
-
-
-def environment() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return kept | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-
-
 def evaluated(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        command(*words),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    done = millrace("evaluate", *words, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -120,7 +101,8 @@ def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path
     for folder in (killed, whole):
         lay_out(folder, references, seconds_per_group=0.3)
     with (killed / "first.log").open("wb") as log:
-        process = spawn(command("run.yaml"), cwd=killed, env=environment(), stdout=log, stderr=log)
+        words = [*MILLRACE, "evaluate", "run.yaml"]
+        process = spawn(words, cwd=killed, env=variables(killed), stdout=log, stderr=log)
     wait_until(
         lambda: next((killed / "runs").glob("known-*"), None) is not None and collected_rows(killed) >= 6,
         within_s=60,
@@ -131,9 +113,8 @@ def test_an_evaluation_that_is_killed_and_goes_on_leaves_the_same_bytes(tmp_path
     for folder in (killed, whole):
         evaluated(folder, "run.yaml")
         assert "has all 30 rows already" in evaluated(folder, "run.yaml"), "nothing is sampled twice"
-    first, second = (
-        next((folder / "runs").glob("known-*")) / "evaluation.json" for folder in (killed, whole)
-    )
+    runs = (next((folder / "runs").glob("known-*")) for folder in (killed, whole))
+    first, second = (run / "evaluation.json" for run in runs)
     assert first.read_bytes() == second.read_bytes()
     assert load_run(["--config", str(first.parent / "config.yaml")]).name == first.parent.name
 
@@ -148,20 +129,12 @@ def test_the_versions_of_a_run_are_evaluated_while_it_trains_each_by_itself(tmp_
     }
     (tmp_path / "going.yaml").write_text(json.dumps(tree))
     demo = str(ROOT / "config/recipes/demo_cpu.yaml")
-    up = [sys.executable, "-P", "-m", "tools.main", "up", demo, "--layer", "going.yaml"]
+    up = [*MILLRACE, "up", demo, "--layer", "going.yaml"]
     with (tmp_path / "up.log").open("wb") as log:
-        training = spawn(up, cwd=tmp_path, env=environment(), stdout=log, stderr=log)
+        training = spawn(up, cwd=tmp_path, env=variables(tmp_path), stdout=log, stderr=log)
     wait_until((tmp_path / "runs/going/weights").exists, within_s=90)
     words = ("going", "--follow", "--every", "4", "--patience", "60", "--json")
-    following = subprocess.run(
-        command(*words),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    following = millrace("evaluate", *words, folder=tmp_path, timeout_s=300.0)
     assert following.returncode == 0, following.stderr
     assert training.wait(timeout=60) == 0, (tmp_path / "up.log").read_text()
     results = {file.stem: file for file in (tmp_path / "runs/going/evaluations").glob("v*.json")}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.connection import RedisLink
-from tests.e2e.conftest import Roles
+from tests.e2e.conftest import PLAIN, Roles
 from tests.support.full_volume import Volume
 from tests.support.paths import ROOT
 from tools.audit.command import audit
@@ -20,17 +20,12 @@ pytestmark = pytest.mark.e2e
 
 STEPS = 12
 SETTINGS = (
+    *PLAIN,
+    "broker.lease_s=2",
     f"learner.steps={STEPS}",
     "learner.groups_per_step=4",
-    "sampling.group_size=2",
-    "evaluation.every=0",
-    "data.held_out=",
-    "learner.filters.zero_variance=keep",
-    "learner.checkpoint.every=0",
-    "broker.lease_s=2",
     "generators.engine={type: fake, seconds_per_group: 0.5}",
     "generators.groups_in_flight=4",
-    "scorers.workers=1",
 )
 
 
@@ -66,9 +61,8 @@ def test_a_volume_filled_to_the_last_byte_stops_the_learner_and_costs_nothing(
     assert "No space left on device" in roles.log_of(learner)
     reason = roles.redis.hget(roles.keys("run"), "reason")
     assert reason is not None
-    assert b"can't be written" in reason, (
-        "status.json is on the full volume; the other roles hear of it all the same"
-    )
+    # status.json is on the full volume; the other roles hear of it all the same.
+    assert b"can't be written" in reason
     journal = volume.seen / roles.name / "journal"
     with contextlib.closing(RedisLink(roles._url, outage_s=10)) as link:
         found = audit(link, roles.keys, journal)

@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.keys import GROUP
 from broker.protocol.run_state import DRAIN
+from learner.journal.ledger import read_ledger, read_step
 from tests.e2e.conftest import Roles
 from tests.support.paths import ROOT
 
@@ -52,10 +54,14 @@ def start(
     rows.write_text(
         "".join(json.dumps({"question": f"What is {n} - {n - 1}?", "answer": "1"}) + "\n" for n in range(200))
     )
+    source = {
+        "type": "dataset",
+        "path": str(rows),
+        "prompt_template": "{question}",
+        "answer_column": "answer",
+    }
     learner = roles.learner(
-        "data.train={type: dataset, path: "
-        + str(rows)
-        + ", prompt_template: '{question}', answer_column: answer}",
+        f"data.train={json.dumps(source)}",
         "data.held_out=",
         "evaluation.every=0",
         f"learner.steps={steps}",
@@ -67,16 +73,8 @@ def start(
         f"learner.group_deadline_s={deadline_s:g}",
         f"broker.lease_s={lease_s:g}",
     )
-    started = [
-        roles.start(
-            "generators",
-            roles.name,
-            str(seconds),
-            command=(sys.executable, str(SLOW)),
-            environment={"PYTHONPATH": str(ROOT)},
-        )
-        for seconds in generators
-    ]
+    how: Any = {"command": (sys.executable, str(SLOW)), "environment": {"PYTHONPATH": str(ROOT)}}
+    started = [roles.start("generators", roles.name, str(seconds), **how) for seconds in generators]
     roles.scorers()
     return [learner, *started]
 
@@ -105,9 +103,7 @@ def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the
         roles, tmp_path, max_lag, 0.1, SLOW_S, 0.1, steps=5000, deadline_s=DEADLINE_S, lease_s=LEASE_S
     )
     roles.until(lambda: roles.version() >= 4, "the fourth step")
-    roles.until(
-        lambda: _stops_with_a_group(roles, stopped), "a group in the hands of the one that is stopped"
-    )
+    roles.until(lambda: _stops_with_a_group(roles, stopped), "a group in the stopped one's hands")
     time.sleep(STOPPED_S)
     assert _held(roles, stopped) == 0, "what it held was given up meanwhile"
     stopped.send_signal(signal.SIGCONT)
@@ -119,22 +115,10 @@ def test_nor_does_one_that_stands_still_for_a_minute_and_nobody_waits_beyond_the
     lag = max(record["lag_max"] for record in records)
     wait = max(record["seconds_wait"] for record in records[1:])
     audit = roles.audit()
-    Path(os.environ["LAG_REPORT"]).write_text(
-        json.dumps(
-            {
-                "max_lag": max_lag,
-                "steps": len(records),
-                "lag": lag,
-                "wait_s": wait,
-                "least_wait_s": LEAST_WAIT_S,
-                "most_wait_s": MOST_WAIT_S,
-                "deadline_s": DEADLINE_S,
-                "dead": audit.dead,
-                "lost": audit.lost,
-                "twice": audit.twice,
-            }
-        )
-    )
+    report = {"max_lag": max_lag, "steps": len(records), "lag": lag, "deadline_s": DEADLINE_S}
+    report |= {"wait_s": wait, "least_wait_s": LEAST_WAIT_S, "most_wait_s": MOST_WAIT_S}
+    report |= {"dead": audit.dead, "lost": audit.lost, "twice": audit.twice}
+    Path(os.environ["LAG_REPORT"]).write_text(json.dumps(report))
     assert min(max_lag, 1) <= lag <= max_lag, "bounded, and the bound was put to use"
     assert LEAST_WAIT_S < wait <= MOST_WAIT_S
     assert audit.dead == 1, "the group of the stopped one, and no other"
@@ -154,15 +138,11 @@ def _stops_with_a_group(roles: Roles, generator: subprocess.Popen[bytes]) -> boo
 
 def _held(roles: Roles, generator: subprocess.Popen[bytes]) -> int:
     """Prompts that a `slow_generator` holds a lease of."""
-    return len(
-        roles.redis.xpending_range(roles.keys("prompts"), GROUP, "-", "+", 10, f"slow-{generator.pid}")
-    )
+    name = f"slow-{generator.pid}"
+    return len(roles.redis.xpending_range(roles.keys("prompts"), GROUP, "-", "+", 10, name))
 
 
 def _samplers(roles: Roles) -> set[str]:
-    from learner.journal.ledger import read_ledger, read_step
-
     folder = roles.folder / "journal"
-    return {
-        group.rollout.generator for step in read_ledger(folder).steps for group in read_step(folder, step)[0]
-    }
+    steps = (read_step(folder, step)[0] for step in read_ledger(folder).steps)
+    return {group.rollout.generator for groups in steps for group in groups}

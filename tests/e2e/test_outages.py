@@ -1,4 +1,4 @@
-"""What breaks under a run: Redis goes away, the disk is full, the name is taken."""
+"""What breaks under a run: the disk is full, the name is taken."""
 
 from __future__ import annotations
 
@@ -6,54 +6,15 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from learner.journal.writer import Journal
-from tests.conftest import RedisServer
-from tests.e2e.conftest import Roles
+from tests.e2e.conftest import PLAIN, Roles
 
 pytestmark = pytest.mark.e2e
 
-OUTAGE_S = 20.0
-QUICK = (  # groups cost no sampling: what breaks is the same
-    "generators.engine={type: fake, seconds_per_group: 0.2}",
-    "sampling.group_size=2",
-    "learner.filters.zero_variance=keep",
-    "learner.checkpoint.every=0",
-    "evaluation.every=0",
-    "data.held_out=",
-    "scorers.workers=1",
-)
-
-
-@pytest.mark.prove
-def test_redis_gone_for_twenty_seconds_costs_time_and_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server = RedisServer(folder)
-    roles = Roles(tmp_path, server.url, "outage")
-    try:
-        learner = roles.learner("learner.steps=14", "learner.groups_per_step=8", *QUICK)
-        generator, scorers = roles.generator(), roles.scorers()
-        roles.until(lambda: roles.version() >= 4, "the fourth step")
-        server.stop()
-        time.sleep(OUTAGE_S)
-        server.start()
-        assert roles.wait(learner) == 0, roles.all_logs()
-        assert roles.wait(generator) == roles.wait(scorers) == 0, roles.all_logs()
-        for process in (learner, generator):
-            assert "no answer from redis at 127.0.0.1" in roles.log_of(process), (
-                "everybody says whom it waits for"
-            )
-        assert len(roles.metrics()) == 14
-        assert roles.audit().is_clean
-    finally:
-        roles.end()
-        server.kill()
-
-
+# Redis that goes away: test_redis_restart.py.
 FULL_DISK = """
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
@@ -66,19 +27,14 @@ runpy.run_module("learner", run_name="__main__")
 def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged(roles: Roles) -> None:
     limit = 1_200_000  # the weights fit, the journal's payloads soon do not
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    learner = roles.start(
-        "learner",
-        str(limit),
-        "--config",
-        "config/recipes/demo_cpu.yaml",
-        f"name={roles.name}",
-        f"runs_dir={roles.runs_dir}",
+    learner = roles.learner(
+        *PLAIN,
         "learner.steps=500",
         "learner.groups_per_step=32",
         "generators.groups_in_flight=32",
-        *QUICK,
         "generators.engine={type: fake, answers: ['" + "x" * 300 + "']}",
         "sampling.max_tokens=301",
+        before=(str(limit),),
         command=(sys.executable, "-c", FULL_DISK),
     )
     roles.generator()
@@ -102,7 +58,7 @@ def test_a_full_disk_stops_the_learner_with_a_reason_and_nothing_is_acknowledged
             "stopped",
             ("learner.resume=never",),
             2,
-            "has begun (stopped), and learner.resume=never does not go on with it",
+            "has begun (stopped), and learner.resume=never does not go on",
         ),
     ],
 )

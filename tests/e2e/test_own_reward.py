@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.verl_runs import millrace
 
 pytestmark = pytest.mark.e2e
 
@@ -28,22 +26,7 @@ def test_readmes_own_reward_trains_as_it_stands_beside_modules_of_our_names(tmp_
     for name in OURS:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     assert "`.venv/bin/millrace up run.yaml`" in text
-    done = subprocess.run(
-        # As the console script does it, whose own folder is first on the path.
-        [sys.executable, "-P", "-m", "tools.main", "up", "run.yaml"],
-        cwd=tmp_path,
-        env={
-            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "PYTHONPATH": str(ROOT),
-            "CUDA_VISIBLE_DEVICES": "",
-            "HF_HUB_OFFLINE": "1",
-            "XDG_STATE_HOME": str(tmp_path / "state"),
-        },
-        text=True,
-        capture_output=True,
-        timeout=280,
-        check=False,
-    )
+    done = millrace("up", "run.yaml", folder=tmp_path, timeout_s=280.0)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "run digits: finished after 20 of 20 steps" in done.stdout
     steps = [json.loads(line) for line in (tmp_path / "runs/digits/metrics.jsonl").read_text().splitlines()]

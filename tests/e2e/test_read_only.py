@@ -30,14 +30,7 @@ def test_a_read_only_folder_ends_the_learner_at_once_with_the_reason(roles: Role
     folder.mkdir(parents=True)
     folder.chmod(0o555)
     try:
-        learner = roles.start(
-            "learner",
-            "--config",
-            "config/recipes/demo_cpu.yaml",
-            f"name={roles.name}",
-            f"runs_dir={roles.runs_dir}",
-            command=(sys.executable, "-c", UNPRIVILEGED),
-        )
+        learner = roles.learner(command=(sys.executable, "-c", UNPRIVILEGED))
         assert roles.wait(learner, 60) == 1
     finally:
         folder.chmod(0o755)

@@ -36,16 +36,8 @@ needs_gsm8k = pytest.mark.skipif(
 
 def gsm8k() -> str:
     """GSM8K's training split as a source."""
-    return json.dumps(
-        {
-            "type": "dataset",
-            "path": str(GSM8K),
-            "prompt_template": "{question}",
-            "answer_column": "answer",
-            "answer_pattern": "#### (.+)",
-            "limit": 300,
-        }
-    )
+    how = {"prompt_template": "{question}", "answer_column": "answer", "answer_pattern": "#### (.+)"}
+    return json.dumps({"type": "dataset", "path": str(GSM8K), "limit": 300, **how})
 
 
 @pytest.mark.prove
@@ -103,10 +95,9 @@ def test_rows_of_ii_thoughts_shape_train_beside_garbage_in_every_stream(roles: R
     ]
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows[:30]))
     pq.write_table(pa.Table.from_pylist([row | {"origin": "elsewhere"} for row in rows[30:]]), table)
+    garbage: Any = {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"}
     for stream in ("prompts", "rollouts", "scored"):
-        roles.redis.xadd(
-            roles.keys(stream), {"v": "1", "group": "0", "floor": "0", "payload": b"\xc1 no msgpack"}
-        )
+        roles.redis.xadd(roles.keys(stream), garbage)
         roles.redis.xadd(roles.keys(stream), {"hello": "world"})
     learner = roles.learner(
         f"data.train=[{{type: dataset, path: {lines}}}, {{type: dataset, path: {table}, weight: 30}}]",

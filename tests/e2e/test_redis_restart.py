@@ -20,7 +20,7 @@ from broker.connection import RedisLink
 from broker.private_redis import server as embedded
 from broker.protocol.run_state import DRAIN, ask
 from tests.conftest import ROOT
-from tests.e2e.conftest import Roles
+from tests.e2e.conftest import PLAIN, Roles
 from tests.support.redis_servers import RedisServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove(after=2)]
@@ -28,17 +28,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove(after=2)]
 GROUPS = 8
 # A step takes at least as long as a group, and there is no last one: the run goes on until it is drained.
 SETTINGS = (
+    *PLAIN,
+    "broker.lease_s=2",
     "learner.steps=5000",
     f"learner.groups_per_step={GROUPS}",
-    "sampling.group_size=2",
-    "learner.filters.zero_variance=keep",
-    "learner.checkpoint.every=0",
-    "evaluation.every=0",
-    "data.held_out=",
-    "generators.engine={type: fake, seconds_per_group: 0.2}",
     f"generators.groups_in_flight={GROUPS}",
-    "scorers.workers=1",
-    "broker.lease_s=2",
 )
 AWAY_S = 2.5  # longer than a lease
 BALLAST = bytes(32 << 20)
@@ -89,9 +83,8 @@ def drain(roles: Roles, server: RedisServer, processes: Processes) -> None:
     assert found.is_clean, found
     assert (found.lost, found.twice, found.in_flight, found.dropped, found.dead) == (0, 0, 0, 0, 0), found
     assert found.trained == found.issued > 0
-    assert [record["step"] for record in roles.metrics()] == list(range(1, len(roles.metrics()) + 1)), (
-        "none undone"
-    )
+    done = [record["step"] for record in roles.metrics()]
+    assert done == list(range(1, len(done) + 1)), "none undone"
 
 
 def whole_log(process: subprocess.Popen[bytes]) -> str:
@@ -209,13 +202,8 @@ def test_who_is_told_to_end_while_redis_is_away_has_not_failed(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
         words = [sys.executable, "-m", *(word.format(folder=tmp_path) for word in command)]
-        role = subprocess.Popen(
-            words,
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"},
-        )
+        variables = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"}
+        role = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=variables)
         try:
             listener.accept()[0].close()  # it asks, and hears nothing
             role.send_signal(signal.SIGTERM)
@@ -248,9 +236,8 @@ def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_m
         assert "policy ready" not in log, "before anything heavy is loaded"
         command = re.search(rf"redis at 127.0.0.1:{server.port} .*: redis-cli (CONFIG SET \S+ \S+)", log)
         assert command, log
-        subprocess.run(
-            [embedded.carried("redis-cli"), "-p", str(server.port), *command[1].split()], check=True
-        )
+        typed = [embedded.carried("redis-cli"), "-p", str(server.port), *command[1].split()]
+        subprocess.run(typed, check=True)
         name, value = setting
         assert roles.redis.config_get(name) == {name: value}
         assert not list(roles.redis.scan_iter()), "nothing was written to it"

@@ -13,22 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.e2e.conftest import Roles
+from tests.e2e.conftest import PLAIN, Roles
 
 pytestmark = pytest.mark.e2e
 
 SETTINGS = (
+    *PLAIN,
+    "broker.lease_s=2",
     "learner.steps=5000",
     "learner.groups_per_step=8",
-    "sampling.group_size=2",
-    "learner.filters.zero_variance=keep",
     "learner.checkpoint.every=3",
-    "evaluation.every=0",
-    "data.held_out=",
-    "generators.engine={type: fake, seconds_per_group: 0.2}",
     "generators.groups_in_flight=8",
-    "scorers.workers=1",
-    "broker.lease_s=2",
 )
 
 

@@ -12,11 +12,12 @@ from safetensors.torch import load_file, save_file
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from broker.messages import Completion, Prompt, Split
+from broker.messages import Completion, Prompt
 from broker.weight_files import part_name
 from config.data import DataConfig, ProceduralSource
 from config.generators import EngineConfig, GeneratorsConfig, SamplingConfig
 from config.run import ModelConfig, Run
+from tests.support.groups import a_prompt
 
 STOP = "<|endoftext|>"
 VOCABULARY = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), STOP])}
@@ -54,7 +55,6 @@ def save_weights(model: PreTrainedModel, file: Path) -> Path:
 
 
 def in_parts(file: Path, folder: Path, parts: int) -> list[Path]:
-    """Write a file's tensors as several files, and return these."""
     items = list(load_file(file).items())
     names = [folder / part_name(number, parts) for number in range(parts)]
     for number, name in enumerate(names):
@@ -63,7 +63,6 @@ def in_parts(file: Path, folder: Path, parts: int) -> list[Path]:
 
 
 def save_folder(folder: Path, *, tied: bool) -> Path:
-    """Return a Hugging Face folder: config, weights (seed 0) and a byte-level tokenizer."""
     random_model(seed=0, tied=tied).save_pretrained(folder)
     Qwen2Tokenizer(
         vocab=VOCABULARY, merges=[], eos_token=STOP, pad_token=STOP, unk_token=STOP
@@ -92,23 +91,21 @@ def make_prompt(
     max_tokens: int = 24,
 ) -> Prompt:
     """Return a prompt of the bytes of `text`."""
-    return Prompt(
-        group_id=str(seed),
-        split=Split.TRAIN,
-        task="math",
+    return a_prompt(
+        str(seed),
         n=n,
+        seed=seed,
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens,
         floor=0,
         issued_at=0.0,
         epoch=0,
         row=0,
         fingerprint="",
-        seed=seed,
-        temperature=temperature,
-        max_tokens=max_tokens,
         messages=({"role": "user", "content": text},),
         token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32),
         verification_info={},
-        top_p=top_p,
     )
 
 

@@ -20,9 +20,7 @@ from broker.messages import (
     FinishReason,
     Prompt,
     SampledGroup,
-    Score,
     ScoredGroup,
-    ScoreStatus,
     Span,
     Split,
 )
@@ -45,6 +43,7 @@ from learner.training.batch import Batch
 from learner.weight_sync.publisher import Publisher
 from learner.weight_sync.transport import SavedWeights
 from tests.support.differences import no_differences
+from tests.support.groups import a_prompt, a_score
 
 
 def make_run(folder: Path, **sections: Any) -> Run:
@@ -65,10 +64,9 @@ def make_run(folder: Path, **sections: Any) -> Run:
 
 def make_prompt(group_id: str, *, floor: int = 0, n: int = 2, issued_at: float | None = None) -> Prompt:
     """Return a prompt; evaluation's if its id is one."""
-    return Prompt(
-        group_id=group_id,
+    return a_prompt(
+        group_id,
         split=Split.EVAL if group_id.startswith("eval") else Split.TRAIN,
-        task="math",
         n=n,
         floor=floor,
         issued_at=time.time() if issued_at is None else issued_at,
@@ -96,21 +94,11 @@ def make_scored(
         finish_reason=FinishReason.STOP,
         text="5",
     )
-    scores = tuple(
-        Score(
-            status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED,
-            value=reward,
-            reason="the sandbox is away" if reward is None else "5",
-            scorer="math",
-            version="1",
-        )
-        for reward in rewards
-    )
+    said = (a_score(reward, "the sandbox is away" if reward is None else "5") for reward in rewards)
+    completions = (completion,) * len(rewards)
     return ScoredGroup(
-        rollout=SampledGroup(
-            prompt=prompt, completions=(completion,) * len(rewards), generator=generator, seconds=0.1
-        ),
-        scores=scores,
+        rollout=SampledGroup(prompt=prompt, completions=completions, generator=generator, seconds=0.1),
+        scores=tuple(said),
         rewards=tuple(rewards),
         worker="w",
         seconds=0.1,
@@ -159,18 +147,15 @@ class Chain:
 
     def announce(self, version: int) -> None:
         self.version.trained = self.version.announced = version
-        self.run_owner.announce(
-            Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0)
-        )
+        new = Announcement(version=version, path="p", checksum="c", size_bytes=1, announced_at=0.0)
+        self.run_owner.announce(new)
 
     def issue(self, count: int = 1, *, n: int = 2, issued_at: float | None = None) -> list[str]:
         """Let the next `count` groups of `n` in; their floor is the newest version announced. Returns their ids."""
         position = int(self.client.hget(self.keys("cursor"), "position") or 0)
         ids = [str(position + i) for i in range(count)]
-        groups = [
-            (group_id, codec.encode_prompt(make_prompt(group_id, n=n, issued_at=issued_at)))
-            for group_id in ids
-        ]
+        prompts = (make_prompt(group_id, n=n, issued_at=issued_at) for group_id in ids)
+        groups = [(prompt.group_id, codec.encode_prompt(prompt)) for prompt in prompts]
         issued = self.run_owner.issue(position, position + count, 1000, 0, groups)
         assert issued.floor is not None
         return ids
@@ -185,13 +170,11 @@ class Chain:
         return ids
 
     def entry(self, group_id: str) -> Entry:
-        """Return where a group is now."""
         stream, entry_id = self.client.hget(self.keys("where"), group_id).decode().split()
         ((_, fields),) = self.client.xrange(self.keys(stream), entry_id, entry_id)
         return Entry(stream, entry_id, fields)
 
     def sample(self, group_id: str, *, generator: str = "g") -> None:
-        """Do a generator's part."""
         entry = self.entry(group_id)
         assert entry.stream == PROMPTS
         prompt = codec.decode_prompt(entry.raw)
@@ -230,14 +213,9 @@ class OneToken:
 
 def make_source(run: Run) -> PromptSource:
     """Ten prompts in their order."""
-    rows = [
-        Row(
-            messages=({"role": "user", "content": f"{i}"},),
-            task="math",
-            verification_info={"type": "math", "answer": {"value": "5"}},
-        )
-        for i in range(10)
-    ]
+    info = {"type": "math", "answer": {"value": "5"}}
+    messages = [({"role": "user", "content": f"{i}"},) for i in range(10)]
+    rows = [Row(messages=chat, task="math", verification_info=info) for chat in messages]
     tokenizer: Any = OneToken()
     return PromptSource(run, [Part.of_rows(rows)], "f", tokenizer, shuffle=False)
 

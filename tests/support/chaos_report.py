@@ -2,16 +2,5 @@
 
 from __future__ import annotations
 
-OWN = {
-    "run",
-    "seed",
-    "exit_code",
-    "reason",
-    "steps",
-    "seconds",
-    "kills",
-    "disturbances",
-    "back_s",
-    "eval_pass_rate",
-    "learning_curve",
-}
+OWN = {"run", "seed", "exit_code", "reason", "steps", "seconds", "kills", "disturbances", "back_s"}
+OWN |= {"eval_pass_rate", "learning_curve"}

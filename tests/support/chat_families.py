@@ -7,7 +7,7 @@ the answer begins, in which file the template is, and what the folder says of it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,16 @@ class Family:
     in_file: bool = False  # the template is in chat_template.jinja
 
 
+OF_LLAMA: Mapping[str, Any] = {"model_type": "llama", "bos": "<|begin_of_text|>", "end": "<|eot_id|>"}
+HEADERS = ("<|start_header_id|>", "<|end_header_id|>")
+LLAMA31_ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
+OF_MISTRAL: Mapping[str, Any] = {
+    "model_type": "mistral",
+    "bos": "<s>",
+    "end": "</s>",
+    "tokenizer_end": "</s>",
+    "config_ends": ("</s>",),
+}
 FAMILIES = {
     "qwen": Family(  # a base model: its files name the end of a text, and not that of a turn
         template=QWEN,
@@ -174,30 +184,20 @@ FAMILIES = {
     ),
     "llama": Family(
         template=LLAMA,
-        end="<|eot_id|>",
         tokenizer_end="<|end_of_text|>",
-        marks=("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>"),
-        model_type="llama",
-        bos="<|begin_of_text|>",
+        marks=("<|begin_of_text|>", "<|end_of_text|>", *HEADERS),
         config_ends=("<|end_of_text|>",),
         generation_ends=("<|end_of_text|>", "<|eot_id|>"),
+        **OF_LLAMA,
     ),
     "llama-3.1": Family(
         template=LLAMA31,
-        end="<|eot_id|>",
         tokenizer_end="<|eot_id|>",
-        marks=(
-            "<|begin_of_text|>",
-            "<|end_of_text|>",
-            "<|eom_id|>",
-            "<|start_header_id|>",
-            "<|end_header_id|>",
-        ),
-        model_type="llama",
-        bos="<|begin_of_text|>",
-        config_ends=("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"),
-        generation_ends=("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"),
+        marks=("<|begin_of_text|>", "<|end_of_text|>", "<|eom_id|>", *HEADERS),
+        config_ends=LLAMA31_ENDS,
+        generation_ends=LLAMA31_ENDS,
         in_file=True,
+        **OF_LLAMA,
     ),
     "gemma": Family(
         template=GEMMA,
@@ -209,26 +209,8 @@ FAMILIES = {
         config_ends=("<eos>", "<end_of_turn>"),
         in_file=True,
     ),
-    "mistral": Family(
-        template=MISTRAL,
-        end="</s>",
-        tokenizer_end="</s>",
-        marks=("<s>",),
-        model_type="mistral",
-        bos="<s>",
-        config_ends=("</s>",),
-        generation_ends=("</s>",),
-    ),
-    "mistral-3": Family(
-        template=MISTRAL3,
-        end="</s>",
-        tokenizer_end="</s>",
-        marks=("<s>", "[INST]", "[/INST]"),
-        model_type="mistral",
-        bos="<s>",
-        config_ends=("</s>",),
-        in_file=True,
-    ),
+    "mistral": Family(template=MISTRAL, marks=("<s>",), generation_ends=("</s>",), **OF_MISTRAL),
+    "mistral-3": Family(template=MISTRAL3, marks=("<s>", "[INST]", "[/INST]"), in_file=True, **OF_MISTRAL),
     "deepseek": Family(  # the first distilled models, whose template left the thought to the model
         template=DEEPSEEK,
         end=END,

@@ -67,7 +67,6 @@ class Hands(threading.Thread):
 
 @contextlib.contextmanager
 def working(link: RedisLink, keys: Keys, answer: Answer) -> Iterator[Hands]:
-    """Yield hands that work meanwhile."""
     hands = Hands(link, keys, answer)
     hands.start()
     try:

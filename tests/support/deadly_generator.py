@@ -16,7 +16,6 @@ class DeadlyEngine(ScriptedEngine):
     """The fake engine, with a bug in C."""
 
     async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """See the class."""
         if prompt.group_id == sys.argv[2]:
             os.kill(os.getpid(), signal.SIGSEGV)
         return await super().sample(prompt)

@@ -61,7 +61,6 @@ class SendingLearner:
         self.sender.start()
 
     def publish(self, version: int, size: int = 3_000_000, *, parts: int = 1) -> Announcement:
-        """Write a version in so many files, announce it, and offer it."""
         place = self.folder / f"v{version:06d}"
         place.mkdir()
         content = content_of(version, size)

@@ -56,7 +56,6 @@ class Call:
 
     @property
     def prompt(self) -> str:
-        """The text of all messages."""
         return "\n".join(message["content"] for message in self.body["messages"])
 
 
@@ -105,7 +104,6 @@ class ScriptedEndpoint:
         self.url = f"http://127.0.0.1:{self._port}/v1"
 
     def close(self) -> None:
-        """Stop listening and drop every connection."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(5)
 
@@ -167,31 +165,17 @@ class ScriptedEndpoint:
 
     @staticmethod
     async def _say(saying: Saying, writer: asyncio.StreamWriter) -> bool:
-        body = (
-            saying.body
-            if saying.body is not None
-            else json.dumps(
-                {"error": {"message": "told to", "code": saying.status}}
-                if saying.status != 200
-                else {
-                    "id": "1",
-                    "object": "chat.completion",
-                    "choices": [
-                        {
-                            "index": 0,
-                            "finish_reason": saying.finish_reason,
-                            "message": {"role": "assistant", "content": saying.text},
-                        }
-                    ],
-                }
-            ).encode()
-        )
+        message = {"role": "assistant", "content": saying.text}
+        choice = {"index": 0, "finish_reason": saying.finish_reason, "message": message}
+        found: dict[str, Any] = {"id": "1", "object": "chat.completion", "choices": [choice]}
+        if saying.status != 200:
+            found = {"error": {"message": "told to", "code": saying.status}}
+        body = json.dumps(found).encode() if saying.body is None else saying.body
         headers = {"content-type": "application/json", "content-length": str(len(body)), **saying.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         if saying.closes_after != 0:
-            writer.write(
-                f"HTTP/1.1 {saying.status} As told\r\n{head}\r\n".encode() + body[: saying.closes_after]
-            )
+            first = f"HTTP/1.1 {saying.status} As told\r\n{head}\r\n".encode()
+            writer.write(first + body[: saying.closes_after])
             await writer.drain()
         return saying.closes_after is None
 

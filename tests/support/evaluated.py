@@ -26,7 +26,6 @@ def a_row(name: str, number: int, scores: Scores, *, digest: str = "", source: s
 
 
 def a_set(name: str, **sampling: Any) -> Mapping[str, Any]:
-    """Return the facts of a set."""
     return {"name": name, "rows": 1, "fingerprint": "f", "n": 2, "temperature": 1.0, "top_p": 1.0} | {
         "max_tokens": 8,
         **sampling,

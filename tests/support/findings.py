@@ -10,7 +10,6 @@ OK, NOTE, PROBLEM = Level
 
 
 def only(findings: Iterable[Finding], name: str) -> Finding:
-    """Return the finding of that name."""
     (found,) = [finding for finding in findings if finding.name == name]
     return found
 

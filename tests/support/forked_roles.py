@@ -77,11 +77,9 @@ class ForkedRoles:
         return {name: process.exitcode for name, process in self._processes.items()}
 
     def logged(self, name: str) -> str:
-        """Return what a process has said."""
         return log_of(self._logs, name).read_text(encoding="utf-8")
 
     def end(self) -> None:
-        """End what is still there."""
         for process in self._processes.values():
             process.terminate()
         for process in self._processes.values():
@@ -103,7 +101,6 @@ def forked_roles(
 
 
 def log_of(folder: Path, name: str) -> Path:
-    """Return the file of a process's output."""
     return folder / f"{name}.log"
 
 

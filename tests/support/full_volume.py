@@ -18,16 +18,9 @@ class Volume:
 
     def __init__(self, path: Path, size_mb: int = SIZE_MB) -> None:
         path.mkdir(parents=True, exist_ok=True)
+        mount = f'mount -t tmpfs -o size={size_mb}m tmpfs "$0" && echo mounted && exec sleep 600'
         self._holder = subprocess.Popen(
-            [
-                "unshare",
-                "--map-root-user",
-                "--mount",
-                "sh",
-                "-c",
-                f'mount -t tmpfs -o size={size_mb}m tmpfs "$0" && echo mounted && exec sleep 600',
-                path,
-            ],
+            ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, path],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -36,9 +29,8 @@ class Volume:
         assert self._holder.stderr is not None
         if self._holder.stdout.readline() != "mounted\n":
             self._holder.wait(10)
-            pytest.skip(
-                f"no tmpfs can be mounted here, not even in a namespace: {self._holder.stderr.read().strip()}"
-            )
+            said = self._holder.stderr.read().strip()
+            pytest.skip(f"no tmpfs can be mounted here, not even in a namespace: {said}")
         self.seen = Path(f"/proc/{self._holder.pid}/root") / path.relative_to("/")
         self.inside = ("nsenter", "--preserve-credentials", "-U", "-m", "-t", str(self._holder.pid))
 
@@ -56,7 +48,6 @@ class Volume:
         return ballast
 
     def close(self) -> None:
-        """Let go of it."""
         self._holder.kill()
         self._holder.communicate()
 

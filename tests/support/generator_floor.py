@@ -47,15 +47,9 @@ class FloorEngine(ScriptedEngine):
 
 
 def make_run(**sections: Any) -> Run:
-    return Run.model_validate(
-        {
-            "name": "test",
-            "model": {"path": "nowhere"},
-            "data": {"train": {"type": "procedural"}},
-            "generators": {"engine": {"type": "fake"}, "groups_in_flight": 4},
-        }
-        | sections
-    )
+    plain = {"name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}}}
+    generators = {"engine": {"type": "fake"}, "groups_in_flight": 4}
+    return Run.model_validate(plain | {"generators": generators} | sections)
 
 
 class Floor(Board):
@@ -70,25 +64,16 @@ class Floor(Board):
         self.say("running")
 
     def say(self, status: str, reason: str = "") -> None:
-        """The run's status."""
         self.link.client.hset(self.keys("run"), mapping={"status": status, "reason": reason})
 
     def publish(self, version: int) -> None:
-        """New weights."""
         self.publisher.publish(version)
 
     def age(self) -> None:
         """Let every lease have run out."""
         for item in self.pending():
-            self.link.client.xclaim(
-                self.keys(PROMPTS),
-                GROUP,
-                item["consumer"],
-                0,
-                [item["message_id"]],
-                idle=3_600_000,
-                justid=True,
-            )
+            whose = (self.keys(PROMPTS), GROUP, item["consumer"], 0, [item["message_id"]])
+            self.link.client.xclaim(*whose, idle=3_600_000, justid=True)
 
     def pending(self) -> list[Any]:
         """Leases on prompts, as XPENDING tells of them."""
@@ -100,7 +85,6 @@ class Floor(Board):
         return {group_id: float(at) for group_id, at in (word.split("@") for word in began)}
 
     def rollout(self, group_id: str) -> SampledGroup:
-        """Return what was handed over."""
         entry = self.entry(group_id)
         assert entry.stream == ROLLOUTS
         return codec.decode_rollout(entry.raw)

@@ -22,6 +22,12 @@ from broker.messages import (
 )
 
 
+def a_score(value: float | None, reason: str, **changes: Any) -> Score:
+    """Return a score of mathematics; None: the answer could not be scored."""
+    status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
+    return replace(Score(status=status, value=value, reason=reason, scorer="math", version="1"), **changes)
+
+
 def a_prompt(group_id: str = "17", **changes: Any) -> Prompt:
     """Seventeen's prompt, with `changes`."""
     return replace(
@@ -68,21 +74,8 @@ def a_rollout(prompt: Prompt | None = None) -> SampledGroup:
 
 
 def a_scored_group(rollout: SampledGroup | None = None) -> ScoredGroup:
-    """One right, one unscorable."""
-    scores = (
-        Score(
-            status=ScoreStatus.SCORED,
-            value=1.0,
-            reason="answer 4",
-            scorer="math",
-            version="1",
-            seconds=0.125,
-            components={"format": 1.0},
-        ),
-        Score(
-            status=ScoreStatus.UNSCORABLE, value=None, reason="judge unreachable", scorer="math", version="1"
-        ),
-    )
+    right = a_score(1.0, "answer 4", seconds=0.125, components={"format": 1.0})
+    scores = (right, a_score(None, "judge unreachable"))
     return ScoredGroup(
         rollout=rollout or a_rollout(), scores=scores, rewards=(1.0, None), worker="s1", seconds=0.25
     )
@@ -90,22 +83,16 @@ def a_scored_group(rollout: SampledGroup | None = None) -> ScoredGroup:
 
 def a_letter() -> DeadLetter:
     """Of a group that could not be scored."""
-    return DeadLetter(
-        group_id="17",
-        stage="rollouts",
-        reason="5 attempts",
-        attempts=5,
-        traceback="Boom",
-        original=b"\x00\xff",
-    )
+    facts = {
+        "group_id": "17",
+        "stage": "rollouts",
+        "reason": "5 attempts",
+        "attempts": 5,
+        "traceback": "Boom",
+    }
+    return DeadLetter(original=b"\x00\xff", **facts)  # type: ignore[arg-type]
 
 
 def an_announcement(version: int = 4) -> Announcement:
-    """Of version 4."""
-    return Announcement(
-        version=version,
-        path="runs/x/weights/4",
-        checksum="c0ffee",
-        size_bytes=1024,
-        announced_at=1_700_000_001.5,
-    )
+    where = {"path": "runs/x/weights/4", "checksum": "c0ffee", "size_bytes": 1024}
+    return Announcement(version=version, announced_at=1_700_000_001.5, **where)  # type: ignore[arg-type]

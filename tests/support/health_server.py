@@ -16,7 +16,6 @@ from tests.support.waiting import wait_until
 
 
 def serve(port: int, folder: Path, delay_s: float) -> None:
-    """Serve for ever."""
     began = time.monotonic()
 
     class Health(BaseHTTPRequestHandler):

@@ -11,6 +11,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from broker import codec
 from broker.connection import RedisLink
@@ -24,6 +25,7 @@ from learner.status import Status
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
 from tests.support.chain import Chain, make_prompt, make_run, make_scored
+from tests.support.groups import a_score
 from tests.support.waiting import wait_until
 
 GENERATOR, WORKER, DISPATCHER, LEARNER = "gpu1-4711-ab12", "cpu1-815-cd34", "cpu1-814-0f3a", "gpu1-4700"
@@ -50,7 +52,6 @@ class InFlight:
         self._say()
 
     def close(self) -> None:
-        """End the heartbeats and close the journal."""
         for beat in self._beats:
             beat.stop()
         self.chain.journal.close()
@@ -62,18 +63,11 @@ class InFlight:
         first = chain.issue(9, issued_at=self.began)
         trained = [self._scored(make_prompt(group_id, issued_at=self.began)) for group_id in first[:8]]
         chain.journal.append(0, trained, [[0.5, -0.5]] * 8)
-        (chain.run.folder / "metrics.jsonl").write_text(
-            json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5}) + "\n"
-        )
-        chain.run_owner.announce(
-            Announcement(
-                version=1,
-                path="/runs/demo/weights/v000001",
-                checksum="beef" * 16,
-                size_bytes=880_640,
-                announced_at=time.time(),
-            )
-        )
+        line = json.dumps({"step": 1, "reward_mean": 0.5, "at": time.time() + 1.5})
+        (chain.run.folder / "metrics.jsonl").write_text(f"{line}\n")
+        where = {"path": "/runs/demo/weights/v000001", "checksum": "beef" * 16, "size_bytes": 880_640}
+        announcement: Any = {"version": 1, "announced_at": time.time(), **where}
+        chain.run_owner.announce(Announcement(**announcement))
         chain.run_owner.retire(first[:8])
         rollout = self._scored(codec.decode_prompt(chain.entry("8").raw)).rollout
         assert hand_over(chain.link, chain.keys, chain.entry("8"), ROLLOUTS, codec.encode_rollout(rollout))
@@ -92,9 +86,8 @@ class InFlight:
             result = self._scored(codec.decode_prompt(entry.raw))
             assert hand_over(chain.link, chain.keys, entry, ROLLOUTS, codec.encode_rollout(result.rollout))
             if int(group_id) < 13:
-                assert hand_over(
-                    chain.link, chain.keys, chain.entry(group_id), SCORED, codec.encode_scored(result)
-                )
+                fields = codec.encode_scored(result)
+                assert hand_over(chain.link, chain.keys, chain.entry(group_id), SCORED, fields)
         Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S).lease(8, block_s=0)
         chain.client.xclaim(
             chain.keys(ROLLOUTS), GROUP, CONSUMER, 0, [chain.entry("15").entry_id], idle=75_000, justid=True
@@ -108,9 +101,8 @@ class InFlight:
         with chain.client.pipeline() as pipe:  # RQ's own part, when a worker takes a job
             taken.prepare_for_execution(WORKER, pipe)
             pipe.execute()
-        Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER).begin(
-            chain.entry("13")
-        )
+        worker = Consumer(chain.link, chain.keys, ROLLOUTS, CONSUMER, lease_s=LEASE_S, worker=WORKER)
+        worker.begin(chain.entry("13"))
         tally = Tally()
         tally.count("math", "math", {"groups": 12, "completions": 24, "unscorable": 1}, seconds=0.36)
         tally.write(chain.client, chain.keys, is_due=True)
@@ -150,16 +142,8 @@ class InFlight:
         rollout: SampledGroup = replace(
             group.rollout, generator=GENERATOR, seconds=6.25, attempts=1, sampled_at=prompt.issued_at + 8
         )
-        scores = tuple(
-            replace(score, reason=reason, components={"math": score.value or 0.0})
-            for score, reason in zip(group.scores, ("answer 5 equals 5", "answer 4, expected 5"), strict=True)
-        )
-        return replace(
-            group,
-            rollout=rollout,
-            scores=scores,
-            worker=WORKER,
-            seconds=0.03,
-            attempts=1,
-            scored_at=prompt.issued_at + 9,
-        )
+        said = ((1.0, "answer 5 equals 5"), (0.0, "answer 4, expected 5"))
+        scores = tuple(a_score(value, reason, components={"math": value}) for value, reason in said)
+        scored_at = prompt.issued_at + 9
+        group = replace(group, rollout=rollout, scores=scores, worker=WORKER, seconds=0.03, attempts=1)
+        return replace(group, scored_at=scored_at)

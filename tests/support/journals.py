@@ -24,7 +24,6 @@ class Lives:
         self._open: list[Journal] = []
 
     def open(self, fence: int = 1, **options: Any) -> Journal:
-        """Begin a life."""
         self._open.append(Journal(self.folder, fence, run="test", **options))
         return self._open[-1]
 
@@ -32,17 +31,12 @@ class Lives:
         """Return an incarnation of five records: its first, a step of two groups, one dropped, one dead, an evaluation round."""
         journal = self.open(fence)
         journal.append(step, groups(*ids), [[0.5, -0.5], [0.5, -0.5]], published={step: "checksum"})
-        journal.end(
-            {
-                f"{step}-dropped": Outcome(DROPPED, "zero_variance", 4),
-                f"{step}-dead": Outcome(DEAD, "deadline"),
-            }
-        )
+        dropped, dead = Outcome(DROPPED, "zero_variance", 4), Outcome(DEAD, "deadline")
+        journal.end({f"{step}-dropped": dropped, f"{step}-dead": dead})
         journal.evaluation(step, {"pass_rate": 0.25})
         return journal
 
     def ledger_file(self, fence: int = 1) -> Path:
-        """Return where that life's records are."""
         return self.folder / f"ledger-{fence:06d}.log"
 
     def payload_file(self, fence: int = 1, number: int = 0) -> Path:
@@ -73,12 +67,10 @@ def silent(group: ScoredGroup) -> ScoredGroup:
 
 
 def records(path: Path) -> list[Whole]:
-    """Return the whole records of a ledger's file."""
     return [found for found in scan(path) if isinstance(found, Whole)]
 
 
 def flip(path: Path, position: int) -> None:
-    """Change one bit."""
     data = bytearray(path.read_bytes())
     data[position] ^= 1
     path.write_bytes(data)

@@ -31,17 +31,10 @@ from scorers.scorer import SelfTestFailed
 from tests.support.vllm_server import MODEL, Exchange, ModelServer, num_tokens
 
 MAX_TOKENS: Final = 24  # of a reply
-JUDGED: Final = {
-    "type": "llm_judge",
-    "answer": {"value": "Paris", "question": "What is the capital of France? (000)"},
-}
-GRADED: Final = {
-    "type": "rubric",
-    "answer": {
-        "question": "What is 6 x 12? (000)",
-        "criteria": "1. Splits a factor (5 points)\n2. Says 72 (5 points)",
-    },
-}
+CAPITAL: Final = {"value": "Paris", "question": "What is the capital of France? (000)"}
+JUDGED: Final = {"type": "llm_judge", "answer": CAPITAL}
+CRITERIA: Final = "1. Splits a factor (5 points)\n2. Says 72 (5 points)"
+GRADED: Final = {"type": "rubric", "answer": {"question": "What is 6 x 12? (000)", "criteria": CRITERIA}}
 VALUES: Final = {  # of what is said without a code
     "llm_judge": {"True": 1.0, "False": 0.0, "No": 0.0, "</think>No": 0.0},
     "rubric": {"7/10": 0.7},
@@ -69,7 +62,6 @@ def answers(row: Mapping[str, Any], context: int) -> list[str]:
 
 
 def prompt_of(row: Mapping[str, Any], text: str) -> str:
-    """Return what is asked about an answer."""
     answer = row["answer"]
     if row["type"] == "rubric":
         return rubric_messages(RubricCase(answer["question"], answer["criteria"], text))[0]["content"]
@@ -118,13 +110,8 @@ class Judging:
         found = await asyncio.to_thread(score, text, row, judge_url=self.server.url)
         [exchange] = self.server.take()  # what is refused is asked once, too
         prompt = prompt_of(row, text.replace("\ud83d", "\ufffd"))
-        assert exchange.asked == {
-            "model": MODEL,
-            "max_tokens": MAX_TOKENS,
-            "temperature": 0.0,
-            "stream": False,
-            "messages": [{"role": "user", "content": prompt}],
-        }
+        how = {"model": MODEL, "max_tokens": MAX_TOKENS, "temperature": 0.0, "stream": False}
+        assert exchange.asked == {**how, "messages": [{"role": "user", "content": prompt}]}
         value, reason = expected(text, VALUES[row["type"]], exchange)
         status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
         assert (found.value, found.status) == (value, status), found.reason
@@ -136,9 +123,8 @@ def expected(text: str, values: Mapping[str, float], exchange: Exchange) -> tupl
     """Return the value of an answer by a server's reply, read by hand, and how the reason reads."""
     if exchange.status == HTTPStatus.BAD_REQUEST:
         return None, "does not take the question: .*(maximum context length is|max_tokens must be at least 1)"
-    assert exchange.reply["usage"]["prompt_tokens"] == num_tokens(exchange.prompt), (
-        "an answer has made a special token"
-    )
+    tokens = exchange.reply["usage"]["prompt_tokens"]
+    assert tokens == num_tokens(exchange.prompt), "an answer has made a special token"
     if exchange.finish_reason == "length":
         return None, "cut off by max_tokens or the end of its context"
     if exchange.said is None:

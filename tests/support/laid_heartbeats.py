@@ -20,46 +20,25 @@ class Laid:
         self.board = Board(link, keys)
         self.client: Any = link.client
         self.keys = keys
-        run = Run.model_validate(
-            {
-                "name": "test",
-                "model": {"path": "m"},
-                "data": {"train": {"type": "procedural"}},
-                "generators": {"groups_in_flight": 4},
-                "learner": {"steps": 60, "groups_per_step": 4, "max_lag": 1},
-            }
-        )
-        self.client.hset(
-            keys("run"),
-            mapping={"status": "running", "reason": "", "version": 5, "steps": 60, "config": to_yaml(run)},
-        )
+        sections = {"generators": {"groups_in_flight": 4}, "data": {"train": {"type": "procedural"}}}
+        learner = {"steps": 60, "groups_per_step": 4, "max_lag": 1}
+        run = Run.model_validate({"name": "test", "model": {"path": "m"}, "learner": learner, **sections})
+        said: Any = {"status": "running", "reason": "", "version": 5, "steps": 60, "config": to_yaml(run)}
+        self.client.hset(keys("run"), mapping=said)
         self.board.issue(0, 1, 2, 3, 4, 5)
         generator = Consumer(link, keys, PROMPTS, "g-1", lease_s=60)
         for entry in generator.lease(3, block_s=0)[:2]:
             self.board.move(entry, ROLLOUTS)
-        self.client.hset(
-            keys("scorers"),
-            mapping={"math groups math": 8, "math completions math": 64, "math failed:ChildDied math": 2},
-        )
+        counts: Any = {"math groups math": 8, "math completions math": 64, "math failed:ChildDied math": 2}
+        self.client.hset(keys("scorers"), mapping=counts)
         self.client.rpush("rq:queue:test.math", "job")
         self.beat(0)
 
     def beat(self, seconds: float) -> None:
         """Heartbeats after so many seconds in which the scorers work nine tenths, and the others little."""
+        ages = {"age_prompts_s": 4, "age_sampling_s": 8, "age_scored_s": 4}
         for role, name, state, busy, rest in (
-            (
-                "learner",
-                "box-1",
-                "12 s: 3 of 4 groups",
-                0.1,
-                {
-                    "steps": 4,
-                    "wait_groups_s": 0.9,
-                    "age_prompts_s": 4,
-                    "age_sampling_s": 8,
-                    "age_scored_s": 4,
-                },
-            ),
+            ("learner", "box-1", "12 s: 3 of 4 groups", 0.1, {"steps": 4, "wait_groups_s": 0.9, **ages}),
             ("generator", "box-2", "sampling", 0.5, {"tokens": 800, "wait_prompts_s": 0.5}),
             ("scorer", "box-3", "scoring group 1", 0.9, {"wait_rollouts_s": 0.1}),
         ):
@@ -69,18 +48,14 @@ class Laid:
                 "groups": 80 + 2 * seconds,
                 **{what: number * (10 + seconds) for what, number in rest.items()},
             }
-            self.client.hset(
-                self.keys.alive(role, name),
-                mapping={
-                    "pid": name[-1],
-                    "host": "box",
-                    "state": state,
-                    "since": f"{time.time() - 5:.3f}",
-                    "version": "5",
-                    "queues": "math" if role == "scorer" else "",
-                    **sums,
-                },
-            )
-        self.client.hset(
-            self.keys.alive("dispatcher", "box-4"), mapping={"pid": "4", "host": "box", "state": "waiting"}
-        )
+            facts = {
+                "pid": name[-1],
+                "host": "box",
+                "state": state,
+                "since": f"{time.time() - 5:.3f}",
+                "version": "5",
+            }
+            queues = "math" if role == "scorer" else ""
+            self.client.hset(self.keys.alive(role, name), mapping={**facts, "queues": queues, **sums})
+        waiting = {"pid": "4", "host": "box", "state": "waiting"}
+        self.client.hset(self.keys.alive("dispatcher", "box-4"), mapping=waiting)

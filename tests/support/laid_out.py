@@ -11,7 +11,6 @@ from tools.audit.sums import Audit
 
 
 def train(journal: Journal, step: int, *ids: str) -> None:
-    """Write a step down."""
     groups = [make_scored(make_prompt(group_id), [1.0, 0.0]) for group_id in ids]
     journal.append(step, groups, [[0.5, -0.5]] * len(groups))
 
@@ -34,5 +33,4 @@ def lay_out(chain: Chain) -> None:
 
 
 def look(chain: Chain, *, is_quick: bool = False) -> Audit:
-    """Return what the audit says."""
     return audit(chain.link, chain.keys, chain.run.folder / "journal", is_quick=is_quick)

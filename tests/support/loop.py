@@ -36,12 +36,10 @@ class Hands(threading.Thread):
             for _, fields in self.chain.client.xrange(self.chain.keys(PROMPTS)):
                 prompt = codec.decode_prompt(fields)
                 is_flat = ordinal_of(prompt.group_id) in range(2, 10**6, 3)
-                with contextlib.suppress(
-                    AttributeError, AssertionError, ValueError
-                ):  # a test has flushed Redis
-                    self.chain.score(
-                        prompt.group_id, [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1)
-                    )
+                rewards = [1.0] * prompt.n if is_flat else [1.0] + [0.0] * (prompt.n - 1)
+                # A test has flushed Redis.
+                with contextlib.suppress(AttributeError, AssertionError, ValueError):
+                    self.chain.score(prompt.group_id, rewards)
 
 
 def make_trainer(

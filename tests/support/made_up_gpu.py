@@ -36,8 +36,6 @@ def pretend(name: str, memory_gib: int, capability: str) -> None:
     from vllm.platforms.interface import DeviceCapability
 
     class MadeUpPlatform(CudaPlatformBase):
-        """Answers what the driver would be asked."""
-
         @classmethod
         def get_device_capability(cls, device_id: int = 0) -> DeviceCapability:
             del device_id
@@ -77,7 +75,6 @@ def pretend(name: str, memory_gib: int, capability: str) -> None:
 
 
 def report(run: Run, config: VllmEngineConfig) -> dict[str, object]:
-    """Resolve, and say what matters."""
     from vllm.v1.executor import Executor
 
     from generators.engines.vllm.settings import resolve

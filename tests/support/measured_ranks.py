@@ -47,7 +47,6 @@ class Measured:
 
     @property
     def peak_bytes(self) -> float:
-        """The peak."""
         return self.per_parameter * SHAPE.parameters
 
     def __str__(self) -> str:
@@ -64,17 +63,12 @@ MEASURED = (
 
 
 def run_of(make_run: MakeRun, measured: Measured) -> Run:
-    """Return the run of a measured step, for the estimate."""
     return make_run(
         model={"path": "t", "dtype": "bfloat16"},
         data={"train": {"type": "procedural"}, "max_prompt_tokens": 1},
         sampling={"max_tokens": 1},
-        learner={
-            "ranks": measured.ranks,
-            "zero": {"stage": measured.stage},
-            "gradient_checkpointing": True,
-            "tokens_per_micro_batch": measured.tokens,
-        },
+        learner={"ranks": measured.ranks, "zero": {"stage": measured.stage}, "gradient_checkpointing": True}
+        | {"tokens_per_micro_batch": measured.tokens},
     )
 
 

@@ -17,12 +17,10 @@ class Moods(SimpleScorer):
     name, version = "moods", "1"
 
     def check_row(self, verification_info: Mapping[str, Any]) -> None:
-        """See the class."""
         if verification_info["answer"].get("value") == "bad row":
             raise BadMessage("a row without an answer")
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """See the class."""
         match verification_info["answer"]["value"]:
             case "gone":
                 raise Retryable("the sandbox at http://nowhere does not answer")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from tests.support.paths import ROOT
 
@@ -33,14 +33,6 @@ def with_odd_tokenizer(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
     templates = [{"name": name, "template": template} for name in ("default", "tools/of old")]
     _change(folder / "tokenizer_config.json", chat_template=templates)
-
-
-def with_a_copied_head(folder: Path) -> None:
-    """A head in the file that is the embedding, as `.bin` checkpoints were converted: it is tied, and stays so."""
-    _change(folder / "config.json", tie_word_embeddings=True)
-    weights = load_file(folder / "model.safetensors")
-    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 BASES: Mapping[str, Callable[[Path], None]] = {

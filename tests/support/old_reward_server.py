@@ -79,7 +79,6 @@ class OldRewardServer:
                 self.at_once -= 1
 
     def close(self) -> None:
-        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)

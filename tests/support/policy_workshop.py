@@ -93,14 +93,8 @@ class Workshop:
         first = tiny_run(self.model, dtype=dtype, **learner).learner.model_dump(mode="json")
         other = learner | {
             "objective": {"clip_low": 0.01, "clip_high": 0.01, "dual_clip": 1.01},
-            "optimizer": {
-                "lr": 1.0,
-                "betas": [0.5, 0.5],
-                "eps": 1.0,
-                "warmup_steps": 0,
-                "grad_clip": 1e-3,
-                "weight_decay": 0.5,
-            },
+            "optimizer": {"lr": 1.0, "betas": [0.5, 0.5], "eps": 1.0, "warmup_steps": 0, "grad_clip": 1e-3}
+            | {"weight_decay": 0.5},
         }
         return {
             "model": str(self.model),
@@ -146,12 +140,8 @@ class Workshop:
 
     def failure(self, learner: dict[str, Any], *, broken_rank: int) -> dict[str, Any]:
         """Return a step that raises in one rank, while the other is in the middle of it."""
-        return {
-            "model": str(self.model),
-            "learner": learner,
-            "broken_rank": broken_rank,
-            "do": steps_from(0, 1, SMALL),
-        }
+        plan = {"model": str(self.model), "learner": learner, "do": steps_from(0, 1, SMALL)}
+        return {**plan, "broken_rank": broken_rank}
 
     def path(self, name: str, what: str = "weights") -> str:
         return str(self.folder / f"{name}.{what}")

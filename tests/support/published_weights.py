@@ -41,7 +41,6 @@ class Publisher:
         self.owner.claim(0)
 
     def write(self, version: int) -> Path:
-        """Return the file of a version."""
         file = self.folder / str(version) / "model.safetensors"
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(f"weights {version}".encode())
@@ -61,6 +60,5 @@ class Publisher:
         )
 
     def publish(self, version: int) -> None:
-        """Write, then tell."""
         self.write(version)
         self.announce(version)

@@ -50,25 +50,17 @@ JSON = st.recursive(
     max_leaves=8,
 )
 
+SCORER = {"reason": NAMES, "scorer": NAMES, "version": NAMES}
 SCORES = st.one_of(
     st.builds(
         Score,
         status=st.just(ScoreStatus.SCORED),
         value=st.floats(0, 1),
-        reason=NAMES,
-        scorer=NAMES,
-        version=NAMES,
         seconds=NUMBERS,
         components=st.dictionaries(NAMES, NUMBERS, max_size=2),
+        **SCORER,
     ),
-    st.builds(
-        Score,
-        status=st.just(ScoreStatus.UNSCORABLE),
-        value=st.none(),
-        reason=NAMES,
-        scorer=NAMES,
-        version=NAMES,
-    ),
+    st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), **SCORER),
 )
 
 
@@ -93,24 +85,20 @@ def completions(draw: st.DrawFn) -> Completion:
 @st.composite
 def scored_groups(draw: st.DrawFn) -> ScoredGroup:
     n = draw(st.integers(1, 3))
+    names: Any = {name: draw(NAMES) for name in ("group_id", "task", "fingerprint", "data_source")}
+    numbers: Any = {name: draw(COUNTS) for name in ("epoch", "row", "seed", "max_tokens")}
     prompt = Prompt(
-        group_id=draw(NAMES),
         split=draw(st.sampled_from(Split)),
-        task=draw(NAMES),
         n=n,
         floor=draw(st.integers(0, 99)),
         issued_at=draw(NUMBERS),
-        epoch=draw(COUNTS),
-        row=draw(COUNTS),
-        fingerprint=draw(NAMES),
-        seed=draw(COUNTS),
         temperature=draw(NUMBERS),
-        max_tokens=draw(COUNTS),
         messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
         verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
-        data_source=draw(NAMES),
         top_p=draw(st.floats(0, 1, exclude_min=True)),
+        **names,
+        **numbers,
     )
     rollout = SampledGroup(
         prompt=prompt,

@@ -45,22 +45,18 @@ CRITERIA = "1. Adds one (10 points)"
 
 
 def guru_rows(source: str, truth: Any) -> Rows:
-    """Return rows of one of Guru's sources."""
-    return [
-        {
-            "data_source": source,
+    reward = {"reward_model": {"style": "rule", "ground_truth": truth}, "ability": source.partition("_")[0]}
+    rows = verl_rows(source, count=COUNT)
+    for number, row in enumerate(rows):
+        row |= {
             "prompt": [{"role": "user", "content": f"{source} {number}?"}],
-            "ability": source.partition("_")[0],
             "apply_chat_template": True,
-            "reward_model": {"style": "rule", "ground_truth": truth},
-            "extra_info": {"split": "train", "index": number, "question": f"{number}?"},
+            **reward,
         }
-        for number in range(COUNT)
-    ]
+    return rows
 
 
 def guru(folder: Path) -> tuple[str, ...]:
-    """Write a folder in Guru's shape."""
     for source, truth in GURU.items():
         write_parquet(folder / f"guru/train/{source}_{COUNT}.parquet", guru_rows(source, truth))
     for file, source, truth in ONLINE:
@@ -70,10 +66,8 @@ def guru(folder: Path) -> tuple[str, ...]:
 
 def graded(folder: Path) -> tuple[str, ...]:
     """Write gradings with the right grade, as RRM is trained on."""
-    rows = [
-        row | {"reward_model": {"style": "rule", "ground_truth": 0.7}}
-        for row in verl_rows("grade", count=COUNT)
-    ]
+    grade = {"reward_model": {"style": "rule", "ground_truth": 0.7}}
+    rows = [row | grade for row in verl_rows("grade", count=COUNT)]
     for name in ("train", "test"):
         write_parquet(folder / f"data/{name}_rrm.parquet", rows)
     return ()
@@ -156,11 +150,8 @@ ROWS_OF: Mapping[str, Callable[[Path], tuple[str, ...]]] = {
     "swe_qwen2.5-coder-7b_8gpu": patches,
 }
 # The task whose model somebody serves, for the recipes with `judge.serve`.
-JUDGED = {
-    "guru_qwen2.5-32b_16x8gpu": "judge",
-    "guru_qwen2.5-7b_4x8gpu": "judge",
-    "rrm_policy_polaris": "rubric",
-}
+JUDGED = dict.fromkeys(("guru_qwen2.5-32b_16x8gpu", "guru_qwen2.5-7b_4x8gpu"), "judge")
+JUDGED["rrm_policy_polaris"] = "rubric"
 
 
 def asking(recipe: str, url: str) -> tuple[str, ...]:

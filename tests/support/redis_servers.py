@@ -23,7 +23,6 @@ NEWER = (7, 0)
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -70,24 +69,10 @@ class RedisServer:
         self.start()
 
     def start(self) -> None:
-        """Start on the data as they are."""
-        self.process = subprocess.Popen(
-            [
-                self.program,
-                "--port",
-                str(self.port),
-                "--bind",
-                "127.0.0.1",
-                "--dir",
-                str(self.folder),
-                "--appendonly",
-                "yes",
-                "--save",
-                "",
-                *self.options,
-            ],
-            stdout=subprocess.DEVNULL,
-        )
+        own = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        saved = ["--appendonly", "yes", "--save", ""]
+        words: list[str | Path] = [self.program, *own, *saved, *self.options]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         with redis.Redis(port=self.port) as client:
             wait_until(
                 lambda: self.process.poll() is not None or _answers(client), "redis-server's first answer"
@@ -100,7 +85,6 @@ class RedisServer:
         self.process.wait(20)
 
     def kill(self) -> None:
-        """Go away at once."""
         self.process.kill()
         self.process.wait()
 
@@ -119,7 +103,6 @@ def mend(program: Path, folder: Path) -> int:
 
 def append_only_file(folder: Path) -> Path:
     """Return the file that the server on `folder` writes to: the last part where there are several."""
-    parts = sorted(
-        (folder / "appendonlydir").glob("*.incr.aof"), key=lambda part: int(part.name.split(".")[-3])
-    )
-    return parts[-1] if parts else folder / "appendonly.aof"
+    parts = (folder / "appendonlydir").glob("*.incr.aof")
+    newest = max(parts, key=lambda part: int(part.name.split(".")[-3]), default=None)
+    return newest or folder / "appendonly.aof"

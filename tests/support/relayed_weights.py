@@ -79,7 +79,6 @@ class LearnersMachine:
         return here
 
     def chunks(self) -> set[str]:
-        """Names of the chunks that are in Redis."""
         prefix = self.keys("weights:")
         return {
             key.decode().removeprefix(prefix)
@@ -88,7 +87,6 @@ class LearnersMachine:
         }
 
     def bytes_in_redis(self) -> int:
-        """Bytes of all of them."""
         client: Any = self.link.client
         return sum(client.strlen(self.keys(f"weights:{chunk}")) for chunk in self.chunks())
 
@@ -123,7 +121,6 @@ class Asking:
         raise AssertionError(reason)
 
     def fetch(self) -> tuple[int, bytes]:
-        """Ask once."""
         announced = self.learner.announced
         received = self.weights.receive(
             [announced[version] for version in sorted(announced)[::-1]], held=self.held
@@ -131,7 +128,6 @@ class Asking:
         return received.version, b"".join(file.read_bytes() for file in received.files)
 
     def load(self, version: int) -> None:
-        """It holds that version now."""
         self.weights.loaded(Received(version=version, files=(Path("nothing"),)))
         self.held = version
 

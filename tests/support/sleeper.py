@@ -29,7 +29,6 @@ class Sleeper(SimpleScorer):
         self._hanging_s = hanging_s
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """See the class."""
         hangs = text == HANGING
         time.sleep(self._hanging_s if hangs else self._seconds)
         return self.scored(0.0 if hangs else 1.0, "it hung" if hangs else "at last")
@@ -39,7 +38,6 @@ class Deadly(Sleeper):
     """A library that crashes, and its process with it, at what would hang."""
 
     def score(self, text: str, verification_info: Mapping[str, Any]) -> Score:
-        """See the class."""
         if text == HANGING:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             os.kill(os.getpid(), signal.SIGSEGV)

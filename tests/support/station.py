@@ -42,15 +42,8 @@ RIGHT, HANGING = "\\boxed{4}", "\\boxed{9^{9^{9}}}"
 
 def make_run(**sections: Any) -> Run:
     """Return a run of one worker, with leases that no test outlives unless it wants to."""
-    return Run.model_validate(
-        {
-            "name": "test",
-            "model": {"path": "nowhere"},
-            "data": {"train": {"type": "procedural"}},
-            "scorers": {"workers": 1},
-        }
-        | sections
-    )
+    plain = {"name": "test", "model": {"path": "nowhere"}, "data": {"train": {"type": "procedural"}}}
+    return Run.model_validate(plain | {"scorers": {"workers": 1}} | sections)
 
 
 def scored(rollout: SampledGroup, worker: str) -> ScoredGroup:
@@ -68,7 +61,6 @@ class Scorers:
     log: Path
 
     def until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Wait for `condition`; fails with the log."""
         wait_until(condition, within_s=timeout_s, log=self.log.read_text)
 
 
@@ -124,24 +116,17 @@ class Station(Board):
 
     def age(self, *entry_ids: str) -> None:
         """Let entries have been idle for an hour."""
-        self.link.client.xclaim(
-            self.keys(ROLLOUTS), GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000, justid=True
-        )
+        key = self.keys(ROLLOUTS)
+        self.link.client.xclaim(key, GROUP, jobs.CONSUMER, 0, list(entry_ids), idle=3_600_000, justid=True)
 
     def queued(self) -> list[list[str]]:
-        """Entries of each job in the queues' lists, in order."""
-        return [
-            self.entries_of(job_id)
-            for queue in self.rq_queues.queues.values()
-            for job_id in queue.get_job_ids()
-        ]
+        queues = self.rq_queues.queues.values()
+        return [self.entries_of(job_id) for queue in queues for job_id in queue.get_job_ids()]
 
     def queued_entries(self) -> list[str]:
-        """Entries of all jobs in the queue's list."""
         return list(chain.from_iterable(self.queued()))
 
     def entries_of(self, job_id: str) -> list[str]:
-        """Entries that a job carries."""
         job = Job.fetch(job_id, connection=self.link.client, serializer=JSONSerializer)
         return list(job.args[0])
 
@@ -159,10 +144,9 @@ class Station(Board):
         key = self.keys(ROLLOUTS)
         names = {entry.entry_id: entry.group_id for entry in entries_of(ROLLOUTS, self.client.xrange(key))}
         pending: Any = self.client.xpending_range(key, GROUP, "-", "+", 100)
-        found = [(item["message_id"].decode(), item["times_delivered"]) for item in pending]
-        return {
-            names[entry_id]: times - 1 for entry_id, times in found if entry_id in names
-        }  # the dispatcher's own
+        found = {item["message_id"].decode(): item["times_delivered"] for item in pending}
+        # One delivery is the dispatcher's own.
+        return {names[entry_id]: times - 1 for entry_id, times in found.items() if entry_id in names}
 
     def deliver(self) -> None:
         """Have a dispatcher deliver what is new."""
@@ -213,11 +197,8 @@ class Station(Board):
         """Start `python -m scorers --run test` with more words."""
         log = folder / f"scorers-{len(list(folder.iterdir()))}.log"
         with log.open("wb") as stream:
-            process = spawn(
-                [sys.executable, "-m", "scorers", "--run", "test", *words],
-                stderr=stream,
-                env={**os.environ, "REDIS_URL": self.link.url},
-            )
+            command = [sys.executable, "-m", "scorers", "--run", "test", *words]
+            process = spawn(command, stderr=stream, env={**os.environ, "REDIS_URL": self.link.url})
         return Scorers(process, log)
 
     def jobs_at_work(self) -> set[str]:
@@ -225,7 +206,6 @@ class Station(Board):
         return self.rq_queues.current(self.rq_queues.living_workers())
 
     def letter(self, group_id: str) -> dict[str, str]:
-        """Text fields of a dead letter."""
         entry = self.entry(group_id)
         assert entry.stream == "dead"
         return {name.decode(): value.decode(errors="replace") for name, value in entry.raw.items()}

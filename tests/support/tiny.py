@@ -8,18 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from broker.messages import (
-    Completion,
-    FinishReason,
-    Prompt,
-    SampledGroup,
-    Score,
-    ScoredGroup,
-    ScoreStatus,
-    Span,
-    Split,
-)
+from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
 from config.run import Run
+from tests.support.groups import a_prompt, a_score
 
 VOCABULARY_SIZE = 300
 
@@ -105,11 +96,8 @@ def group(
     *,
     group_id: str = "0",
 ) -> ScoredGroup:
-    """Return a scored group of these completions."""
-    prompt = Prompt(
-        group_id=group_id,
-        split=Split.TRAIN,
-        task="math",
+    prompt = a_prompt(
+        group_id,
         n=len(completions),
         floor=0,
         issued_at=0.0,
@@ -120,19 +108,10 @@ def group(
         temperature=0.8,
         max_tokens=64,
         messages=(),
-        token_ids=np.array(prompt_ids, np.int32),
         verification_info={},
+        token_ids=np.array(prompt_ids, np.int32),
     )
-    scores = tuple(
-        Score(
-            status=ScoreStatus.UNSCORABLE if reward is None else ScoreStatus.SCORED,
-            value=reward,
-            reason="",
-            scorer="test",
-            version="1",
-        )
-        for reward in rewards
-    )
+    scores = tuple(a_score(reward, "", scorer="test") for reward in rewards)
     return ScoredGroup(
         rollout=SampledGroup(prompt=prompt, completions=tuple(completions), generator="g", seconds=0.0),
         scores=scores,

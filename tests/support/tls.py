@@ -85,7 +85,6 @@ class TlsProxy:
         return f"rediss://{user}{host}:{self.port}/0{f'?{settings}' if settings else ''}"
 
     def close(self) -> None:
-        """Accept nobody any more; open connections end within POLL_S."""
         self._stop.set()
         self._thread.join(5)
         self._listener.close()

@@ -57,9 +57,8 @@ class StarsProtocol:
         return Ruling((stars - 1) / 4, f"{stars} stars for {question.case!r}", {"stars": float(stars)})
 
     def self_test_questions(self) -> Sequence[Question[str]]:
-        questions = [
-            self.question_of(text, StarsRow("a friend"), MathRule()) for text in ("Thanks!", "Go away.")
-        ]
+        row = StarsRow("a friend")
+        questions = [self.question_of(text, row, MathRule()) for text in ("Thanks!", "Go away.")]
         return [question for question in questions if isinstance(question, Question)]
 
     def self_test_problem(self, rulings: Sequence[Ruling]) -> str | None:

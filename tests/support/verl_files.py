@@ -116,42 +116,24 @@ MAIN_PPO_SH = """\
 set -x
 
 python3 -m verl.trainer.main_ppo \\
-    algorithm.adv_estimator=grpo \\
-    data.train_files=$HOME/data/gsm8k/train.parquet \\
-    data.val_files=$HOME/data/gsm8k/test.parquet \\
-    data.train_batch_size=1024 \\
-    data.max_prompt_length=512 \\
-    data.max_response_length=1024 \\
-    data.filter_overlong_prompts=True \\
-    data.truncation='error' \\
-    actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct \\
-    actor_rollout_ref.actor.optim.lr=1e-6 \\
-    actor_rollout_ref.model.use_remove_padding=True \\
-    actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
-    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=40 \\
-    actor_rollout_ref.actor.use_kl_loss=True \\
-    actor_rollout_ref.actor.kl_loss_coef=0.001 \\
-    actor_rollout_ref.actor.kl_loss_type=low_var_kl \\
-    actor_rollout_ref.actor.entropy_coeff=0 \\
-    actor_rollout_ref.model.enable_gradient_checkpointing=True \\
+    algorithm.adv_estimator=grpo data.train_files=$HOME/data/gsm8k/train.parquet \\
+    data.val_files=$HOME/data/gsm8k/test.parquet data.train_batch_size=1024 data.max_prompt_length=512 \\
+    data.max_response_length=1024 data.filter_overlong_prompts=True data.truncation='error' \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.model.use_remove_padding=True actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=40 actor_rollout_ref.actor.use_kl_loss=True \\
+    actor_rollout_ref.actor.kl_loss_coef=0.001 actor_rollout_ref.actor.kl_loss_type=low_var_kl \\
+    actor_rollout_ref.actor.entropy_coeff=0 actor_rollout_ref.model.enable_gradient_checkpointing=True \\
     actor_rollout_ref.actor.fsdp_config.param_offload=False \\
     actor_rollout_ref.actor.fsdp_config.optimizer_offload=False \\
     actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=40 \\
-    actor_rollout_ref.rollout.tensor_model_parallel_size=2 \\
-    actor_rollout_ref.rollout.name=vllm \\
-    actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \\
-    actor_rollout_ref.rollout.n=5 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.6 actor_rollout_ref.rollout.n=5 \\
     actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=40 \\
-    actor_rollout_ref.ref.fsdp_config.param_offload=True \\
-    algorithm.use_kl_in_reward=False \\
-    trainer.critic_warmup=0 \\
-    trainer.logger=['console','wandb'] \\
-    trainer.project_name='verl_grpo_example_gsm8k' \\
-    trainer.experiment_name='qwen_function_rm' \\
-    trainer.n_gpus_per_node=8 \\
-    trainer.nnodes=1 \\
-    trainer.save_freq=20 \\
-    trainer.test_freq=5 \\
+    actor_rollout_ref.ref.fsdp_config.param_offload=True algorithm.use_kl_in_reward=False \\
+    trainer.critic_warmup=0 trainer.logger=['console','wandb'] \\
+    trainer.project_name='verl_grpo_example_gsm8k' trainer.experiment_name='qwen_function_rm' \\
+    trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=20 trainer.test_freq=5 \\
     trainer.total_epochs=15 $@
 """
 
@@ -224,44 +206,23 @@ if [ $TRIES -eq 50 ]; then
 fi
 
 python3 -m verl.trainer.main_ppo \\
-    algorithm.use_kl_in_reward=$KL_REWARD \\
-    data.train_files=rows/train.parquet \\
-    data.val_files=rows/test.parquet \\
-    data.train_batch_size=512 \\
-    data.max_prompt_length=$PROMPT \\
-    data.max_response_length=$ANSWER \\
-    data.filter_overlong_prompts=True \\
-    data.truncation='error' \\
-    actor_rollout_ref.model.path=$BASE_MODEL \\
-    actor_rollout_ref.actor.optim.lr=5e-7 \\
+    algorithm.use_kl_in_reward=$KL_REWARD data.train_files=rows/train.parquet \\
+    data.val_files=rows/test.parquet data.train_batch_size=512 data.max_prompt_length=$PROMPT \\
+    data.max_response_length=$ANSWER data.filter_overlong_prompts=True data.truncation='error' \\
+    actor_rollout_ref.model.path=$BASE_MODEL actor_rollout_ref.actor.optim.lr=5e-7 \\
     actor_rollout_ref.actor.ppo_mini_batch_size=$MINI \\
     actor_rollout_ref.actor.ppo_max_token_len_per_gpu=$TOKENS \\
-    actor_rollout_ref.actor.use_dynamic_bsz=True \\
-    actor_rollout_ref.actor.use_kl_loss=$KL_LOSS \\
-    actor_rollout_ref.actor.kl_loss_coef=$COEF \\
-    actor_rollout_ref.actor.kl_loss_type=low_var_kl \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.use_kl_loss=$KL_LOSS \\
+    actor_rollout_ref.actor.kl_loss_coef=$COEF actor_rollout_ref.actor.kl_loss_type=low_var_kl \\
     actor_rollout_ref.rollout.name=vllm \\
     actor_rollout_ref.rollout.max_num_batched_tokens=$(( $PROMPT + $ANSWER )) \\
-    actor_rollout_ref.rollout.n=8 \\
-    +trainer.rollout_data_dir=$SAVED \\
-    algorithm.kl_ctrl.kl_coef=0.001 \\
-    critic.optim.lr=9e-6 \\
-    critic.model.path=$BASE_MODEL \\
-    critic.ppo_max_token_len_per_gpu=24000 \\
-    trainer.critic_warmup=0 \\
-    trainer.logger=['console','wandb'] \\
-    trainer.project_name='rubric' \\
-    trainer.experiment_name=${RUN_NAME} \\
-    trainer.nnodes=1 \\
-    trainer.default_local_dir=$SAVED \\
-    trainer.n_gpus_per_node=$GPUS \\
-    trainer.save_freq=10 \\
-    trainer.test_freq=2 \\
-    trainer.validation_data_dir=$SAVED \\
-    trainer.resume_mode=auto \\
-    trainer.total_epochs=$EPOCHS \\
-    reward_model.reward_manager=prime \\
-    reward_model.tinyv_setup=$SETUP \\
+    actor_rollout_ref.rollout.n=8 +trainer.rollout_data_dir=$SAVED algorithm.kl_ctrl.kl_coef=0.001 \\
+    critic.optim.lr=9e-6 critic.model.path=$BASE_MODEL critic.ppo_max_token_len_per_gpu=24000 \\
+    trainer.critic_warmup=0 trainer.logger=['console','wandb'] trainer.project_name='rubric' \\
+    trainer.experiment_name=${RUN_NAME} trainer.nnodes=1 trainer.default_local_dir=$SAVED \\
+    trainer.n_gpus_per_node=$GPUS trainer.save_freq=10 trainer.test_freq=2 \\
+    trainer.validation_data_dir=$SAVED trainer.resume_mode=auto trainer.total_epochs=$EPOCHS \\
+    reward_model.reward_manager=prime reward_model.tinyv_setup=$SETUP \\
     reward_model.tinyv_weight=$WEIGHT 2>&1 | tee log/$RUN_NAME.log
 """
 
@@ -299,65 +260,38 @@ ARGS=(
     algorithm.filter_groups.max_num_gen_batches=10
 )
 python -m recipe.dapo.main_dapo \\
-    --config-path=config \\
-    --config-name="dapo_fsdp_config.yaml" \\
+    --config-path=config --config-name="dapo_fsdp_config.yaml" \\
     "${ARGS[@]}" \\
-    data.train_files="$train_files" \\
-    data.val_files="$test_files" \\
-    data.prompt_key=prompt \\
-    data.truncation='right' \\
-    data.max_prompt_length=${prompt} \\
-    data.max_response_length=${answer} \\
-    data.train_batch_size=${batch} \\
-    data.gen_batch_size=$((batch * 1)) \\
-    actor_rollout_ref.actor.use_kl_loss=${use_kl} \\
-    actor_rollout_ref.actor.clip_ratio_low=${low} \\
-    actor_rollout_ref.actor.clip_ratio_high=0.2 \\
-    actor_rollout_ref.actor.clip_ratio_c=10.0 \\
+    data.train_files="$train_files" data.val_files="$test_files" data.prompt_key=prompt \\
+    data.truncation='right' data.max_prompt_length=${prompt} data.max_response_length=${answer} \\
+    data.train_batch_size=${batch} data.gen_batch_size=$((batch * 1)) \\
+    actor_rollout_ref.actor.use_kl_loss=${use_kl} actor_rollout_ref.actor.clip_ratio_low=${low} \\
+    actor_rollout_ref.actor.clip_ratio_high=0.2 actor_rollout_ref.actor.clip_ratio_c=10.0 \\
     actor_rollout_ref.actor.use_dynamic_bsz=True \\
     actor_rollout_ref.actor.ppo_max_token_len_per_gpu=$(( prompt + answer )) \\
-    actor_rollout_ref.actor.strategy="fsdp" \\
-    actor_rollout_ref.actor.optim.lr=1e-6 \\
-    actor_rollout_ref.actor.optim.lr_warmup_steps=10 \\
-    actor_rollout_ref.actor.optim.weight_decay=0.1 \\
-    actor_rollout_ref.actor.optim.warmup_style=constant \\
-    actor_rollout_ref.actor.optim.min_lr_ratio=0. \\
-    actor_rollout_ref.actor.ppo_mini_batch_size=${mini} \\
-    actor_rollout_ref.actor.ppo_micro_batch_size=null \\
+    actor_rollout_ref.actor.strategy="fsdp" actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.actor.optim.lr_warmup_steps=10 actor_rollout_ref.actor.optim.weight_decay=0.1 \\
+    actor_rollout_ref.actor.optim.warmup_style=constant actor_rollout_ref.actor.optim.min_lr_ratio=0. \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=${mini} actor_rollout_ref.actor.ppo_micro_batch_size=null \\
     actor_rollout_ref.actor.fsdp_config.param_offload=${offload} \\
     actor_rollout_ref.actor.fsdp_config.optimizer_offload=${offload} \\
-    actor_rollout_ref.actor.fsdp_config.fsdp_size=-1 \\
-    actor_rollout_ref.actor.loss_agg_mode="token-mean" \\
+    actor_rollout_ref.actor.fsdp_config.fsdp_size=-1 actor_rollout_ref.actor.loss_agg_mode="token-mean" \\
     actor_rollout_ref.actor.ulysses_sequence_parallel_size=1 \\
-    actor_rollout_ref.ref.fsdp_config.param_offload=${offload} \\
-    actor_rollout_ref.rollout.name=vllm \\
-    actor_rollout_ref.rollout.n=16 \\
-    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
-    actor_rollout_ref.rollout.temperature=1.0 \\
-    actor_rollout_ref.rollout.top_p=1.0 \\
+    actor_rollout_ref.ref.fsdp_config.param_offload=${offload} actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.n=16 actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
+    actor_rollout_ref.rollout.temperature=1.0 actor_rollout_ref.rollout.top_p=1.0 \\
     actor_rollout_ref.rollout.top_k=-1 \\
     actor_rollout_ref.rollout.val_kwargs.top_p=1.0\\
     actor_rollout_ref.rollout.val_kwargs.temperature=1.0 \\
-    actor_rollout_ref.rollout.val_kwargs.do_sample=True \\
-    actor_rollout_ref.model.path=$BASE_MODEL \\
-    +actor_rollout_ref.rollout.multi_turn.enable=False \\
-    +actor_rollout_ref.rollout.mode="sync" \\
+    actor_rollout_ref.rollout.val_kwargs.do_sample=True actor_rollout_ref.model.path=$BASE_MODEL \\
+    +actor_rollout_ref.rollout.multi_turn.enable=False +actor_rollout_ref.rollout.mode="sync" \\
     +actor_rollout_ref.model.override_config.attention_dropout=0. \\
-    reward_model.reward_manager=async_multi_process \\
-    reward_model.overlong_buffer.enable=True \\
-    reward_model.overlong_buffer.len=${buffer} \\
-    reward_model.overlong_buffer.penalty_factor=1.0 \\
-    trainer.logger=['console','wandb'] \\
-    trainer.project_name=guru \\
-    trainer.experiment_name=${NAME} \\
-    trainer.val_before_train=False \\
-    trainer.n_gpus_per_node=8 \\
-    trainer.nnodes=$SLURM_JOB_NUM_NODES \\
-    trainer.save_freq=10 \\
-    trainer.test_freq=10 \\
-    trainer.total_epochs=10 \\
-    +trainer.val_generations_to_log_to_wandb=30 \\
-    trainer.max_actor_ckpt_to_keep=2 \\
+    reward_model.reward_manager=async_multi_process reward_model.overlong_buffer.enable=True \\
+    reward_model.overlong_buffer.len=${buffer} reward_model.overlong_buffer.penalty_factor=1.0 \\
+    trainer.logger=['console','wandb'] trainer.project_name=guru trainer.experiment_name=${NAME} \\
+    trainer.val_before_train=False trainer.n_gpus_per_node=8 trainer.nnodes=$SLURM_JOB_NUM_NODES \\
+    trainer.save_freq=10 trainer.test_freq=10 trainer.total_epochs=10 \\
+    +trainer.val_generations_to_log_to_wandb=30 trainer.max_actor_ckpt_to_keep=2 \\
     trainer.resume_mode=auto
 """
 
@@ -376,6 +310,5 @@ def block_with(seed: str, *parts: str) -> str:
 
 
 def write(folder: Path, name: str, text: str) -> Path:
-    """Write a file as a user has it."""
     (folder / name).write_text(text, encoding="utf-8")
     return folder / name

@@ -18,6 +18,12 @@ from tests.support.paths import ROOT
 from tests.support.redis_servers import RedisServer
 
 ROWS = 24
+MILLRACE = (
+    sys.executable,
+    "-P",
+    "-m",
+    "tools.main",
+)  # as the console script, whose own folder is first on the path
 TWO_STEPS_S = 150.0
 # What stands in the place of their model and their GPUs; everything else of the run is what was imported.
 TINY = (
@@ -58,14 +64,12 @@ def verl_rows(source: str = "openai/gsm8k", *, count: int = ROWS, **extra: Any) 
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows as one parquet file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows)), path)
     return path
 
 
 def write_jsonl(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows as JSON lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
@@ -83,15 +87,17 @@ def variables(folder: Path, **environment: str) -> dict[str, str]:
     }
 
 
-def millrace(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def millrace(
+    *words: str, folder: Path, timeout_s: float = 200.0, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Type a command of `millrace` in a folder."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "tools.main", *words],
+        [*MILLRACE, *words],
         cwd=folder,
         env=variables(folder, **environment),
         text=True,
         capture_output=True,
-        timeout=200,
+        timeout=timeout_s,
         check=False,
     )
 

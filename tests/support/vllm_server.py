@@ -87,13 +87,10 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class ModelServer:
-    """A running server."""
-
     url: str
     recorder: Recorder
 
     def take(self) -> list[Exchange]:
-        """Return what was said since the last call."""
         taken, self.recorder.exchanges = self.recorder.exchanges, []
         return taken
 

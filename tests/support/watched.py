@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker.restarts import RestartPolicy
+from tests.support.waiting import is_running
 from tools.up.role_commands import Command
 from tools.up.supervisor import Outcome, Supervisor
 
@@ -53,11 +54,4 @@ class Watched:
 
 def living(pids: list[int]) -> list[int]:
     """Those of `pids` whose process still does something: a zombie does not."""
-    found = []
-    for pid in pids:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                found.append(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+    return [pid for pid in pids if is_running(pid)]

@@ -46,7 +46,6 @@ def made_up(version: int) -> Tensors:
 
 
 def write_tensors(file: Path, tensors: Mapping[str, tuple[str, NDArray[Any]]]) -> Path:
-    """Write such a file, and return its path."""
     file.write_bytes(content_of(tensors))
     return file
 

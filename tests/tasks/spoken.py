@@ -10,7 +10,7 @@ SPOKEN: dict[str, tuple[str, str]] = {
     "gpt-oss, recorded whole": (f"<|start|>assistant{ANALYSIS}", f"<|end|>{FINAL}"),
     "gpt-oss, a form asked for": (
         ANALYSIS,
-        "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+        f"<|end|>{FINAL.replace('<|message|>', ' <|constrain|>json<|message|>')}",
     ),
     "gpt-oss, bare": ("analysis", "assistantfinal"),
     "seed-oss": ("<seed:think>\n", "</seed:think>"),
@@ -49,10 +49,6 @@ PLAIN = {
     "granite 3.2",
     "granite 3.2, quantized",
     "hyperclova x",
-    "exaone deep",
-    "marco-o1",
-    "reflection",
-    "recipes",
-    "unsloth",
 }
+PLAIN |= {"exaone deep", "marco-o1", "reflection", "recipes", "unsloth"}
 NEVER_IN_THE_PROMPT = {"granite 3.2", "granite 3.2, quantized", "hyperclova x"}

@@ -50,28 +50,24 @@ def test_a_chat_is_read_from_each_of_its_forms(value: Any, chat: list[Any]) -> N
     assert chat_of(value) == chat
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2 + 3?",
-        "",
-        " ",
-        "[1, 2, 3]",
-        "[1, 2, 3] sorted?",
-        '{"a": 1}',
-        '{"role": "king"}',
-        '[{"name": "Bob"}, {"name": "Eve"}]',
-        '"So be it", who said that?',
-        '"so"',
-        "{x | x > 2} is which set?",
-        "[{'a': 1}",
-        "[{1, 2}, {3}]: which of these sets has the role of a generator?",
-        "What is the role of content here?",
-        'Continue: [{"role": "user", "content": "x"}]',
-        "null",
-        "17",
-    ],
-)
+QUESTIONS = [
+    "2 + 3?",
+    "",
+    " ",
+    "[1, 2, 3]",
+    "[1, 2, 3] sorted?",
+    '{"a": 1}',
+    '{"role": "king"}',
+    "null",
+    "17",
+]
+QUESTIONS += ['"so"']
+QUESTIONS += ['[{"name": "Bob"}, {"name": "Eve"}]', '"So be it", who said that?', "{x | x > 2} is which set?"]
+QUESTIONS += ["[{'a': 1}", "[{1, 2}, {3}]: which of these sets has the role of a generator?"]
+QUESTIONS += ["What is the role of content here?", 'Continue: [{"role": "user", "content": "x"}]']
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
 def test_a_question_that_is_no_chat_stays_as_it_is(text: str) -> None:
     assert chat_of(text) == text
 

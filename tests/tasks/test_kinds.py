@@ -113,14 +113,8 @@ def test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration(tmp_pat
         text = (tmp_path / file).read_text(encoding="utf-8")
         assert text.count(before) == 1
         (tmp_path / file).write_text(text.replace(before, after), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", USE],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, variables = [sys.executable, "-c", USE], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     task, right, wrong, row = json.loads(done.stdout)
     assert (task, right, wrong) == ("backwards", 1.0, 0.0)

@@ -39,6 +39,16 @@ def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
     }
 
 
+def info(row_type: Any, answer: Any = None, **more: Any) -> dict[str, Any]:
+    """Return a row with `verification_info` alone."""
+    return {"verification_info": {"type": row_type, "answer": answer, **more}}
+
+
+def refused(row: Mapping[str, Any], message: str, *run: Any) -> None:
+    with pytest.raises(BadMessage, match=message):
+        route(row, *run)
+
+
 @pytest.mark.parametrize("as_text", [False, True])
 @pytest.mark.parametrize(
     ("row_type", "task", "answer"),
@@ -63,13 +73,9 @@ def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
         (
             "ifeval",
             "instructions",
-            {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"keyword": None}]},
+            {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"n": None}]},
         ),
-        (
-            "ifbench",
-            "instructions",
-            {"value": "[{'instruction_id': ['punctuation:no_comma'], 'kwargs': [None]}]"},
-        ),
+        ("ifbench", "instructions", {"value": "[{'instruction_id': ['count:x'], 'kwargs': [None]}]"}),
         ("qa_em", "search", {"value": ["Paris"]}),
         ("qa_em", "search", {"value": {"target": ["Paris"]}}),
         ("swe", "swe", {"oracle_patches": {"a.py": "--- a\n"}}),
@@ -83,60 +89,38 @@ def verl(source: str, truth: Any, **extra: Any) -> dict[str, Any]:
 def test_a_row_with_verification_info_goes_to_the_task_of_its_type_unchanged(
     row_type: str, task: str, answer: Mapping[str, Any], *, as_text: bool
 ) -> None:
-    info = {"type": row_type, "answer": answer, "id": "kept"}
-    assert route({"verification_info": json.dumps(info) if as_text else info, "messages": []}) == (task, info)
+    said = {"type": row_type, "answer": answer, "id": "kept"}
+    assert route({"verification_info": json.dumps(said) if as_text else said, "messages": []}) == (task, said)
+
+
+SOURCES_OF_MATH = {
+    "gsm8k": "openai/gsm8k",
+    "hendrycks_math": "lighteval/MATH DigitalLearningGmbH/MATH-lighteval simplelr_qwen math "
+    "HuggingFaceH4/MATH-500",  # verl 0.5.0 and later
+    "prime_math": "numina_aops_forum numina_synthetic_math numina_amc_aime numina_synthetic_amc numina_cn_k12 "
+    "numina_olympiads orz_math_prime OLYMPIAD_BENCH MINERVA MATH AMC AIME math_dapo aime2025 aime_2024 "
+    "math_dapo_reasoning math__merged_deduped_dapo_or1_dataset",  # verl 0.6.0 and later has math_dapo_reasoning
+    "math": "polaris_mathverify math__combined_mathverify",
+}
 
 
 @pytest.mark.parametrize(
     ("source", "row_type"),
-    [
-        ("openai/gsm8k", "gsm8k"),
-        ("lighteval/MATH", "hendrycks_math"),
-        ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
-        ("simplelr_qwen", "hendrycks_math"),
-        ("math", "hendrycks_math"),
-        *(
-            (f"numina_{name}", "prime_math")
-            for name in ("aops_forum", "synthetic_math", "amc_aime", "synthetic_amc", "cn_k12", "olympiads")
-        ),
-        ("orz_math_prime", "prime_math"),
-        ("OLYMPIAD_BENCH", "prime_math"),
-        ("MINERVA", "prime_math"),
-        ("MATH", "prime_math"),
-        ("AMC", "prime_math"),
-        ("AIME", "prime_math"),
-        ("math_dapo", "prime_math"),
-        ("aime2025", "prime_math"),
-        ("math__merged_deduped_dapo_or1_dataset", "prime_math"),
-        ("polaris_mathverify", "math"),
-        ("math__combined_mathverify", "math"),
-    ],
+    [(source, row_type) for row_type, sources in SOURCES_OF_MATH.items() for source in sources.split()],
 )
 def test_a_math_row_of_verl_is_routed_by_its_data_source(source: str, row_type: str) -> None:
     assert route(verl(source, "204")) == ("math", {"type": row_type, "answer": {"value": "204"}})
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "codecontests",
-        "apps",
-        "codeforces",
-        "taco",
-        "codegen__taco",
-        "codegen__mbpp",
-        "codegen__primeintellect",
-        "codegen__livecodebench",
-    ],
-)
+SOURCES_OF_CODE = ["codecontests", "apps", "codeforces", "taco", "codegen__taco", "codegen__mbpp"]
+SOURCES_OF_CODE += ["codegen__primeintellect", "codegen__livecodebench"]
+
+
+@pytest.mark.parametrize("source", SOURCES_OF_CODE)
 @pytest.mark.parametrize("as_text", [False, True])
 def test_a_code_row_of_verl_has_its_tests_in_the_ground_truth(source: str, *, as_text: bool) -> None:
-    for truth in (
-        CASES,
-        CASES | {"fn_name": "f"},
-        {"functional": "check(f)"},
-        {"pytest": "from solution import f"},
-    ):
+    tests = ({"functional": "check(f)"}, {"pytest": "from solution import f"})
+    for truth in (CASES, CASES | {"fn_name": "f"}, *tests):
         row = verl(source, json.dumps(truth) if as_text else truth)
         assert route(row) == ("code", {"type": "code", "answer": truth})
 
@@ -145,29 +129,21 @@ def test_reasoning360s_prefix_stands_before_functional_tests_and_no_others() -> 
     functional = route(verl("codegen__leetcode2k", '{"functional": "check(f)"}', prefix="import math"))[1]
     assert functional["answer"] == {"functional": "check(f)", "prefix": "import math"}
     assert route(verl("codegen__taco", json.dumps(CASES), prefix="import math"))[1]["answer"] == CASES
-    assert (
-        "prefix" not in route(verl("codegen__mbpp", '{"functional": "check(f)"}', prefix=None))[1]["answer"]
-    )
+    functional = route(verl("codegen__mbpp", '{"functional": "check(f)"}', prefix=None))[1]
+    assert "prefix" not in functional["answer"]
+
+
+SOURCES_OF_LOGIC = {
+    "zebra": "zebra_puzzle_dataset logic__zebra_puzzle_dataset logic__zebra_puzzle",
+    "ordering": "ordering_puzzle_dataset logic__ordering_puzzle_dataset",
+    "graph": "graph_logical_dataset logic__graph_logical_dataset logic__graph_logical",
+    "arc": "simulation__arcagi1 simulation__arcagi2 simulation__barc logic__arcagi1 logic__arcagi2 logic__barc",
+}
 
 
 @pytest.mark.parametrize(
     ("source", "row_type"),
-    [
-        ("zebra_puzzle_dataset", "zebra"),
-        ("logic__zebra_puzzle_dataset", "zebra"),
-        ("logic__zebra_puzzle", "zebra"),
-        ("ordering_puzzle_dataset", "ordering"),
-        ("logic__ordering_puzzle_dataset", "ordering"),
-        ("graph_logical_dataset", "graph"),
-        ("logic__graph_logical_dataset", "graph"),
-        ("logic__graph_logical", "graph"),
-        ("simulation__arcagi1", "arc"),
-        ("simulation__arcagi2", "arc"),
-        ("simulation__barc", "arc"),
-        ("logic__arcagi1", "arc"),
-        ("logic__arcagi2", "arc"),
-        ("logic__barc", "arc"),
-    ],
+    [(source, row_type) for row_type, sources in SOURCES_OF_LOGIC.items() for source in sources.split()],
 )
 def test_a_logic_row_of_verl_is_routed_by_its_data_source(source: str, row_type: str) -> None:
     value = [[1, 2], [3, 4]]
@@ -194,60 +170,41 @@ def test_a_logic_row_of_verl_is_routed_by_its_data_source(source: str, row_type:
 )
 def test_references_of_odd_kinds_become_text(truth: Any, value: str) -> None:
     assert route(verl("AIME", truth))[1]["answer"] == {"value": value}
-    assert route({"verification_info": {"type": "math", "answer": {"value": truth}}})[1]["answer"] == {
-        "value": value
-    }
-    assert route({"verification_info": {"type": "math", "answer": truth}})[1]["answer"] == {"value": value}
+    for answer in ({"value": truth}, truth):
+        assert route(info("math", answer))[1]["answer"] == {"value": value}
 
 
 @pytest.mark.parametrize(
     "truth", [["2", "3"], [], "", " \n", True, float("nan"), float("inf"), {"a": 1}, [""]]
 )
 def test_what_is_no_one_value_is_no_reference(truth: Any) -> None:
-    with pytest.raises(BadMessage, match="no answer"):
-        route(verl("AIME", truth))
+    refused(verl("AIME", truth), "no answer")
 
 
 @pytest.mark.parametrize("source", ["ood__of_tomorrow", "logic__of_tomorrow"])
 def test_a_known_data_source_without_a_scorer_is_refused_by_name(source: str) -> None:
-    with pytest.raises(BadMessage, match=f"data_source '{source}' are not scored by this version"):
-        route(verl(source, "1"))
+    refused(verl(source, "1"), f"data_source '{source}' are not scored by this version")
 
 
 @pytest.mark.parametrize(
-    ("source", "truth", "task", "info"),
+    ("source", "truth", "task", "row_type", "value"),
     [
-        ("table__multihier", "3.5", "table", {"type": "multihier", "answer": {"value": "3.5"}}),
-        ("table__finqa", 0.141, "table", {"type": "finqa", "answer": {"value": 0.141}}),
-        ("stem__gpqa", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
-        ("stem__gpqa_diamond_no_box", "C", "choice", {"type": "choice", "answer": {"value": "C"}}),
-        ("stem__supergpqa", "J", "choice", {"type": "choice", "answer": {"value": "J"}}),
-        (
-            "searchR1_nq",
-            {"target": np.array(["a", "b"], object)},
-            "search",
-            {"type": "qa_em", "answer": {"value": ["a", "b"]}},
-        ),
-        (
-            "searchR1_2wikimultihopqa",
-            '{"target": "a"}',
-            "search",
-            {"type": "qa_em", "answer": {"value": ["a"]}},
-        ),
-        ("searchR1_bamboogle", ["a"], "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
-        ("searchR1_popqa", "a", "search", {"type": "qa_em", "answer": {"value": ["a"]}}),
-        (
-            "hiyouga/geometry3k",
-            "2 \\sqrt{221}",
-            "math",
-            {"type": "math", "answer": {"value": "2 \\sqrt{221}"}},
-        ),
+        ("table__multihier", "3.5", "table", "multihier", "3.5"),
+        ("table__finqa", 0.141, "table", "finqa", 0.141),
+        ("stem__gpqa", "C", "choice", "choice", "C"),
+        ("stem__gpqa_diamond_no_box", "C", "choice", "choice", "C"),
+        ("stem__supergpqa", "J", "choice", "choice", "J"),
+        ("searchR1_nq", {"target": np.array(["a", "b"], object)}, "search", "qa_em", ["a", "b"]),
+        ("searchR1_2wikimultihopqa", '{"target": "a"}', "search", "qa_em", ["a"]),
+        ("searchR1_bamboogle", ["a"], "search", "qa_em", ["a"]),
+        ("searchR1_popqa", "a", "search", "qa_em", ["a"]),
+        ("hiyouga/geometry3k", "2 \\sqrt{221}", "math", "math", "2 \\sqrt{221}"),
     ],
 )
 def test_a_row_with_a_short_answer_is_routed_by_its_data_source(
-    source: str, truth: Any, task: str, info: Mapping[str, Any]
+    source: str, truth: Any, task: str, row_type: str, value: Any
 ) -> None:
-    assert route(verl(source, truth)) == (task, info)
+    assert route(verl(source, truth)) == (task, {"type": row_type, "answer": {"value": value}})
 
 
 @pytest.mark.parametrize(
@@ -273,8 +230,7 @@ def test_the_question_of_a_table_says_how_its_answers_are_meant(
     [("table__hitabs", "table__hitab"), ("table__wikitq", "table__hitab"), ("searchR1_squad", "searchR1_nq")],
 )
 def test_a_data_source_beside_the_known_ones_is_an_error_with_the_nearest(source: str, near: str) -> None:
-    with pytest.raises(BadMessage, match=f"unknown data_source '{source}'; did you mean {near}"):
-        route(verl(source, "1"))
+    refused(verl(source, "1"), f"unknown data_source '{source}'; did you mean {near}")
 
 
 def test_every_data_source_has_a_row_type_that_has_a_task() -> None:
@@ -283,10 +239,8 @@ def test_every_data_source_has_a_row_type_that_has_a_task() -> None:
 
 
 def test_a_reward_metric_that_is_not_ours_is_refused() -> None:
-    with pytest.raises(
-        BadMessage, match=r"unknown extra_info.reward_metric 'prime_mth'.*default, prime_math, math"
-    ):
-        route(verl("math__combined", "1", reward_metric="prime_mth"))
+    row = verl("math__combined", "1", reward_metric="prime_mth")
+    refused(row, r"unknown extra_info.reward_metric 'prime_mth'.*default, prime_math, math")
 
 
 @pytest.mark.parametrize("metric", ["default", "prime_math", None])
@@ -294,17 +248,15 @@ def test_reasoning360s_own_metrics_are_prime_math(metric: str | None) -> None:
     assert route(verl("math__combined", "1", reward_metric=metric))[1]["type"] == "prime_math"
 
 
+LLM_JUDGE = {"reward_metric": "math_llm_judge", "original_question": "Area?"}
+
+
 @pytest.mark.parametrize(
     ("source", "extra", "row_type", "question"),
     [
         ("stem_web", {"question": "How warm?"}, "stem_llm_judge", "How warm?"),
         ("stem__web", {}, "stem_llm_judge", "?"),  # the prompt, where there is nothing better
-        (
-            "math__combined",
-            {"reward_metric": "math_llm_judge", "original_question": "Area?"},
-            "math_llm_judge",
-            "Area?",
-        ),
+        ("math__combined", LLM_JUDGE, "math_llm_judge", "Area?"),
     ],
 )
 def test_a_row_for_reasoning360s_judges_brings_its_question(
@@ -319,7 +271,7 @@ def test_a_row_for_reasoning360s_judges_brings_its_question(
     [
         verl("openai/gsm8k", "72"),
         verl("AIME", ["204"]),
-        verl("math__combined", "1", reward_metric="math_llm_judge", original_question="Area?"),
+        verl("math__combined", "1", **LLM_JUDGE),
         verl("codegen__taco", '{"inputs": ["1"], "outputs": ["2"]}'),
         verl("logic__zebra_puzzle", {"header": ["Position", "Pet"], "rows": [["1", "cat"]]}),
         verl("simulation__arcagi1", np.array([[1, 2]])),
@@ -343,18 +295,31 @@ def test_the_arguments_of_verls_compute_score_are_the_row_that_they_come_from(ro
         assert route({**arguments, "extra_info": None}) == of_the_row
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"data_source": "AIME", "reward_model": {"style": "rule"}, "ground_truth": "2"},
+            "no ground_truth, only style",
+        ),
+        ({"data_source": "AIME", "ground_truth": None}, "no answer: ground_truth is None"),
+        (
+            {"data_source": "AIME", "ground_truth": 10**5000},
+            "ground_truth holds an integer of more than 4,300 digits",
+        ),
+        (
+            {"data_source": None, "ground_truth": "1", "reward_model": None, "extra_info": {}},
+            r'no known shape, .*, or \{"data_source": \.\.\., "ground_truth": \.\.\.\}$',
+        ),
+    ],
+    ids=["style", "none", "long", "shape"],
+)
+def test_a_ground_truth_that_is_none_is_refused(row: dict[str, Any], message: str) -> None:
+    refused(row, message)
+
+
 def test_a_reward_model_is_stronger_than_a_column_of_the_same_name() -> None:
     assert route({**verl("AIME", "1"), "ground_truth": "2"})[1]["answer"]["value"] == "1"
-    with pytest.raises(BadMessage, match="reward_model has no ground_truth, only style"):
-        route({"data_source": "AIME", "reward_model": {"style": "rule"}, "ground_truth": "2"})
-    with pytest.raises(BadMessage, match="no answer: ground_truth is None"):
-        route({"data_source": "AIME", "ground_truth": None})
-    with pytest.raises(BadMessage, match="ground_truth holds an integer of more than 4,300 digits"):
-        route({"data_source": "AIME", "ground_truth": 10**5000})
-    with pytest.raises(
-        BadMessage, match=r'no known shape, .*, or \{"data_source": \.\.\., "ground_truth": \.\.\.\}$'
-    ):
-        route({"data_source": None, "ground_truth": "1", "reward_model": None, "extra_info": {}})
 
 
 CRITERIA = "1. Sets up the recurrence (4 points)\n2. States 42 (6 points)"
@@ -367,40 +332,29 @@ def test_a_row_with_criteria_is_for_a_rubric_model_and_one_without_for_tinyv(sou
     graded = ("rubric", {"type": "rubric", "answer": answer | {"criteria": CRITERIA}})
     assert route(verl(source, "42", question="Compute it.", criteria=CRITERIA)) == graded
     assert route(plain | {"criteria": CRITERIA}) == graded
-    assert (
-        route(plain) == route(plain | {"criteria": " \n"}) == ("tinyv", {"type": "tinyv", "answer": answer})
-    )
+    for ungraded in (plain, plain | {"criteria": " \n"}):
+        assert route(ungraded) == ("tinyv", {"type": "tinyv", "answer": answer})
     assert route(verl(source, "42"))[1]["answer"] == {"value": "42", "question": "?"}  # the prompt
-    with pytest.raises(BadMessage, match=r"criteria must be text, got \['1'\]"):
-        route(plain | {"criteria": ["1"]})
+    refused(plain | {"criteria": ["1"]}, r"criteria must be text, got \['1'\]")
 
 
 def test_in_a_run_with_one_verifier_rows_are_for_that_one() -> None:
     rubric, tinyv = {"rubric": TaskConfig(scorer=RubricConfig())}, {"tinyv": TaskConfig(scorer=TinyvConfig())}
     plain, graded = verl("polaris_tinyv", "42"), verl("polaris_tinyv", "42", criteria=CRITERIA)
-    assert [route(graded, tasks)[0] for tasks in (rubric, tinyv, rubric | tinyv)] == [
-        "rubric",
-        "tinyv",
-        "rubric",
-    ]
-    assert [route(plain, tasks)[0] for tasks in (tinyv, rubric | tinyv)] == ["tinyv", "tinyv"]
-    with pytest.raises(
-        BadMessage,
-        match=r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in "
-        r"extra_info.criteria .* scorers\.tasks\.tinyv\.scorer\.type=tinyv",
-    ):
-        route(plain, rubric)
+    tasks = [route(graded, of_run)[0] for of_run in (rubric, tinyv, rubric | tinyv)]
+    assert tasks == ["rubric", "tinyv", "rubric"]
+    assert [route(plain, of_run)[0] for of_run in (tinyv, rubric | tinyv)] == ["tinyv", "tinyv"]
+    needs = (
+        r"no criteria to grade by: a row of data_source 'polaris_tinyv' has them in extra_info.criteria .* "
+    )
+    refused(plain, needs + r"scorers\.tasks\.tinyv\.scorer\.type=tinyv", rubric)
 
 
 @pytest.mark.parametrize(
     ("key", "said", "ours"),
     [
-        (
-            "tinyv_setup",
-            "tinyv_only",
-            r"scorers\.tasks\.tinyv\.scorer\.mode says it for all rows, and is 'mixed'",
-        ),
-        ("tinyv_weight", 1.0, r"scorers\.tasks\.tinyv\.scorer\.weight says it for all rows, and is 0\.5"),
+        ("tinyv_setup", "tinyv_only", r"mode says it for all rows, and is 'mixed'"),
+        ("tinyv_weight", 1.0, r"weight says it for all rows, and is 0\.5"),
     ],
 )
 def test_a_row_that_chooses_its_own_mode_is_refused_with_the_setting_that_does(
@@ -411,46 +365,40 @@ def test_a_row_that_chooses_its_own_mode_is_refused_with_the_setting_that_does(
     plain = route(row, tasks)
     for same in ({key: None}, {"tinyv_setup": "mixed"}, {"tinyv_weight": 0.5}):
         assert route(row | {"reward_model": row["reward_model"] | same}, tasks) == plain
-    chosen = {"reward_model": row["reward_model"] | {key: said}}
-    with pytest.raises(
-        BadMessage, match=rf"reward_model\.{key} is {said!r}, which a row can't choose: {ours}"
-    ):
-        route(row | chosen, tasks)
-    assert route(row | chosen | {"data_source": "AIME"}, tasks)[0] == "math"  # it is about TinyV's rows alone
+    chosen = row | {"reward_model": row["reward_model"] | {key: said}}
+    setting = (
+        rf"reward_model\.{key} is {said!r}, which a row can't choose: scorers\.tasks\.tinyv\.scorer\.{ours}"
+    )
+    refused(chosen, setting, tasks)
+    assert route(chosen | {"data_source": "AIME"}, tasks)[0] == "math"  # it is about TinyV's rows alone
 
 
 def test_a_rubric_model_is_told_the_prompt_where_a_row_has_no_question_and_needs_no_reference() -> None:
-    info = {"type": "rubric", "answer": {"criteria": CRITERIA}}
-    for own in ({}, {"value": 42.0}):
-        row = {
-            "verification_info": {"type": "rubric", "answer": {**own, "criteria": CRITERIA}},
-            "prompt": "Prove it.",
-        }
-        written = {key: str(value) for key, value in own.items()}
-        assert route(row) == (
-            "rubric",
-            {**info, "answer": {**written, "criteria": CRITERIA, "question": "Prove it."}},
-        )
+    for own, written in (({}, {}), ({"value": 42.0}, {"value": "42.0"})):
+        answer = {**written, "criteria": CRITERIA, "question": "Prove it."}
+        row = info("rubric", {**own, "criteria": CRITERIA}) | {"prompt": "Prove it."}
+        assert route(row) == ("rubric", {"type": "rubric", "answer": answer})
 
 
 def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
-    info = {"type": "llm_judge", "answer": {"value": "Paris"}}
+    plain = info("llm_judge", {"value": "Paris"})
     chat = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "And of France?"},
         {"role": "assistant", "content": ""},
     ]
-    asked = {"type": "llm_judge", "answer": {"value": "Paris", "question": "And of France?"}}
+    asked = info("llm_judge", {"value": "Paris", "question": "And of France?"})
     for chats in ({"messages": chat}, {"prompt": np.array(chat, object)}, {"prompt": "And of France?"}):
-        assert route({"verification_info": info, **chats}) == ("judge", asked)
-    for nothing in (
+        assert route(plain | chats) == ("judge", asked["verification_info"])
+    no_chats: Any = (
         {},
         {"messages": 1},
         {"prompt": {"role": "user"}},
         {"messages": [None, "user", {"role": "user"}]},
-    ):
-        assert route({"verification_info": info, **nothing}) == ("judge", info)
-    assert route({"verification_info": asked, "prompt": "Another one?"}) == ("judge", asked)
+    )
+    for nothing in no_chats:
+        assert route(plain | nothing) == ("judge", plain["verification_info"])
+    assert route(asked | {"prompt": "Another one?"}) == ("judge", asked["verification_info"])
 
 
 @pytest.mark.parametrize(
@@ -463,56 +411,29 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
         ({"verification_info": "[" * 100_000}, "verification_info is not JSON"),
         ({"verification_info": "9" * 5000}, "verification_info is not JSON"),
         ({"verification_info": "[1]"}, "must be an object, got list"),
-        ({"verification_info": {"answer": {"value": "5"}}}, "needs a type, one of math, .*; got None"),
-        ({"verification_info": {"type": ["math"]}}, r"needs a type, .*; got \['math'\]"),
-        ({"verification_info": {"type": "code_verifable", "answer": CASES}}, "did you mean code_verifiable?"),
-        ({"verification_info": {"type": "llm_judge", "answer": {"value": ""}}}, "no answer to check against"),
+        (info(None, {"value": "5"}), "needs a type, one of math, .*; got None"),
+        (info(["math"]), r"needs a type, .*; got \['math'\]"),
+        (info("code_verifable", CASES), "did you mean code_verifiable?"),
+        (info("llm_judge", {"value": ""}), "no answer to check against"),
         (
-            {"verification_info": {"type": "rubric", "answer": {"value": "4", "question": "2 + 2?"}}},
-            "a row of type 'rubric' needs criteria; its answer has value, question",
+            info("rubric", {"value": "4", "question": "2 + 2?"}),
+            "needs criteria; its answer has value, question",
         ),
-        (
-            {"verification_info": {"type": "rubric", "answer": {"criteria": " "}}},
-            "needs criteria; its answer has nothing",
-        ),
-        (
-            {"verification_info": {"type": "tinyv", "answer": {"question": "2 + 2?"}}},
-            "no answer to check against",
-        ),
-        (
-            {"verification_info": {"type": "math"}},
-            "no answer to check against in verification_info: the value is None",
-        ),
-        (
-            {"verification_info": {"type": "code", "answer": {}}},
-            "needs test_cases, or inputs and outputs, or .*nothing",
-        ),
-        ({"verification_info": {"type": "code", "answer": {"inputs": []}}}, "its answer has inputs$"),
-        ({"verification_info": {"type": "code", "answer": "print(1)"}}, "needs an object with test_cases"),
-        (
-            {"verification_info": {"type": "swe", "answer": {"input": "x"}}},
-            "needs input and ground_truth, or code_context",
-        ),
-        (
-            {"verification_info": {"type": "math", "answer": {"value": "1"}, "when": dt.timedelta(1)}},
-            "can't be written as JSON: timedelta",
-        ),
-        ({"verification_info": {"type": "math", "answer": {"value": "\ud800"}}}, "text that is no Unicode"),
-        (
-            {"verification_info": {"type": "math", "answer": {"value": 10**4300}}},
-            "an integer of more than 4,300 digits",
-        ),
-        (
-            {"verification_info": {"type": "arc", "answer": {"value": [[-(10**5000)]]}}},
-            "of more than 4,300 digits",
-        ),
-        (
-            {"verification_info": {"type": "livebench", "answer": {"value": "1", "task": 10**5000}}},
-            "than 4,300 digits",
-        ),
+        (info("rubric", {"criteria": " "}), "needs criteria; its answer has nothing"),
+        (info("tinyv", {"question": "2 + 2?"}), "no answer to check against"),
+        (info("math"), "no answer to check against in verification_info: the value is None"),
+        (info("code", {}), "needs test_cases, or inputs and outputs, or .*nothing"),
+        (info("code", {"inputs": []}), "its answer has inputs$"),
+        (info("code", "print(1)"), "needs an object with test_cases"),
+        (info("swe", {"input": "x"}), "needs input and ground_truth, or code_context"),
+        (info("math", {"value": "1"}, when=dt.timedelta(1)), "can't be written as JSON: timedelta"),
+        (info("math", {"value": "\ud800"}), "text that is no Unicode"),
+        (info("math", {"value": 10**4300}), "an integer of more than 4,300 digits"),
+        (info("arc", {"value": [[-(10**5000)]]}), "of more than 4,300 digits"),
+        (info("livebench", {"value": "1", "task": 10**5000}), "than 4,300 digits"),
         (verl("AIME", 10**5000), "reward_model holds an integer of more than 4,300 digits"),
         (verl("AIME", "1", index=10**5000), "extra_info holds an integer of more than 4,300 digits"),
-        ({"verification_info": {"type": "math", "answer": {1: "1"}}}, "the key 1 is no text"),
+        (info("math", {1: "1"}), "the key 1 is no text"),
         ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
         (
             {"data_source": "AIME", "reward_model": {"style": "rule"}},
@@ -527,45 +448,29 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
     ],
 )
 def test_what_is_wrong_with_a_row_is_named(row: Mapping[str, Any], message: str) -> None:
-    with pytest.raises(BadMessage, match=message):
-        route(row)
+    refused(row, message)
 
 
 def test_nesting_has_a_limit() -> None:
     deep: Any = "1"
     for _ in range(200):
         deep = [deep]
-    with pytest.raises(BadMessage, match="nested more than 100 deep"):
-        route({"verification_info": {"type": "code", "answer": {"inputs": deep, "outputs": []}}})
+    refused(info("code", {"inputs": deep, "outputs": []}), "nested more than 100 deep")
 
 
 def test_what_parquet_makes_of_a_row_is_undone() -> None:
     """Arrays for lists, and in every object the keys that only other rows have, null."""
-    info = {
-        "type": "swe",
-        "answer": {
-            "code_context": {"a.py": "1", "b.py": None},
-            "oracle_new_content": {"a.py": "2"},
-            "value": None,
-            "files": None,
-        },
-        "source": None,
-    }
-    assert route({"verification_info": info})[1] == {
-        "type": "swe",
-        "source": None,
-        "answer": {"code_context": {"a.py": "1"}, "oracle_new_content": {"a.py": "2"}},
-    }
+    new = {"oracle_new_content": {"a.py": "2"}}
+    answer = {"code_context": {"a.py": "1", "b.py": None}, **new, "value": None, "files": None}
+    left = {"code_context": {"a.py": "1"}, **new}
+    assert route(info("swe", answer, source=None))[1] == {"type": "swe", "source": None, "answer": left}
     cases = np.array([{"input": "1", "output": "2"}], dtype=object)
-    assert route({"verification_info": {"type": "code", "answer": {"test_cases": cases}}})[1]["answer"] == {
-        "test_cases": [{"input": "1", "output": "2"}]
-    }
+    found = route(info("code", {"test_cases": cases}))[1]["answer"]
+    assert found == {"test_cases": [{"input": "1", "output": "2"}]}
     inputs = np.array([np.array([1, 2]), None], dtype=object)
     truth = {"inputs": inputs, "outputs": (True, {"a": None}), "fn_name": None}
-    assert route(verl("apps", truth))[1]["answer"] == {
-        "inputs": [[1, 2], None],
-        "outputs": [True, {"a": None}],
-    }
+    found = route(verl("apps", truth))[1]["answer"]
+    assert found == {"inputs": [[1, 2], None], "outputs": [True, {"a": None}]}
     row = verl("apps", json.dumps(CASES))
     row |= {"reward_model": json.dumps(row["reward_model"]), "extra_info": None, "verification_info": None}
     assert route(row)[1]["answer"] == CASES
@@ -574,13 +479,13 @@ def test_what_parquet_makes_of_a_row_is_undone() -> None:
 @pytest.mark.parametrize(
     ("row", "task"),
     [
-        ({"verification_info": {"type": "math", "answer": "1"}}, "math"),
-        ({"verification_info": {"type": "prime_math", "answer": "1"}}, "math"),
-        ({"verification_info": {"type": "gsm8k", "answer": "1"}}, "gsm8k"),  # a task of that name comes first
-        ({"task": "hard", "verification_info": {"type": "math", "answer": "1"}}, "hard"),
-        ({"task": None, "verification_info": {"type": "math", "answer": "1"}}, "math"),
+        (info("math", "1"), "math"),
+        (info("prime_math", "1"), "math"),
+        (info("gsm8k", "1"), "gsm8k"),  # a task of that name comes first
+        ({"task": "hard", **info("math", "1")}, "hard"),
+        ({"task": None, **info("math", "1")}, "math"),
         ({"task": "something of verl's users", **verl("AIME", "1")}, "math"),
-        ({"verification_info": {"type": "parity", "answer": {"even": None}}}, "parity"),
+        (info("parity", {"even": None}), "parity"),
         ({"task": "parity", "verification_info": {"type": "anything"}}, "parity"),
     ],
 )
@@ -589,36 +494,27 @@ def test_the_tasks_of_a_run_decide(row: Mapping[str, Any], task: str) -> None:
 
 
 def test_a_custom_scorers_answer_is_left_as_it_is() -> None:
-    info = {"type": "parity", "answer": {"even": None}}
-    assert route({"verification_info": info}, TASKS) == ("parity", info)
-    assert route(verl("parity", [1, None], level=3), TASKS) == (
-        "parity",
-        {"type": "parity", "answer": {"value": [1, None]}, "extra_info": {"index": 0, "level": 3}},
-    )
+    row = info("parity", {"even": None})
+    assert route(row, TASKS) == ("parity", row["verification_info"])
+    expected = {"type": "parity", "answer": {"value": [1, None]}, "extra_info": {"index": 0, "level": 3}}
+    assert route(verl("parity", [1, None], level=3), TASKS) == ("parity", expected)
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         (
-            {"verification_info": {"type": "swe", "answer": EDIT}},
-            r"no scorer for task 'swe'; scorers.tasks has math, .*: add scorers\.tasks\.swe\.scorer\.type=swe",
+            info("swe", EDIT),
+            r"no scorer for task 'swe'; .* has math, .*: add scorers\.tasks\.swe\.scorer\.type=swe",
         ),
-        ({"verification_info": {"type": "parityy", "answer": "1"}}, "did you mean parity?"),
-        (
-            {"task": "hard", "verification_info": {"type": "code", "answer": CASES}},
-            "task 'hard' takes rows of type math, ",
-        ),
-        (
-            {"task": "hrad", "verification_info": {"type": "math", "answer": "1"}},
-            "no scorer for task 'hrad'; did you mean",
-        ),
-        ({"task": 3, "verification_info": {"type": "math", "answer": "1"}}, "task must be a name, got 3"),
+        (info("parityy", "1"), "did you mean parity?"),
+        ({"task": "hard", **info("code", CASES)}, "task 'hard' takes rows of type math, "),
+        ({"task": "hrad", **info("math", "1")}, "no scorer for task 'hrad'; did you mean"),
+        ({"task": 3, **info("math", "1")}, "task must be a name, got 3"),
     ],
 )
 def test_a_row_that_no_task_of_the_run_takes_is_refused(row: Mapping[str, Any], message: str) -> None:
-    with pytest.raises(BadMessage, match=message):
-        route(row, TASKS)
+    refused(row, message, TASKS)
 
 
 def test_a_value_that_python_can_not_write_is_shown_by_its_type() -> None:
@@ -650,11 +546,8 @@ def test_what_is_said_of_a_huge_name_is_short_and_soon_said(row: dict[str, Any])
 
 
 def test_a_missing_task_is_named_with_the_scorer_that_it_wants() -> None:
-    with pytest.raises(BadMessage, match=r"add scorers\.tasks\.code\.scorer\.type=code$"):
-        route(verl("apps", json.dumps(CASES)), {"swe": TaskConfig(scorer=SweConfig())})
-
-
-UNREAD = "which the scorer does not read"
+    tasks = {"swe": TaskConfig(scorer=SweConfig())}
+    refused(verl("apps", json.dumps(CASES)), r"add scorers\.tasks\.code\.scorer\.type=code$", tasks)
 
 
 @pytest.mark.parametrize(
@@ -678,42 +571,26 @@ UNREAD = "which the scorer does not read"
     ],
 )
 def test_a_key_that_nothing_reads_is_refused_by_name(row_type: str, answer: dict[str, Any], key: str) -> None:
-    row = {"verification_info": {"type": row_type, "answer": answer}}
-    with pytest.raises(BadMessage, match=f"'{key}'.*{UNREAD}"):
-        route(row)
+    refused(info(row_type, answer), f"'{key}'.*which the scorer does not read")
     empty: tuple[Any, ...] = (None, "", [], {})
     for nothing in empty:  # as in a column of objects, where other rows have the key
-        route({"verification_info": {"type": row_type, "answer": {**answer, key: nothing}}})
+        route(info(row_type, {**answer, key: nothing}))
 
 
 @pytest.mark.parametrize(
     "key", ["id", "explanation", "solution", "difficulty", "metadata", "question", "source"]
 )
 def test_a_remark_is_no_such_key(key: str) -> None:
-    assert route({"verification_info": {"type": "math", "answer": {"value": "5", key: "x"}}})[0] == "math"
+    assert route(info("math", {"value": "5", key: "x"}))[0] == "math"
 
 
 def test_a_scorer_of_ones_own_beside_another_may_read_any_key() -> None:
     own = {"scorer": {"type": "custom", "import_path": "my:Unit"}, "weight": 0.5}
     task = TaskConfig.model_validate({"scorer": {"type": "math"}, "extra_scorers": {"unit": own}})
-    row = {"verification_info": {"type": "math", "answer": {"value": "5", "unit": "cm"}}}
-    assert route(row, {"math": task})[1]["answer"] == {"value": "5", "unit": "cm"}
-
-
-@pytest.mark.parametrize(
-    ("source", "row_type"),
-    [
-        ("HuggingFaceH4/MATH-500", "hendrycks_math"),  # verl 0.5.0 and later
-        ("DigitalLearningGmbH/MATH-lighteval", "hendrycks_math"),
-        ("lighteval/MATH", "hendrycks_math"),
-        ("math_dapo", "prime_math"),
-        ("math_dapo_reasoning", "prime_math"),  # verl 0.6.0 and later
-        ("aime_2024", "prime_math"),
-        ("math", "hendrycks_math"),
-    ],
-)
-def test_every_name_that_verl_scores_has_a_type(source: str, row_type: str) -> None:
-    assert route(verl(source, "5"))[1]["type"] == row_type
+    assert route(info("math", {"value": "5", "unit": "cm"}), {"math": task})[1]["answer"] == {
+        "value": "5",
+        "unit": "cm",
+    }
 
 
 @pytest.mark.parametrize(
@@ -737,9 +614,8 @@ def test_a_configuration_says_what_a_data_source_is(
 
 
 def test_a_type_that_is_none_is_refused_with_its_key() -> None:
-    with pytest.raises(
-        BadMessage, match=r"data\.source_types\.math=prime_maths is no type.*did you mean prime_math"
-    ):
+    refusal = r"data\.source_types\.math=prime_maths is no type.*did you mean prime_math"
+    with pytest.raises(BadMessage, match=refusal):
         route(verl("math", "5"), source_types={"math": "prime_maths"})
 
 
@@ -767,16 +643,14 @@ def test_a_list_as_ground_truth_is_read(source: str, truth: Any, value: Any) -> 
 @pytest.mark.parametrize("truth", [["1", "2"], '["1", "2"]', "['1', '2']", [], [[]], [None], [["1", "2"]]])
 @pytest.mark.parametrize("source", ["MATH", "openai/gsm8k", "lighteval/MATH", "math_dapo"])
 def test_a_list_that_no_answer_could_be_is_refused(source: str, truth: Any) -> None:
-    with pytest.raises(BadMessage, match="no answer"):
-        route(verl(source, truth))
+    refused(verl(source, truth), "no answer")
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        {
-            "verification_info": "{'type': 'math', 'answer': {'value': '5'}}"
-        },  # as pandas writes objects into CSV
+        # as pandas writes objects into CSV
+        {"verification_info": "{'type': 'math', 'answer': {'value': '5'}}"},
         {"verification_info": "{'type': 'math', 'answer': {'value': '5', 'unit': None}}"},
         {"data_source": "x_mathverify", "reward_model": "{'style': 'rule', 'ground_truth': '5'}"},
         {"data_source": "x_mathverify", "reward_model": {"ground_truth": "5"}, "extra_info": "{'index': 0}"},
@@ -790,8 +664,7 @@ def test_an_object_that_python_has_written_is_read(row: dict[str, Any]) -> None:
     "text", ["{'type': open('x')}", "{'a': array([1])}", "{'a': 1", "__import__('os')", "{1}"]
 )
 def test_a_text_that_is_no_literal_is_no_object(text: str) -> None:
-    with pytest.raises(BadMessage, match="verification_info is not JSON"):
-        route({"verification_info": text})
+    refused({"verification_info": text}, "verification_info is not JSON")
 
 
 def test_keys_that_only_other_rows_extra_info_has_say_nothing() -> None:

@@ -47,36 +47,41 @@ def test_in_an_answer_anothers_marks_are_text(family: str) -> None:
         assert parted(f"<think>\nSo</think>{said}").answer == said
 
 
+TOOL = "<|end|><|start|>assistant"
+OWN_WORDS = [
+    "It is 5",
+    "analysis of it: 5",
+    "analysis\nIt is 5",
+    "analyses assist ant final",
+    "It is [5] < 6 | 7",
+    "",
+]
+OWN_WORDS += [
+    "the mark [THINK] and [/THINK]",
+    "Use <thinking> and </thinking>.",
+    "said <|im_start|>assistant\n5",
+    " \n",
+]
+OWN_WORDS += ["<response>5</response>"]
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("It is 5", "It is 5"),
-        ("analysis of it: 5", "analysis of it: 5"),
-        ("analysis\nIt is 5", "analysis\nIt is 5"),
-        ("analyses assist ant final", "analyses assist ant final"),
-        ("the mark [THINK] and [/THINK]", "the mark [THINK] and [/THINK]"),
-        ("Use <thinking> and </thinking>.", "Use <thinking> and </thinking>."),
-        ("It is [5] < 6 | 7", "It is [5] < 6 | 7"),
-        ("said <|im_start|>assistant\n5", "said <|im_start|>assistant\n5"),
+        *((text, text) for text in OWN_WORDS),
         (f"<|channel|>commentary<|message|>a<|end|>{FINAL}5", "5"),
-        (f"{ANALYSIS}a<|end|><|start|>assistant<|channel|>commentary<|message|>b<|end|>{FINAL}5", "5"),
-        (
-            f"{ANALYSIS}a<|end|><|start|>assistant to=functions.f<|channel|>commentary json<|message|>{{}}",
-            None,
-        ),
+        (f"{ANALYSIS}a{TOOL}<|channel|>commentary<|message|>b<|end|>{FINAL}5", "5"),
+        (f"{ANALYSIS}a{TOOL} to=functions.f<|channel|>commentary json<|message|>{{}}", None),
         (f"{ANALYSIS}a<|end|>{FINAL}5<|end|><|start|>assistant<|channel|>analysis", None),
-        (f"{ANALYSIS}a<|end|><|start|>assistant<|channel|>final", None),
+        (f"{ANALYSIS}a{TOOL}<|channel|>final", None),
         ("<|channel|>final<|message|>5", "5"),
         ("analysisWe add.assistantcommentary to=functions.f json{}", None),
         ('analysis"5"?assistantfinal json{"a": 5}', '{"a": 5}'),
         ("<think>a</think><response>5</response>", "5"),
-        ("<response>5</response>", "<response>5</response>"),
         ("[THINK]a[/THINK]5<think>", None),  # recipes ask every model for this mark
         ("[THINK]a</think>5[/THINK]6", "6"),
         ("<think:a>b</think:a>5", "5"),
         ("<think:a>b</think:c>5", None),
-        ("", ""),
-        (" \n", " \n"),
     ],
 )
 def test_a_text_of_an_unknown_model_tells_by_which_marks_it_thinks(text: str, answer: str | None) -> None:

@@ -58,12 +58,8 @@ def judge_of(run: Run, task: str) -> JudgeConfig:
 def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load: Any) -> None:
     run = load(**ALL)
     free = judge_of(run, "free").endpoint
-    assert (free.urls, free.model, free.max_tokens, free.temperature) == (
-        ("http://one:8002/v1",),
-        "qwen",
-        1000,
-        0.5,
-    )
+    assert (free.urls, free.model) == (("http://one:8002/v1",), "qwen")
+    assert (free.max_tokens, free.temperature) == (1000, 0.5)
     assert run.scorers.tasks["free"].extra_scorers["second"].scorer.endpoint == free
     for task, url in (("stem_llm_judge", "http://two:8000"), ("science", "http://three/v1/chat/completions")):
         endpoint = judge_of(run, task).endpoint
@@ -72,23 +68,19 @@ def test_each_judge_gets_its_own_address_and_only_the_general_one_the_rest(load:
     assert "planted" not in to_yaml(run)
 
 
+ONE = {"LLM_JUDGE_BASE_URL": "http://one"}
+
+
 @pytest.mark.parametrize(
     ("environment", "words", "urls"),
     [
         ({}, [], ("http://file",)),
         ({"LLM_JUDGE_BASE_URL": ""}, [], ("http://file",)),
         ({"STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://two",)),  # a task for rows of all kinds
-        ({"LLM_JUDGE_BASE_URL": "http://one", "STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://one",)),
+        (ONE | {"STEM_LLM_JUDGE_URL": "http://two"}, [], ("http://one",)),
+        (ONE, ["scorers.tasks.free.scorer.endpoint.urls=[http://word]"], ("http://word",)),
         (
-            {"LLM_JUDGE_BASE_URL": "http://one"},
-            ["scorers.tasks.free.scorer.endpoint.urls=[http://word]"],
-            ("http://word",),
-        ),
-        (
-            {
-                "LLM_JUDGE_BASE_URL": "http://one",
-                "MILLRACE_SCORERS__TASKS__FREE__SCORER__ENDPOINT__URLS": "[http://ours]",
-            },
+            ONE | {"MILLRACE_SCORERS__TASKS__FREE__SCORER__ENDPOINT__URLS": "[http://ours]"},
             [],
             ("http://ours",),
         ),
@@ -108,10 +100,8 @@ def test_a_model_alone_is_that_of_the_address_in_the_file(load: Any) -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        (
-            {"STEM_LLM_JUDGE_URL": "<STEM_LLM_JUDGE_URL>"},
-            "STEM_LLM_JUDGE_URL.*expected http://HOST",
-        ),  # left in a script
+        # left in a script
+        ({"STEM_LLM_JUDGE_URL": "<STEM_LLM_JUDGE_URL>"}, "STEM_LLM_JUDGE_URL.*expected http://HOST"),
         ({"LLM_JUDGE_BASE_URL": "http://user:planted@one"}, "LLM_JUDGE_BASE_URL.*no password"),
         ({"LLM_JUDGE_MAX_TOKENS": "many"}, "LLM_JUDGE_MAX_TOKENS"),
         ({"USE_FORMAT_VERIFIER": "maybe"}, "USE_FORMAT_VERIFIER says whether"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ BASE = "name: base\nmodel: {path: tiny}\ndata: {train: {type: procedural}}\n"
 
 
 @pytest.fixture
-def said(tmp_path: Path) -> object:
+def said(tmp_path: Path) -> Callable[[str], str]:
     file = tmp_path / "run.yaml"
     file.write_text(BASE)
 
@@ -43,11 +44,13 @@ def test_every_key_in_a_reason_is_one_of_ours(theirs: str) -> None:
 
 
 @pytest.mark.parametrize("theirs", [*OURS, *NOT_HERE])
-def test_each_of_their_names_gets_its_answer_alone(said: object, theirs: str) -> None:
-    text = said(f"{theirs}=1")  # type: ignore[operator]
-    expected = OURS[theirs] if theirs in OURS else NOT_HERE[theirs]
-    assert expected in text
+def test_each_of_their_names_gets_its_answer_alone(said: Callable[[str], str], theirs: str) -> None:
+    text = said(f"{theirs}=1")
+    assert {**OURS, **NOT_HERE}[theirs] in text
     assert text.startswith("unknown key ")
+
+
+GROUP_SIZE = "sampling.group_size"
 
 
 @pytest.mark.parametrize(
@@ -55,27 +58,26 @@ def test_each_of_their_names_gets_its_answer_alone(said: object, theirs: str) ->
     [
         (
             "actor_rollout_ref.rollout.n=8",
-            ["here rollout.n is sampling.group_size", "`millrace import FILE -o run.yaml`"],
+            [f"here rollout.n is {GROUP_SIZE}", "`millrace import FILE -o run.yaml`"],
         ),
         ("algorithm.kl_ctrl.kl_coef=0.001", ["here kl_ctrl.kl_coef is learner.objective.kl.coef"]),
         ("data.train_batch_size=128", ["here that is learner.groups_per_step"]),
         ("learner.kl_coef=0.1", ["here that is learner.objective.kl.coef"]),
-        ("num_generations=8", ["here that is sampling.group_size"]),
-        ("sampling.num_generations=8", ["here that is sampling.group_size"]),
+        ("num_generations=8", [f"here that is {GROUP_SIZE}"]),
+        ("sampling.num_generations=8", [f"here that is {GROUP_SIZE}"]),
         ("critic={optim: {lr: 1e-5}}", ["critic is not here, because no objective here has a value model"]),
         (
             "trainer={total_epochs: 3, save_freq: 20, critic_warmup: 0}",
             ["here total_epochs is learner.epochs", "here save_freq is learner.checkpoint.every"],
         ),
         ("learner.ppo_epochs=2", ["that is not here, because each group trains once"]),
-        (
-            "orchestrator={rollouts_per_example: 16, batch_size: 512}",
-            ["here rollouts_per_example is", "batch_size is not"],
-        ),
+        ("orchestrator={rollouts_per_example: 16}", ["here rollouts_per_example is"]),
+        ("orchestrator={batch_size: 512}", ["batch_size is not"]),
         ("learner.stepz=2", ["did you mean learner.steps?"]),
     ],
 )
-def test_a_name_is_answered_wherever_it_is_written(said: object, word: str, answers: list[str]) -> None:
-    text = said(word)  # type: ignore[operator]
-    for answer in answers:
-        assert answer in text
+def test_a_name_is_answered_wherever_it_is_written(
+    said: Callable[[str], str], word: str, answers: list[str]
+) -> None:
+    text = said(word)
+    assert [answer for answer in answers if answer not in text] == []

@@ -52,18 +52,10 @@ def honest(request: Request) -> Reply:
                 preexec_fn=limit_memory,
             )
         except subprocess.TimeoutExpired as error:
-            return run(
-                status="TimeLimitExceeded",
-                return_code=None,
-                stdout=_carried(error.stdout or b""),
-                seconds=request["run_timeout"],
-            )
-    return run(
-        return_code=done.returncode,
-        stdout=_carried(done.stdout),
-        stderr=_carried(done.stderr),
-        seconds=time.monotonic() - began,
-    )
+            said, limit_s = _carried(error.stdout or b""), request["run_timeout"]
+            return run(status="TimeLimitExceeded", return_code=None, stdout=said, seconds=limit_s)
+    seconds, said, wrong = time.monotonic() - began, _carried(done.stdout), _carried(done.stderr)
+    return run(return_code=done.returncode, stdout=said, stderr=wrong, seconds=seconds)
 
 
 def quick(request: Request) -> Reply:
@@ -93,20 +85,18 @@ def run(
     stderr: str = "",
     seconds: float = 0.01,
 ) -> Reply:
-    return {
-        "status": "Success" if (status, return_code) == ("Finished", 0) else "Failed",
+    ended = {"status": status, "execution_time": seconds, "return_code": return_code}
+    others: Reply = {
         "message": "",
         "compile_result": None,
         "executor_pod_name": None,
         "files": {},
         "a_newer_field": 1,
-        "run_result": {
-            "status": status,
-            "execution_time": seconds,
-            "return_code": return_code,
-            "stdout": stdout,
-            "stderr": stderr,
-        },
+    }
+    return {
+        "status": "Success" if (status, return_code) == ("Finished", 0) else "Failed",
+        **others,
+        "run_result": {**ended, "stdout": stdout, "stderr": stderr},
     }
 
 
@@ -160,7 +150,6 @@ class FakeServer:
 
     @property
     def runs(self) -> list[Request]:
-        """What it was asked beside probes."""
         return [request for request in self.requests if not is_probe(request)]
 
     def close(self) -> None:
@@ -201,11 +190,8 @@ def sandbox_error(_request: Request) -> Reply:
 
 def error_in_run(request: Request) -> Reply:
     reply = quick(request)
-    return {
-        **reply,
-        "status": "Failed",
-        "run_result": {**reply["run_result"], "status": "Error", "stderr": "fork"},
-    }
+    result = {**reply["run_result"], "status": "Error", "stderr": "fork"}
+    return {**reply, "status": "Failed", "run_result": result}
 
 
 def all_succeed(request: Request) -> Reply:

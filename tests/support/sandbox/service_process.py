@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.descendants import descendants as processes_below
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
@@ -66,13 +67,4 @@ class Service:
 
 def descendants(pid: int) -> list[str]:
     """Command lines of all processes under one."""
-    tasks = Path(f"/proc/{pid}/task")
-    found: list[str] = []
-    for children in tasks.glob("*/children"):
-        for child in children.read_text().split():
-            try:
-                line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            found += [line, *descendants(int(child))]
-    return found
+    return list(processes_below(pid).values())
