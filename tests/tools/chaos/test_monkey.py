@@ -296,7 +296,7 @@ def test_targets_are_the_runs_own_processes_by_their_heartbeats(keeper: RedisKee
             ("scorer", worker, "starting"),
             ("scorer", stranger.pid, "waiting for rollouts"),
         ):
-            beat: dict[str, Any] = {"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"}
+            beat: Any = {"pid": pid, "host": socket.gethostname(), "state": doing, "since": "1"}
             client.hset(f"rl:{{stormy}}:alive:{role}:{role}-{pid}", mapping=beat)
         now = targets.look()
         assert [victim.pid for victim in now.of("dispatcher")] == [dispatcher]
