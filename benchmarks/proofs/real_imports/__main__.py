@@ -61,10 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments().parse_args(argv)
     commit = results.commit()
     lines = results.heading("Real launch scripts through millrace import", redis="not asked")
-    lines += [
-        "| checkout | files | import | for a reason | without one | crashes | other words | other values |"
-    ]
-    lines += ["|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    columns = ("files", "import", "for a reason", "without one", "crashes", "other words", "other values")
+    lines += [f"| checkout | {' | '.join(columns)} | by the tables |", f"|---|{'--:|' * (len(columns) + 1)}"]
     is_good = True
     everything: list[Found] = []
     for folder in args.checkouts:
