@@ -332,9 +332,13 @@ def test_an_import_says_which_version_it_took(
             {"evaluation.every": 15, "learner.checkpoint.every": 0},
         ),
         (
-            ["async_training.partial_rollout=True", "trainer.test_freq=2"],
-            {"evaluation.every": 8},
-        ),  # its base's 4
+            ["async_training.partial_rollout=True", "trainer.test_freq=2"],  # of another trainer
+            {"evaluation.every": 2},
+        ),
+        (
+            ["async_training.require_batches=1", "rollout.total_rollout_steps=128"],
+            {"learner.steps": 16, "learner.epochs": 30},
+        ),
         (["reward_model.enable=False", "reward_model.model.type=discriminative"], {"learner.max_lag": 1}),
         (["trainer.v1.trainer_mode=colocate_async"], {"learner.max_lag": 1}),
         (
