@@ -50,9 +50,9 @@ def is_async(theirs: Theirs) -> bool:
 
 def updates(theirs: Theirs) -> int:
     """Return the optimizer steps of a version of the weights there: what an asynchronous run counts."""
-    if not is_async(theirs):
-        return 1
-    return theirs.whole(SYNC_STEP) if theirs.get(SYNC_STEP) is not None else _UPDATES
+    if theirs.get(SYNC_STEP) is not None:
+        return theirs.whole(SYNC_STEP)
+    return _UPDATES if theirs.main == "fully_async_main" else 1
 
 
 def split(theirs: Theirs) -> Split:

@@ -153,7 +153,8 @@ VALUES = [
         "evaluation.every: 20, learner.checkpoint.every: 40"),
     ("async_training.trigger_parameter_sync_step=3 trainer.test_freq=5 trainer.save_freq=-1",
         "evaluation.every: 15, learner.checkpoint.every: 0"),
-    ("async_training.partial_rollout=True trainer.test_freq=2", "evaluation.every: 8"),  # its base's 4
+    ("async_training.partial_rollout=True trainer.test_freq=2", "evaluation.every: 2"),  # of another trainer
+    ("async_training.require_batches=1 rollout.total_rollout_steps=128", "learner.steps: 16, learner.epochs: 30"),
     ("reward_model.enable=False reward_model.model.type=discriminative", "learner.max_lag: 1"),
     ("trainer.v1.trainer_mode=colocate_async", "learner.max_lag: 1"),
     ("trainer.v1.trainer_mode=separate_async trainer.v1.separate_async.parameter_sync_step=3",
