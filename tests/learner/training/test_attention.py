@@ -74,14 +74,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     ("choice", "where", "has", "name", "why"),
     [
         ("auto", HALF, {}, "flash_attention_2", "flash-attn is installed"),
+        ("auto", HALF, {"flash_attn": False}, VARLEN, "flash-attn is not installed; torch has kernels of its own"),
+        ("auto", (CPU, torch.bfloat16), {}, "sdpa", "the device is cpu"),  # though there is a kernel
         ("flash", (CUDA, torch.float16), {}, "flash_attention_2", "learner.attention=flash"),
         ("sdpa", HALF, {}, "sdpa", "learner.attention=sdpa"),
         ("varlen", HALF, {}, VARLEN, "learner.attention=varlen"),
-        ("auto", HALF, {"flash_attn": False}, VARLEN, "flash-attn is not installed; torch has kernels of its own"),
         ("auto", (CUDA, torch.float32), {}, "sdpa", "model.dtype is float32"),
         ("auto", (CUDA, torch.float16), OLD_GPU, "sdpa", "the GPU has capability 7.5, and 8.0 is needed"),
         ("auto", HALF, NO_KERNELS, "sdpa", "this torch is built without the kernels"),
-        ("auto", (CPU, torch.bfloat16), {}, "sdpa", "the device is cpu"),  # though there is a kernel
     ],
 )  # fmt: skip
 def test_a_gpu_takes_kernels_without_a_mask_where_they_can_run_and_says_why(
