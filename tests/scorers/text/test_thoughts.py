@@ -26,7 +26,6 @@ from scorers.served_model.protocol import NothingToJudge
 from scorers.swe.answer import has_thought
 from scorers.text.extract import Unanswered, response_part
 from scorers.text.totals import total_of
-from tests.support.text_tables import listed
 from tests.tasks.spoken import SPOKEN
 
 pytestmark = pytest.mark.prove(after=10)
@@ -35,9 +34,11 @@ ENDS = ("", "<|return|>", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<seed:eos>\n
 INSTRUCTED = {
     "type": "ifeval",
     "answer": {
-        "instruction_id_list": listed(
-            "punctuation:no_comma¦length_constraints:number_words¦startend:quotation"
-        ),
+        "instruction_id_list": [
+            "punctuation:no_comma",
+            "length_constraints:number_words",
+            "startend:quotation",
+        ],
         "kwargs": [{}, {"num_words": 7, "relation": "less than"}, {}],
     },
 }
