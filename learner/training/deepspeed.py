@@ -626,7 +626,8 @@ class DeepSpeedBackend:
     def _save_checkpoint(self, folder: Path, state: dict[str, Any]) -> None:
         self._engine.save_checkpoint(str(folder), tag=_ENGINE, save_latest=False)
         random_states.save(folder, self._rank, self._device)
-        distributed.barrier()
+        # NCCL would take the card by the rank's number among all machines, and warns that this may hang.
+        distributed.barrier(device_ids=[self._device.index] if self._device.type == "cuda" else None)
         if self._rank == 0:
             write_state(folder, state, fits=self._shape())
 

@@ -11,6 +11,7 @@ It runs on any Python from 3.11 on, with whatever is installed: a package that i
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -131,6 +132,7 @@ def play(step: Step, device: Device, out: Path, deadline: float) -> Outcome:
         process = spawn(
             [sys.executable, "-m", STEP_MODULE, step.name, device, str(out)],
             cwd=results.ROOT,
+            env=os.environ | {"PYTHONPATH": _search_path()},
             stdout=stream,
             stderr=stream,
         )
@@ -141,6 +143,11 @@ def play(step: Step, device: Device, out: Path, deadline: float) -> Outcome:
     why = how_it_ended(code) if is_in_time else f"it was not at its end within {limit_s:.0f} s"
     text = in_one_line(f"{why}; {log} ends: {_last_line(log)}")
     return Outcome(step=step.name, verdict=Verdict.FAIL, text=text, seconds=time.monotonic() - began)
+
+
+def _search_path() -> str:
+    """Return a search path with the product, which `PYTHON=` may not have installed: roles are started elsewhere."""
+    return os.pathsep.join(filter(None, [str(results.ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
 def as_table(outcomes: Sequence[Outcome], device: Device) -> list[str]:

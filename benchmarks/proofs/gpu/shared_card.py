@@ -26,7 +26,7 @@ from config.run import Run
 from learner.journal.ledger import read_ledger, read_step
 from tools.audit.command import audit
 from tools.audit.sums import Audit
-from tools.runs.folder import held, read_run
+from tools.runs.folder import NoJournal, held, read_run
 from tools.up.command import perform
 from tools.up.console import PlainConsole
 from tools.up.redis_keeper import RedisKeeper
@@ -68,7 +68,11 @@ class Killer:
     ) -> Iterator[Callable[[], None]]:
         """Watch the run while this lasts; what `tools.up.command.perform` takes."""
         yield lambda: self.tick(supervisor)
-        with contextlib.closing(RedisLink(keeper.url, outage_s=REDIS_S)) as link:
+        # A run whose learner never came has no journal; how that role ended is the reason then.
+        with (
+            contextlib.closing(RedisLink(keeper.url, outage_s=REDIS_S)) as link,
+            contextlib.suppress(NoJournal),
+        ):
             self.audit = audit(link, Keys(self._run.name), self._run.folder / "journal")
 
     def tick(self, supervisor: HasProcesses) -> None:
