@@ -63,8 +63,8 @@ fix: $(INSTALLED)      ## mend what ruff can mend by itself, and format
 bench: $(INSTALLED)    ## the numbers of benchmarks/RESULTS.md, measured here
 	@$(PYTHON_IN_VENV) -m benchmarks $(ARGS)
 
-prove-suite: $(INSTALLED)    ## the long tests that `make test` leaves out, and whole corpora of which it takes a sample
-	@$(PYTHON_IN_VENV) -m pytest --prove $(ARGS)
+prove-suite: $(INSTALLED)    ## the long tests and cases that `make test` leaves out; goes on where it was interrupted
+	@$(PYTHON_IN_VENV) -m pytest --prove --resume runs/prove-suite --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 prove-demo: $(INSTALLED)    ## does the demo learn? ten seeds, one with ENGINE=vllm; the table goes to benchmarks/RESULTS.md
 	@$(PYTHON_IN_VENV) -m benchmarks.proofs.demo_seeds --engine $(ENGINE) --seeds $(if $(filter vllm,$(ENGINE)),0,0-9) --write $(ARGS)

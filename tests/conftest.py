@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from benchmarks.results import commit
 from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.support.paths import ROOT
 from tests.support.redis_servers import SERVERS, RedisServer, free_port
+from tests.support.resumption import Resumption
 from tests.support.tiers import FAST, MARKERS, TIERS, is_left_to_prove, scope_of, tier_of, tier_of_file
 from tests.support.tls import TlsProxy, certificates
 
@@ -40,10 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--prove", action="store_true", help="run only what `make test` leaves out, instead of all but that"
     )
+    parser.addoption(
+        "--resume",
+        type=Path,
+        metavar="FOLDER",
+        help="leave out what passed in an earlier run of this commit, as files in the folder say",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the tiers, and take the option before the first server is started."""
+    """Register the tiers, and take the options before the first server is started."""
+    if (folder := config.getoption("--resume")) is not None:
+        config.pluginmanager.register(Resumption(folder, commit()), "resumption")
     for marker, what in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {what}")
     RedisServer.version = config.getoption("--redis")
