@@ -15,8 +15,7 @@ Workers that ask a served model share `calls:ENDPOINT`, its calls under way; `pa
 (`scorers.served_model.cache`). All of them expire.
 
 Weights for generators that do not see the learner's folder: `weights:PARCEL:CHUNK`, `weights_chunks` and
-`weights_wanted` (`broker.weight_exchange`). Weights that go straight to generators: `weights_direct` and
-`weights_direct_wanted` (`broker.direct_weights`) say how. They all expire, too.
+`weights_wanted` (`broker.weight_exchange`). They expire, too.
 """
 
 from __future__ import annotations
@@ -131,16 +130,6 @@ class Keys:
     def weights_wanted(self) -> str:
         """Return the key of the generators' wishes for weights, a hash."""
         return self("weights_wanted")
-
-    @property
-    def weights_direct(self) -> str:
-        """Return the key of the epoch in which weights go directly, JSON."""
-        return self("weights_direct")
-
-    @property
-    def weights_direct_wanted(self) -> str:
-        """Return the key of the generators' wishes for direct weights, a hash."""
-        return self("weights_direct_wanted")
 
     def weights_chunk(self, parcel: str, chunk: int) -> str:
         """Return the key of one chunk of a parcel: of full weights, or of a difference."""

@@ -351,39 +351,10 @@ BackendConfig = Annotated[
 ]
 
 
-class DirectSection(Section):
-    """Weights straight from the learner's process to generators', beside the announced files. Off unless it is set."""
-
-    timeout_s: float = Field(60.0, gt=0)
-    """Seconds for all generators to connect, and for each version to arrive; afterwards the files are read."""
-    bucket_mb: int = Field(64, ge=1, le=2048)
-    """MiB that travel at a time, of a version of any size. Each end has a buffer of it."""
-    address: str | None = None
-    """Address of this machine at which the learner listens for generators; unset: the one that Redis is reached
-    from."""
-    port: int = Field(0, ge=0, le=65535)
-    """Port there, for a firewall; 0: any that is free."""
-
-
-class NcclDirectConfig(DirectSection):
-    """By NCCL, between GPUs of one machine or of several. Each end needs a GPU that it shares with no other end."""
-
-    type: Literal["nccl"]
-
-
-class IpcDirectConfig(DirectSection):
-    """By a buffer of GPU memory that processes of one machine share; without a GPU, by memory of the host."""
-
-    type: Literal["ipc"]
-
-
-class GlooDirectConfig(DirectSection):
-    """By gloo, over TCP. It needs no GPU."""
-
-    type: Literal["gloo"]
-
-
-DirectConfig = Annotated[NcclDirectConfig | IpcDirectConfig | GlooDirectConfig, Field(discriminator="type")]
+DIRECT_IS_GONE = (
+    "direct is no longer there: its bytes passed through the memory of both machines as files do. On one machine set "
+    "directory: /dev/shm, a folder in memory; between machines type: relay sends what has changed through Redis"
+)
 
 
 class WeightsSection(Section):
@@ -392,6 +363,16 @@ class WeightsSection(Section):
     every: int = Field(1, ge=1)
     """Each so many optimizer steps' weights are published; those of a checkpoint, of an evaluation and of the end are
     too. Groups that were trained on hold their slots until then: at most max_lag + 1."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _goes_by_files(cls, given: Any) -> Any:
+        """Answer `direct`, which configurations of earlier versions carry, mostly as null."""
+        if not isinstance(given, Mapping) or "direct" not in given:
+            return given
+        if given["direct"] is not None:
+            raise ValueError(DIRECT_IS_GONE)
+        return {key: value for key, value in given.items() if key != "direct"}
 
 
 class FilesystemTransportConfig(WeightsSection):
@@ -406,8 +387,6 @@ class FilesystemTransportConfig(WeightsSection):
     anchor_every: int = Field(16, ge=1)
     """Versions behind, up to which such a generator is given deltas, where they take fewer bytes; beyond, full
     weights."""
-    direct: DirectConfig | None = None
-    """A faster way of an announced version to generators that reach the learner; unset: there is none."""
 
 
 class RelayTransportConfig(WeightsSection):
@@ -420,8 +399,6 @@ class RelayTransportConfig(WeightsSection):
     """Bytes of parts that lie in Redis, or in `directory`, at one time. Weights of any size pass through."""
     anchor_every: int = Field(16, ge=1)
     """Versions behind, up to which a generator is given deltas; beyond, full weights."""
-    direct: DirectConfig | None = None
-    """A faster way of an announced version to generators that reach the learner; unset: there is none."""
 
 
 NO_RECEIVER = (
@@ -439,15 +416,6 @@ class CustomTransportConfig(CustomSection, WeightsSection):
 
     receiver: CustomReceiverConfig | None = None
     """The generators' side of this transport. A run without it is refused at its start."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_a_way_of_its_own(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("direct") is not None:
-            raise ValueError(
-                "direct goes with the types filesystem and relay alone: your classes are the way here"
-            )
-        return given
 
     redis_max_bytes: int = Field(0, ge=0)
     """Bytes of weights that your classes keep in Redis at one time, if they use Redis. 0: none."""
@@ -651,16 +619,6 @@ class LearnerConfig(Section):
         if self.gpus and self.ranks > len(set(self.gpus)):
             raise ValueError(
                 f"ranks={self.ranks} is more than gpus={list(self.gpus)} has: each rank trains on a GPU of its own"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _direct_weights_are_whole(self) -> Self:
-        is_direct = not isinstance(self.weights, CustomTransportConfig) and self.weights.direct is not None
-        if is_direct and self.lora is not None and self.lora.publish == "adapter":
-            raise ValueError(
-                "weights.direct does not go with lora.publish=adapter: an adapter is small, and its way is short. "
-                "Leave one of the two out"
             )
         return self
 

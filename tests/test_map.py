@@ -18,13 +18,12 @@ from tests.support.sources import nodes_of, tree_of
 
 pytestmark = pytest.mark.together("the source")
 
-# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- tools <- benchmarks. The
-# courier needs broker alone; nobody imports the courier, a program. Tests import all.
+# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- tools <- benchmarks.
+# Tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "tasks": {"config", "broker"},
     "broker": {"config"},
-    "courier": {"broker"},
     "generators": {"config", "tasks", "broker"},
     "scorers": {"config", "tasks", "broker"},
     "learner": {"config", "tasks", "broker"},

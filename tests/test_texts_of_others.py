@@ -24,7 +24,7 @@ from tests.support.paths import ROOT
 from tests.support.sources import nodes_of
 from tools.evaluate.results import ResultError, read_result
 
-PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools", "courier")
+PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools")
 HARNESS = ROOT / "scorers" / "sandbox" / "harness"  # its texts are its own process's
 LOADS = {"json.loads", "json.load"}
 

@@ -13,8 +13,6 @@ from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
 from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
-from generators.weight_sync.direct.member import DirectMember
-from generators.weight_sync.direct.receiver import DirectReceiver
 from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.receiver import WeightReceiver
 from generators.weight_sync.relayed import RelayedReceiver
@@ -30,10 +28,6 @@ def build_receiver(run: Run, link: RedisLink, keys: Keys, generator: str) -> Wei
     """
     lora = run.learner.lora
     receiver = _transports_own(run, link, keys, generator)
-    weights = run.learner.weights
-    if not isinstance(weights, CustomTransportConfig) and weights.direct is not None:
-        member = DirectMember(link, keys, generator)
-        receiver = DirectReceiver(member, receiver, timeout_s=weights.direct.timeout_s)
     if lora is None or lora.publish == "merged":
         return receiver
     from generators.weight_sync.adapter import MergingReceiver  # which imports torch

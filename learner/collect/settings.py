@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from broker.errors import RunFailed
-from config.learner import CustomTransportConfig, LearnerConfig
+from config.learner import LearnerConfig
 from config.run import Run
 from learner.resume.config_changes import check_changes
 
@@ -26,8 +26,8 @@ PATIENCE_S: Final = 7 * 24 * 3600.0
 def collecting(run: Run) -> Run:
     """Return the configuration of a run that samples with the model of `run`, and never trains.
 
-    Generators load the model's own weights as version 0, so nothing of adapters or of direct weights is left. No group
-    is too late, and a group counts however few of its completions have a score.
+    Generators load the model's own weights as version 0, so nothing of adapters is left. No group is too late, and
+    a group counts however few of its completions have a score.
     """
     return run.model_copy(
         update={
@@ -44,16 +44,12 @@ def of_rows(run: Run, rows: int) -> Run:
 
 
 def _learner(learner: LearnerConfig) -> LearnerConfig:
-    weights = learner.weights
-    if not isinstance(weights, CustomTransportConfig):
-        weights = weights.model_copy(update={"direct": None})
     return learner.model_copy(
         update={
             "lora": None,
             "epochs": 1,
             "late_groups": "train",
             "resume": "auto",
-            "weights": weights,
             "group_deadline_s": max(PATIENCE_S, learner.group_deadline_s),
         }
     )

@@ -47,6 +47,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
 
     What other roles read has a remark: for them it takes effect with their next start. A key that the incarnation
     before did not know and that has its default now has not changed: a newer version of this program has brought it.
+    Nor has one that was null and that a newer version has taken out.
 
     Args:
         old_yaml: what `config.loading.to_yaml` said of the incarnation before; keys that this version does not know are
@@ -57,6 +58,7 @@ def check_changes(old_yaml: str, new: Run) -> list[str]:
     """
     before = dict(_leaves(with_current_names(read_yaml_text(old_yaml, EARLIER))))
     after = dict(_leaves(run_tree(new)))
+    before = {key: value for key, value in before.items() if value is not None or key in after}
     before = _defaults(new, without=after.keys() - before.keys()) | before
     changed = [
         key

@@ -14,7 +14,6 @@ from broker.weight_exchange.redis_exchange import RedisExchange
 from config.custom import CustomClassError, build
 from config.learner import NO_RECEIVER, CustomTransportConfig, FilesystemTransportConfig, RelayTransportConfig
 from config.run import Run
-from learner.weight_sync.direct import DirectSender
 from learner.weight_sync.filesystem import FilesystemTransport
 from learner.weight_sync.redis_room import RedisRoom
 from learner.weight_sync.relay import Relay
@@ -41,10 +40,10 @@ def build_transport(
     match run.learner.weights:
         case FilesystemTransportConfig() as section:
             relay = _relay(run, section, link, keys, fence=fence, mean_bytes=mean_bytes)
-            return FilesystemTransport(run, relay, _direct(section, link, keys, fence))
+            return FilesystemTransport(run, relay)
         case RelayTransportConfig() as section:
             relay = _relay(run, section, link, keys, fence=fence, mean_bytes=mean_bytes)
-            return RelayTransport(run, relay, _direct(section, link, keys, fence))
+            return RelayTransport(run, relay)
         case CustomTransportConfig() as section:
             if section.receiver is None:  # each generator would fail for it later
                 raise RunFailed(NO_RECEIVER.format(section.import_path))
@@ -55,30 +54,6 @@ def build_transport(
             return transport
         case _:
             assert_never(run.learner.weights)
-
-
-def _direct(
-    section: FilesystemTransportConfig | RelayTransportConfig,
-    link: RedisLink,
-    keys: Keys,
-    fence: Callable[[], int],
-) -> DirectSender | None:
-    """Build what sends weights directly, if the section asks for it.
-
-    Raises:
-        RunFailed: this machine lacks what the type needs.
-    """
-    direct = section.direct
-    if direct is None:
-        return None
-    import torch  # which a learner without direct weights imports later
-
-    if direct.type == "nccl" and not torch.cuda.is_available():
-        raise RunFailed(
-            "learner.weights.direct.type=nccl needs a GPU, and the learner sees none: set it to gloo, or leave "
-            "learner.weights.direct out"
-        )
-    return DirectSender(link, keys, direct, fence=fence)
 
 
 def _relay(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from broker.messages import Announcement
 from config.run import Run
-from learner.weight_sync.direct import DirectSender
 from learner.weight_sync.relay import Relay
 from learner.weight_sync.transport import Placed, WeightHandle
 from learner.weight_sync.version_folder import folder_of, published, remove_old, write_version
@@ -20,20 +19,16 @@ class FilesystemTransport:
 
     Args:
         relay: serves generators that do not see the folder; None: nothing does.
-        direct: sends versions to generators that ask for that; None: nothing does.
     """
 
-    def __init__(self, run: Run, relay: Relay | None = None, direct: DirectSender | None = None) -> None:
+    def __init__(self, run: Run, relay: Relay | None = None) -> None:
         self.folder = published(run)
         self._relay = relay
-        self._direct = direct
 
     def start(self) -> None:
         """Begin to look for generators that ask for weights."""
         if self._relay is not None:
             self._relay.start()
-        if self._direct is not None:
-            self._direct.start()
 
     def put(self, weights: WeightHandle, version: int) -> Placed:
         """Write the version's folder."""
@@ -43,15 +38,11 @@ class FilesystemTransport:
 
     def announced(self, announcement: Announcement) -> None:
         """Offer the version to those who ask, and remove the folders that no generator can need."""
-        if self._direct is not None:
-            self._direct.offer(announcement)
         if self._relay is not None:
             self._relay.offer(announcement)
         remove_old(self.folder, announcement.version)
 
     def close(self) -> None:
         """End what gives weights out."""
-        if self._direct is not None:
-            self._direct.stop()
         if self._relay is not None:
             self._relay.stop()

@@ -1,7 +1,7 @@
 """This module tells which generators live by their wishes: a wish's count rises for as long as its generator does.
 
 In: all wishes that are there, at each look. Out: those that were new lately. No clock of a generator is read, since the
-clocks of two machines differ. Used by the relay and by the sender of direct weights, each in its own thread.
+clocks of two machines differ. Used by the relay, in its thread.
 """
 
 from __future__ import annotations

@@ -10,30 +10,22 @@ from dataclasses import replace
 
 from broker.messages import Announcement
 from config.run import Run
-from learner.weight_sync.direct import DirectSender
 from learner.weight_sync.relay import Relay
 from learner.weight_sync.transport import Placed, WeightHandle
 from learner.weight_sync.version_folder import folder_of, published, remove_old, write_version
 
 
 class RelayTransport:
-    """A `WeightTransport` through an exchange: Redis, or a folder.
+    """A `WeightTransport` through an exchange: Redis, or a folder."""
 
-    Args:
-        direct: sends versions to generators that ask for that; None: nothing does.
-    """
-
-    def __init__(self, run: Run, relay: Relay, direct: DirectSender | None = None) -> None:
+    def __init__(self, run: Run, relay: Relay) -> None:
         self._run = run
         self._relay = relay
-        self._direct = direct
         self._folder = published(run)
 
     def start(self) -> None:
         """Begin to look for generators that ask."""
         self._relay.start()
-        if self._direct is not None:
-            self._direct.start()
 
     def put(self, weights: WeightHandle, version: int) -> Placed:
         """Write the version to the learner's own disk."""
@@ -44,13 +36,9 @@ class RelayTransport:
     def announced(self, announcement: Announcement) -> None:
         """Offer the version to the generators that ask."""
         here = replace(announcement, path=str(folder_of(self._folder, announcement.version)))
-        if self._direct is not None:
-            self._direct.offer(here)
         self._relay.offer(here)
         remove_old(self._folder, announcement.version)
 
     def close(self) -> None:
         """Take everything away and end."""
-        if self._direct is not None:
-            self._direct.stop()
         self._relay.stop()

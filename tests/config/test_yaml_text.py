@@ -180,7 +180,7 @@ def test_a_word_that_is_no_yaml_is_a_text() -> None:
     assert load_run([*BASE, "model.revision=a: b: c"], below={}).model.revision == "a: b: c"
 
 
-PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools", "courier", "benchmarks")
+PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools", "benchmarks")
 READS = re.compile(
     r"\byaml\.(?:(?:\w+_)?load(?:_all)?|compose(?:_all)?|parse|scan|\w*Loader)\b(?=[(])|\bLoader="
 )

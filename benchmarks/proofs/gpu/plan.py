@@ -89,13 +89,6 @@ STEPS: tuple[Step, ...] = (
         cpu_s=60,
     ),
     Step(
-        name="direct",
-        what="weights from one process to another: NCCL over two cards, CUDA IPC on one",
-        function="benchmarks.proofs.gpu.direct_weights:arrives_bit_for_bit",
-        cuda_s=60,
-        cpu_s=60,
-    ),
-    Step(
         name="engine-eager",
         what="vLLM against the learner, weights loaded in flight",
         function="benchmarks.proofs.gpu.engine:agrees_in_flight",

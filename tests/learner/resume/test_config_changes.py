@@ -121,6 +121,13 @@ def test_a_stored_key_under_its_old_name_has_not_changed() -> None:
     assert check_changes(stored, run) == []
 
 
+@pytest.mark.parametrize(("value", "lines"), [("null", 0), ("{type: gloo}", 1)])
+def test_a_key_that_was_taken_out_has_changed_only_where_it_was_set(value: str, lines: int) -> None:
+    stored = to_yaml(run_with()).replace("  weights:\n", f"  weights:\n    direct: {value}\n", 1)
+    assert "direct:" in stored
+    assert len(check_changes(stored, run_with())) == lines
+
+
 def test_another_kind_of_a_section_shows_all_its_keys() -> None:
     changes = check_changes(to_yaml(run_with()), run_with("generators.engine", {"type": "fake"}))
     said = [change.partition(" (generators and")[0] for change in changes]
