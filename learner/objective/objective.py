@@ -90,11 +90,20 @@ class Loss:
 
 
 class Objective(Protocol):
-    """A loss on tokens. Names of sums and maxima are the same for every micro-batch, also for an empty one."""
+    """A loss on tokens. Names of sums and maxima are the same for every micro-batch, also for an empty one.
+
+    A class attribute `needs_start_logprobs = False` says that the loss never asks `TokenBatch.at_start`. A step of
+    several optimizer steps then saves a pass over all tokens before the first.
+    """
 
     def loss(self, tokens: TokenBatch) -> Loss:
         """Return the loss of one micro-batch, whose mask may be False everywhere."""
         ...
+
+
+def needs_start_logprobs(objective: Objective) -> bool:
+    """Return whether an objective needs the log-probabilities at the start of the step; one that does not say does."""
+    return bool(getattr(objective, "needs_start_logprobs", True))
 
 
 def lengths_of(position_ids_T: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from config.learner import AnyObjectiveConfig
 from learner.objective.kl import kl_estimate
-from learner.objective.objective import Loss, Objective, TokenBatch
+from learner.objective.objective import Loss, Objective, TokenBatch, needs_start_logprobs
 
 
 class Regularized:
@@ -19,6 +19,11 @@ class Regularized:
     def __init__(self, objective: Objective, config: AnyObjectiveConfig) -> None:
         self._objective = objective
         self._config = config
+
+    @property
+    def needs_start_logprobs(self) -> bool:
+        """As the objective itself; neither term asks for them."""
+        return needs_start_logprobs(self._objective)
 
     def loss(self, tokens: TokenBatch) -> Loss:
         """Return the objective's loss with both terms, and the sum `reference_kl` where there is a reference."""

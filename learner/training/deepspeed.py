@@ -29,21 +29,14 @@ from torch import Tensor, distributed
 
 from broker.errors import RunFailed
 from config.custom import CustomClassError
-from config.learner import (
-    CorrectionConfig,
-    CustomObjectiveConfig,
-    DecoupledPpoConfig,
-    LearnerConfig,
-    ObjectiveConfig,
-    OptimizerConfig,
-)
+from config.learner import CorrectionConfig, LearnerConfig, ObjectiveConfig, OptimizerConfig
 from config.run import Run
 from learner.base_model.own_head import has_own_head
 from learner.objective.aggregate import token_weights
 from learner.objective.build import build_objective
 from learner.objective.importance_ratio import k3_divergence
 from learner.objective.kl import kl_estimate
-from learner.objective.objective import Loss, Objective, TokenBatch
+from learner.objective.objective import Loss, Objective, TokenBatch, needs_start_logprobs
 from learner.objective.rejection import kept_tokens
 from learner.training import process_group as commands
 from learner.training import random_states, sequence_parallel
@@ -336,7 +329,9 @@ class DeepSpeedBackend:
         objective = self._objectives.of(settings.objective)
         self._wrapped.trains_entropy = bool(settings.objective.entropy_coef)
         statistics = StepStatistics(shard)
-        prepared = self._prepare(shard, settings.objective, statistics)
+        prepared = self._prepare(
+            shard, settings.objective, statistics, at_start=needs_start_logprobs(objective)
+        )
         norms, applied = [], 0
         for parts, num_tokens in prepared:
             norm, is_applied = self._optimizer_step(
@@ -356,18 +351,20 @@ class DeepSpeedBackend:
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _prepare(
-        self, shard: Batch, objective: ObjectiveConfig, statistics: StepStatistics
+        self, shard: Batch, objective: ObjectiveConfig, statistics: StepStatistics, *, at_start: bool
     ) -> list[tuple[list[MicroBatch], int]]:
         """Make what the passes with a gradient need, for every optimizer step before the first of them.
 
         Who trains, with which share of the mean, how likely the learner finds a token at the start, and how likely the
         reference finds it.
 
+        Args:
+            at_start: the objective needs each token's log-probability at the start of the step.
         Returns:
             For each optimizer step its micro-batches, and its trained tokens over all ranks, at least 1.
         """
         prepared = []
-        several = len(shard.mini_batch_tokens) > 1
+        at_start = at_start and len(shard.mini_batch_tokens) > 1  # with one, its own pass is from there
         for mini_batch in shard.mini_batches():
             own, num_tokens, weights_N = mini_batch, mini_batch.num_tokens, None
             if objective.correction.rollout_rs:
@@ -384,7 +381,7 @@ class DeepSpeedBackend:
                     constant_length=objective.constant_length,
                 )
             parts = self._on_device(own, weights_N)
-            if several and isinstance(objective, DecoupledPpoConfig | CustomObjectiveConfig):
+            if at_start:
                 for part, (logprobs_T, _) in zip(parts, self._logprobs(parts), strict=True):
                     part.start_logprobs_T = logprobs_T
             prepared.append((parts, max(1, num_tokens)))

@@ -19,6 +19,8 @@ from learner.objective.objective import Loss, TokenBatch
 class Cispo:
     """The objective with the bounds of the configuration."""
 
+    needs_start_logprobs = False
+
     def __init__(self, config: CispoConfig) -> None:
         self._smallest = 0.0 if config.clip_low is None else 1 - config.clip_low
         self._largest = 1 + config.clip_high

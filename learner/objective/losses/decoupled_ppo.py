@@ -20,6 +20,8 @@ from learner.objective.objective import Loss, TokenBatch
 class DecoupledPpo:
     """The objective with the clips and the correction of the configuration."""
 
+    needs_start_logprobs = True
+
     def __init__(self, config: DecoupledPpoConfig) -> None:
         self._clip = Clip(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
         self._correction = config.correction

@@ -22,6 +22,8 @@ SMALLEST = 1e-8  # added to a probability before its logarithm
 class Dppo:
     """The objective with the bounds of the configuration."""
 
+    needs_start_logprobs = False
+
     def __init__(self, config: DppoConfig) -> None:
         self._config = config
 

@@ -17,6 +17,8 @@ from learner.objective.objective import Loss, TokenBatch
 class DrGrpo:
     """The objective with the clips of the configuration."""
 
+    needs_start_logprobs = False
+
     def __init__(self, config: DrGrpoConfig) -> None:
         self._clip = Clip(low=config.clip_low, high=config.clip_high)
 

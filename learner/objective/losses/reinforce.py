@@ -19,6 +19,8 @@ from learner.objective.objective import Loss, TokenBatch
 class Reinforce:
     """The objective with the bound of the configuration."""
 
+    needs_start_logprobs = False
+
     def __init__(self, config: ReinforceConfig) -> None:
         self._max_weight = config.max_weight
 
