@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -44,6 +44,38 @@ class HfEngineConfig(Section):
     """Threads for torch; unset: torch's own choice."""
 
 
+# Arguments of vLLM's engine that a run sets by other keys, or that Millrace sets itself -> what to do.
+NOT_EXTRA = {
+    "model": "it is model.path",
+    "model_weights": "it is model.path",
+    "revision": "it is model.revision",
+    "hf_token": "it is model.hf_token",
+    "trust_remote_code": "it is model.trust_remote_code",
+    "dtype": "it is model.dtype",
+    "hf_overrides": "it has model.head_dtype and model.tie_word_embeddings",
+    "tensor_parallel_size": "it is generators.engine.tensor_parallel",
+    "data_parallel_size": "each generator has one engine; more are generators.count",
+    "gpu_memory_utilization": "it is generators.engine.gpu_memory_utilization",
+    "kv_cache_memory_bytes": "it is generators.engine.kv_cache_mb",
+    "max_model_len": "it is generators.engine.max_model_len",
+    "max_num_batched_tokens": "it is generators.engine.max_num_batched_tokens",
+    "max_num_seqs": "it is generators.engine.max_num_seqs",
+    "enforce_eager": "it is generators.engine.enforce_eager",
+    "load_format": "it is generators.engine.load_format",
+    "seed": "each generator draws its own",
+    "generation_config": "samples of another distribution than `sampling` says would be off-policy",
+    "override_generation_config": "samples of another distribution than `sampling` says would be off-policy",
+    "logits_processors": "samples of another distribution than `sampling` says would be off-policy",
+    "logprobs_mode": "the learner needs those of the distribution that was sampled from",
+    "skip_tokenizer_init": "vLLM is given token ids, and returns them",
+    "disable_log_stats": "Millrace counts itself",
+    "distributed_executor_backend": "Millrace ends the workers with the generator, which no other executor allows",
+    "weight_transfer_config": "new weights come by Millrace's own loader",
+    "worker_cls": "new weights come by Millrace's own loader",
+    "worker_extension_cls": "new weights come by Millrace's own loader",
+}
+
+
 class VllmEngineConfig(Section):
     """vLLM: the engine for real runs; new weights are loaded in flight."""
 
@@ -83,6 +115,21 @@ class VllmEngineConfig(Section):
     share a machine. A generator with a machine of its own takes all processors. Without a meaning on a GPU."""
     start_timeout_s: float = Field(600.0, gt=0)
     """Seconds that the engine may take to start."""
+    extra_args: dict[str, Any] = {}
+    """Any other argument of vLLM's engine, by its name in Python: `{kv_cache_dtype: fp8}`. A name that the installed
+    vLLM does not know, or a value that it refuses, is said by `millrace doctor` and at the start."""
+
+    @model_validator(mode="after")
+    def _extra_args_are_nobody_elses(self) -> VllmEngineConfig:
+        for name in self.extra_args:
+            if name in NOT_EXTRA:
+                raise ValueError(f"extra_args.{name} can't be set: {NOT_EXTRA[name]}")
+        if self.extra_args.get("enable_prefix_caching") and self.new_weights == "keep_cache":
+            raise ValueError(
+                "extra_args.enable_prefix_caching does not go with new_weights=keep_cache: a later prompt would find "
+                "blocks that older weights filled"
+            )
+        return self
 
 
 class ScriptedEngineConfig(Section):

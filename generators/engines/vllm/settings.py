@@ -7,9 +7,12 @@ otherwise than the learner does is refused here.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import os
 import secrets
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.errors import RunFailed
 from config.generators import VllmEngineConfig
@@ -40,19 +43,54 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
     """Have vLLM complete its configuration for this machine; no process is started.
 
     Raises:
-        RunFailed: vLLM would compute the logits in another type than the learner.
+        RunFailed: vLLM does not know an argument of `extra_args`, or refuses its value; or it would compute the logits
+            in another type than the learner.
     """
     import torch
     from vllm import AsyncEngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    _check_names(config.extra_args)
+    arguments = _arguments(run, config) | config.extra_args
+    try:
+        found = AsyncEngineArgs(**arguments).create_engine_config(
+            UsageContext.LLM_CLASS  # without a context a batch has 2,048 tokens on any GPU
+        )
+    except Exception as error:
+        if not config.extra_args:
+            raise
+        raise RunFailed(f"vLLM refuses generators.engine.extra_args={config.extra_args}: {error}") from error
+    if run.model.head_dtype == "float32" and found.model_config.head_dtype is not torch.float32:
+        raise RunFailed(
+            "vLLM can't compute this model's logits in float32 on this platform, as the learner does; set "
+            "model.head_dtype=model"
+        )
+    return found
+
+
+def _check_names(extra_args: Iterable[str]) -> None:
+    import vllm
+
+    known = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
+    for name in extra_args:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"; it has {', '.join(near)}" if near else ""
+            raise RunFailed(
+                f"generators.engine.extra_args.{name}: the engine of vLLM {vllm.__version__} has no such argument{hint}"
+            )
+
+
+def _arguments(run: Run, config: VllmEngineConfig) -> dict[str, Any]:
+    """Return what Millrace sets of vLLM's arguments."""
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
-    from vllm.usage.usage_lib import UsageContext
 
     from generators.engines.vllm import worker
     from generators.engines.vllm.memory import memory_arguments
 
     section = run.model
-    found = AsyncEngineArgs(
+    return dict(
         model=section.path,
         revision=section.revision,
         hf_token=section.hf_token.get_secret_value() if section.hf_token else None,
@@ -80,13 +118,7 @@ def resolve(run: Run, config: VllmEngineConfig) -> VllmConfig:
         disable_log_stats=True,
         weight_transfer_config=WeightTransferConfig(backend=worker.BACKEND),
         worker_extension_cls=f"{worker.__name__}.{worker.WorkerExtension.__name__}",
-    ).create_engine_config(UsageContext.LLM_CLASS)  # without a context a batch has 2,048 tokens on any GPU
-    if section.head_dtype == "float32" and found.model_config.head_dtype is not torch.float32:
-        raise RunFailed(
-            "vLLM can't compute this model's logits in float32 on this platform, as the learner does; set "
-            "model.head_dtype=model"
-        )
-    return found
+    )
 
 
 def executor_of(config: VllmEngineConfig) -> type[Executor] | None:
