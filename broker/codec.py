@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from broker.errors import BadMessage
 from broker.messages import (
+    PLAIN_VERSION,
     READABLE_VERSIONS,
     SCHEMA_VERSION,
     Announcement,
@@ -60,7 +61,7 @@ def encode_scored_payload(group: ScoredGroup) -> bytes:
 def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
     """Return the fields of an entry of `dead`."""
     return {
-        "v": str(SCHEMA_VERSION),
+        "v": str(PLAIN_VERSION),
         "group": letter.group_id,
         "stage": letter.stage,
         "reason": letter.reason,
@@ -74,7 +75,7 @@ def encode_dead(letter: DeadLetter, *, floor: int) -> Fields:
 def encode_announcement(announcement: Announcement) -> Fields:
     """Return the fields of an entry of `weights`, which are all text."""
     return {
-        "v": str(SCHEMA_VERSION),
+        "v": str(PLAIN_VERSION),
         "version": str(announcement.version),
         "path": announcement.path,
         "checksum": announcement.checksum,
@@ -174,7 +175,7 @@ def check_version(raw: Raw) -> None:
     """Check that this program reads the entry's schema. Raises BadMessage, naming all the numbers, else."""
     found = text(raw, "v")
     if found not in map(str, READABLE_VERSIONS):
-        known = " and ".join(map(str, READABLE_VERSIONS))
+        known = ", ".join(map(str, READABLE_VERSIONS))
         raise BadMessage(f"schema version {found}, this program reads {known}")
 
 
@@ -189,7 +190,7 @@ def _header(prompt: Prompt) -> Fields:
     source = prompt.data_source
     is_short = 0 < len(source) <= LONGEST_SOURCE and source.isprintable()
     return {
-        "v": str(SCHEMA_VERSION),
+        "v": str(PLAIN_VERSION),
         "group": prompt.group_id,
         "task": prompt.task,
         "split": str(prompt.split),
@@ -201,8 +202,10 @@ def _header(prompt: Prompt) -> Fields:
 
 def _rollout_header(rollout: SampledGroup) -> Fields:
     oldest, newest = rollout.min_version, rollout.max_version
+    is_plain = all(completion.is_plain for completion in rollout.completions)
     return {
         **_header(rollout.prompt),
+        "v": str(PLAIN_VERSION if is_plain else SCHEMA_VERSION),
         "floor": str(rollout.prompt.floor),
         "policy": str(oldest) if oldest == newest else f"{oldest}-{newest}",
         "tokens": str(rollout.num_tokens),

@@ -12,7 +12,7 @@ not know them, and a writer may leave them out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -20,8 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 2  # what is written
-READABLE_VERSIONS = (1, 2)  # 1 had neither `data_source` nor segments: a completion was its one segment
+# 1 had neither `data_source` nor segments: a completion was its one segment. 2 had one segment a completion, sampled
+# and trained whole. What 2 can say is still written as 2, so that roles of that version read it.
+SCHEMA_VERSION = 3
+PLAIN_VERSION = 2
+READABLE_VERSIONS = (1, 2, 3)
 
 
 NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
@@ -88,44 +91,85 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Segment:
-    """Tokens that were sampled one after the other behind one prompt: a part of a completion.
+    """One sequence of a completion: tokens behind a prompt, of which the policy sampled some.
 
-    An answer of one turn is one segment. A conversation with tools will be several, and so will an answer whose context
-    was shortened on the way; no trainer supports several yet, and `broker.codec` refuses them.
+    An answer of one turn is one segment, all of it sampled. In a conversation the tokens of a tool's answer stand
+    between those of two turns: nobody sampled them, so no span has them, they do not train, and their log-probability
+    is 0. Where the history was rewritten on the way, a new segment begins.
     """
 
-    prompt_ids: NDArray[np.int32]  # what the model was given; empty in the first segment: the group's prompt
-    token_ids: NDArray[np.int32]  # [T], as sampled, T >= 1; nobody tokenizes them again
+    prompt_ids: NDArray[np.int32]  # what the model was given; empty: the group's prompt
+    token_ids: NDArray[np.int32]  # [T], T >= 1; what was sampled is never tokenized again
     # [T], nats, of the distribution sampled from: at its temperature, and of the nucleus alone where there is one. Of a
     # greedy completion they are the model's own, at temperature 1: the distribution sampled from has one token.
     logprobs: NDArray[np.float32]
-    policy_spans: tuple[Span, ...]  # in order, covering all T
-    loss_mask: tuple[
-        int, ...
-    ]  # lengths of runs, covering all T: tokens that train, tokens that do not, and so on
+    policy_spans: tuple[Span, ...]  # in order, at least one: the sampled tokens
+    # Lengths of runs, covering all T: tokens that train, tokens that do not, and so on. What trains was sampled.
+    loss_mask: tuple[int, ...]
 
     def __post_init__(self) -> None:
         tokens = len(self.token_ids)
         if tokens < 1 or len(self.logprobs) != tokens:
             raise ValueError(f"{tokens} tokens with {len(self.logprobs)} log-probabilities")
-        position = 0
+        end = 0
         for span in self.policy_spans:
-            if span.first != position or span.count < 1:
-                raise ValueError(f"spans must cover the tokens in order, got {self.policy_spans}")
-            position += span.count
-        if position != tokens:
-            raise ValueError(f"spans cover {position} of {tokens} tokens")
+            if span.first < end or span.count < 1:
+                raise ValueError(f"spans must follow each other, got {self.policy_spans}")
+            end = span.first + span.count
+        if not 0 < end <= tokens:
+            raise ValueError(f"spans up to token {end} of {tokens}")
         if self.loss_mask != (tokens,) and (
             sum(self.loss_mask) != tokens or min(self.loss_mask[1:], default=1) < 1 or self.loss_mask[0] < 0
         ):
             raise ValueError(f"the loss mask's runs {self.loss_mask} do not cover {tokens} tokens")
+        if self.num_sampled < tokens:
+            self._check_unsampled()
+
+    def _check_unsampled(self) -> None:
+        """Check that nothing is said of tokens that nobody sampled."""
+        unsampled = np.ones(len(self.token_ids), bool)
+        for span in self.policy_spans:
+            unsampled[span.first : span.first + span.count] = False
+        if np.any(unsampled & self.trains):
+            raise ValueError("tokens that no span has would train")
+        if np.any(self.logprobs[unsampled]):
+            raise ValueError("log-probabilities of tokens that no span has")
+
+    @property
+    def num_sampled(self) -> int:
+        """Count the tokens that the policy sampled."""
+        return sum(span.count for span in self.policy_spans)
+
+    @property
+    def last_turn(self) -> int:
+        """Return where the last tokens begin that were sampled without others between them."""
+        first = self.policy_spans[-1].first
+        for span in reversed(self.policy_spans):
+            if span.first + span.count < first:
+                break
+            first = span.first
+        return first
+
+    @property
+    def sampled_ids(self) -> NDArray[np.int32]:
+        """Return the ids of the tokens that the policy sampled, in order."""
+        if self.num_sampled == len(self.token_ids):
+            return self.token_ids
+        runs = [self.token_ids[span.first : span.first + span.count] for span in self.policy_spans]
+        return np.concatenate(runs)
+
+    @property
+    def trains(self) -> NDArray[np.bool_]:
+        """Return [T], True where a token trains."""
+        runs = np.arange(len(self.loss_mask)) % 2 == 0
+        return np.repeat(runs, self.loss_mask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Completion:
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
-    segments: tuple[Segment, ...]  # in order, at least one; exactly one until a trainer supports more
+    segments: tuple[Segment, ...]  # in order, at least one
     finish_reason: FinishReason
     text: str  # decoded, for scorers and people; without the final stop token
 
@@ -154,26 +198,33 @@ class Completion:
         return cls(segments=(segment,), finish_reason=finish_reason, text=text)
 
     @property
-    def only_segment(self) -> Segment:
-        """Return the only segment. Raises ValueError where the completion has more."""
-        if len(self.segments) != 1:
-            raise ValueError(f"a completion of {len(self.segments)} segments, and 1 is supported")
-        return self.segments[0]
+    def is_plain(self) -> bool:
+        """Whether it is an answer to the group's prompt, sampled in one go, of which every token trains."""
+        first = self.segments[0]
+        tokens = len(first.token_ids)
+        is_whole = first.loss_mask == (tokens,) and first.num_sampled == tokens
+        return len(self.segments) == 1 and not len(first.prompt_ids) and is_whole
 
     @property
-    def token_ids(self) -> NDArray[np.int32]:
-        """Return the token ids [T] of the only segment."""
-        return self.only_segment.token_ids
+    def num_sampled(self) -> int:
+        """Count the tokens that the policy sampled, over all segments."""
+        return sum(segment.num_sampled for segment in self.segments)
 
     @property
-    def logprobs(self) -> NDArray[np.float32]:
-        """Return the log-probabilities [T], nats, of the only segment."""
-        return self.only_segment.logprobs
+    def sampled_ids(self) -> NDArray[np.int32]:
+        """Return the ids of the tokens that the policy sampled, segment after segment."""
+        if len(self.segments) == 1:
+            return self.segments[0].sampled_ids
+        return np.concatenate([segment.sampled_ids for segment in self.segments])
 
     @property
-    def policy_spans(self) -> tuple[Span, ...]:
-        """Return the spans of the only segment."""
-        return self.only_segment.policy_spans
+    def spans(self) -> Iterator[Span]:
+        """Yield the spans of all segments, counted over their tokens laid one behind the other."""
+        before = 0
+        for segment in self.segments:
+            for span in segment.policy_spans:
+                yield Span(version=span.version, first=before + span.first, count=span.count)
+            before += len(segment.token_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,17 +241,17 @@ class SampledGroup:
     @property
     def min_version(self) -> int:
         """Return the oldest policy version that sampled any token of the group."""
-        return min(span.version for completion in self.completions for span in completion.policy_spans)
+        return min(span.version for completion in self.completions for span in completion.spans)
 
     @property
     def max_version(self) -> int:
         """Return the newest policy version that sampled any token of the group."""
-        return max(span.version for completion in self.completions for span in completion.policy_spans)
+        return max(span.version for completion in self.completions for span in completion.spans)
 
     @property
     def num_tokens(self) -> int:
         """Count the sampled tokens of all completions."""
-        return sum(len(completion.token_ids) for completion in self.completions)
+        return sum(completion.num_sampled for completion in self.completions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,34 +116,18 @@ def _segment_tree(segment: Segment, put: Put) -> dict[str, Any]:
     }
 
 
-def _segments_of(completion: dict[str, Any]) -> tuple[Segment, ...]:
-    """Read the segments of a completion's tree: one, every token of which trains, for trainers support nothing else.
-
-    In schema 1 the completion's own tree was that of its one segment.
-    """
-    segments = completion.get("segments", [completion])
-    if len(segments) != 1:
-        raise ValueError(f"a completion of {len(segments)} segments: this version trains completions of 1")
-    (tree,) = segments
-    if len(tree.get("prompt_ids", b"")):
-        raise ValueError(
-            "a segment with prompt_ids of its own: this version trains answers to the group's prompt"
-        )
-    runs = tree.get("loss_mask")
-    if runs is not None and len(runs) > 1:
-        raise ValueError(f"a loss_mask of {len(runs)} runs: this version trains every token that was sampled")
-    ids = _token_ids(tree["token_ids"])
-    return (
-        Segment(
-            prompt_ids=NO_IDS,
-            token_ids=ids,
-            logprobs=_finite(_from_bytes(tree["logprobs"], LOGPROBS)),
-            policy_spans=tuple(
-                Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
-                for version, first, count in tree["spans"]
-            ),
-            loss_mask=(len(ids),) if runs is None else tuple(_is(run, int) for run in runs),
+def _segment_of(tree: dict[str, Any]) -> Segment:
+    """Read a segment. In schema 1 a completion's own tree was that of its one segment, of which every token trained."""
+    ids, runs = _token_ids(tree["token_ids"]), tree.get("loss_mask")
+    return Segment(
+        prompt_ids=_token_ids(tree["prompt_ids"]) if "prompt_ids" in tree else NO_IDS,
+        token_ids=ids,
+        logprobs=_finite(_from_bytes(tree["logprobs"], LOGPROBS)),
+        policy_spans=tuple(
+            Span(version=_is(version, int), first=_is(first, int), count=_is(count, int))
+            for version, first, count in tree["spans"]
         ),
+        loss_mask=(len(ids),) if runs is None else tuple(_is(run, int) for run in runs),
     )
 
 
@@ -152,7 +136,7 @@ def rollout_of(tree: dict[str, Any]) -> SampledGroup:
     prompt = prompt_of(tree["prompt"])
     completions = tuple(
         Completion(
-            segments=_segments_of(item),
+            segments=tuple(map(_segment_of, item.get("segments", [item]))),
             finish_reason=_FINISH_REASONS.get(item["finish_reason"]) or FinishReason(item["finish_reason"]),
             text=_is(item["text"], str),
         )

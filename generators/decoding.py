@@ -43,9 +43,14 @@ class Decoder:
         self._text_of = text_of
 
     def text(self, prompt: Prompt, completion: Completion) -> str:
-        """Return one completion's text, as the generator gave it."""
+        """Return one completion's text, as the generator gave it: of the last tokens that were sampled in one go."""
+        last = completion.segments[-1]
+        begin = last.last_turn
+        context = last.prompt_ids if len(last.prompt_ids) else prompt.token_ids
         return self._text_of(
-            prompt.token_ids.tolist(), completion.token_ids.tolist(), completion.finish_reason
+            [*context.tolist(), *last.token_ids[:begin].tolist()],
+            last.token_ids[begin : last.policy_spans[-1].first + last.policy_spans[-1].count].tolist(),
+            completion.finish_reason,
         )
 
     def with_text(self, group: ScoredGroup) -> ScoredGroup:

@@ -90,8 +90,8 @@ def _lists(group: ScoredGroup) -> bytes:
     """Write the peer's payload: the numbers of each completion as lists, and the rewards."""
     completions = [
         {
-            "token_ids": completion.token_ids.tolist(),
-            "logprobs": completion.logprobs.tolist(),
+            "token_ids": completion.segments[0].token_ids.tolist(),
+            "logprobs": completion.segments[0].logprobs.tolist(),
             "text": completion.text,
         }
         for completion in group.rollout.completions

@@ -78,7 +78,7 @@ def measure(size: Size) -> list[Comparison]:
 
 
 def _count(groups: Sequence[Sequence[Completion]]) -> int:
-    return sum(len(completion.token_ids) for group in groups for completion in group)
+    return sum(completion.num_sampled for group in groups for completion in group)
 
 
 @torch.inference_mode()

@@ -214,7 +214,7 @@ def prepared(folder: Path, case: Case) -> tuple[Run, list[ScoredGroup]]:
                 scored(SampledGroup(prompt=prompt, completions=group, generator="generator-0", seconds=1.0))
                 for prompt, group in rollouts
             ]
-        lengths = [[len(completion.token_ids) for completion in group] for group in sampled]
+        lengths = [[completion.num_sampled for completion in group] for group in sampled]
     if case.is_large:
         path = str(save_folder(large_model(), folder / "large"))
         run = run.model_copy(update={"model": run.model.model_copy(update={"path": path})})

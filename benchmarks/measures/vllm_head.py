@@ -118,7 +118,9 @@ def _differences(
                     _with_attention(spread_model(seed)), temperature=asked[0].temperature, head_dtype=head
                 )
                 found[head].append(
-                    np.concatenate([_learners(model, one, done) - done.logprobs for one, done in sampled])
+                    np.concatenate(
+                        [_learners(model, one, done) - done.segments[0].logprobs for one, done in sampled]
+                    )
                 )
     return found
 
@@ -136,7 +138,7 @@ def _with_attention(model: Any) -> Any:
 @torch.inference_mode()
 def _learners(model: LogprobModel, asked: Prompt, done: Completion) -> NDArray[np.float64]:
     """Return the learner's log-probabilities of a completion's tokens."""
-    ids_T = torch.from_numpy(np.concatenate([asked.token_ids, done.token_ids])).long()
+    ids_T = torch.from_numpy(np.concatenate([asked.token_ids, done.segments[0].token_ids])).long()
     places = torch.arange(len(asked.token_ids), len(ids_T))
     logprobs_T, _ = model(ids_T, torch.arange(len(ids_T)), places)
     found: NDArray[np.float64] = logprobs_T[places].double().numpy()

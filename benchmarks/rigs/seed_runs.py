@@ -180,7 +180,7 @@ def _switched_in_flight(journal: Path) -> int:
             groups, _ = read_step(journal, record)
             count += sum(
                 any(
-                    len({span.version for span in completion.policy_spans}) > 1
+                    len({span.version for span in completion.spans}) > 1
                     for completion in group.rollout.completions
                 )
                 for group in groups

@@ -109,7 +109,7 @@ class VllmRig:
 
     async def by_engine(self, asked: Sequence[Prompt]) -> int:
         """Sample by our engine; returns the number of tokens."""
-        return sum(len(completion.token_ids) for group in await self.sample(asked) for completion in group)
+        return sum(completion.num_sampled for group in await self.sample(asked) for completion in group)
 
     async def sample(self, asked: Sequence[Prompt]) -> list[tuple[Completion, ...]]:
         """Sample groups side by side."""

@@ -21,8 +21,8 @@ PRIME = 1_000_003
 
 
 def repeated_share(completion: Completion) -> float:
-    """Return the share of a completion's stretches of NGRAM tokens that came before in the same completion."""
-    token_ids_N: NDArray[np.int64] = np.asarray(completion.token_ids, np.int64)
+    """Return the share of a completion's stretches of NGRAM sampled tokens that came before in the same completion."""
+    token_ids_N: NDArray[np.int64] = np.asarray(completion.sampled_ids, np.int64)
     count = len(token_ids_N) - NGRAM + 1
     if count < 1:
         return 0.0
@@ -36,7 +36,7 @@ def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
     """Return the share of completions that are, token for token, another completion of their group."""
     same = total = 0
     for group in groups:
-        counts = Counter(one.token_ids.tobytes() for one in group.rollout.completions)
+        counts = Counter(one.sampled_ids.tobytes() for one in group.rollout.completions)
         total += len(group.rollout.completions)
         same += sum(count for count in counts.values() if count > 1)
     return same / total if total else 0.0
@@ -45,7 +45,7 @@ def same_answer_share(groups: Iterable[ScoredGroup]) -> float:
 def length_correlation(group: ScoredGroup) -> float | None:
     """Return Pearson's correlation of length and reward within a group; None where either is the same for all."""
     pairs = [
-        (len(completion.token_ids), reward)
+        (completion.num_sampled, reward)
         for completion, reward in zip(group.rollout.completions, group.rewards, strict=True)
         if reward is not None
     ]

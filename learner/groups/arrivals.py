@@ -69,14 +69,14 @@ class ArrivalCounter:
             version = (group.rollout.min_version + group.rollout.max_version) // 2
             sums.by_version.setdefault(version, []).append(fmean(rewards))
         for completion, score in zip(group.rollout.completions, group.scores, strict=True):
-            sums.count("response_tokens_mean", len(completion.token_ids))
+            sums.count("response_tokens_mean", completion.num_sampled)
             sums.count("truncated_share", completion.finish_reason is FinishReason.LENGTH)
             sums.count("repeated_share", repeated_share(completion))
             if score.value is not None:
                 sums.count("score_mean", score.value)
             for name, value in score.components.items():
                 sums.components.setdefault(name, []).append(value)
-            answer = completion.token_ids.tobytes()
+            answer = completion.sampled_ids.tobytes()
             sums.rows.setdefault(answer, set()).add(row)
             sums.answered[answer] += 1
         sums.count("same_answer_share", same_answer_share([group]))

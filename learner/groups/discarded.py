@@ -95,6 +95,6 @@ def _tokens_by_version(rollout: SampledGroup) -> list[list[int]]:
     """Return each policy version with the number of tokens that it sampled."""
     tokens: Counter[int] = Counter()
     for completion in rollout.completions:
-        for span in completion.policy_spans:
+        for span in completion.spans:
             tokens[span.version] += span.count
     return [[version, tokens[version]] for version in sorted(tokens)]

@@ -28,9 +28,14 @@ def why_impossible(group: ScoredGroup, *, version: int, vocabulary: float) -> st
         )
     ids = (
         group.rollout.prompt.token_ids,
-        *(completion.token_ids for completion in group.rollout.completions),
+        *(
+            ids
+            for completion in group.rollout.completions
+            for segment in completion.segments
+            for ids in (segment.prompt_ids, segment.token_ids)
+        ),
     )
-    largest = max(int(some.max()) for some in ids)
+    largest = max(int(some.max(initial=0)) for some in ids)
     if largest >= vocabulary:
         return (
             f"token id {largest}, and the policy has {vocabulary:.0f} tokens: the generator has another model or "

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from broker.codec import checked
 from broker.errors import BadMessage, Permanent
-from broker.messages import Completion, ScoredGroup
+from broker.messages import ScoredGroup, Segment
 from broker.trees import IDS, LOGPROBS, prompt_tree, scored_of
 from learner.journal.disk import sync, write_all
 from learner.journal.records import step_number
@@ -37,7 +37,8 @@ from learner.journal.records import step_number
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
-PAYLOAD_SCHEMA = 2  # 1 had the groups as the wire has them
+PAYLOAD_SCHEMA = 3  # what is written; 1 had the groups as the wire has them
+READABLE = (2, 3)  # 2 had no segments: a completion was its one segment, of which every token trained
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 
@@ -95,7 +96,7 @@ class StepEncoder:
         """
         arrays: dict[str, list[NDArray[Any]]] = {
             IDS: [array for group in groups for array in token_ids_of(group)],
-            LOGPROBS: [completion.logprobs for group in groups for completion in group.rollout.completions],
+            LOGPROBS: [segment.logprobs for group in groups for segment in _segments(group)],
         }
         sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
         head = msgpack.packb(
@@ -154,10 +155,9 @@ def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[lis
     """
     ids_at = _HEAD_BYTES.size + _HEAD_BYTES.unpack_from(payload)[0]
     tree = msgpack.unpackb(payload[_HEAD_BYTES.size : ids_at])
-    if tree["schema"] != PAYLOAD_SCHEMA:
-        raise JournalError(
-            f"{where} has schema version {tree['schema']}, this program reads {PAYLOAD_SCHEMA}"
-        )
+    if tree["schema"] not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {known}")
     positions = {IDS: ids_at, LOGPROBS: ids_at + tree["ids_bytes"]}
 
     def get(count: int, dtype: str) -> bytes:
@@ -249,10 +249,12 @@ _score = attrgetter(*SCORE)
 
 def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
     """Return the arrays of token ids in the order in which `group_of` asks for them, the prompt's last."""
-    return [
-        *(completion.token_ids for completion in group.rollout.completions),
-        group.rollout.prompt.token_ids,
-    ]
+    of_segments = (ids for segment in _segments(group) for ids in (segment.prompt_ids, segment.token_ids))
+    return [*of_segments, group.rollout.prompt.token_ids]
+
+
+def _segments(group: ScoredGroup) -> Iterator[Segment]:
+    return (segment for completion in group.rollout.completions for segment in completion.segments)
 
 
 def pack_columns(group: ScoredGroup) -> bytes:
@@ -261,8 +263,7 @@ def pack_columns(group: ScoredGroup) -> bytes:
     said = rollout.completions
     packed: bytes = msgpack.packb(
         {
-            "tokens": [len(completion.token_ids) for completion in said],
-            "spans": [_versions(completion) for completion in said],
+            "segments": [[_numbers(segment) for segment in completion.segments] for completion in said],
             "finish_reasons": [completion.finish_reason for completion in said],
             "scores": list(zip(*map(_score, group.scores), strict=True)),
             "rewards": group.rewards,
@@ -283,32 +284,30 @@ def group_of(packed: bytes, get: Get) -> ScoredGroup:
     return checked(lambda: scored_of(_tree_of(msgpack.unpackb(packed), get)))
 
 
-def _versions(completion: Completion) -> list[int]:
-    """Return version and token count of each span, flat: a span begins where the span before it ends."""
-    numbers: list[int] = []
-    for span in completion.policy_spans:
-        numbers += span.version, span.count
-    return numbers
+def _numbers(segment: Segment) -> list[Any]:
+    """Return what a segment is beside its arrays: their lengths, its spans and its loss mask, flat."""
+    spans = [number for span in segment.policy_spans for number in (span.version, span.first, span.count)]
+    return [len(segment.prompt_ids), len(segment.token_ids), spans, segment.loss_mask]
+
+
+def _segments_of_schema_2(columns: Mapping[str, Any]) -> list[list[list[Any]]]:
+    """Return the segments of a payload of schema 2, in which a span began where the span before it ended."""
+    found = []
+    for tokens, numbers in zip(columns["tokens"], columns["spans"], strict=True):
+        spans, first = [], 0
+        for version, count in zip(numbers[::2], numbers[1::2], strict=True):
+            spans += [version, first, count]
+            first += count
+        found.append([[0, tokens, spans, [tokens]]])
+    return found
 
 
 def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
-    """Make the wire's tree of the group, which `broker.trees` checks value by value.
-
-    Each completion is the tree of its one segment, as in the wire's schema 1: the journal knows no other.
-    """
-    ids = [get(count, IDS) for count in columns["tokens"]]
-    logprobs = [get(count, LOGPROBS) for count in columns["tokens"]]
+    """Make the wire's tree of the group, which `broker.trees` checks value by value."""
+    segments = columns.get("segments") or _segments_of_schema_2(columns)
     completions = [
-        {
-            "token_ids": own_ids,
-            "logprobs": own_logprobs,
-            "spans": list(_spans(numbers)),
-            "finish_reason": reason,
-            "text": "",
-        }
-        for own_ids, own_logprobs, numbers, reason in zip(
-            ids, logprobs, columns["spans"], columns["finish_reasons"], strict=True
-        )
+        {"segments": [_segment_tree(numbers, get) for numbers in own], "finish_reason": reason, "text": ""}
+        for own, reason in zip(segments, columns["finish_reasons"], strict=True)
     ]
     scores = [dict(zip(SCORE, values, strict=True)) for values in zip(*columns["scores"], strict=True)]
     prompt = {**columns["prompt"], "token_ids": get(columns["prompt"]["token_ids"], IDS)}
@@ -333,8 +332,12 @@ def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
     }
 
 
-def _spans(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
-    first = 0
-    for version, count in zip(numbers[::2], numbers[1::2], strict=True):
-        yield version, first, count
-        first += count
+def _segment_tree(numbers: Sequence[Any], get: Get) -> dict[str, Any]:
+    prompt_tokens, tokens, spans, loss_mask = numbers
+    return {
+        "prompt_ids": get(prompt_tokens, IDS),
+        "token_ids": get(tokens, IDS),
+        "logprobs": get(tokens, LOGPROBS),
+        "spans": list(zip(spans[::3], spans[1::3], spans[2::3], strict=True)),
+        "loss_mask": loss_mask,
+    }

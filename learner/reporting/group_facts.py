@@ -35,7 +35,7 @@ def batch_facts(groups: Sequence[ScoredGroup], batch: Batch) -> dict[str, Any]:
         batch: of them.
     """
     completions = [completion for group in groups for completion in group.rollout.completions]
-    lengths = np.asarray([len(completion.token_ids) for completion in completions])
+    lengths = np.asarray([completion.num_sampled for completion in completions])
     lags = batch.lags[batch.loss_mask]
     return {
         "groups": len(groups),

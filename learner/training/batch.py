@@ -17,7 +17,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.messages import Completion, FinishReason, ScoredGroup
+from broker.messages import FinishReason, ScoredGroup, Segment
 
 MICRO_BATCH_COST = 128  # tokens of padding that cost about as much as one more micro-batch on a CPU
 # Each array of a batch with its type on the wire; the order is that of the bytes.
@@ -44,10 +44,12 @@ class Batch:
     Micro-batch m holds the tokens from `micro_batch_starts[m]` to `micro_batch_starts[m + 1]`.
     """
 
-    token_ids: NDArray[np.int32]  # [N], prompt then completion, sequence after sequence
+    token_ids: NDArray[
+        np.int32
+    ]  # [N], prompt then segment, sequence after sequence; a completion may be several
     position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
     sampled_logprobs: NDArray[np.float32]  # [N], nats, of this token when it was sampled; 0 on prompts
-    advantages: NDArray[np.float32]  # [N], 0 on prompts
+    advantages: NDArray[np.float32]  # [N], 0 where a token does not train
     loss_mask: NDArray[np.bool_]  # [N], True where a token trains
     lags: NDArray[np.int32]  # [N], versions between sampling and now; 0 on prompts
     sequence_ids: NDArray[np.int32]  # [N], the completion, 0 <= id < S; alike in all shards
@@ -177,7 +179,7 @@ def pack(
     kl_coef: float = 0.0,
     by_length: bool = False,
 ) -> Batch:
-    """Pack every completion that trains, each behind its prompt, into micro-batches of a token budget.
+    """Pack every completion that trains, each of its segments behind its prompt, into micro-batches of a token budget.
 
     A completion that does not train (unscorable, or truncated under `mask`) has counted in the group's baseline and is
     left out: it costs no computation. Micro-batches are filled first-fit, the longest sequence first, or by length. A
@@ -195,10 +197,10 @@ def pack(
     Raises:
         ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
     """
-    sequences, prompts = _sequences(groups, advantages, truncated=truncated, policy_version=policy_version)
+    completions, prompts = _sequences(groups, advantages, truncated=truncated, policy_version=policy_version)
     of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
-    for sequence, index in zip(sequences, prompts, strict=True):
-        of_mini[index * mini_batches // len(groups)].append(sequence)
+    for sequences, index in zip(completions, prompts, strict=True):
+        of_mini[index * mini_batches // len(groups)] += sequences
     names = sorted({group.rollout.generator for group in groups})
     tokens = [sum(int(sequence["loss_mask"].sum()) for sequence in own) for own in of_mini]
     return Batch(
@@ -220,9 +222,9 @@ def _sequences(
     *,
     truncated: Literal["mask", "keep"],
     policy_version: int,
-) -> tuple[list[dict[str, NDArray[Any]]], list[int]]:
-    """Return the completions that train, in order, and the index of each one's group."""
-    sequences: list[dict[str, NDArray[Any]]] = []
+) -> tuple[list[list[dict[str, NDArray[Any]]]], list[int]]:
+    """Return the completions that train, in order, each as a sequence a segment, and the index of each one's group."""
+    completions: list[list[dict[str, NDArray[Any]]]] = []
     prompts: list[int] = []
     for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
         prompt = group.rollout.prompt
@@ -233,12 +235,21 @@ def _sequences(
         for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
             if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
                 continue
-            lags = _lags(completion, policy_version, group_id=prompt.group_id)
-            sequences.append(
-                _sequence(prompt.token_ids, completion, number=len(sequences), advantage=advantage, lags=lags)
+            number = len(completions)
+            completions.append(
+                [
+                    _sequence(
+                        prompt.token_ids if not len(segment.prompt_ids) else segment.prompt_ids,
+                        segment,
+                        number=number,
+                        advantage=advantage,
+                        lags=_lags(segment, policy_version, group_id=prompt.group_id),
+                    )
+                    for segment in completion.segments
+                ]
             )
             prompts.append(index)
-    return sequences, prompts
+    return completions, prompts
 
 
 def _packed(
@@ -250,36 +261,33 @@ def _packed(
     return [_concatenate([sequences[i] for i in indices]) for indices in bins]
 
 
-def _lags(completion: Completion, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
-    """Return [T], the policy versions between the sampling of each token and now."""
-    versions = [span.version for span in completion.policy_spans]
-    if max(versions) > policy_version:
-        raise ValueError(
-            f"group {group_id} was sampled by version {max(versions)}, and the learner is at "
-            f"{policy_version}: it can't have made it"
-        )
-    lags = [policy_version - version for version in versions]
-    return np.repeat(np.asarray(lags, np.int32), [span.count for span in completion.policy_spans])
+def _lags(segment: Segment, policy_version: int, *, group_id: str) -> NDArray[np.int32]:
+    """Return [T], the policy versions between the sampling of each token and now; 0 where nobody sampled."""
+    lags_T = np.zeros(len(segment.token_ids), np.int32)
+    for span in segment.policy_spans:
+        if span.version > policy_version:
+            raise ValueError(
+                f"group {group_id} was sampled by version {span.version}, and the learner is at "
+                f"{policy_version}: it can't have made it"
+            )
+        lags_T[span.first : span.first + span.count] = policy_version - span.version
+    return lags_T
 
 
 def _sequence(
-    prompt_ids: NDArray[np.int32],
-    completion: Completion,
-    *,
-    number: int,
-    advantage: float,
-    lags: NDArray[np.int32],
+    prompt_ids: NDArray[np.int32], segment: Segment, *, number: int, advantage: float, lags: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Lay one prompt with one completion out as the arrays of a batch."""
-    before, after = len(prompt_ids), len(completion.token_ids)
+    """Lay one segment behind its prompt out as the arrays of a batch."""
+    before, after = len(prompt_ids), len(segment.token_ids)
+    loss_mask = np.concatenate([np.zeros(before, bool), segment.trains])
     return {
-        "token_ids": np.concatenate([prompt_ids, completion.token_ids]).astype(np.int32),
+        "token_ids": np.concatenate([prompt_ids, segment.token_ids]).astype(np.int32),
         "position_ids": np.arange(before + after, dtype=np.int32),
-        "sampled_logprobs": np.concatenate([np.zeros(before, np.float32), completion.logprobs]).astype(
+        "sampled_logprobs": np.concatenate([np.zeros(before, np.float32), segment.logprobs]).astype(
             np.float32
         ),
-        "advantages": np.repeat(np.asarray([0.0, advantage], np.float32), [before, after]),
-        "loss_mask": np.repeat(np.asarray([False, True]), [before, after]),
+        "advantages": np.where(loss_mask, np.float32(advantage), np.float32(0)),
+        "loss_mask": loss_mask,
         "lags": np.concatenate([np.zeros(before, np.int32), lags]),
         "sequence_ids": np.full(before + after, number, np.int32),
     }

@@ -30,7 +30,7 @@ def penalties_of(config: PenaltiesConfig, completion: Completion, allowed_tokens
         completion: its tokens count, the last of a turn too, and its text, thinking included.
         allowed_tokens: the longest completion that its prompt allowed.
     """
-    tokens = len(completion.token_ids)
+    tokens = completion.num_sampled
     found = []
     if config.overlong is not None:
         found.append(_overlong(config.overlong, tokens, allowed_tokens))

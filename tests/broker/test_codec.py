@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 
 from broker import codec
 from broker.errors import BadMessage
-from broker.messages import SCHEMA_VERSION, DeadLetter, Prompt, SampledGroup, Score, ScoredGroup, ScoreStatus
+from broker.messages import (
+    NO_IDS,
+    PLAIN_VERSION,
+    SCHEMA_VERSION,
+    DeadLetter,
+    Prompt,
+    SampledGroup,
+    Score,
+    ScoredGroup,
+    ScoreStatus,
+    Segment,
+    Span,
+)
 from tests.support.groups import a_letter, a_prompt, a_rollout, a_scored_group, an_announcement
 from tests.support.random_groups import plain, scored_groups
 
@@ -70,7 +82,7 @@ def decoded(name: str, **changes: str | bytes) -> Any:
 def test_the_bytes_of_schema_2_are_these_and_those_of_schema_1_are_still_read(name: str) -> None:
     """A change of a golden file is a change of SCHEMA_VERSION."""
     message, fields, decode = WIRE[name]
-    assert SCHEMA_VERSION == 2
+    assert (SCHEMA_VERSION, PLAIN_VERSION) == (3, 2)
     assert raw_of(fields) == pinned(name, 2)
     assert plain(decode(pinned(name, 2))) == plain(message)
     assert pinned(name, 1)[b"v"] == b"1"
@@ -93,31 +105,63 @@ def test_a_short_data_source_is_in_the_header_and_a_long_one_in_the_payload_alon
         assert codec.decode_prompt(raw_of(prompt_fields(prompt))).data_source == source
 
 
+# A conversation of three turns: a tool answered behind the first, and the history was rewritten behind the second.
+TALK = (
+    Segment(
+        prompt_ids=NO_IDS,
+        token_ids=np.array([5, 6, 70, 71, 7], np.int32),
+        logprobs=np.array([-0.5, -0.25, 0.0, 0.0, -1.0], np.float32),
+        policy_spans=(Span(version=3, first=0, count=1), Span(version=4, first=1, count=1), Span(version=6, first=4, count=1)),
+        loss_mask=(2, 2, 1),
+    ),
+    Segment(
+        prompt_ids=np.array([1, 90], np.int32),
+        token_ids=np.array([8, 9], np.int32),
+        logprobs=np.array([-0.125, -2.0], np.float32),
+        policy_spans=(Span(version=5, first=0, count=2),),
+        loss_mask=(0, 1, 1),
+    ),
+)  # fmt: skip
+
+
+def test_a_completion_of_several_segments_travels_whole_under_a_schema_of_its_own() -> None:
+    given = a_rollout()
+    first = dataclasses.replace(given.completions[0], segments=TALK)
+    rollout = dataclasses.replace(given, completions=(first, *given.completions[1:]))
+    fields = codec.encode_rollout(rollout)
+    assert (fields["v"], fields["policy"], codec.encode_rollout(given)["v"]) == ("3", "3-6", "2")
+    read = codec.decode_rollout(raw_of(fields))
+    assert plain(read) == plain(rollout)
+    said = read.completions[0]
+    assert (said.num_sampled, said.sampled_ids.tolist()) == (5, [5, 6, 7, 8, 9])
+    spans = [(span.version, span.first, span.count) for span in said.spans]
+    assert spans == [(3, 0, 1), (4, 1, 1), (6, 4, 1), (5, 5, 2)]
+    assert [segment.trains.tolist() for segment in TALK] == [[True, True, False, False, True], [False, True]]
+    assert [segment.last_turn for segment in TALK] == [4, 0]
+    assert (rollout.min_version, rollout.max_version) == (3, 6)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda own: own.append(own[0]), "a completion of 2 segments: this version trains completions of 1"),
-        (lambda own: own.clear(), "a completion of 0 segments"),
-        (lambda own: own[0].update(prompt_ids=b"\1\0\0\0"), "a segment with prompt_ids of its own"),
-        (lambda own: own[0].update(loss_mask=[2, 1]), "of 2 runs: this version trains every token"),
-        (lambda own: own[0].update(loss_mask=[2]), "the loss mask's runs .2,. do not cover 3 tokens"),
-        (lambda own: own[0].update(loss_mask=[]), "the loss mask's runs .. do not cover 3 tokens"),
+        ({"policy_spans": ()}, "spans up to token 0 of 5"),
+        ({"policy_spans": (Span(version=3, first=4, count=2),)}, "spans up to token 6 of 5"),
+        ({"policy_spans": (Span(version=3, first=0, count=2), Span(version=3, first=1, count=4))}, "must follow"),
+        ({"policy_spans": (Span(version=3, first=0, count=0),)}, "must follow"),
+        ({"loss_mask": (3, 1, 1)}, "tokens that no span has would train"),
+        ({"loss_mask": (2,)}, r"runs \(2,\) do not cover 5 tokens"),
+        ({"loss_mask": ()}, r"runs \(\) do not cover 5 tokens"),
+        ({"logprobs": np.full(5, -1, np.float32)}, "log-probabilities of tokens that no span has"),
     ],
-)
-def test_what_no_trainer_supports_yet_is_refused(change: Callable[[list[Any]], None], said: str) -> None:
-    tree = msgpack.unpackb(pinned("rollout", 2)[b"payload"])
-    change(tree["completions"][0]["segments"])
-    with pytest.raises(BadMessage, match=said):
-        decoded("rollout", payload=msgpack.packb(tree))
+)  # fmt: skip
+def test_a_segment_says_nothing_of_tokens_that_nobody_sampled(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        dataclasses.replace(TALK[0], **change)
 
 
-def test_a_completion_of_several_segments_can_be_told_and_has_no_single_list_of_tokens() -> None:
-    (first, second) = a_rollout().completions
-    both = dataclasses.replace(first, segments=first.segments + second.segments)
-    with pytest.raises(ValueError, match="2 segments, and 1 is supported"):
-        _ = both.token_ids
+def test_a_completion_has_a_segment() -> None:
     with pytest.raises(ValueError, match="at least one segment"):
-        dataclasses.replace(first, segments=())
+        dataclasses.replace(a_rollout().completions[0], segments=())
 
 
 def test_when_and_how_often_are_keys_of_their_own_that_a_reader_may_pass_over() -> None:
@@ -187,7 +231,7 @@ def test_a_missing_field_is_named(name: str, field: str) -> None:
     ("name", "field", "value", "said"),
     [
         *[
-            (name, "v", "7", "schema version 7, this program reads 1 and 2")
+            (name, "v", "7", "schema version 7, this program reads 1, 2, 3")
             for name in (*BINARY, "announcement")
         ],
         ("scored", "group", "18", "the header says group '18', the payload '17'"),
@@ -225,8 +269,8 @@ DAMAGE: list[tuple[str, Any, str]] = [
     ("rollout completions 0 segments 0 token_ids", b"", "0 tokens with 3 log-probabilities"),
     ("rollout completions 0 segments 0 logprobs", b"\x00" * 8, "3 tokens with 2 log-probabilities"),
     ("rollout completions 0 segments 0 logprobs", np.full(3, np.nan, "<f4").tobytes(), "3 of 3 log-prob.*not finite"),
-    ("rollout completions 0 segments 0 spans", [[3, 0, 2]], "spans cover 2 of 3 tokens"),
-    ("rollout completions 0 segments 0 spans", [[3, 1, 2]], "spans must cover the tokens in order"),
+    ("rollout completions 0 segments 0 spans", [[3, 0, 2]], "tokens that no span has would train"),
+    ("rollout completions 0 segments 0 spans", [[3, 1, 3]], "spans up to token 4 of 3"),
     ("rollout completions 0 segments 0 spans", [[3, 0]], "not enough values"),
     ("rollout completions 0 finish_reason", "tired", "'tired' is not a valid FinishReason"),
     ("rollout completions 0 text", b"bytes", "expected str, got bytes"),

@@ -86,8 +86,8 @@ def test_every_payload_is_read_with_what_it_trained_on(folder: Path) -> None:
             assert group.rollout.prompt.messages[0]["content"].startswith("row ")
             assert group.rollout.max_version <= record["step"]
             for completion in group.rollout.completions:
-                assert (completion.logprobs < 0).all()
-                assert 0 < len(completion.token_ids) <= 8
+                assert (completion.segments[0].logprobs < 0).all()
+                assert 0 < len(completion.segments[0].token_ids) <= 8
 
 
 def test_every_entry_is_decoded(old: RedisLink) -> None:

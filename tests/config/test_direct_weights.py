@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from config.learner import LearnerConfig
 
-WAYS = ({}, {"type": "relay"}, {"type": "custom", "import_path": "a:B"})
+WAYS: tuple[dict[str, object], ...] = ({}, {"type": "relay"}, {"type": "custom", "import_path": "a:B"})
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -275,7 +275,7 @@ def sampled(prompt: Prompt, version: int) -> SampledGroup:
     completions = tuple(
         Completion.of_one_segment(
             token_ids=np.array([7, 9 + index], np.int32),
-            logprobs=completion.logprobs,
+            logprobs=completion.segments[0].logprobs,
             policy_spans=(Span(version=version, first=0, count=2),),
             finish_reason=completion.finish_reason,
             text=completion.text,

@@ -111,7 +111,7 @@ def make_prompt(
 
 def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Completion) -> NDArray[np.float32]:
     """Log-probability of every sampled token by one full forward of transformers, without a cache."""
-    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.token_ids.tolist()]])
+    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.segments[0].token_ids.tolist()]])
     with torch.inference_mode():
         logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
     logprobs = torch.log_softmax(logits.float() / (prompt.temperature or 1.0), -1)
@@ -137,7 +137,9 @@ def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: 
     """Every token has the probability that transformers gives it under the version that its span names."""
     assert len(group) == prompt.n
     for completion in group:
-        for span in completion.policy_spans:
+        for span in completion.segments[0].policy_spans:
             tokens = slice(span.first, span.first + span.count)
             expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
-            np.testing.assert_allclose(completion.logprobs[tokens], expected, atol=TOLERANCE, rtol=0)
+            np.testing.assert_allclose(
+                completion.segments[0].logprobs[tokens], expected, atol=TOLERANCE, rtol=0
+            )

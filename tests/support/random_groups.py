@@ -18,6 +18,7 @@ from broker.messages import (
     Score,
     ScoredGroup,
     ScoreStatus,
+    Segment,
     Span,
     Split,
 )
@@ -64,19 +65,44 @@ SCORES = st.one_of(
 )
 
 
+FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> Segment:
+    """Draw runs of tokens: sampled by some version and trained or not, or by nobody."""
+    runs = draw(
+        st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["trained", "sampled", "read"])), max_size=3)
+    )
+    runs = [(draw(st.integers(1, 4)), "trained"), *runs]  # somebody sampled something
+    draw(st.randoms(use_true_random=False)).shuffle(runs)
+    counts = [count for count, _ in runs]
+    firsts, tokens = np.cumsum([0, *counts[:-1]]).tolist(), sum(counts)
+    is_sampled = np.repeat([kind != "read" for _, kind in runs], counts)
+    logprobs = np.array(draw(st.lists(FLOAT32, min_size=tokens, max_size=tokens)), np.float32)
+    loss_mask = [0]  # runs of tokens that train and that do not, in turn
+    for count, kind in runs:
+        if (kind == "trained") == (len(loss_mask) % 2 == 1):
+            loss_mask[-1] += count
+        else:
+            loss_mask.append(count)
+    return Segment(
+        prompt_ids=np.array(draw(st.lists(IDS, max_size=3)), np.int32),
+        token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
+        logprobs=np.where(is_sampled, logprobs, np.float32(0)),
+        policy_spans=tuple(
+            Span(version=draw(COUNTS), first=first, count=count)
+            for first, (count, kind) in zip(firsts, runs, strict=True)
+            if kind != "read"
+        ),
+        loss_mask=tuple(loss_mask),
+    )
+
+
 @st.composite
 def completions(draw: st.DrawFn) -> Completion:
-    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    firsts = np.cumsum([0, *counts])
-    tokens = int(firsts[-1])
-    float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
-    return Completion.of_one_segment(
-        token_ids=np.array(draw(st.lists(IDS, min_size=tokens, max_size=tokens)), np.int32),
-        logprobs=np.array(draw(st.lists(float32, min_size=tokens, max_size=tokens)), np.float32),
-        policy_spans=tuple(
-            Span(version=draw(COUNTS), first=int(first), count=count)
-            for first, count in zip(firsts, counts, strict=False)
-        ),
+    return Completion(
+        segments=tuple(draw(st.lists(segments(), min_size=1, max_size=3))),
         finish_reason=draw(st.sampled_from(FinishReason)),
         text=draw(NAMES),
     )

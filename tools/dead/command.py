@@ -310,7 +310,7 @@ def _rollout(rollout: SampledGroup, verdicts: Iterable[str] = ()) -> Iterator[st
     )
     said = list(verdicts) or [""] * len(rollout.completions)
     for index, (completion, verdict) in enumerate(zip(rollout.completions, said, strict=True)):
-        yield f"  completion {index}: {len(completion.token_ids)} tokens, {completion.finish_reason}{verdict}"
+        yield f"  completion {index}: {completion.num_sampled} tokens, {completion.finish_reason}{verdict}"
         yield from _indented(_cut(completion.text, TEXT_CHARS))
 
 

@@ -64,7 +64,7 @@ def row_of(name: str, group: ScoredGroup) -> Row:
         digest=digest_of(rollout.prompt),
         source=rollout.prompt.data_source,
         scores=tuple(score.value for score in scores),
-        tokens=tuple(len(completion.token_ids) for completion in rollout.completions),
+        tokens=tuple(completion.num_sampled for completion in rollout.completions),
         cut=tuple(completion.finish_reason is FinishReason.LENGTH for completion in rollout.completions),
         reasons=tuple(dict.fromkeys(score.reason for score in scores if score.value is None)),
         scorers=tuple(sorted({f"{score.scorer} {score.version}".strip() for score in scores})),

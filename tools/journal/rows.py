@@ -160,9 +160,9 @@ def rows_of(
             "score_seconds": score.seconds,
             "versions": [
                 {"version": span.version, "first": span.first, "count": span.count}
-                for span in completion.policy_spans
+                for span in completion.spans
             ],
-            "tokens": len(completion.token_ids),
+            "tokens": completion.num_sampled,
             "finish_reason": str(completion.finish_reason),
             "generator": rollout.generator,
             "sample_seconds": rollout.seconds,

@@ -311,11 +311,10 @@ def completions_of(
     for index, said in enumerate(rollout.completions):
         row: dict[str, Any] = {
             "completion": index,
-            "tokens": len(said.token_ids),
+            "tokens": said.num_sampled,
             "finish_reason": str(said.finish_reason),
             "versions": [
-                {"version": span.version, "first": span.first, "count": span.count}
-                for span in said.policy_spans
+                {"version": span.version, "first": span.first, "count": span.count} for span in said.spans
             ],
         }
         if group:

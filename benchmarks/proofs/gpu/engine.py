@@ -94,16 +94,14 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
         finally:
             loop.run(engine.close())
     crossed = fmean(
-        [completion.policy_spans[0].version, completion.policy_spans[-1].version] == [1, 2]
-        for group in groups
-        for completion in group
+        [span.version for span in completion.spans] == [1, 2] for group in groups for completion in group
     )
     if crossed < CROSSED:
         raise Missed(
             f"{crossed:.0%} of the completions were sampled by both versions, at least {CROSSED:.0%}"
         )
     right, wrong = _distances(run, files, [fresh, fresh, *asked], [before, after, *groups], place.device)
-    if {span.version for completion in after for span in completion.policy_spans} != {2}:
+    if {span.version for completion in after for span in completion.spans} != {2}:
         raise Missed("what was asked after the update was not sampled by the new version alone")
     mean, largest, other = float(right.mean()), float(right.max()), float(wrong.mean())
     if not (mean <= MEAN[size.dtype] and largest <= LARGEST[size.dtype] and other >= TELLING * mean):
@@ -208,10 +206,10 @@ def _distances(
     for asked, group in zip(prompts, groups, strict=True):
         for completion in group:
             apart = {
-                version: np.abs(_logprobs(model, asked, completion, device) - completion.logprobs)
+                version: np.abs(_logprobs(model, asked, completion, device) - completion.segments[0].logprobs)
                 for version, model in of_version.items()
             }
-            for span in completion.policy_spans:
+            for span in completion.spans:
                 tokens = slice(span.first, span.first + span.count)
                 for version, distances in apart.items():
                     (right if version == span.version else wrong).append(distances[tokens])
@@ -234,7 +232,7 @@ def _logprobs(
     model: LogprobModel, asked: Prompt, completion: Completion, device: Device
 ) -> NDArray[np.float32]:
     """Return the learner's log-probability of each token of a completion, nats."""
-    ids = torch.tensor([*asked.token_ids.tolist(), *completion.token_ids.tolist()], device=device)
+    ids = torch.tensor([*asked.token_ids.tolist(), *completion.segments[0].token_ids.tolist()], device=device)
     places = torch.arange(len(asked.token_ids), len(ids), device=device)
     logprobs_T, _ = model(
         ids,

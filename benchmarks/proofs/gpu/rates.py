@@ -144,7 +144,7 @@ def _batch(run: Run, size: Size) -> tuple[Batch, Sequence[int]]:
     lengths = random.integers(min(64, size.longest), size.longest + 1, (size.groups, 8)).tolist()
     groups = random_groups(size.shape, lengths, seed=0)
     sequences = [
-        len(group.rollout.prompt.token_ids) + len(completion.token_ids)
+        len(group.rollout.prompt.token_ids) + completion.num_sampled
         for group in groups
         for completion in group.rollout.completions
     ]

@@ -36,7 +36,10 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
         prompt, completions = group.rollout.prompt, group.rollout.completions
         truth = ground_truth(prompt.verification_info)
         asked = decode([prompt.token_ids.tolist()], False)[0]
-        spoken = decode([completion.token_ids.tolist() for completion in completions], False)
+        spoken = [
+            "\n\n".join(decode([segment.token_ids.tolist() for segment in completion.segments], False))
+            for completion in completions
+        ]
         for index, (completion, score) in enumerate(zip(completions, group.scores, strict=True)):
             row = {
                 "input": asked,
@@ -68,7 +71,18 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
     for group in groups:
         prompt, completions = group.rollout.prompt, group.rollout.completions
         asked = prompt.token_ids.tolist()
-        whole = decode([[*asked, *completion.token_ids.tolist()] for completion in completions], True)
+        whole = [
+            "\n\n".join(
+                decode(
+                    [
+                        [*(segment.prompt_ids.tolist() or asked), *segment.token_ids.tolist()]
+                        for segment in completion.segments
+                    ],
+                    True,
+                )
+            )
+            for completion in completions
+        ]
         info = json.dumps(dict(prompt.verification_info), ensure_ascii=False)
         for index, score in enumerate(group.scores):
             row = {

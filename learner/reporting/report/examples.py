@@ -142,7 +142,8 @@ def _answer(step: int, group: ScoredGroup, decode: Decode, *, best: bool) -> Ans
     """Return the group's completion with the highest or the lowest reward."""
     rewards = [(reward, index) for index, reward in enumerate(group.rewards) if reward is not None]
     reward, index = (max if best else min)(rewards, default=(0.0, 0))
-    text = decode(group.rollout.completions[index].token_ids.tolist())
+    segments = group.rollout.completions[index].segments
+    text = "\n\n".join(decode(segment.token_ids.tolist()) for segment in segments)
     return Answer(step, _cut(text), reward, _cut(group.scores[index].reason), _mean(group))
 
 

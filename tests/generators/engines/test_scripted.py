@@ -55,10 +55,10 @@ def test_ids_are_bytes_and_a_stop_and_of_the_version_held(
 ) -> None:
     prompt = make_prompt("1", n=1, max_tokens=max_tokens)
     [completion] = sampled(ScriptedEngineConfig(answers=(answer,)), prompt)
-    assert completion.token_ids.tolist() == token_ids
+    assert completion.segments[0].token_ids.tolist() == token_ids
     assert (completion.text, completion.finish_reason) == (text, reason)
-    assert (completion.logprobs <= 0).all()
-    [span] = completion.policy_spans
+    assert (completion.segments[0].logprobs <= 0).all()
+    [span] = completion.segments[0].policy_spans
     assert (span.version, span.first, span.count) == (3, 0, len(token_ids))
 
 

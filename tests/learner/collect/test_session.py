@@ -169,7 +169,9 @@ def test_a_row_that_no_scorer_could_judge_keeps_its_samples(
     assert (row.row, row.scores, row.died) == (3, [None, None], "the judge is away")
     assert row.reasons == ["the judge is away"] * 2
     assert row.group is not None
-    assert row.group.rollout.completions[0].token_ids.tolist() == [7, 9], "they can be scored again"
+    assert row.group.rollout.completions[0].segments[0].token_ids.tolist() == [7, 9], (
+        "they can be scored again"
+    )
     assert read_ledger(run.folder / "journal").outcomes["3"].kind == DEAD
 
 

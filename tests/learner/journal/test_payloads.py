@@ -24,7 +24,8 @@ Columns = dict[str, Any]
 def taken_apart(group: ScoredGroup) -> tuple[Columns, dict[str, list[bytes]]]:
     """Its columns by way of msgpack, and its arrays in one list a type."""
     own: dict[str, Any] = {IDS: token_ids_of(group)}
-    own[LOGPROBS] = [said.logprobs for said in group.rollout.completions]
+    completions = group.rollout.completions
+    own[LOGPROBS] = [segment.logprobs for said in completions for segment in said.segments]
     arrays = {dtype: [array.astype(dtype).tobytes() for array in some] for dtype, some in own.items()}
     columns: Columns = msgpack.unpackb(pack_columns(group))
     return columns, arrays
@@ -45,7 +46,7 @@ def test_any_group_is_the_same_again_but_for_its_text(group: ScoredGroup) -> Non
 
 
 def lengthen_a_span(columns: Columns) -> None:
-    columns["spans"][0][-1] += 1
+    columns["segments"][0][0][2][-1] += 100
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,8 @@ def lengthen_a_span(columns: Columns) -> None:
     [
         (lambda columns: columns["scores"][0].pop(), "ValueError: zip"),
         (lambda columns: columns["finish_reasons"].pop(), "ValueError: zip"),
-        (lambda columns: columns["spans"][0].pop(), "ValueError: zip"),
-        (lengthen_a_span, "ValueError: spans cover"),
+        (lambda columns: columns["segments"][0][0][2].pop(), "ValueError: zip"),
+        (lengthen_a_span, "ValueError: spans up to token"),
         (lambda columns: columns.pop("prompt"), "KeyError: 'prompt'"),
         (lambda columns: columns.clear(), "KeyError: 'tokens'"),
     ],

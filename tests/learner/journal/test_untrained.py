@@ -54,7 +54,7 @@ def test_what_ended_is_read_back_with_its_kind_step_and_reason(lives: Lives) -> 
     *_, last = read_untrained(lives.folder, read_ledger(lives.folder))
     assert isinstance(last, Untrained)
     first, _ = last.group.rollout.completions
-    assert (first.text, first.token_ids.tolist(), last.group.rewards) == ("", [7, 9], (1.0, None))
+    assert (first.text, first.segments[0].token_ids.tolist(), last.group.rewards) == ("", [7, 9], (1.0, None))
 
 
 def test_what_the_ledger_does_not_know_as_dropped_is_passed_over_and_nothing_is_twice(lives: Lives) -> None:

@@ -67,8 +67,9 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     payload = lives.payload_file().read_bytes()
     end = 4 + int.from_bytes(payload[:4], "little")
     tree = msgpack.unpackb(payload[4:end])
-    assert (tree["schema"], tree["step"], tree["advantages"]) == (2, 0, [[0.5, -0.5], [0.5, -0.5]])
-    assert [msgpack.unpackb(group)["tokens"] for group in tree["groups"]] == [[2, 2], [2, 2]]
+    assert (tree["schema"], tree["step"], tree["advantages"]) == (3, 0, [[0.5, -0.5], [0.5, -0.5]])
+    segment = [0, 2, [0, 0, 2], [2]]  # tokens of a prompt of its own, tokens, a span, a run of the loss mask
+    assert [msgpack.unpackb(group)["segments"] for group in tree["groups"]] == [[[segment], [segment]]] * 2
     assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)  # of two groups, two completions and a prompt
     assert np.frombuffer(payload[end : end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
     assert np.frombuffer(payload[end + tree["ids_bytes"] :], "<f4").tolist() == [-0.5, -0.25] * 4

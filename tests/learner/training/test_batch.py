@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.messages import FinishReason, ScoredGroup, Span
+from broker.messages import NO_IDS, Completion, FinishReason, ScoredGroup, Segment, Span
 from learner.training.batch import MICRO_BATCH_COST, Batch, pack
 from tests.support.tiny import completion, group, random_groups
 
@@ -57,6 +57,45 @@ def test_a_sequence_is_its_prompt_and_completion_with_all_that_the_loss_needs() 
     assert batch.loss_mask.tolist() == [False, False, True, True, True]
     assert batch.lags.tolist() == [0, 0, 2, 0, 0]
     assert (batch.micro_batch_starts.tolist(), batch.num_tokens, batch.policy_version) == ([0, 5], 3, 5)
+
+
+TOLD = Segment(  # the policy speaks, a tool answers, it speaks again
+    prompt_ids=NO_IDS,
+    token_ids=np.array([1, 50, 51, 2, 3], np.int32),
+    logprobs=np.array([-0.1, 0, 0, -0.2, -0.3], np.float32),
+    policy_spans=(Span(version=3, first=0, count=1), Span(version=5, first=3, count=2)),
+    loss_mask=(1, 2, 2),
+)
+REWRITTEN = Segment(
+    prompt_ids=np.array([9, 9, 9], np.int32),
+    token_ids=np.array([4], np.int32),
+    logprobs=np.array([-0.4], np.float32),
+    policy_spans=(Span(version=4, first=0, count=1),),
+    loss_mask=(1,),
+)
+
+
+def test_each_segment_is_a_sequence_and_the_completion_is_one() -> None:
+    talk = Completion(segments=(TOLD, REWRITTEN), finish_reason=FinishReason.STOP, text="")
+    scored = group([7, 8], [talk, completion([6], version=5)], [1.0, 0.0])
+    batch = packed([scored], [[0.5, -0.5]], policy_version=5)
+    assert batch.token_ids.tolist() == [7, 8, 1, 50, 51, 2, 3, 9, 9, 9, 4, 7, 8, 6]
+    assert batch.position_ids.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 0, 1, 2]
+    trains = [0, 0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1]
+    assert batch.loss_mask.tolist() == list(map(bool, trains))
+    assert batch.advantages.tolist() == [0.5 * one for one in trains[:-1]] + [-0.5]
+    assert batch.sampled_logprobs[batch.loss_mask].tolist() == pytest.approx([-0.1, -0.2, -0.3, -0.4, -1])
+    assert not batch.sampled_logprobs[~batch.loss_mask].any()
+    assert batch.lags.tolist() == [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert batch.sequence_ids.tolist() == [0] * 11 + [1] * 3
+    assert (batch.prompts.tolist(), batch.generator_ids.tolist(), batch.num_tokens) == ([0, 0], [0, 0], 5)
+
+
+def test_a_completion_of_several_segments_trains_in_one_optimizer_step() -> None:
+    talk = Completion(segments=(TOLD, REWRITTEN), finish_reason=FinishReason.STOP, text="")
+    groups = [group([7, 8], [talk], [1.0], group_id="0"), group([7], [completion([6])], [0.0], group_id="1")]
+    batch = packed(groups, [[0.5], [-0.5]], policy_version=5, mini_batches=2, tokens=7)
+    assert [mini.sequence_ids.tolist() for mini in batch.mini_batches()] == [[0] * 11, [1] * 2]
 
 
 @pytest.mark.parametrize(

@@ -470,11 +470,11 @@ def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_chang
         for completion, reward in zip(group.rollout.completions, group.rewards, strict=True):
             if reward is None:
                 continue
-            ids = torch.tensor([prompt + completion.token_ids.tolist()])
+            ids = torch.tensor([prompt + completion.segments[0].token_ids.tolist()])
             with torch.no_grad():
                 logprobs = (model(input_ids=ids).logits[0] / 0.8).log_softmax(-1)[:-1]
             own = logprobs.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :, 0]
-            log_ratio = (own - torch.from_numpy(completion.logprobs)).double()
+            log_ratio = (own - torch.from_numpy(completion.segments[0].logprobs)).double()
             largest.append(log_ratio.abs().max().item())
             k3.append((log_ratio.expm1() - log_ratio).sum().item())
             tokens.append(len(own))

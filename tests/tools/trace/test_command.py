@@ -92,7 +92,7 @@ def sampled(prompt: Prompt) -> SampledGroup:
     rollout = make_scored(prompt, [0.0] * prompt.n).rollout
     spans = (Span(version=0, first=0, count=1), Span(version=1, first=1, count=1))
     first, *others = rollout.completions
-    first = replace(first, segments=(replace(first.only_segment, policy_spans=spans),))
+    first = replace(first, segments=(replace(first.segments[0], policy_spans=spans),))
     done: dict[str, Any] = {"generator": GENERATOR, "seconds": 3.0, "sampled_at": ISSUED + 5, "attempts": 2}
     return replace(rollout, completions=(first, *others), **done)
 

@@ -64,8 +64,10 @@ def assert_agrees(model: PreTrainedModel, prompt: Prompt, group: Group, *, versi
     """Hold a group to the model's own log-probabilities, and to that version."""
     for completion in group:
         expected = byte_model.reference_logprobs(model, prompt, completion)
-        np.testing.assert_allclose(completion.logprobs, expected, atol=1e-5, rtol=0)
-        assert completion.policy_spans == (Span(version=version, first=0, count=len(completion.token_ids)),)
+        np.testing.assert_allclose(completion.segments[0].logprobs, expected, atol=1e-5, rtol=0)
+        assert completion.segments[0].policy_spans == (
+            Span(version=version, first=0, count=len(completion.segments[0].token_ids)),
+        )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -78,7 +80,9 @@ def test_logprobs_are_of_the_sampled_distribution(started: Started, temperature:
 def test_tokens_come_as_often_as_the_model_says(started: Started) -> None:
     prompt = make_prompt("1+2=", n=4000, max_tokens=1, temperature=0.5)
     [group] = started.sample(prompt)
-    counts = np.bincount([int(completion.token_ids[0]) for completion in group], minlength=len(VOCABULARY))
+    counts = np.bincount(
+        [int(completion.segments[0].token_ids[0]) for completion in group], minlength=len(VOCABULARY)
+    )
     with torch.inference_mode():
         logits = random_model(seed=0)(torch.tensor([prompt.token_ids.tolist()])).logits[0, -1]
     expected = torch.softmax(logits / 0.5, -1).numpy()
@@ -92,15 +96,17 @@ def test_prompts_of_different_lengths_side_by_side_are_sampled_as_alone(started:
     for prompt, together in zip(prompts, started.sample(*prompts), strict=True):
         [alone] = started.sample(prompt)
         for one, other in zip(together, alone, strict=True):
-            assert one.token_ids.tolist() == other.token_ids.tolist()
-            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5, rtol=0)
+            assert one.segments[0].token_ids.tolist() == other.segments[0].token_ids.tolist()
+            np.testing.assert_allclose(
+                one.segments[0].logprobs, other.segments[0].logprobs, atol=1e-5, rtol=0
+            )
         assert_agrees(random_model(seed=0), prompt, together)
 
 
 def test_a_seed_repeats_a_group_and_another_seed_does_not(started: Started) -> None:
     def ids(seed: int) -> list[list[int]]:
         [group] = started.sample(make_prompt("1+2=", seed=seed))
-        return [completion.token_ids.tolist() for completion in group]
+        return [completion.segments[0].token_ids.tolist() for completion in group]
 
     first = ids(1)
     assert first == ids(1) != ids(2)
@@ -114,10 +120,10 @@ def test_a_row_ends_at_its_first_stop_token_or_at_the_limit(started: Started) ->
     stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
     assert 8 < len(stopped) < 64  # both ends are met, at many places
     for completion in group:
-        *inside, last = completion.token_ids.tolist()
+        *inside, last = completion.segments[0].token_ids.tolist()
         assert STOP_ID not in inside
         assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
-        assert last == STOP_ID or len(completion.token_ids) == 300
+        assert last == STOP_ID or len(completion.segments[0].token_ids) == 300
         assert "<|endoftext|>" not in completion.text
     assert_agrees(random_model(seed=0), prompt, group)
 
@@ -131,7 +137,9 @@ def test_text_is_the_ids_bytes_behind_an_open_thought(started: Started, prompt: 
     byte_of |= {VOCABULARY[chr(256 + i)]: code for i, code in enumerate(others)}
     [group] = started.sample(make_prompt(prompt, n=64, max_tokens=48))
     for completion in group:
-        spoken = bytes(byte_of[token] for token in completion.token_ids.tolist() if token != STOP_ID)
+        spoken = bytes(
+            byte_of[token] for token in completion.segments[0].token_ids.tolist() if token != STOP_ID
+        )
         assert completion.text == opened + spoken.decode(errors="replace")
 
 

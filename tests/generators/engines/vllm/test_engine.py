@@ -159,8 +159,8 @@ def test_logprobs_agree_with_transformers(served: Served) -> None:
     for prompt, group in zip(prompts, served.sample(*prompts), strict=True):
         assert_agrees({served.version: model}, prompt, group)
         for completion in group:
-            assert completion.policy_spans == (
-                Span(version=served.version, first=0, count=len(completion.token_ids)),
+            assert completion.segments[0].policy_spans == (
+                Span(version=served.version, first=0, count=len(completion.segments[0].token_ids)),
             )
 
 
@@ -176,11 +176,11 @@ def test_greedy_and_nucleus_samples_have_the_log_probabilities_of_segments(serve
     for prompt, group in zip(prompts, found, strict=True):
         assert_agrees({served.version: model}, prompt, group)
     first, *others = found[0]
-    assert all(one.token_ids.tolist() == first.token_ids.tolist() for one in others)
-    ids = torch.tensor([[*greedy.token_ids.tolist(), *first.token_ids.tolist()]])
+    assert all(one.segments[0].token_ids.tolist() == first.segments[0].token_ids.tolist() for one in others)
+    ids = torch.tensor([[*greedy.token_ids.tolist(), *first.segments[0].token_ids.tolist()]])
     with torch.inference_mode():
         likeliest = model(input_ids=ids, use_cache=False).logits[0, len(greedy.token_ids) - 1 : -1].argmax(-1)
-    assert first.token_ids.tolist() == likeliest.tolist()
+    assert first.segments[0].token_ids.tolist() == likeliest.tolist()
 
 
 def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
@@ -202,7 +202,7 @@ def test_new_weights_come_while_requests_are_in_flight(served: Served) -> None:
 
     groups, group = served.loop.run(body())
     assert_agrees({served.version: new}, fresh, group)  # no span of the old version, and no cache of it
-    spans = [completion.policy_spans for group in groups for completion in group]
+    spans = [completion.segments[0].policy_spans for group in groups for completion in group]
     crossed = [[span.version for span in of_one] == [before, served.version] for of_one in spans]
     assert sum(crossed) >= len(crossed) / 2  # the others had stopped before, or had not begun
     for prompt, old_group in zip(in_flight, groups, strict=True):
@@ -240,7 +240,7 @@ def test_completions_under_way_may_end_before_new_weights_come(
 
     groups, group = served.loop.run(body())
     assert_agrees({served.version: new}, later, group)
-    spans = [completion.policy_spans for group in groups for completion in group]
+    spans = [completion.segments[0].policy_spans for group in groups for completion in group]
     assert any(len(of_one) > 1 for of_one in spans) == crossing
     assert {of_one[0].version for of_one in spans} == {before}
     for prompt, old_group in zip(in_flight, groups, strict=True):
@@ -253,10 +253,10 @@ def test_a_completion_ends_at_a_stop_token_or_at_the_limit(served: Served) -> No
     stopped = [completion for completion in group if completion.finish_reason is FinishReason.STOP]
     assert 0 < len(stopped) < len(group)
     for completion in group:
-        *inside, last = completion.token_ids.tolist()
+        *inside, last = completion.segments[0].token_ids.tolist()
         assert STOP_ID not in inside
         assert (last == STOP_ID) == (completion.finish_reason is FinishReason.STOP)
-        assert last == STOP_ID or len(completion.token_ids) == MAX_TOKENS
+        assert last == STOP_ID or len(completion.segments[0].token_ids) == MAX_TOKENS
         assert "<|endoftext|>" not in completion.text
         assert "<think>" not in completion.text
     [thinking] = served.sample(make_prompt("1+2=<think>", n=2, max_tokens=4))
@@ -281,7 +281,7 @@ def test_requests_that_are_longer_than_a_batch_survive_one_update_after_the_othe
     served.load(random_model(seed=9))
     models[served.version] = random_model(seed=9)
     groups = served.loop.run(body())
-    assert max(len(completion.policy_spans) for group in groups for completion in group) > 2
+    assert max(len(completion.segments[0].policy_spans) for group in groups for completion in group) > 2
     for prompt, group in zip(prompts, groups, strict=True):
         assert_agrees(models, prompt, group)
         assert len({completion.text for completion in group}) == len(group), "they differ"
@@ -434,7 +434,7 @@ def test_completions_become_text_beside_the_loop_that_drives_the_engine(tiny_mod
         return await engine._generate(make_prompt("1+2=", n=1, max_tokens=1), parts)
 
     [completion] = asyncio.run(body())
-    assert (completion.text, completion.token_ids.tolist()) == ("text", [5])
+    assert (completion.text, completion.segments[0].token_ids.tolist()) == ("text", [5])
     assert threads
     assert threading.main_thread() not in threads
 

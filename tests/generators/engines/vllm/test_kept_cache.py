@@ -45,11 +45,11 @@ def logprobs_behind_older_keys(
 
     A token's own keys and values are computed in the pass that samples the next token.
     """
-    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.token_ids.tolist()]])
+    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.segments[0].token_ids.tolist()]])
     start = len(prompt.token_ids)
     cache, seen = DynamicCache(), 0
     parts = []
-    for span in completion.policy_spans:
+    for span in completion.segments[0].policy_spans:
         end = start + span.first + span.count - 1  # the span's last token is an input of the next span
         with torch.inference_mode():
             passed = models[span.version](input_ids=ids[:, seen:end], past_key_values=cache, use_cache=True)
@@ -88,13 +88,16 @@ def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_blo
     for prompt, group in zip(prompts, groups, strict=True):
         for completion in group:
             expected = logprobs_behind_older_keys(models, prompt, completion)
-            np.testing.assert_allclose(completion.logprobs, expected, atol=TOLERANCE, rtol=0)
-            versions = [span.version for span in completion.policy_spans]
+            np.testing.assert_allclose(completion.segments[0].logprobs, expected, atol=TOLERANCE, rtol=0)
+            versions = [span.version for span in completion.segments[0].policy_spans]
             later += versions[0] > 0  # begun after an update, while others went on behind older keys
             if len(versions) > 1:
                 crossed += 1
-                last = completion.policy_spans[-1]
+                last = completion.segments[0].policy_spans[-1]
                 recomputed = reference_logprobs(models[last.version], prompt, completion)[last.first :]
-                assert last.count < 5 or np.abs(completion.logprobs[last.first :] - recomputed).max() > 0.05
+                assert (
+                    last.count < 5
+                    or np.abs(completion.segments[0].logprobs[last.first :] - recomputed).max() > 0.05
+                )
     assert crossed >= 8, "completions go on behind older keys"
     assert later >= 4

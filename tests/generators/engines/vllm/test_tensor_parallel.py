@@ -91,7 +91,7 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
         groups = await asyncio.gather(*tasks)
         for prompt, group in zip(in_flight, groups, strict=True):
             assert_agrees(lives.models, prompt, group)
-        assert any(len(completion.policy_spans) == 2 for group in groups for completion in group)
+        assert any(len(completion.segments[0].policy_spans) == 2 for group in groups for completion in group)
         group = await engine.sample(FRESH)
         assert_agrees({2: lives.models[2]}, FRESH, group)
 
@@ -111,7 +111,9 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
         await engine.load_weights([lives.files[3]], 3)
         group = await engine.sample(FRESH)
         assert_agrees(lives.models, FRESH, group)
-        assert group[0].policy_spans == (Span(version=3, first=0, count=len(group[0].token_ids)),)
+        assert group[0].segments[0].policy_spans == (
+            Span(version=3, first=0, count=len(group[0].segments[0].token_ids)),
+        )
 
     async def half_load(engine: VllmEngine) -> None:
         """Nothing is sampled from weights of which one is missing, not even by those who were under way."""
