@@ -26,7 +26,7 @@ def token_weights(
     *,
     aggregate: Aggregate,
     constant_length: int | None,
-) -> NDArray[np.float32] | None:
+) -> NDArray[np.float64] | None:
     """Return each token's weight; None where all weigh 1 / (trained tokens of the global batch).
 
     Args:
@@ -52,4 +52,4 @@ def token_weights(
             weights_S = np.full(len(tokens_S), 1 / (completions * constant_length))
         case _:
             assert_never(aggregate)
-    return weights_S.astype(np.float32)[sequence_ids_N]
+    return weights_S[sequence_ids_N]

@@ -442,7 +442,7 @@ class DeepSpeedBackend:
         largest_S = self._channel.reduce(torch.from_numpy(largest_S), largest=True).numpy()
         return Differences(largest_S, k3_S, tokens_S.astype(np.int64))
 
-    def _on_device(self, shard: Batch, weights_N: NDArray[np.float32] | None = None) -> list[MicroBatch]:
+    def _on_device(self, shard: Batch, weights_N: NDArray[np.float64] | None = None) -> list[MicroBatch]:
         return on_device(shard, self._device, weights_N=weights_N, may_pad=self.pads)
 
     @torch.no_grad()

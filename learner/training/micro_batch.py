@@ -96,7 +96,7 @@ class MicroBatch:
 
 
 def on_device(
-    shard: Batch, device: torch.device, *, weights_N: NDArray[np.float32] | None = None, may_pad: bool = False
+    shard: Batch, device: torch.device, *, weights_N: NDArray[np.float64] | None = None, may_pad: bool = False
 ) -> list[MicroBatch]:
     """Move the micro-batches of a shard to the device, by one transfer for each array.
 
@@ -118,7 +118,7 @@ def on_device(
         "lags": _moved(shard.lags, device),
     }
     if weights_N is not None:
-        tensors["weights"] = _moved(weights_N, device)
+        tensors["weights"] = _moved(weights_N.astype(np.float32), device)
     parts = list(shard.micro_batches())
     places = [np.flatnonzero(shard.loss_mask[part]) for part in parts]
     lengths = [_lengths(shard.position_ids[part]) for part in parts]

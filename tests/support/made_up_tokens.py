@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -32,16 +32,28 @@ class Token:
 
 @dataclass(frozen=True)
 class Answer:
-    """One completion behind its prompt."""
+    """One completion, each of its segments behind a prompt, some of its tokens behind some that nobody sampled."""
 
     group: int
     advantage: float
     prompt_tokens: int
-    tokens: tuple[Token, ...]
+    tokens: tuple[Token, ...]  # that were sampled
+    begins: tuple[int, ...] = (0,)  # the place among them at which each segment begins
+    read: tuple[int, ...] = ()  # places before which stand two tokens of a tool
+
+    def segment_of(self, place: int) -> tuple[Token, ...]:
+        """Return the sampled tokens of the segment that a token is in."""
+        begin = max(begin for begin in self.begins if begin <= place)
+        end = min((begin for begin in self.begins if begin > place), default=len(self.tokens))
+        return self.tokens[begin:end]
 
 
-def made_up(seed: int, *, spread: float = 0.8) -> list[Answer]:
-    """Return completions of three groups, with ratios on both sides of every clip."""
+def made_up(seed: int, *, spread: float = 0.8, talks: bool = False) -> list[Answer]:
+    """Return completions of three groups, with ratios on both sides of every clip.
+
+    Args:
+        talks: of up to three segments, with the tokens of tools between.
+    """
     source = random.Random(seed)
 
     def token() -> Token:
@@ -54,30 +66,45 @@ def made_up(seed: int, *, spread: float = 0.8) -> list[Answer]:
             entropy=source.uniform(0, 3),
         )
 
-    return [
-        Answer(
+    def answer(group: int) -> Answer:
+        one = Answer(
             group=group,
             advantage=source.gauss(0, 1),
             prompt_tokens=source.randint(1, 3),
             tokens=tuple(token() for _ in range(source.randint(1, 9))),
         )
-        for group in range(3)
-        for _ in range(source.randint(2, 4))
-    ]
+        if not talks:
+            return one
+        places = range(1, len(one.tokens))
+        begins = sorted(source.sample(places, min(len(places), source.randint(0, 2))))
+        read = sorted(source.sample(places, min(len(places), source.randint(0, 3))))
+        return replace(one, begins=(0, *begins), read=tuple(read))
+
+    return [answer(group) for group in range(3) for _ in range(source.randint(2, 4))]
+
+
+def laid_out(one: Answer) -> tuple[list[Token | None], list[int]]:
+    """Return a completion's tokens as they are packed, None where nobody sampled, and their places in a sequence."""
+    cells: list[Token | None] = []
+    positions: list[int] = []
+    for place, token in enumerate(one.tokens):
+        begins = place in one.begins
+        new = [*[None] * (one.prompt_tokens * begins), *[None, None] * (place in one.read), token]
+        first = 0 if begins else positions[-1] + 1
+        cells += new
+        positions += range(first, first + len(new))
+    return cells, positions
 
 
 def packed(batch: Sequence[Answer], everything: Sequence[Answer], aggregate: Aggregate) -> TokenBatch:
-    """Pack some completions of a global batch into one micro-batch, in float64; prompts hold nonsense."""
+    """Pack some completions of a global batch into one micro-batch, in float64; what nobody sampled holds nonsense."""
+    laid = [laid_out(one) for one in batch]
 
     def row(value: Callable[[Token], float], blank: float) -> Tensor:
-        flat = [
-            number
-            for one in batch
-            for number in [*[blank] * one.prompt_tokens, *(value(token) for token in one.tokens)]
-        ]
+        flat = [blank if cell is None else value(cell) for cells, _ in laid for cell in cells]
         return torch.tensor(flat, dtype=torch.float64)
 
-    lengths = [one.prompt_tokens + len(one.tokens) for one in batch]
+    lengths = [len(cells) for cells, _ in laid]
     mask = row(lambda _: 1.0, 0.0).bool()
     indices = [list(everything).index(one) for one in batch]
     weights = token_weights(
@@ -99,7 +126,7 @@ def packed(batch: Sequence[Answer], everything: Sequence[Answer], aggregate: Agg
         ),
         loss_mask_T=mask,
         lags_T=torch.zeros(len(mask), dtype=torch.int32),
-        position_ids_T=torch.cat([torch.arange(n) for n in lengths]),
+        position_ids_T=torch.tensor([position for _, positions in laid for position in positions]),
         num_tokens=sum(len(one.tokens) for one in everything),
         weights_T=None if weights is None else torch.tensor(weights),
         start_logprobs_T=row(lambda token: token.start, math.inf),
