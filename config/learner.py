@@ -49,18 +49,18 @@ class CorrectionConfig(Section):
     """
 
     rollout_is: Literal["token", "sequence"] | None = None
-    """Weights of the loss: each token's ratio, or its sequence's product of ratios, truncated at
+    """Weights of the loss: each token's ratio, or its segment's product of ratios, truncated at
     `rollout_is_threshold`. Only for `decoupled_ppo`: the other losses take their ratio to the sampler already."""
     rollout_is_threshold: float = Field(2.0, gt=0)
     """Largest weight."""
     rollout_rs: tuple[Literal["token_k1", "seq_sum_k1", "seq_mean_k1"], ...] = ()
-    """What is rejected: tokens by their ratio, or sequences by the product or the geometric mean of their ratios."""
+    """What is rejected: tokens by their ratio, or segments by the product or the geometric mean of their ratios."""
     token_k1: tuple[float, float] = (0.5, 5.0)
     """Ratios of a token that are kept: IcePop's band."""
     seq_sum_k1: tuple[float, float] = (0.0, 3.0)
-    """Products of a sequence's ratios that are kept."""
+    """Products of a segment's ratios that are kept."""
     seq_mean_k1: tuple[float, float] = (0.99, 1.01)
-    """Geometric means of a sequence's ratios that are kept."""
+    """Geometric means of a segment's ratios that are kept."""
 
     @field_validator("token_k1", "seq_sum_k1", "seq_mean_k1")
     @classmethod
@@ -135,7 +135,7 @@ class DrGrpoConfig(AnyObjectiveConfig):
 
 
 class GspoConfig(AnyObjectiveConfig):
-    """GSPO: one ratio for a completion, the geometric mean of its tokens' ratios."""
+    """GSPO: one ratio for a segment, the geometric mean of its tokens' ratios."""
 
     type: Literal["gspo"] = "gspo"
     aggregate: Aggregate = "sequence"
