@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from broker.messages import Completion, FinishReason, SampledGroup, ScoredGroup, Span
+from broker.messages import NO_IDS, Completion, FinishReason, SampledGroup, ScoredGroup, Segment, Span
 from config.run import Run
 from tests.support.groups import a_prompt, a_score
 
@@ -89,6 +90,38 @@ def completion(
     )
 
 
+def talk(spoken: Completion, read: Sequence[int], prompt_ids: Sequence[int]) -> Completion:
+    """Make a conversation of a completion of one version and at least three tokens.
+
+    Behind the first token a tool answers; before the last two the history is rewritten.
+
+    Args:
+        read: ids of the tool's answer.
+        prompt_ids: of the second segment.
+    """
+    (whole,) = spoken.segments
+    version, ids, logprobs = whole.policy_spans[0].version, whole.token_ids, whole.logprobs
+    before, told = len(ids) - 2, len(read)
+    spans = [Span(version=version, first=0, count=1)]
+    if before > 1:
+        spans.append(Span(version=version, first=1 + told, count=before - 1))
+    first = Segment(
+        prompt_ids=NO_IDS,
+        token_ids=np.array([ids[0], *read, *ids[1:before]], np.int32),
+        logprobs=np.array([logprobs[0], *[0.0] * told, *logprobs[1:before]], np.float32),
+        policy_spans=tuple(spans),
+        loss_mask=(1, told, before - 1) if before > 1 else (1, told),
+    )
+    last = Segment(
+        prompt_ids=np.array(prompt_ids, np.int32),
+        token_ids=ids[before:],
+        logprobs=logprobs[before:],
+        policy_spans=(Span(version=version, first=0, count=2),),
+        loss_mask=(2,),
+    )
+    return replace(spoken, segments=(first, last))
+
+
 def group(
     prompt_ids: Sequence[int],
     completions: Sequence[Completion],
@@ -122,8 +155,8 @@ def group(
 
 
 def random_groups(seed: int, *, policy_version: int, first_id: int = 0) -> list[ScoredGroup]:
-    """Three groups of four completions of different lengths, some unscorable, some of an older version."""
-    random = np.random.default_rng(seed)
+    """Three groups of four completions of different lengths, some unscorable, of an older version, or conversations."""
+    random, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     groups = []
     for ordinal in range(3):
         completions = []
@@ -136,6 +169,11 @@ def random_groups(seed: int, *, policy_version: int, first_id: int = 0) -> list[
                     version=max(0, policy_version - int(random.integers(0, 2))),
                 )
             )
+        if len(completions[2].segments[0].token_ids) > 2:
+            read, again = (
+                others.integers(0, VOCABULARY_SIZE, int(others.integers(1, 6))).tolist() for _ in "12"
+            )
+            completions[2] = talk(completions[2], read, again)
         rewards = [1.0, 0.0, random.random(), None if ordinal == 0 else 0.5]
         prompt_ids = random.integers(0, VOCABULARY_SIZE, int(random.integers(1, 9))).tolist()
         groups.append(group(prompt_ids, completions, rewards, group_id=str(first_id + ordinal)))

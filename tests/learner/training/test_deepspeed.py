@@ -470,14 +470,19 @@ def test_a_comparison_is_what_transformers_says_on_any_number_of_ranks_and_chang
         for completion, reward in zip(group.rollout.completions, group.rewards, strict=True):
             if reward is None:
                 continue
-            ids = torch.tensor([prompt + completion.segments[0].token_ids.tolist()])
-            with torch.no_grad():
-                logprobs = (model(input_ids=ids).logits[0] / 0.8).log_softmax(-1)[:-1]
-            own = logprobs.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :, 0]
-            log_ratio = (own - torch.from_numpy(completion.segments[0].logprobs)).double()
+            ratios = []
+            for segment in completion.segments:
+                context = segment.prompt_ids.tolist() or prompt
+                ids = torch.tensor([context + segment.token_ids.tolist()])
+                with torch.no_grad():
+                    logprobs = (model(input_ids=ids).logits[0] / 0.8).log_softmax(-1)[:-1]
+                own = logprobs.gather(-1, ids[0, 1:, None])[len(context) - 1 :, 0]
+                apart = own - torch.from_numpy(segment.logprobs)
+                ratios.append(apart[torch.from_numpy(segment.trains)].double())
+            log_ratio = torch.cat(ratios)
             largest.append(log_ratio.abs().max().item())
             k3.append((log_ratio.expm1() - log_ratio).sum().item())
-            tokens.append(len(own))
+            tokens.append(len(log_ratio))
     for name, results, stage in (("compared", alone, 1), ("compared-of-two", together, 3)):
         found = results[name][1]
         assert found["tokens"] == tokens
