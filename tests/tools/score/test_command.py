@@ -138,6 +138,7 @@ def test_an_empty_file_is_no_error(tmp_path: Path, capfdbinary: Captured) -> Non
     assert errors.startswith(b"0 lines in ")
 
 
+@pytest.mark.usefixtures("scored_here")
 @pytest.mark.parametrize(
     "shape",
     [
@@ -257,6 +258,7 @@ def test_a_line_that_is_too_long_is_skipped_without_being_held(monkeypatch: Patc
     ]
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch: Patch) -> None:
     monkeypatch.setattr(score_module, "MAX_LINE_BYTES", 1 << 20)
     lines = write(Path("rows.jsonl"), row("x" * (1 << 20)), waiting(0))
@@ -266,7 +268,8 @@ def test_a_line_that_is_too_long_is_an_error(waiter: Sequence[str], monkeypatch:
     assert found[0]["reason"] == "line 1: longer than 1 MiB"
 
 
-@pytest.mark.prove(cases=("rows1-0", "rows2-0"))
+@pytest.mark.prove(after=6)
+@pytest.mark.usefixtures("scored_here")
 @pytest.mark.parametrize(
     ("rows", "code"),
     [

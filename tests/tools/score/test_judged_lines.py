@@ -101,6 +101,7 @@ def test_the_judges_calls_are_under_way_side_by_side_beside_other_lines(
     assert [result["value"] for result in found] == [float(number % 3 > 0) for number in range(12)]
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> None:
     failed: set[str] = set()
     anew = once_there_are(6)
@@ -120,6 +121,7 @@ def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> No
         lines.close(is_interrupted=True)
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_what_fails_in_every_try_is_unscorable_and_says_how_many_there_were(server: ScriptedEndpoint) -> None:
     server.script = lambda _: FAILING
     lines = JudgedLines(config_of(server, retries=2))
