@@ -1,4 +1,4 @@
-"""The demo in its short form, with everything that may happen to it: `millrace up`, kill -9, somebody who joins."""
+"""The demo in its short form, with what may happen to it: `millrace up`, and kill -9 of each part but the learner."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-STEPS = 26
+STEPS = 16
+FASTER = (
+    "learner.optimizer.lr=5e-4",
+    "learner.optimizer.warmup_steps=2",
+)  # learns 0.89 in so few, without kills
 PLANTED = "hf_planted_secret_that_must_not_leak"
-LEARNED = 0.75  # of the full demo's 0.85: this is a third of its steps
+LEARNED = 0.75  # of the full demo's 0.85: this is a quarter of its steps
 MILLRACE = Path(sys.executable).with_name("millrace")
 
 
@@ -79,6 +83,8 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
                 f"runs_dir={runs_dir}",
                 f"name={NAME}",
                 f"learner.steps={STEPS}",
+                *FASTER,
+                "scorers.workers=1",
                 "evaluation.every=100",
                 "broker.lease_s=3",
             ],
@@ -94,14 +100,7 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
         kill_one("-m scorers", "--part dispatcher")
         until(lambda: steps_done(folder) >= 7, log)
         kill_one("-m scorers", without="--part")  # their parent: they end with it, and `up` starts it again
-        second = subprocess.Popen(
-            [sys.executable, "-m", "generators", "--run", NAME, "--runs-dir", str(runs_dir)],
-            cwd=ROOT,
-            env=environment,
-            stderr=subprocess.DEVNULL,
-        )
         assert up.wait(200) == 0, log.read_text()[-6000:]
-        assert second.wait(30) == 0
     finally:
         stop(up, 5)
     assert not processes(), "no process is left behind"
