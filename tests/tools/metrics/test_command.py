@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.connection import RedisLink
 from broker.keys import Keys
 from tests.conftest import ROOT, free_port
+from tests.support.forked_program import fork_verb
 from tests.support.laid_heartbeats import Laid
 from tests.support.told import Millrace
 from tests.support.waiting import wait_until
@@ -143,11 +142,8 @@ def test_without_redis_it_serves_millrace_up_0_and_recovers(laid: Laid, redis_ur
 def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Yield the real command on a free port."""
     port, log = free_port(), tmp_path / "metrics.log"
-    command = [sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)]
     with log.open("wb") as stream:
-        process = subprocess.Popen(
-            command, env={**os.environ, "REDIS_URL": redis_url}, stderr=stream, cwd=ROOT
-        )
+        process = fork_verb("metrics", "test", "--port", port, stderr=stream, REDIS_URL=redis_url)
 
     def has_begun_or_ended() -> bool:
         return b"serving" in log.read_bytes() or process.poll() is not None

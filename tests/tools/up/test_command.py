@@ -21,7 +21,7 @@ from broker.joining import RunState, state_of
 from broker.keys import Keys
 from broker.private_redis import addresses
 from broker.protocol.run_state import explanation
-from tests.support.paths import ROOT
+from tests.support.forked_program import fork_text
 from tests.support.waiting import wait_until
 from tests.support.watched import living
 from tools.runs.folder import read_run
@@ -62,8 +62,7 @@ def start_up(runs_dir: Path) -> Iterator[StartUp]:
 
     def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> Popen[str]:
         words = [str(runs_dir), SAYS.format(runs=runs_dir) + learner, generator, redis_url]
-        command = [sys.executable, "-c", PROGRAM, *words]
-        started.append(Popen(command, cwd=ROOT, stdout=PIPE, text=True))
+        started.append(fork_text(PROGRAM, *words, stdout=PIPE, text=True))
         return started[-1]
 
     yield start
