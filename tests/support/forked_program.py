@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,6 +67,9 @@ def fork_program(
         stdin, stdout, stderr, text: as of `Popen`.
         variables: more of its environment.
     """
+    assert threading.current_thread() is threading.main_thread(), (
+        "another thread may hold what the fork wants"
+    )
     parent = os.getpid()
     return subprocess.Popen(
         ["/bin/false"],  # is never come to
@@ -93,7 +97,9 @@ def _be(
         logging.root.handlers.clear()
         os.environ.update(variables)
         sys.argv[:] = argv
-        sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: PTH123, SIM115
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, closefd=False) for number, mode in enumerate("rww")
+        )
         code = program()
     except SystemExit as end:
         code = end.code

@@ -318,7 +318,7 @@ class FakeProcess(RowWorkerClient):
 
     asked: ClassVar[list[str]] = []
 
-    def begin(self, line: bytes) -> None:
+    def prefetch(self, line: bytes) -> None:
         """Nothing is under way."""
 
     def result(self, line: bytes) -> dict[str, Any]:
