@@ -280,21 +280,5 @@ def test_numbers_of_no_commit_say_so_loudly(
     assert bool(lines) == bool(said)
 
 
-def test_whatever_is_written_down_says_whether_it_is_of_one_commit() -> None:
-    writing = [path for path in (ROOT / "benchmarks").rglob("*.py") if "results.append(" in path.read_text()]
-    names = {path.stem for path in writing}
-    assert names >= {"__main__", "protocol", "chaos", "chaos_demo", "exact_resume", "lag", "demo_seeds"}
-    assert [path for path in writing if "results.remarks(commit)" not in path.read_text()] == []
-
-
-def test_every_proof_of_the_makefile_writes_its_table_and_is_named_where_the_tables_are() -> None:
-    makefile, page = (ROOT / "Makefile").read_text(), (ROOT / "benchmarks" / "RESULTS.md").read_text()
-    verbs = dict(re.findall(r"^(prove-[a-z-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
-    assert len(verbs) >= 8
-    for verb, lines in verbs.items():
-        assert "--write" in lines or "pytest" in lines, verb  # the attacks alone are tests and have no table
-        assert f"make {verb} " in page or "pytest" in lines, verb
-
-
 def test_commit_is_that_of_the_checkout() -> None:
     assert re.fullmatch(r"[0-9a-f]{10}( with changes)?|unknown", commit())

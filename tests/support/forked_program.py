@@ -98,7 +98,8 @@ def _be(
         os.environ.update(variables)
         sys.argv[:] = argv
         sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, closefd=False) for number, mode in enumerate("rww")
+            open(number, mode, closefd=False)  # noqa: SIM115
+            for number, mode in enumerate("rww")
         )
         code = program()
     except SystemExit as end:
