@@ -122,24 +122,18 @@ def test_every_command_of_the_page_answers_as_the_page_shows(
     ("shown", "answer", "said"),
     [
         (['1) "group"', '2) "17"'], ['1) "group"', '2) "17"'], None),
-        (
-            ['1) "groups"', '2) "17"'],
-            ['1) "group"', '2) "17"'],
-            'shows 1) "groups", the answer is 1) "group"',
-        ),
+        (['1) "groups"', '2) "17"'], ['1) "group"', '2) "17"'],
+            'shows 1) "groups", the answer is 1) "group"'),
         (['1) "group"', '2) "16"'], ['1) "group"', '2) "17"'], 'shows 2) "16", the answer is 2) "17"'),
-        (
-            ['1) "1795347091048-0"', '2) "1795347088.923"'],
-            ['1) "1800000000000-3"', '2) "1800000000.1"'],
-            None,
-        ),
+        (['1) "1795347091048-0"', '2) "1795347088.923"'], ['1) "1800000000000-3"', '2) "1800000000.1"'],
+            None),
         (['1) "group"'], ['1) "group"', '2) "17"'], 'leaves out 2) "17"'),
         (['1) "group"', "…"], ['1) "group"', '2) "17"'], None),
         (['1) "\\x85\\xa7roll…'], ['1) "\\x85\\xa7rollout"'], None),
         (['1) "group"', '2) "17"'], ['1) "group"'], "the answer is nothing"),
         ([], ["PONG"], "shows no answer"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_not_the_pages_is_seen(
     shown: list[str], answer: list[str], said: str | None
 ) -> None:

@@ -80,6 +80,7 @@ def fork_program(
         stderr=stderr,
         text=text,
         process_group=0,
+        restore_signals=False,  # Python ignores SIGPIPE
     )
 
 

@@ -195,17 +195,13 @@ def test_the_command_answers_before_a_library_of_models_is_imported() -> None:
         ("learner.resume=runs/none/checkpoints/step-000001", ": must be"),
         ("model.path=config/recipes/demo_modle", ": there is no such folder"),
         ("model.path=./tiny", ": there is no such folder"),
-        (
-            "learner.objective.kl={coef: 0.1, reference: ./none}",
-            "learner.objective.kl.reference=./none: there is no such folder",
-        ),
+        ("learner.objective.kl={coef: 0.1, reference: ./none}",
+            "learner.objective.kl.reference=./none: there is no such folder"),
         ("data.train={type: dataset, path: rows.jsonl}", "data.train.path=rows.jsonl: there is no such file"),
-        (
-            "data.held_out={type: dataset, path: /none/rows}",
-            "data.held_out.path=/none/rows: there is no such file or fold",
-        ),
+        ("data.held_out={type: dataset, path: /none/rows}",
+            "data.held_out.path=/none/rows: there is no such file or fold"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("words", ["up --dry-run", "up", "chaos --minutes 1"])
 def test_a_place_that_is_not_there_is_named_by_its_key_and_nothing_starts(
     config: Path, runs_dir: Path, millrace: Millrace, *, words: str, setting: str, says: str

@@ -8,7 +8,6 @@ import shlex
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -78,7 +77,7 @@ def lines_until(up: Popen[str], wanted: str) -> list[str]:
         lines.append(line)
         if wanted in line:
             return lines
-    raise AssertionError(f"{wanted!r} never came: {lines}")
+    raise AssertionError(f"{wanted!r} never came: {lines} with code {up.wait()}")
 
 
 def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
@@ -197,7 +196,7 @@ def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: Start
     url, pid = redis_url_of(runs_dir), redis_pid(runs_dir)
     with redis.Redis.from_url(url) as client:
         client.set("key", "here")
-        time.sleep(1.5)  # everysec
+        wait_until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
     os.kill(pid, signal.SIGKILL)
     lines_until(up, "redis died")
     lines_until(up, "redis started")
