@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from broker.processes import stop
 from learner.reporting.metrics_file import read_metrics
 from tests.e2e.conftest import DEMO
 from tests.support.paths import ROOT
+from tests.support.told import Capsys, told
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -69,7 +69,9 @@ def steps_done(folder: Path) -> int:
 
 
 @pytest.mark.timeout(280)
-def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     runs_dir = tmp_path / "runs"
     folder = runs_dir / NAME
     log = tmp_path / "up.log"
@@ -115,15 +117,9 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(tmp_
     assert rates[STEPS] >= LEARNED, rates
     assert max(record["lag_max"] for record in records) <= 4
 
-    audited = subprocess.run(
-        [MILLRACE, "audit", NAME, "--runs-dir", str(runs_dir), "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert audited.returncode == 0, audited.stdout + audited.stderr
-    result = json.loads(audited.stdout)
+    audited = told(capsys, "audit", NAME, "--runs-dir", runs_dir, "--json")
+    assert audited.code == 0, audited
+    result = audited.json
     assert (result["lost"], result["twice"], result["in_flight"]) == (0, 0, 0)
     assert result["trained"] == STEPS * 16
     assert result["issued"] == result["trained"] + result["dropped"] + result["dead"]

@@ -10,7 +10,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.support.forked_program import fork_verb
 from tests.support.told import Millrace, Patch
 from tests.support.waiting import wait_until
 from tools.main import main
@@ -63,9 +63,10 @@ def write(path: Path, *lines: Mapping[str, Any] | bytes) -> Path:
 @contextlib.contextmanager
 def process_of(*words: object, **options: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any, Any]]:
     """Yield the verb as a process, its input or errors, and its output: pipes, where the options say no other thing."""
-    command = [sys.executable, "-m", "tools.main", "score", *map(str, words)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, **options) as process:
+    variables = {"TERM": "xterm", "COLUMNS": "100"}
+    with fork_verb(
+        "score", *words, cwd=Path.cwd(), stdout=subprocess.PIPE, **options, **variables
+    ) as process:
         yield process, process.stdin or process.stderr, process.stdout
 
 
