@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -20,33 +21,15 @@ from broker.joining import RunState, state_of
 from broker.keys import Keys
 from broker.private_redis import addresses
 from broker.protocol.run_state import explanation
-from tests.support.forked_program import fork_text
+from tests.support.forked_program import fork_program
+from tests.support.small_up import play
 from tests.support.waiting import wait_until
 from tests.support.watched import living
 from tools.runs.folder import read_run
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-# argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
-PROGRAM = """
-import sys
-from pathlib import Path
-from subprocess import PIPE, Popen
-from config.loading import build_run
-from tools.up import command as up
-from tools.up.role_commands import Command
-from tools.up.console import PlainConsole
-from tools.runs.folder import held
-run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
-                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3},
-                             "broker": {"url": sys.argv[4] or None}})])
-plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
-        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
-with held(run.folder):
-    outcome = up.perform(run, plan, PlainConsole())
-up.report(run, outcome, 1.0)
-sys.exit(outcome.code)
-"""
+# A learner writes its status.json by its last words.
 SAYS = """say() {{
     echo '{{"status": "'$1'", "reason": "'$2'", "version": 3, "steps": 3}}' > {runs}/demo/status.json
 }}
@@ -60,8 +43,10 @@ def start_up(runs_dir: Path) -> Iterator[StartUp]:
     started: list[Popen[str]] = []
 
     def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> Popen[str]:
-        words = [str(runs_dir), SAYS.format(runs=runs_dir) + learner, generator, redis_url]
-        started.append(fork_text(PROGRAM, *words, stdout=PIPE, text=True))
+        says = SAYS.format(runs=runs_dir) + learner
+        started.append(
+            fork_program(partial(play, runs_dir, says, generator, redis_url), stdout=PIPE, text=True)
+        )
         return started[-1]
 
     yield start

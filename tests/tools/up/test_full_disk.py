@@ -7,36 +7,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from learner.journal.disk import replace_in_place
-from tests.support.forked_program import fork_text
+from tests.support.forked_program import fork_program
 from tests.support.full_volume import Volume, mounted
 from tests.support.paths import ROOT
+from tests.support.small_up import play
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-# argv: runs_dir, a learner's script, a generator's.
-PROGRAM = """
-import sys
-from config.loading import build_run
-from broker.errors import PipelineError
-from tools.up import command as up
-from tools.up.role_commands import Command
-from tools.up.console import PlainConsole
-run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
-                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3}})])
-plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
-        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
-try:
-    sys.exit(up.start(run, plan, PlainConsole()).code)
-except PipelineError as error:
-    sys.exit(str(error))
-"""
+PROGRAM = "import sys; from tests.support.small_up import play; sys.exit(play(*sys.argv[1:]))"
 EARLIER = {"name": "demo", "status": "failed", "reason": "the data are not those it began with", "at": 1.0}
 EARLIER |= {"version": 2, "begun": "yes", "steps": 3}
 FULL = "No space left on device"
@@ -57,7 +43,7 @@ def start(volume: Volume, runs_dir: Path, learner: str) -> subprocess.Popen[str]
 def ended(runs_dir: Path, learner: str, generator: str = "sleep 300 & wait") -> tuple[int, str]:
     """Return the exit code and the words of a run on a disk with room."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    up = fork_text(PROGRAM, runs_dir, learner, generator, **pipes)
+    up = fork_program(partial(play, runs_dir, learner, generator), **pipes)
     output, _ = up.communicate(timeout=60)
     return up.returncode, output
 
