@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -187,8 +188,11 @@ def test_no_text_takes_long() -> None:
         (start, piece)
         for start in ("", "x", "<|channel|>", "analysis", "<think:a>", "[THINK]")
         for piece in pieces
-        if not is_linear(
-            parted, lambda size, start=start, piece=piece: start + piece * (size // len(piece)), 10_000
-        )
+        if not is_linear(parted, partial(repeated, start, piece), 10_000)
     ]
     assert slow == []
+
+
+def repeated(start: str, piece: str, size: int) -> str:
+    """Return a text of about so many characters."""
+    return start + piece * (size // len(piece))
