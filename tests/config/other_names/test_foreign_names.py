@@ -56,22 +56,26 @@ GROUP_SIZE = "sampling.group_size"
 @pytest.mark.parametrize(
     ("word", "answers"),
     [
-        ("actor_rollout_ref.rollout.n=8", [f"here rollout.n is {GROUP_SIZE}",
-            "`millrace import FILE -o run.yaml`"]),
+        (
+            "actor_rollout_ref.rollout.n=8",
+            [f"here rollout.n is {GROUP_SIZE}", "`millrace import FILE -o run.yaml`"],
+        ),
         ("algorithm.kl_ctrl.kl_coef=0.001", ["here kl_ctrl.kl_coef is learner.objective.kl.coef"]),
         ("data.train_batch_size=128", ["here that is learner.groups_per_step"]),
         ("learner.kl_coef=0.1", ["here that is learner.objective.kl.coef"]),
         ("num_generations=8", [f"here that is {GROUP_SIZE}"]),
         ("sampling.num_generations=8", [f"here that is {GROUP_SIZE}"]),
         ("critic={optim: {lr: 1e-5}}", ["critic is not here, because no objective here has a value model"]),
-        ("trainer={total_epochs: 3, save_freq: 20, critic_warmup: 0}", ["here total_epochs is learner.epochs",
-            "here save_freq is learner.checkpoint.every"]),
+        (
+            "trainer={total_epochs: 3, save_freq: 20, critic_warmup: 0}",
+            ["here total_epochs is learner.epochs", "here save_freq is learner.checkpoint.every"],
+        ),
         ("learner.ppo_epochs=2", ["that is not here, because each group trains once"]),
         ("orchestrator={rollouts_per_example: 16}", ["here rollouts_per_example is"]),
         ("orchestrator={batch_size: 512}", ["batch_size is not"]),
         ("learner.stepz=2", ["did you mean learner.steps?"]),
     ],
-)  # fmt: skip
+)
 def test_a_name_is_answered_wherever_it_is_written(
     said: Callable[[str], str], word: str, answers: list[str]
 ) -> None:
