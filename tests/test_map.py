@@ -165,8 +165,8 @@ def test_no_two_files_import_each_other_in_a_circle() -> None:
 def test_functions_are_short(package: str) -> None:
     too_long = []
     for path in source_files(package):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(ast.parse("\n".join(lines))):
+        lines = path.read_text(encoding="utf-8").split("\n")
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = sum(bool(line.strip()) for line in lines[node.lineno - 1 : node.end_lineno])
                 if length > MAX_FUNCTION_LINES:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from argparse import ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from benchmarks.rigs.seed_runs import BARS, SeedRun, enough_pass, read_seed_run
 from benchmarks.rigs.seed_runs import as_table as seed_table
 from learner.journal.writer import Journal
 from tests.conftest import ROOT, SHARED
+from tests.support.forked_program import fork_module
 from tests.support.groups import a_rollout, a_scored_group
 
 pytestmark = pytest.mark.process
@@ -74,11 +73,11 @@ def test_sides_take_turns_and_the_first_round_does_not_count() -> None:
     assert [turn.rate for turn in ours] == [turn.rate for turn in other] == [2.0, 4.0]
 
 
-def benchmarks(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command, variables = [sys.executable, "-m", "benchmarks", *words], os.environ | environment
-    return subprocess.run(
-        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=230, check=False
-    )
+def benchmarks(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = fork_module("benchmarks", *words, **pipes, **variables)
+    out, err = process.communicate(timeout=230)
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 @pytest.mark.prove
@@ -279,22 +278,6 @@ def test_numbers_of_no_commit_say_so_loudly(
     lines = "\n".join(remarks(before))
     assert said in lines
     assert bool(lines) == bool(said)
-
-
-def test_whatever_is_written_down_says_whether_it_is_of_one_commit() -> None:
-    writing = [path for path in (ROOT / "benchmarks").rglob("*.py") if "results.append(" in path.read_text()]
-    names = {path.stem for path in writing}
-    assert names >= {"__main__", "protocol", "chaos", "chaos_demo", "exact_resume", "lag", "demo_seeds"}
-    assert [path for path in writing if "results.remarks(commit)" not in path.read_text()] == []
-
-
-def test_every_proof_of_the_makefile_writes_its_table_and_is_named_where_the_tables_are() -> None:
-    makefile, page = (ROOT / "Makefile").read_text(), (ROOT / "benchmarks" / "RESULTS.md").read_text()
-    verbs = dict(re.findall(r"^(prove-[a-z-]+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
-    assert len(verbs) >= 8
-    for verb, lines in verbs.items():
-        assert "--write" in lines or "pytest" in lines, verb  # the attacks alone are tests and have no table
-        assert f"make {verb} " in page or "pytest" in lines, verb
 
 
 def test_commit_is_that_of_the_checkout() -> None:

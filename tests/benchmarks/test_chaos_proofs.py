@@ -57,10 +57,8 @@ def ended(**changes: Any) -> tuple[list[Mapping[str, Any]], list[str]]:
         ([KILL, KILL, AWAY, *ENDS], []),
         ([KILL, AWAY, *ENDS], ["1 of 2 kills: learner"]),
         ([KILL, KILL, {**AWAY, "away_s": 0.0}, *ENDS], ["0 of 1 kills: redis, away for 300 s"]),
-        (
-            [KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS],
-            ["run redis-1: back after 299.0 s, to be away for 300"],
-        ),
+        ([KILL, KILL, {**AWAY, "back_s": 299.0}, *ENDS],
+            ["run redis-1: back after 299.0 s, to be away for 300"]),
         ([KILL, LOST, AWAY, *ENDS], ["run learner-0: lost ['7'], twice []"]),
         ([KILL, KILL, AWAY, AWAY_END], ["run learner-0: no end"]),
         ended(exit_code=1),
@@ -68,18 +66,14 @@ def ended(**changes: Any) -> tuple[list[Mapping[str, Any]], list[str]]:
         ended(issued=41),
         ended(issued=42, in_flight=2),
         ended(issued=4, trained=0),
-        (
-            [KILL, AGAIN, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
-            ["run learner-2: exit code 1", *ended(**STOPPED)[1]],
-        ),
+        ([KILL, AGAIN, AWAY, *ENDS, {**BY_HAND, "why": "exit code 1"}, STOPPED],
+            ["run learner-2: exit code 1", *ended(**STOPPED)[1]]),
         ([KILL, AGAIN, AWAY, *ENDS, BY_HAND, STOPPED], []),
         ([KILL, AGAIN, AWAY, *ENDS, BY_HAND], []),
-        (
-            [KILL, AGAIN, AWAY, *ENDS, BY_HAND, {**STOPPED, "twice_ids": ["3"], "is_clean": False}],
-            ["run learner-2: lost [], twice ['3']"],
-        ),
+        ([KILL, AGAIN, AWAY, *ENDS, BY_HAND, {**STOPPED, "twice_ids": ["3"], "is_clean": False}],
+            ["run learner-2: lost [], twice ['3']"]),
     ],
-)
+)  # fmt: skip
 def test_every_kill_every_audit_and_every_end_count(rows: list[Mapping[str, Any]], failed: list[str]) -> None:
     assert list(chaos.failures(rows, WANTED)) == failed
     lines = as_table(rows, WANTED)

@@ -48,18 +48,14 @@ def test_a_value_with_a_brace_is_the_template_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (
-            "none.jinja",
-            r"model\.chat_template in .*run\.yaml: the file none\.jinja can't be read: No such file",
-        ),
+        ("none.jinja",
+            r"model\.chat_template in .*run\.yaml: the file none\.jinja can't be read: No such file"),
         ("latin.jinja", r"the file .*latin\.jinja is not UTF-8"),
         ("empty.jinja", r"model\.chat_template\.text.* at least 1 character"),
-        (
-            {"txt": TEXT},
-            r"unknown key model\.chat_template\.txt.*; did you mean model\.chat_template\.text\?",
-        ),
+        ({"txt": TEXT},
+            r"unknown key model\.chat_template\.txt.*; did you mean model\.chat_template\.text\?"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_template_is_refused_by_its_key(template: object, message: str, tmp_path: Path) -> None:
     (tmp_path / "latin.jinja").write_bytes(b"{{ '\xe9' }}")
     (tmp_path / "empty.jinja").touch()

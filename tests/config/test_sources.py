@@ -34,16 +34,10 @@ def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None
 @pytest.mark.parametrize(
     ("train", "held_out", "message"),
     [
-        (
-            [A | {"wieght": 2}],
-            None,
-            r"unknown key data\.train\.0\.wieght in .*; did you mean data\.train\.weight",
-        ),
-        (
-            [A, {"path": "b"}],
-            None,
-            r"missing key data\.train\.1\.type in run\.yaml.*one of dataset, procedural",
-        ),
+        ([A | {"wieght": 2}], None,
+            r"unknown key data\.train\.0\.wieght in .*; did you mean data\.train\.weight"),
+        ([A, {"path": "b"}], None,
+            r"missing key data\.train\.1\.type in run\.yaml.*one of dataset, procedural"),
         ([A, B | {"weight": 0}], None, r"data\.train\.1\.weight in run\.yaml: .*greater than 0, got 0"),
         ([], None, r"data\.train in run\.yaml: a list of sources needs one"),
         (A | {"weight": 1}, None, r"unknown key data\.train\.weight"),
@@ -52,7 +46,7 @@ def test_a_list_and_one_source_are_read_and_stored_as_they_are_written() -> None
         (A, [B | {"name": "b", "temperature": -1}], r"held_out\.0\.temperature .*equal to 0, got -1"),
         (A, [B | {"name": "b", "top_p": 0}], r"held_out\.0\.top_p .*greater than 0, got 0"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_in_a_list_is_named_with_its_number(train: Any, held_out: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run(train, held_out)

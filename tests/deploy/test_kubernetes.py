@@ -19,7 +19,6 @@ import jsonschema
 import pytest
 import yaml
 
-from benchmarks.pages.pages import PAGES
 from broker.keys import PROMPTS, ROLLOUTS, Keys
 from broker.monitoring.health import PARTS
 from broker.monitoring.snapshot import RQ_QUEUE
@@ -266,8 +265,3 @@ def test_keda_counts_the_keys_that_the_run_has() -> None:
         "scorer": served("scorer") | {keys.stream(ROLLOUTS)},
         "scorer-code": served("scorer-code"),
     }
-
-
-def test_the_page_says_that_no_cluster_was_asked() -> None:
-    (page,) = [page for page in PAGES if page.name == "clusters.md"]
-    assert "no cluster was asked" in page.read_text(encoding="utf-8").lower()

@@ -45,16 +45,3 @@ def test_a_link_that_leads_nowhere_is_seen(text: str, said: list[str], tmp_path:
     (tmp_path / "other.md").write_text("## To add ...\n", encoding="utf-8")
     (tmp_path / "page.md").write_text(f"# Here, it is\n\n{text}\n", encoding="utf-8")
     assert list(broken(tmp_path / "page.md")) == said
-
-
-@pytest.mark.parametrize(
-    ("heading", "name"),
-    [
-        *(("More", name) for name in ("architecture", "operations", "failure_modes", "scorers", "security")),
-        ("Nothing is lost", "durability"),
-        ("Looking at a run", "redis-cli"),
-    ],
-)
-def test_readme_names_the_page_under_its_heading(heading: str, name: str) -> None:
-    _, _, section = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")
-    assert f"(docs/{name}.md)" in section.partition("\n## ")[0]

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from benchmarks.pages.pages import CODE, FENCE, PAGES
-from broker import keys
-from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.config_keys import is_key
 from tools.metrics.table import METRICS
@@ -63,15 +61,6 @@ def test_every_metric_of_an_alert_is_served() -> None:
     named = set(re.findall(r"millrace_\w+", text))
     assert len(named) > 10
     assert named <= SERVED
-
-
-def test_every_key_of_a_run_in_redis_is_on_the_page_of_the_architecture() -> None:
-    _, _, table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("\n## The keys\n")
-    table = table.partition("\n## ")[0]
-    others = re.findall(r"`([a-z]+(?:_[a-z]+|:[A-Z:-]+))`", keys.__doc__ or "")
-    assert len(others) > 5
-    names = [*(key.removeprefix("rl:{x}:") for key in Keys("x").scripts()), "scorers", *others]
-    assert [name for name in names if f"`{name}`" not in table] == []
 
 
 def shown_messages() -> Iterator[str]:

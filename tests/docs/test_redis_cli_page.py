@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
@@ -14,11 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from broker.connection import RedisLink
-from broker.keys import Keys
 from tests.conftest import ROOT
 from tests.support.in_flight import InFlight
 from tools.main import main
-from tools.trace.narrative import Story
 
 pytestmark = pytest.mark.process
 
@@ -125,45 +122,21 @@ def test_every_command_of_the_page_answers_as_the_page_shows(
     ("shown", "answer", "said"),
     [
         (['1) "group"', '2) "17"'], ['1) "group"', '2) "17"'], None),
-        (
-            ['1) "groups"', '2) "17"'],
-            ['1) "group"', '2) "17"'],
-            'shows 1) "groups", the answer is 1) "group"',
-        ),
+        (['1) "groups"', '2) "17"'], ['1) "group"', '2) "17"'],
+            'shows 1) "groups", the answer is 1) "group"'),
         (['1) "group"', '2) "16"'], ['1) "group"', '2) "17"'], 'shows 2) "16", the answer is 2) "17"'),
-        (
-            ['1) "1795347091048-0"', '2) "1795347088.923"'],
-            ['1) "1800000000000-3"', '2) "1800000000.1"'],
-            None,
-        ),
+        (['1) "1795347091048-0"', '2) "1795347088.923"'], ['1) "1800000000000-3"', '2) "1800000000.1"'],
+            None),
         (['1) "group"'], ['1) "group"', '2) "17"'], 'leaves out 2) "17"'),
         (['1) "group"', "…"], ['1) "group"', '2) "17"'], None),
         (['1) "\\x85\\xa7roll…'], ['1) "\\x85\\xa7rollout"'], None),
         (['1) "group"', '2) "17"'], ['1) "group"'], "the answer is nothing"),
         ([], ["PONG"], "shows no answer"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_not_the_pages_is_seen(
     shown: list[str], answer: list[str], said: str | None
 ) -> None:
     found = list(differences(Exchange("HGETALL x", tuple(shown)), answer))
     assert len(found) == (said is not None)
     assert said is None or said in found[0]
-
-
-def test_every_console_block_is_a_command_and_every_other_fence_is_named() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert len(exchanges(text)) >= 30
-    assert re.findall(r"^```(.*)$", text, flags=re.MULTILINE)[::2] == ["console"] * (text.count("```") // 2)
-
-
-def test_every_key_of_a_run_is_on_the_page() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    for key in Keys("demo").scripts():
-        assert f"`{key}`" in text, key
-
-
-def test_every_field_of_a_traces_object_is_on_the_page() -> None:
-    _, _, table = PAGE.read_text(encoding="utf-8").partition("| field of `--json` | |\n")
-    names = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]+`) \|", table, flags=re.MULTILINE)))
-    assert names == [field.name for field in dataclasses.fields(Story)]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from broker.connection import RedisLink
 from broker.keys import Keys
 from broker.processes import spawn, stop
 from learner.reporting.metrics_file import read_metrics
+from tests.support.forked_program import fork_module, fork_text
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 from tools.audit.command import audit
@@ -58,13 +60,21 @@ class Roles:
         log: str = "",
         environment: Mapping[str, str] | None = None,
         command: tuple[str, ...] = (),
+        forked: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start `python -m ROLE WORDS`, or another command under that name."""
+        """Start `python -m ROLE WORDS`, or another command under that name.
+
+        A forked one needs no time for the imports that this process has done; its command is `python -c SOURCE`.
+        """
         path = self.logs / f"{log or role}-{len(self._processes)}.log"
         with path.open("wb") as stream:
             typed = [*(command or (sys.executable, "-m", role)), *words]
             variables = {**self._environment, **(environment or {})}
-            process = spawn(typed, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
+            if forked:
+                start = partial(fork_text, command[-1]) if command else partial(fork_module, role)
+                process = start(*words, stdout=stream, stderr=stream, **variables)
+            else:
+                process = spawn(typed, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
         process.log = path  # type: ignore[attr-defined]
         self._processes.append(process)
         return process

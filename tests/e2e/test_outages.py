@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import sys
-import time
 
 import pytest
 
@@ -67,9 +66,7 @@ def test_a_name_that_is_taken_is_said_before_anything_heavy_is_loaded(
 ) -> None:
     Journal(roles.folder / "journal", 1, run=roles.name).close()
     (roles.folder / "status.json").write_text(json.dumps({"status": status, "version": 60}))
-    started = time.monotonic()
-    learner = roles.learner(*words)
+    learner = roles.learner(*words, forked=True)
     assert roles.wait(learner) == code
     assert said in roles.log_of(learner)
     assert "policy ready" not in roles.log_of(learner)
-    assert time.monotonic() - started < 60

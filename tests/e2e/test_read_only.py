@@ -30,7 +30,7 @@ def test_a_read_only_folder_ends_the_learner_at_once_with_the_reason(roles: Role
     folder.mkdir(parents=True)
     folder.chmod(0o555)
     try:
-        learner = roles.learner(command=(sys.executable, "-c", UNPRIVILEGED))
+        learner = roles.learner(command=(sys.executable, "-c", UNPRIVILEGED), forked=True)
         assert roles.wait(learner, 60) == 1
     finally:
         folder.chmod(0o755)

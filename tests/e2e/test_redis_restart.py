@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +17,8 @@ import redis
 from broker.connection import RedisLink
 from broker.private_redis import server as embedded
 from broker.protocol.run_state import DRAIN, ask
-from tests.conftest import ROOT
 from tests.e2e.conftest import PLAIN, Roles
+from tests.support.forked_program import fork_module
 from tests.support.redis_servers import RedisServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove(after=2)]
@@ -201,9 +199,9 @@ def test_who_is_told_to_end_while_redis_is_away_has_not_failed(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
-        words = [sys.executable, "-m", *(word.format(folder=tmp_path) for word in command)]
-        variables = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{listener.getsockname()[1]}/0"}
-        role = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=variables)
+        words = [word.format(folder=tmp_path) for word in command]
+        url = f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+        role = fork_module(*words, stderr=subprocess.PIPE, text=True, REDIS_URL=url)
         try:
             listener.accept()[0].close()  # it asks, and hears nothing
             role.send_signal(signal.SIGTERM)
@@ -230,7 +228,7 @@ def test_a_redis_that_would_lose_work_is_refused_at_once_with_the_command_that_m
     server = RedisServer(tmp_path / "redis", *options)
     roles = Roles(tmp_path, server.url, "refused")
     try:
-        learner = roles.learner(*SETTINGS)
+        learner = roles.learner(*SETTINGS, forked=True)
         assert roles.wait(learner) == 1
         log = whole_log(learner)
         assert "policy ready" not in log, "before anything heavy is loaded"

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -76,11 +75,9 @@ def test_a_run_is_paused_killed_changed_gone_on_with_and_drained(roles: Roles, r
 
 
 def test_a_learner_that_is_started_twice_on_one_folder_is_refused(roles: Roles) -> None:
-    first = roles.learner(*SETTINGS)
+    first = roles.learner(*SETTINGS, forked=True)
     roles.until((roles.folder / "learner.lock").exists, "the lock")
-    started = time.monotonic()
-    second = roles.learner(*SETTINGS)
+    second = roles.learner(*SETTINGS, forked=True)
     assert roles.wait(second) == 2
     assert "has a living learner" in roles.log_of(second)
-    assert time.monotonic() - started < 60
     assert first.poll() is None

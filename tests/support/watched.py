@@ -11,8 +11,8 @@ from tests.support.waiting import is_running
 from tools.up.role_commands import Command
 from tools.up.supervisor import Outcome, Supervisor
 
-QUICK = RestartPolicy(most=2, window_s=60.0, first_pause_s=0.05)
-WORKER = "echo up; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done"
+QUICK = RestartPolicy(most=2, window_s=60.0, first_pause_s=0.02)
+WORKER = "echo up; trap 'echo asked; exit 0' TERM; sleep 300 & wait"
 
 
 def command(role: str, script: str) -> Command:
@@ -42,6 +42,7 @@ class Watched:
             restarts=restarts,
             start_s=start_s,
             grace_s=2.0,
+            tick_s=0.02,
             on_death=lambda *death: self.deaths.append(death),
         )
 

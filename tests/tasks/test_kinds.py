@@ -14,10 +14,8 @@ import pytest
 
 from config.scorer_kinds import SECTIONS
 from scorers.api import all_tasks
-from tasks.kinds import BY_NAME, DATA_SOURCES, KINDS, TASK_OF_TYPE, TaskKind, as_table
+from tasks.kinds import BY_NAME, DATA_SOURCES, KINDS, TASK_OF_TYPE, TaskKind
 from tests.support.paths import ROOT
-
-PAGE = ROOT / "docs" / "scorers.md"
 
 
 def test_every_section_is_declared_once_and_every_row_type_belongs_to_one_kind() -> None:
@@ -48,12 +46,6 @@ def test_a_data_source_decides_by_marks_then_by_its_whole_name_then_by_the_longe
         ("MATH", "math__*"),
     ):
         assert order.index(first) < order.index(then), (first, then)
-
-
-def test_the_page_has_the_table_of_the_declarations() -> None:
-    assert "\n".join(as_table()) in PAGE.read_text(encoding="utf-8"), (
-        "print it with: python -c 'from tasks.kinds import as_table; print(*as_table(), sep=chr(10))'"
-    )
 
 
 TOY = '''"""A toy scorer: the answer is the reference backwards."""
@@ -102,7 +94,7 @@ print(json.dumps([task, score("cba", info).value, score("abc", info).value, as_t
 def test_a_scorer_is_added_by_its_folder_its_section_and_one_declaration(tmp_path: Path) -> None:
     """A copy of the packages, with these three changes and no other, routes, scores and documents the new kind."""
     for package in ("config", "broker", "tasks", "scorers"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, tmp_path / package)  # with its bytecode
     (tmp_path / "scorers" / "backwards").mkdir()
     (tmp_path / "scorers" / "backwards" / "__init__.py").write_text("")
     (tmp_path / "scorers" / "backwards" / "scorer.py").write_text(TOY)

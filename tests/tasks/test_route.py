@@ -298,22 +298,16 @@ def test_the_arguments_of_verls_compute_score_are_the_row_that_they_come_from(ro
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"data_source": "AIME", "reward_model": {"style": "rule"}, "ground_truth": "2"},
-            "no ground_truth, only style",
-        ),
+        ({"data_source": "AIME", "reward_model": {"style": "rule"}, "ground_truth": "2"},
+            "no ground_truth, only style"),
         ({"data_source": "AIME", "ground_truth": None}, "no answer: ground_truth is None"),
-        (
-            {"data_source": "AIME", "ground_truth": 10**5000},
-            "ground_truth holds an integer of more than 4,300 digits",
-        ),
-        (
-            {"data_source": None, "ground_truth": "1", "reward_model": None, "extra_info": {}},
-            r'no known shape, .*, or \{"data_source": \.\.\., "ground_truth": \.\.\.\}$',
-        ),
+        ({"data_source": "AIME", "ground_truth": 10**5000},
+            "ground_truth holds an integer of more than 4,300 digits"),
+        ({"data_source": None, "ground_truth": "1", "reward_model": None, "extra_info": {}},
+            r'no known shape, .*, or \{"data_source": \.\.\., "ground_truth": \.\.\.\}$'),
     ],
     ids=["style", "none", "long", "shape"],
-)
+)  # fmt: skip
 def test_a_ground_truth_that_is_none_is_refused(row: dict[str, Any], message: str) -> None:
     refused(row, message)
 
@@ -415,10 +409,8 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
         (info(["math"]), r"needs a type, .*; got \['math'\]"),
         (info("code_verifable", CASES), "did you mean code_verifiable?"),
         (info("llm_judge", {"value": ""}), "no answer to check against"),
-        (
-            info("rubric", {"value": "4", "question": "2 + 2?"}),
-            "needs criteria; its answer has value, question",
-        ),
+        (info("rubric", {"value": "4", "question": "2 + 2?"}),
+            "needs criteria; its answer has value, question"),
         (info("rubric", {"criteria": " "}), "needs criteria; its answer has nothing"),
         (info("tinyv", {"question": "2 + 2?"}), "no answer to check against"),
         (info("math"), "no answer to check against in verification_info: the value is None"),
@@ -435,10 +427,8 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
         (verl("AIME", "1", index=10**5000), "extra_info holds an integer of more than 4,300 digits"),
         (info("math", {1: "1"}), "the key 1 is no text"),
         ({"data_source": "AIME"}, "reward_model must be an object, got NoneType"),
-        (
-            {"data_source": "AIME", "reward_model": {"style": "rule"}},
-            "reward_model has no ground_truth, only style",
-        ),
+        ({"data_source": "AIME", "reward_model": {"style": "rule"}},
+            "reward_model has no ground_truth, only style"),
         ({"reward_model": {"ground_truth": "1"}}, "data_source must be a name, got None"),
         (verl("openai/gsm8", "1"), "unknown data_source 'openai/gsm8'; did you mean openai/gsm8k?"),
         (verl("Math", "1"), "unknown data_source 'Math'; did you mean math?"),
@@ -446,7 +436,7 @@ def test_a_judge_is_told_the_last_thing_that_the_user_asks() -> None:
         (verl("apps", "[]"), "reward_model.ground_truth must be an object, got list"),
         (verl("codegen__x", '{"solution_file": "x"}'), "its answer has solution_file"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_row_is_named(row: Mapping[str, Any], message: str) -> None:
     refused(row, message)
 

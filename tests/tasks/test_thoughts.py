@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
+from functools import partial
 
 import pytest
 
 from tasks import thoughts
 from tasks.thoughts import TABLE, THINK, marks_of, opened_by, parted, told
+from tests.support.growth import is_linear
 from tests.tasks.spoken import ANALYSIS, FINAL, NEVER_IN_THE_PROMPT, PLAIN, SPOKEN
 
 
@@ -183,11 +184,15 @@ def test_no_text_takes_long() -> None:
         *("<|end|>", "<|channel|>final<|message|>", "<|channel|>final ", "<|start|>assistant", "<think:a>"),
         *("</think:b>", "assistantanalysis", "Here is ", " ", "<", "[", "a", "<|"),
     ]
-    slow = []
-    for start in ("", "x", "<|channel|>", "analysis", "<think:a>", "[THINK]"):
-        for piece in pieces:
-            text, started = start + piece * (10_000 // len(piece)), time.process_time()
-            parted(text)
-            if (took := time.process_time() - started) > 0.2:
-                slow.append((start, piece, took))
-    assert not slow
+    slow = [
+        (start, piece)
+        for start in ("", "x", "<|channel|>", "analysis", "<think:a>", "[THINK]")
+        for piece in pieces
+        if not is_linear(parted, partial(repeated, start, piece), 10_000)
+    ]
+    assert slow == []
+
+
+def repeated(start: str, piece: str, size: int) -> str:
+    """Return a text of about so many characters."""
+    return start + piece * (size // len(piece))

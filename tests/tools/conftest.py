@@ -14,8 +14,11 @@ from config.loading import build_run
 from config.run import Run
 from tests.support.chain import Chain
 from tests.support.chain import make_run as make_chain_run
+from tests.support.row_worker_here import scored_here
 from tests.support.told import Capsys, Millrace, Patch, Told, told
 from tools.audit import command
+
+__all__ = ["scored_here"]
 
 LeaveRun = Callable[..., Path]
 MakeRun = Callable[..., Run]

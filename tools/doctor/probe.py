@@ -27,14 +27,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, *words = sys.argv[1:] if argv is None else argv
     answer_to = os.dup(1)
     os.dup2(2, 1)  # libraries print
-    try:
-        facts = QUESTIONS[name](words)
-    except Exception as error:  # noqa: BLE001 - any: that it can't be used, and why, is the answer
-        facts = {"trouble": f"{type(error).__name__}: {error}"}
+    facts = answer(name, words)
     with os.fdopen(answer_to, "w") as stream:
         json.dump(facts, stream)
     sys.stdout.flush()
     os._exit(0)  # some libraries' threads do not end by themselves
+
+
+def answer(name: str, words: Sequence[str]) -> Facts:
+    """Returns what is found, or the trouble that there is, of any kind."""
+    try:
+        return QUESTIONS[name](words)
+    except Exception as error:  # noqa: BLE001 - any: that it can't be used, and why, is the answer
+        return {"trouble": f"{type(error).__name__}: {error}"}
 
 
 def torch(_words: Sequence[str]) -> Facts:

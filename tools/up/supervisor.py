@@ -122,11 +122,12 @@ class Supervisor:
         environment: of every process, under the command's own.
         logs: folder of ROLE.log; appended to.
         on_line: told (role, line) for every line that a process writes.
-        on_tick: called about ten times a second; raises what ends the run.
+        on_tick: called at each look; raises what ends the run.
         on_death: told (role, pid, how) of every process that a signal or an error ended.
         on_giving_up: told (role, reason) when a role's failures end the run, before the learner is asked to end.
         start_s: that the start of a process takes at most, see `StartFailures`.
         grace_s: for a process other than the learner to end by itself when the run is over.
+        tick_s: between two looks at the processes.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Supervisor:
         restarts: RestartPolicy | None = None,
         start_s: float = START_S,
         grace_s: float = GRACE_S,
+        tick_s: float = TICK_S,
     ) -> None:
         try:
             logs.mkdir(parents=True, exist_ok=True)
@@ -158,6 +160,7 @@ class Supervisor:
         self._on_death = on_death
         self._on_giving_up = on_giving_up
         self._grace_s = grace_s
+        self._tick_s = tick_s
 
     @property
     def running(self) -> int:
@@ -184,7 +187,7 @@ class Supervisor:
             outcome = None
             while outcome is None and not stop.is_set():
                 outcome = self._tick()
-                stop.wait(TICK_S)
+                stop.wait(self._tick_s)
             return self._finish(outcome)
         finally:
             for role_process in self.role_processes:
@@ -348,7 +351,7 @@ class Supervisor:
         deadline = time.monotonic() + self._grace_s
         while time.monotonic() < deadline and not all(map(processes.has_ended, others)):
             self._on_tick()
-            time.sleep(TICK_S)
+            time.sleep(self._tick_s)
         for process in others:
             self._end(process)
         return outcome or Outcome(code=0, reason="")
@@ -369,7 +372,7 @@ class Supervisor:
                     said - since,
                     role_process.command.role,
                 )
-            time.sleep(TICK_S)
+            time.sleep(self._tick_s)
         return self._end(process)
 
     def _read_logs(self) -> None:

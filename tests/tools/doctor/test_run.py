@@ -18,6 +18,7 @@ from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.tiny import write_own_head, write_tiny_model
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
+from tools.doctor import probe
 from tools.doctor import run as doctor_run
 from tools.doctor.findings import Finding, Level, lines_of
 from tools.doctor.questions import Answer, Question, ask
@@ -146,9 +147,10 @@ def test_what_a_models_files_will_cost_is_said_before_the_start(
 
 
 def files_of(model: Path) -> Finding:
-    """Return what a child finds of a model's files."""
+    """Return what is found of a model's files, asked in this process."""
     words = _words(model.parent, model)
-    ((_, answer),) = ask([Question(name="model", words=words)])
+    facts = probe.answer("model", words)
+    answer = Answer(facts, facts.pop("trouble", ""))
     return only(doctor_run.model_files(answer, load_run(words)), "model files")
 
 

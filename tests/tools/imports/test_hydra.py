@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,37 +52,47 @@ def verl(tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
+ACTOR = "actor_rollout_ref.actor"
 VAL_KWARGS = "actor_rollout_ref.rollout.val_kwargs"
+CACHE = os.environ.get("XDG_CACHE_HOME")  # the user's, which has the environment; a test's own has not
 needs_hydra = pytest.mark.skipif(
     not (cache_folder() / f"hydra-{hydra.VERSION}" / hydra.MADE).is_file(),
     reason="no environment with hydra-core in the cache folder: an import with --verl makes it",
 )
 
 
+@pytest.fixture
+def kept_hydra(monkeypatch: Patch) -> None:
+    """Use the environment that is there."""
+    if CACHE is None:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", CACHE)
+
+
+# Each call starts a Python with Hydra, so that its words are those that say nothing of each other.
 @needs_hydra
+@pytest.mark.usefixtures("kept_hydra")
 @pytest.mark.parametrize(
-    ("words", "key", "value"),
+    ("words", "values"),
     [
-        ([], "actor_rollout_ref.actor.entropy_coeff", 0.5),
-        (["model_engine=megatron"], "actor_rollout_ref.actor.entropy_coeff", 0.25),
-        (["actor@actor_rollout_ref.actor=megatron_actor"], "actor_rollout_ref.actor.strategy", "megatron"),
-        (["actor_rollout_ref.actor.entropy_coeff=0.125"], "actor_rollout_ref.actor.entropy_coeff", 0.125),
-        (["+trainer.more=1e-3"], "trainer.more", 0.001),
-        (["++trainer.mine=8"], "trainer.mine", 8),
-        (["~trainer.mine"], "trainer.mine", None),
-        ([f"{VAL_KWARGS}={{n:4,temperature:0.6}}"], f"{VAL_KWARGS}.n", 4),
-        (["data.train_files=['b c.parquet','d.parquet']"], "data.train_files", ["b c.parquet", "d.parquet"]),
-        (["data.max_prompt_length=${data.max_response_length}"], "data.max_prompt_length", 512),
-        ([], "trainer.mine", 7),
+        ([], {f"{ACTOR}.entropy_coeff": 0.5, "trainer.mine": 7}),
+        (["model_engine=megatron", "++trainer.mine=8", "+trainer.more=1e-3", f"{VAL_KWARGS}={{n:4,temperature:0.6}}"],
+         {f"{ACTOR}.entropy_coeff": 0.25, "trainer.mine": 8, "trainer.more": 0.001, f"{VAL_KWARGS}.n": 4}),
+        ([f"actor@{ACTOR}=megatron_actor", f"{ACTOR}.entropy_coeff=0.125", "~trainer.mine",
+          "data.train_files=['b c.parquet','d.parquet']", "data.max_prompt_length=${data.max_response_length}"],
+         {f"{ACTOR}.strategy": "megatron", f"{ACTOR}.entropy_coeff": 0.125, "trainer.mine": None,
+          "data.train_files": ["b c.parquet", "d.parquet"], "data.max_prompt_length": 512}),
     ],
-)
-def test_the_values_are_hydras(words: list[str], key: str, value: object, verl: Path) -> None:
+)  # fmt: skip
+def test_the_values_are_hydras(words: list[str], values: dict[str, object], verl: Path) -> None:
     theirs = read([*words, "trainer.total_epochs=3"], verl=OfVerl(folder=verl))
-    assert theirs.get(key) == value
+    assert {key: theirs.get(key) for key in values} == values
     assert "composed by Hydra" in theirs.notes[0]
 
 
 @needs_hydra
+@pytest.mark.usefixtures("kept_hydra")
 def test_a_recipes_own_base_is_found_by_its_module(verl: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("python3 -m recipe.dapo.main_dapo trainer.total_epochs=1\n")
@@ -92,10 +103,20 @@ def test_a_recipes_own_base_is_found_by_its_module(verl: Path, tmp_path: Path) -
 
 
 @needs_hydra
+@pytest.mark.usefixtures("kept_hydra")
 @pytest.mark.parametrize("word", ["trainer.absent=1", "model_engine=mine"])
 def test_what_hydra_refuses_is_refused_in_its_words(word: str, verl: Path) -> None:
     with pytest.raises(ConfigError, match=r"Hydra: .*(absent|mine)"):
         read([word, "trainer.total_epochs=1"], verl=OfVerl(folder=verl))
+
+
+@needs_hydra
+@pytest.mark.prove
+def test_the_first_import_makes_the_environment(verl: Path) -> None:
+    """Fetches hydra-core."""
+    theirs = read(["trainer.total_epochs=3"], verl=OfVerl(folder=verl))
+    assert "composed by Hydra" in theirs.notes[0]
+    assert (cache_folder() / f"hydra-{hydra.VERSION}" / hydra.MADE).is_file()
 
 
 def test_an_installed_verl_is_found_by_its_package(verl: Path) -> None:

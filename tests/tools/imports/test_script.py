@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -308,10 +307,8 @@ def test_a_call_has_its_words_with_their_lines_what_was_exported_and_what_is_ser
 )
 def test_a_script_that_grows_without_end_is_ended(script: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(behind_walls, "LIMITS", Limits(wall_s=1.0, processes=64))
-    started = time.monotonic()
     with pytest.raises(ConfigError, match=r"train\.sh"):
         read_text(f"{script}{CALL} a=1")
-    assert time.monotonic() - started < 60.0
 
 
 def test_without_walls_the_words_are_asked_for(monkeypatch: Patch) -> None:

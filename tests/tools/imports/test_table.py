@@ -1,4 +1,4 @@
-"""The table of `millrace import`: every key of verl's has one rule, and the page shows all of them."""
+"""The table of `millrace import`: every key of verl's has one rule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import pytest
 from config.explanations import ConfigError
 from config.other_names.foreign_names import NOT_HERE, OURS
 from tests.support.config_keys import is_key
-from tests.support.paths import ROOT
 from tools.imports.known_keys import BELOW_SECTIONS
 from tools.imports.theirs import Said, Theirs, overlaid
-from tools.imports.translation import RULES, as_table, rule_for, todays_defaults, translate
+from tools.imports.translation import RULES, rule_for, todays_defaults, translate
 
-PAGE = ROOT / "docs" / "coming_from_verl.md"
 BASE = {
     "algorithm.adv_estimator": "grpo",
     "actor_rollout_ref.model.path": "m",
@@ -36,12 +34,6 @@ def settings_of(**keys: Any) -> dict[str, Any]:
     merged = overlaid([layer])
     theirs = Theirs(said=merged, defaults=todays_defaults())
     return {one.path: one.value for one in translate(theirs).settings}
-
-
-def test_the_page_has_the_table() -> None:
-    assert "\n".join(as_table()) in PAGE.read_text(encoding="utf-8"), (
-        "print it with: python -c 'from tools.imports.translation import as_table; print(*as_table(), sep=chr(10))'"
-    )
 
 
 def test_every_key_has_one_rule_and_every_rule_names_keys_that_are_here() -> None:

@@ -111,6 +111,7 @@ def test_mistakes_are_counted_by_source(tmp_path: Path, server: ScriptedEndpoint
     assert all(verdict["reason"] and verdict["task"] == "judge" for verdict in verdicts)
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_a_judge_that_is_away_is_given_up(
     tmp_path: Path, server: ScriptedEndpoint, millrace: Millrace
 ) -> None:
@@ -243,6 +244,7 @@ class Grader(SimpleScorer):
 """
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_ones_own_graded_verifier_has_an_error(
     tmp_path: Path, monkeypatch: Patch, millrace: Millrace
 ) -> None:
@@ -316,7 +318,7 @@ class FakeProcess(RowWorkerClient):
 
     asked: ClassVar[list[str]] = []
 
-    def begin(self, line: bytes) -> None:
+    def prefetch(self, line: bytes) -> None:
         """Nothing is under way."""
 
     def result(self, line: bytes) -> dict[str, Any]:

@@ -1,12 +1,10 @@
-"""`millrace metrics`: what Prometheus is served, and that docs/metrics.md lists it. Real Redis."""
+"""`millrace metrics`: what Prometheus is served. Real Redis."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.connection import RedisLink
 from broker.keys import Keys
-from tests.conftest import ROOT, free_port
+from tests.conftest import free_port
+from tests.support.forked_program import fork_verb
 from tests.support.laid_heartbeats import Laid
 from tests.support.told import Millrace
 from tests.support.waiting import wait_until
@@ -27,7 +26,6 @@ from tools.metrics.table import METRICS
 
 pytestmark = pytest.mark.process
 
-PAGE = ROOT / "docs" / "metrics.md"
 NAME = re.compile(
     r"millrace_(run|stream|budget|generator|dispatcher|scorer|learner)(_[a-z]+)*_"
     r"(groups|steps|seconds|processes|jobs|tokens|completions|retries|failures|questions|info)(_total)?"
@@ -54,14 +52,6 @@ def samples(source: CollectorRegistry | str) -> Samples:
 @pytest.fixture
 def laid(link: RedisLink, keys: Keys) -> Laid:
     return Laid(link, keys)
-
-
-def test_the_page_lists_what_is_served_and_nothing_else() -> None:
-    row = r"^\| `(millrace_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$"
-    rows = re.findall(row, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), says) for name, kind, labels, says in rows}
-    assert listed == {metric.name: (metric.kind, metric.labels, metric.says) for metric in METRICS}
-    assert [row[0] for row in rows] == [metric.name for metric in METRICS], "in the order of serving"
 
 
 @pytest.mark.parametrize("metric", METRICS[1:], ids=lambda metric: metric.name)
@@ -143,11 +133,8 @@ def test_without_redis_it_serves_millrace_up_0_and_recovers(laid: Laid, redis_ur
 def server(laid: Laid, redis_url: str, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Yield the real command on a free port."""
     port, log = free_port(), tmp_path / "metrics.log"
-    command = [sys.executable, "-m", "tools.main", "metrics", "test", "--port", str(port)]
     with log.open("wb") as stream:
-        process = subprocess.Popen(
-            command, env={**os.environ, "REDIS_URL": redis_url}, stderr=stream, cwd=ROOT
-        )
+        process = fork_verb("metrics", "test", "--port", port, stderr=stream, REDIS_URL=redis_url)
 
     def has_begun_or_ended() -> bool:
         return b"serving" in log.read_bytes() or process.poll() is not None

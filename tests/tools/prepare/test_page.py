@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.support.recipe_rows import ONLINE
 from tests.support.told import Capsys, Patch
 from tools.main import main
-from tools.prepare.catalogue import PREPARATIONS, as_table
+from tools.prepare.catalogue import PREPARATIONS
 from tools.prepare.output import sized
 
 pytestmark = pytest.mark.process
@@ -41,13 +41,6 @@ def test_each_command_of_the_page_does_as_it_says(tmp_path: Path, monkeypatch: P
     assert "rows.parquet" in made
     assert "my_set.parquet" in made
     assert "data/train/openai_gsm8k_1.parquet" in made
-
-
-def test_the_table_of_the_page_is_that_of_the_catalogue() -> None:
-    """Print it anew with: python -c 'from tools.prepare.catalogue import as_table; print("\\n".join(as_table()))'."""
-    lines_of_page = PAGE.read_text(encoding="utf-8").splitlines()
-    start = lines_of_page.index(as_table()[0])
-    assert lines_of_page[start : start + len(as_table())] == as_table()
 
 
 def test_every_task_of_reasoning360s_evaluation_has_a_preparation_whose_file_it_reads() -> None:

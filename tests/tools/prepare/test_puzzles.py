@@ -30,10 +30,8 @@ def a_draw(*words: object) -> random.Random:
 # What a sentence of a zebra puzzle means, read from its words alone.
 ZEBRA: list[tuple[str, Callable[..., bool]]] = [
     (r"(\w+ \w+) is in the (\w+) position", lambda at, a, n: at(a) == ORDINALS.index(n) + 1),
-    (
-        r"(\w+ \w+) is in the (\w+) or in the (\w+) position",
-        lambda at, a, n, m: ORDINALS[at(a) - 1] in (n, m),
-    ),
+    (r"(\w+ \w+) is in the (\w+) or in the (\w+) position", lambda at, a, n, m: ORDINALS[at(a) - 1] in (n,
+        m)),
     (r"(\w+ \w+) and (\w+ \w+) share a position", lambda at, a, b: at(a) == at(b)),
     (r"(\w+ \w+) and (\w+ \w+) do not share a position", lambda at, a, b: at(a) != at(b)),
     (r"(\w+ \w+) is directly to the left of (\w+ \w+)", lambda at, a, b: at(b) - at(a) == 1),
@@ -42,15 +40,11 @@ ZEBRA: list[tuple[str, Callable[..., bool]]] = [
     (r"(\w+ \w+) and (\w+ \w+) are not in neighbouring positions", lambda at, a, b: abs(at(a) - at(b)) != 1),
     (r"Exactly one position lies between (\w+ \w+) and (\w+ \w+)", lambda at, a, b: abs(at(a) - at(b)) == 2),
     (r"(\w+ \w+) is in an (odd|even) position", lambda at, a, odd: (at(a) % 2 == 1) == (odd == "odd")),
-    (
-        r"(\w+ \w+) is somewhere between (\w+ \w+) and (\w+ \w+)",
-        lambda at, a, b, c: min(at(b), at(c)) < at(a) < max(at(b), at(c)),
-    ),
-    (
-        r"(\w+ \w+) shares a position with (\w+ \w+) or with (\w+ \w+)",
-        lambda at, a, b, c: at(a) in (at(b), at(c)),
-    ),
-]
+    (r"(\w+ \w+) is somewhere between (\w+ \w+) and (\w+ \w+)", lambda at, a, b, c: min(at(b),
+        at(c)) < at(a) < max(at(b), at(c))),
+    (r"(\w+ \w+) shares a position with (\w+ \w+) or with (\w+ \w+)", lambda at, a, b, c: at(a) in (at(b),
+        at(c))),
+]  # fmt: skip
 ORDERS: list[tuple[str, Callable[..., bool]]] = [
     (r"(\w+) is somewhere to the left of (\w+)", lambda at, a, b: at(a) < at(b)),
     (r"(\w+) stands directly to the right of (\w+)", lambda at, a, b: at(a) - at(b) == 1),

@@ -130,12 +130,14 @@ def test_another_scorer_is_compared_with_the_runs_own(rescore: Rescore) -> None:
     assert "advantages would flip in 3 of 3 groups (0 lose their variance, 0 gain one)" in said
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_a_format_counts_for_the_reward_alone(rescore: Rescore) -> None:
     """Nothing here has a box, so under this gate every reward is 0 and no group has a variance."""
     found = rescore("--scorer", "letter", "scorers.tasks.letter.format={box: true}", "--json").json
     assert (found["changed"], found["advantages_flipped"], found["variance_lost"]) == (0, 3, 3)
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_what_retention_removed_and_what_is_damaged_is_named(runs: Path, rescore: Rescore) -> None:
     first, second, third = sorted((runs / "first" / "journal").glob("payload-*.bin"))
     first.unlink()
@@ -154,6 +156,7 @@ def test_what_retention_removed_and_what_is_damaged_is_named(runs: Path, rescore
 NO_TASK = "--scorer 'leter': the tasks of `scorers` are letter, and the types of scorers choice"
 
 
+@pytest.mark.usefixtures("scored_here")
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
@@ -184,6 +187,7 @@ def test_steps_are_written_as_people_write_them(steps: list[int], text: str) -> 
 LOOSE = "scorers.tasks.loose={scorer: {type: custom, import_path: 'my_scorer:Letter', options: {ignore_case: true}}}"
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_right_answers_that_another_scorer_does_not_verify_are_counted_by_round(rescore: Rescore) -> None:
     """Of B, b, none and A, `loose` calls two right, and `letter` accepts one of these."""
     words = ("--scorer", "letter", "--rule", "loose", LOOSE, "--json")
@@ -200,6 +204,7 @@ def test_right_answers_that_another_scorer_does_not_verify_are_counted_by_round(
     assert [(one["version"], one["pass@1"]["value"]) for one in only["rounds"]] == [(2, 0.5)]
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_without_a_rule_the_recorded_score_says_what_is_right_and_who_verified(rescore: Rescore) -> None:
     told = rescore("--scorer", "loose", LOOSE, "--derivations", "1")
     assert (told.code, told.lines[0]) == (0, "run first, 2 held-out problems")

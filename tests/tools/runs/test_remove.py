@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import redis
 
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from tests.support.paths import ROOT
+from tests.support.forked_program import fork_text
 from tests.support.told import Capsys, Patch
 from tests.tools.conftest import LeaveRun, MakeRun
 from tools.confirmation import NobodyToAsk
@@ -107,8 +106,7 @@ with held(folder):
 
 def test_force_kills_what_runs_and_takes_the_folder(leave_run: LeaveRun, runs_dir: Path) -> None:
     folder = leave_run("demo", "running")
-    command = [sys.executable, "-c", HOLDER, str(folder)]
-    up = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    up = fork_text(HOLDER, folder, stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     assert int(up.stdout.readline()) > 0
     assert holder(folder) is not None

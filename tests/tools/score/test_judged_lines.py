@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import wait
 from dataclasses import replace
@@ -20,7 +19,6 @@ from config.scorer_kinds import JudgeConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.api import ScoringFailed
 from scorers.rows.judged_lines import AHEAD, JudgedLines
-from tests.conftest import ROOT
 from tests.support.endpoint_server import (
     FAILING,
     SILENT,
@@ -31,6 +29,7 @@ from tests.support.endpoint_server import (
     busy,
     scripted_endpoint,
 )
+from tests.support.forked_program import fork_verb
 from tests.support.groups import a_prompt, a_rollout
 from tests.support.scores import a_score
 from tests.support.told import Patch
@@ -101,6 +100,7 @@ def test_the_judges_calls_are_under_way_side_by_side_beside_other_lines(
     assert [result["value"] for result in found] == [float(number % 3 > 0) for number in range(12)]
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> None:
     failed: set[str] = set()
     anew = once_there_are(6)
@@ -120,6 +120,7 @@ def test_calls_that_fail_are_begun_anew_together(server: ScriptedEndpoint) -> No
         lines.close(is_interrupted=True)
 
 
+@pytest.mark.usefixtures("scored_here")
 def test_what_fails_in_every_try_is_unscorable_and_says_how_many_there_were(server: ScriptedEndpoint) -> None:
     server.script = lambda _: FAILING
     lines = JudgedLines(config_of(server, retries=2))
@@ -143,10 +144,8 @@ def test_whoever_does_not_wait_is_not_waited_for(server: ScriptedEndpoint) -> No
 
 
 def test_a_program_gets_the_verdict_before_it_asks_again(server: ScriptedEndpoint) -> None:
-    command = [sys.executable, "-m", "tools.main", "score", "-", "--workers", "1"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with fork_verb("score", "-", "--workers", "1", **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for number in (1, 2):

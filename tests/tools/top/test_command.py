@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,7 +18,6 @@ from broker.connection import RedisLink
 from broker.errors import BrokerUnavailable
 from broker.joining import NoRun
 from broker.keys import Keys
-from tests.conftest import ROOT
 from tests.support.laid_heartbeats import Laid
 from tests.support.told import Millrace, Patch
 from tests.support.verbs import call
@@ -28,8 +26,6 @@ from tools.top import screen
 from tools.top.report import report
 
 pytestmark = pytest.mark.prove(after=1)
-
-PAGE = ROOT / "docs" / "top.md"
 
 
 @pytest.fixture
@@ -127,17 +123,8 @@ def test_a_window_is_no_longer_than_its_limit(laid: Laid, redis_url: str, tmp_pa
     follower.close()
 
 
-def paths(tree: Any, prefix: str = "") -> set[str]:
-    """Return every key of an object, nested with dots; of a list its elements'."""
-    if isinstance(tree, dict):
-        return {f"{prefix}{key}" for key in tree}.union(
-            *(paths(value, f"{prefix}{key}.") for key, value in tree.items())
-        )
-    return {path for item in tree for path in paths(item, prefix)} if isinstance(tree, list) else set()
-
-
 @pytest.mark.usefixtures("laid", "at_redis")
-def test_once_prints_one_object_whose_keys_are_on_the_page(millrace: Millrace) -> None:
+def test_once_prints_one_object(millrace: Millrace) -> None:
     told = millrace("top", "test", "--once", "--json", "--every", "0.05")
     found = told.json
     assert told.code == 0
@@ -146,13 +133,6 @@ def test_once_prints_one_object_whose_keys_are_on_the_page(millrace: Millrace) -
     assert roles == {"learner", "generator", "scorer", "dispatcher"}
     prompts = {"depth": 4, "leased": 1, "waiting": 3, "oldest_s": 0, "oldest_group": "2"}
     assert found["streams"]["prompts"] | {"oldest_s": 0} == prompts
-    # Their keys are names.
-    free = ("verdict.knob.", "roles.waits.", "streams.", "queued_jobs.", "scorers.failures.")
-    listed = set(re.findall(r"^\| `([\w.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    said = {path for path in paths(found) if not path.startswith(free)}
-    said |= {f"streams.{key}" for key in found["streams"]["prompts"]}
-    assert said - listed == set(), "a key that docs/top.md does not list"
-    assert listed - said == set(), "docs/top.md lists a key that is not there"
 
 
 @pytest.mark.usefixtures("laid", "at_redis")

@@ -8,8 +8,8 @@ import shlex
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -21,33 +21,15 @@ from broker.joining import RunState, state_of
 from broker.keys import Keys
 from broker.private_redis import addresses
 from broker.protocol.run_state import explanation
-from tests.support.paths import ROOT
+from tests.support.forked_program import fork_program
+from tests.support.small_up import play
 from tests.support.waiting import wait_until
 from tests.support.watched import living
 from tools.runs.folder import read_run
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-# argv: runs_dir, a learner's script, whose status.json is written by its last words, a generator's, and where Redis is.
-PROGRAM = """
-import sys
-from pathlib import Path
-from subprocess import PIPE, Popen
-from config.loading import build_run
-from tools.up import command as up
-from tools.up.role_commands import Command
-from tools.up.console import PlainConsole
-from tools.runs.folder import held
-run = build_run([("a test", {"name": "demo", "runs_dir": sys.argv[1], "model": {"path": "tiny"},
-                             "data": {"train": {"type": "procedural"}}, "learner": {"steps": 3},
-                             "broker": {"url": sys.argv[4] or None}})])
-plan = [Command(role="learner", args=("bash", "-c", sys.argv[2]), ends_the_run=True),
-        Command(role="generator-0", args=("bash", "-c", sys.argv[3]))]
-with held(run.folder):
-    outcome = up.perform(run, plan, PlainConsole())
-up.report(run, outcome, 1.0)
-sys.exit(outcome.code)
-"""
+# A learner writes its status.json by its last words.
 SAYS = """say() {{
     echo '{{"status": "'$1'", "reason": "'$2'", "version": 3, "steps": 3}}' > {runs}/demo/status.json
 }}
@@ -61,9 +43,10 @@ def start_up(runs_dir: Path) -> Iterator[StartUp]:
     started: list[Popen[str]] = []
 
     def start(learner: str, generator: str = "sleep 300 & wait", redis_url: str = "") -> Popen[str]:
-        words = [str(runs_dir), SAYS.format(runs=runs_dir) + learner, generator, redis_url]
-        command = [sys.executable, "-c", PROGRAM, *words]
-        started.append(Popen(command, cwd=ROOT, stdout=PIPE, text=True))
+        says = SAYS.format(runs=runs_dir) + learner
+        started.append(
+            fork_program(partial(play, runs_dir, says, generator, redis_url), stdout=PIPE, text=True)
+        )
         return started[-1]
 
     yield start
@@ -79,7 +62,7 @@ def lines_until(up: Popen[str], wanted: str) -> list[str]:
         lines.append(line)
         if wanted in line:
             return lines
-    raise AssertionError(f"{wanted!r} never came: {lines}")
+    raise AssertionError(f"{wanted!r} never came: {lines} with code {up.wait()}")
 
 
 def test_a_run_ends_with_its_learner_and_a_report(start_up: StartUp) -> None:
@@ -198,7 +181,7 @@ def test_a_redis_that_dies_comes_back_where_it_was_with_its_data(start_up: Start
     url, pid = redis_url_of(runs_dir), redis_pid(runs_dir)
     with redis.Redis.from_url(url) as client:
         client.set("key", "here")
-        time.sleep(1.5)  # everysec
+        wait_until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
     os.kill(pid, signal.SIGKILL)
     lines_until(up, "redis died")
     lines_until(up, "redis started")

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.restarts import RestartPolicy
-from tests.support.paths import ROOT
+from tests.support.forked_program import fork_text
 from tests.support.waiting import wait_until
 from tests.support.watched import WORKER, Watched, command, living
 from tools.up.role_commands import Command
@@ -23,6 +22,8 @@ from tools.up.supervisor import Outcome
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
 
+# Until the generator has said that it is there.
+UNTIL_UP = "until grep -q up {}/logs/generator-0.log; do sleep 0.02; done"
 FINE = Outcome(code=0, reason="")
 
 
@@ -36,7 +37,9 @@ FINE = Outcome(code=0, reason="")
     ],
 )
 def test_the_learners_end_is_the_runs_end(script: str, outcome: Outcome, tmp_path: Path) -> None:
-    watched = Watched(tmp_path, command("learner", f"sleep 0.3; {script}"), command("generator-0", WORKER))
+    watched = Watched(
+        tmp_path, command("learner", f"{UNTIL_UP.format(tmp_path)}; {script}"), command("generator-0", WORKER)
+    )
     assert watched.run() == outcome
     assert ("generator-0", "asked") in watched.lines
     assert watched.supervisor.running == 0
@@ -52,7 +55,7 @@ def at_first(folder: Path, first: str, later: str) -> str:
 
 def until_it_says(folder: Path, role: str, said: str = "up") -> Command:
     """Return a learner that ends once a role has said something."""
-    return command("learner", f"until grep -q {said} {folder}/logs/{role}.log; do sleep 0.05; done")
+    return command("learner", f"until grep -q {said} {folder}/logs/{role}.log; do sleep 0.02; done")
 
 
 def test_a_process_that_died_is_started_again_and_its_log_goes_on(tmp_path: Path) -> None:
@@ -118,7 +121,13 @@ def test_bad_config_ends_the_run_at_once(tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_sent_home_stays_away(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, command("learner", "sleep 0.6"), command("generator-0", "echo once; exit 0"))
+    watched = Watched(
+        tmp_path,
+        command(
+            "learner", f"until grep -q once {tmp_path}/logs/generator-0.log; do sleep 0.02; done; sleep 0.2"
+        ),
+        command("generator-0", "echo once; exit 0"),
+    )
     assert watched.run().code == 0
     assert watched.lines == [("generator-0", "once")]
 
@@ -138,7 +147,7 @@ def test_a_stop_lets_the_learner_finish_before_the_others_are_asked(tmp_path: Pa
 
 def test_one_that_will_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; sleep 300 & echo $! $$ > {tmp_path}/pids; while :; do sleep 0.02; done"
-    waiting = command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.05; done")
+    waiting = command("learner", f"until [ -s {tmp_path}/pids ]; do sleep 0.02; done")
     watched = Watched(tmp_path, waiting, command("generator-0", stubborn))
     assert watched.run().code == 0
     wait_until(lambda: not living([int(pid) for pid in (tmp_path / "pids").read_text().split()]))
@@ -176,8 +185,7 @@ Supervisor(commands, environment={}, logs=Path(sys.argv[1]),
 
 
 def test_a_kill_9_takes_children_and_grandchildren_along(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    up = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    up = fork_text(PROGRAM, tmp_path, stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     pids = [int(pid) for _ in range(3) for pid in up.stdout.readline().split()]
     assert len(living(pids)) == 6
@@ -215,7 +223,7 @@ def counted(folder: Path, script: str) -> Command:
 
 
 def until_it_died(folder: Path, times: int) -> Command:
-    waiting = f"until [ $(cat {folder}/n 2> /dev/null | wc -l) -ge {times} ]; do sleep 0.05; done"
+    waiting = f"until [ $(cat {folder}/n 2> /dev/null | wc -l) -ge {times} ]; do sleep 0.02; done"
     return command("learner", waiting)
 
 
