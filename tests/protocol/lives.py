@@ -32,7 +32,9 @@ from config.run import Run
 from learner import incarnation, session
 from learner.data.prompts import Part, PromptSource
 from learner.data.row import Row
-from learner.groups import intake
+from learner.groups.feeder import Feeder
+from learner.groups.intake import Intake
+from learner.groups.selection import Selection
 from learner.resume import history
 from learner.training.backend import Differences
 from learner.training.batch import Batch
@@ -240,8 +242,9 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
-    defaults: Any = intake.Intake.__init__.__kwdefaults__
-    monkeypatch.setitem(defaults, "clock", clock.monotonic)
+    for takes_clock in (Intake, Feeder, Selection):
+        defaults: Any = takes_clock.__init__.__kwdefaults__
+        monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
     tokenizer: Any = OneToken()
 
@@ -257,10 +260,15 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
     monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
-    monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
+    monkeypatch.setattr(Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
+    _hear_failures(monkeypatch)
+    return clock, disk
+
+
+def _hear_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the logs say nothing but why a session ended."""
     for role in ("learner", "broker"):
         monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)
     for owner in ("learner.session", "learner.incarnation"):
         for name, value in (("handlers", [_Failures()]), ("level", logging.ERROR), ("propagate", False)):
             monkeypatch.setattr(logging.getLogger(owner), name, value)
-    return clock, disk
