@@ -30,6 +30,7 @@ from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import incarnation, session
+from learner.data.held_out import HeldOut
 from learner.data.prompts import Part, PromptSource
 from learner.data.row import Row
 from learner.groups.feeder import Feeder
@@ -40,7 +41,7 @@ from learner.training.backend import Differences
 from learner.training.batch import Batch
 from tests.protocol import strands
 from tests.protocol.strands import Clock, Process, Threading, park
-from tests.support.chain import OneToken, TextWeights
+from tests.support.chain import OneToken, TextWeights, make_held_out
 from tests.support.differences import no_differences
 
 T = TypeVar("T")
@@ -242,7 +243,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
-    for takes_clock in (Intake, Feeder, Selection):
+    for takes_clock in (Intake, Feeder, Selection, RedisLink):
         defaults: Any = takes_clock.__init__.__kwdefaults__
         monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
@@ -255,7 +256,11 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
 
     monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
+    def held_out(run: Run, *_: Any) -> HeldOut | None:
+        return make_held_out(run) if run.evaluation.every else None
+
     monkeypatch.setattr(session, "open_sources", sources)
+    monkeypatch.setattr(session, "open_held_out", held_out)
     monkeypatch.setattr(incarnation, "locked", lambda _: contextlib.nullcontext())  # on another machine
     monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
