@@ -256,6 +256,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
 
     monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
+
     def held_out(run: Run, *_: Any) -> HeldOut | None:
         return make_held_out(run) if run.evaluation.every else None
 
