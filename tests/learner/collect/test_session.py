@@ -47,6 +47,11 @@ Patch = pytest.MonkeyPatch
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
 
+@pytest.fixture(autouse=True)
+def _reads_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.collect.loop.BLOCK_S", 0.05)
+
+
 def right_by_row(prompt: Prompt) -> list[float | None]:
     """Even rows are solved by one sample of two, odd rows by none."""
     return [1.0 if prompt.row % 2 == 0 else 0.0, 0.0]
