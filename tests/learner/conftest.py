@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def make_chain(
 def chain(make_chain: MakeChain) -> Chain:
     """Return a chain of two groups a step with max_lag 1."""
     return make_chain()
+
+
+@pytest.fixture
+def stopped() -> threading.Event:
+    """Return what ends a learner before its first step."""
+    stop = threading.Event()
+    stop.set()
+    return stop
 
 
 @pytest.fixture

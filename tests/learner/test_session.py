@@ -87,13 +87,6 @@ def told(run: Run, link: RedisLink, keys: Keys) -> Told:
     return Told(link, keys, run)
 
 
-@pytest.fixture
-def stopped() -> threading.Event:
-    stop = threading.Event()
-    stop.set()
-    return stop
-
-
 def test_a_signal_ends_it_with_a_checkpoint_and_a_status(
     run: Run, link: RedisLink, told: Told, stopped: threading.Event
 ) -> None:

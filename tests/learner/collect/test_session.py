@@ -93,13 +93,6 @@ def after_collecting(patch: pytest.MonkeyPatch, act: Callable[..., None]) -> Non
     patch.setattr(Journal, "collect", collect_and_act)
 
 
-@pytest.fixture
-def stopped() -> threading.Event:
-    stop = threading.Event()
-    stop.set()
-    return stop
-
-
 def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, call: int, is_after: bool) -> None:
     """Kill the process before or after so many calls of a method."""
     real, calls = getattr(owner, name), 0
