@@ -21,8 +21,8 @@ from config.learner import FilesystemTransportConfig, NcclDirectConfig
 from generators.weight_sync.direct.member import DirectMember
 from learner.weight_sync import direct
 from learner.weight_sync.build import build_transport
+from tests.generators.weight_sync.direct_weights import DirectGenerator, SendingLearner, content_of, fake
 from tests.support.chain import make_run
-from tests.support.direct_weights import DirectGenerator, SendingLearner, content_of, fake
 from tests.support.waiting import wait_until, wait_until_gone
 
 pytestmark = pytest.mark.process

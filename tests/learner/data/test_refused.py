@@ -22,8 +22,8 @@ from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
+from tests.learner.data.forked_scorers import ScorersForge
 from tests.support.character_tokenizer import OneTokenACharacter
-from tests.support.forked_scorers import ScorersForge
 from tests.support.ingested import with_data, with_tasks
 from tests.support.verl_runs import write_jsonl
 

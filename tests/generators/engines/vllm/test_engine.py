@@ -38,7 +38,8 @@ from generators.engines.vllm.liveness import EngineDied, Lifeline
 from generators.engines.vllm.memory import memory_arguments
 from scorers import api
 from scorers.served_model.client import Endpoint, EndpointMisused
-from tests.support import judging
+from tests.generators.engines.vllm import judging
+from tests.generators.engines.vllm.judging import GRADED, JUDGED, Judging, answers
 from tests.support.byte_model import (
     STOP,
     STOP_ID,
@@ -50,7 +51,6 @@ from tests.support.byte_model import (
     random_model,
     save_weights,
 )
-from tests.support.judging import GRADED, JUDGED, Judging, answers
 from tests.support.vllm_server import KEY, MODEL, ModelServer, parrot, serving
 from tests.support.waiting import wait_until
 

@@ -29,8 +29,8 @@ from tests.support.waiting import wait_until
 
 
 def fake(what: str) -> tuple[str, ...]:
-    """Return the command of a courier that moves nothing, see `tests.support.fake_courier`."""
-    return (sys.executable, "-m", "tests.support.fake_courier", what)
+    """Return the command of a courier that moves nothing, see `tests.generators.weight_sync.fake_courier`."""
+    return (sys.executable, "-m", "tests.generators.weight_sync.fake_courier", what)
 
 
 class SendingLearner:

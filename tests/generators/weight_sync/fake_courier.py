@@ -1,4 +1,4 @@
-"""A courier that moves nothing: `python -m tests.support.fake_courier WHAT PARENT_PID`.
+"""A courier that moves nothing: `python -m tests.generators.weight_sync.fake_courier WHAT PARENT_PID`.
 
 WHAT is `mute` (it says nothing, ever, and heeds no SIGTERM), `absent` (a sender that listens, and says that rank 1 did not
 come), `mute-later` (a sender that listens, and then says nothing), or `stuck` (all connect, and then a round hangs).
