@@ -73,6 +73,8 @@ class RedisLink:
             settings behind a `?`: `ssl_ca_certs=FILE` is the authority that signed the server's certificate.
         outage_s: seconds without an answer after which `BrokerUnavailable` is raised.
         key: the setting that they come from, for that message; "" where there is none.
+        clock: seconds that never jump.
+        sleep: waits so many seconds before the next try; None: until `stop` is set at the latest.
     Attributes:
         stop: set, it ends a wait for Redis; an entry point hands in its own request to end.
         waited_s: seconds that calls have waited for Redis; a second in which two threads wait counts once.
@@ -81,12 +83,21 @@ class RedisLink:
     """
 
     def __init__(
-        self, url: str, *, outage_s: float, key: str = "broker.outage_s", stop: threading.Event | None = None
+        self,
+        url: str,
+        *,
+        outage_s: float,
+        key: str = "broker.outage_s",
+        stop: threading.Event | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.url = url
         self.outage_s = outage_s
         self._key = key
         self.stop = stop or threading.Event()
+        self._clock = clock
+        self._sleep = sleep
         self._while_waiting: dict[int, Callable[[], None]] = {}  # by the thread that waits
         self.waited_s = 0.0
         self._counted_until = 0.0
@@ -130,7 +141,7 @@ class RedisLink:
             del self._while_waiting[thread]
 
     def _patiently(self, attempt: Callable[[redis.Redis], T], wait: Wait) -> T:
-        since = tried = time.monotonic()
+        since = tried = self._clock()
         say_at = since + min(FIRST_SAID_S, SAY_EVERY_S)
         pause = 0.05
         while True:
@@ -146,25 +157,25 @@ class RedisLink:
                 if wait is Wait.FOR_NOTHING:
                     raise
                 why = self._why(error, wait)
-            waited = time.monotonic() - since
+            waited = self._clock() - since
             if self.stop.is_set():
                 raise BrokerUnavailable(f"stopped while waiting for redis: {why}")
             if waited > self.outage_s:
                 limit = f"; {self._key}={self.outage_s:g}" if self._key else ""
                 raise BrokerUnavailable(f"{why} (for {waited:.0f} s{limit})")
-            if time.monotonic() > say_at:
+            if self._clock() > say_at:
                 log.warning("waiting waited_s=%.0f for=%s", waited, why)
-                say_at = time.monotonic() + SAY_EVERY_S
+                say_at = self._clock() + SAY_EVERY_S
             if act := self._while_waiting.get(threading.get_ident()):
                 act()
-            self.stop.wait(pause)
+            (self._sleep or self.stop.wait)(pause)
             self._count(tried)
-            tried = time.monotonic()
+            tried = self._clock()
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def _count(self, since: float) -> None:
         with self._counting:
-            now = time.monotonic()
+            now = self._clock()
             self.waited_s += now - max(since, self._counted_until)
             self._counted_until = now
 

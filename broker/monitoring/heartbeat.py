@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -39,6 +41,7 @@ class Heartbeat:
         process: unique among the run's processes.
         ttl_s: seconds without a beat after which the key is gone.
         long_wait_s: seconds of waiting after which the log says so; infinite: never.
+        clock: seconds that never jump.
     Attributes:
         meter: measures how much the process works; the process calls it.
     """
@@ -52,8 +55,10 @@ class Heartbeat:
         *,
         ttl_s: float = TTL_S,
         long_wait_s: float = FIRST_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.meter = WorkMeter()
+        self.meter = WorkMeter(clock)
+        self._clock = clock
         self._watchdog = Watchdog(link.client, keys, first_s=long_wait_s)
         self._client = link.client  # not the link itself, which waits: the next beat makes up for a lost one
         self._key = keys.alive(role, process)
@@ -89,13 +94,13 @@ class Heartbeat:
             self._client.delete(self._key)
 
     def _keep_beating(self) -> None:
-        beaten = -self._ttl_s
+        beaten = -math.inf
         is_away = False
         while True:
             try:
-                if self._is_new or self._has_worked() or time.monotonic() - beaten >= self._ttl_s / 3:
+                if self._is_new or self._has_worked() or self._clock() - beaten >= self._ttl_s / 3:
                     self._beat()
-                    beaten = time.monotonic()
+                    beaten = self._clock()
                 self._watchdog.look(self.meter.idle_s, self._fields["state"], is_ready=self.meter.is_ready)
                 is_away = False
             except redis.RedisError as error:

@@ -279,25 +279,30 @@ class Consumer:
 
 
 class Renewer:
-    """A thread that renews a consumer's leases, every third of one, while the consumer's own thread is busy."""
+    """A thread that renews a consumer's leases while the consumer's own thread is busy.
 
-    def __init__(self, consumers: Sequence[Consumer]) -> None:
+    Args:
+        period_s: seconds from one renewal to the next; None: a third of the shortest lease.
+    """
+
+    def __init__(self, consumers: Sequence[Consumer], *, period_s: float | None = None) -> None:
         self._consumers = consumers
+        self._period_s = period_s or min(consumer.lease_s for consumer in consumers) / 3
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="renewer", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        period = min(consumer.lease_s for consumer in self._consumers) / 3
-        while not self._stop.wait(period):
+        while not self._stop.wait(self._period_s):
             started = time.monotonic()
             for consumer in self._consumers:
                 try:
                     consumer.renew()
                 except Exception:
                     log.exception("renewal_failed stream=%s", consumer.stream)
-            if time.monotonic() - started > period:
-                log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, period * 3)
+            if time.monotonic() - started > self._period_s:
+                lease_s = self._period_s * 3
+                log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, lease_s)
 
     def stop(self) -> None:
         """End the thread; leases run out by themselves."""

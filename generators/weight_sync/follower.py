@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker.errors import BadMessage, RunFailed
 from broker.messages import Announcement
@@ -31,14 +31,24 @@ RELAY_PATIENCE_S = 600.0  # for weights through Redis: a learner that has just s
 class WeightFollower:
     """Follows the announced weights, as one task of a generator.
 
+    Args:
+        clock: seconds that never jump.
     Attributes:
         waits_for: why the newest weights are not loaded yet, for people; "" where nothing is in the way.
     """
 
-    def __init__(self, announcements: Announcements, engine: Engine, receiver: WeightReceiver) -> None:
+    def __init__(
+        self,
+        announcements: Announcements,
+        engine: Engine,
+        receiver: WeightReceiver,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._announcements = announcements
         self._engine = engine
         self._receiver = receiver
+        self._clock = clock
         self.waits_for = ""
         self._failing_since: float | None = None
         self._warn_at = 0.0
@@ -65,7 +75,7 @@ class WeightFollower:
         return self._announcements.wait(0.0 if self.waits_for else BLOCK_S)
 
     def _give_up_in_time(self, error: Exception) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._failing_since is None:
             self._failing_since = now
             self._warn_at = now + (WARN_EVERY_S if self._receiver.is_slow else 0.0)

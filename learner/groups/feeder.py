@@ -56,6 +56,7 @@ class Feeder:
         evaluation: says which rounds are to be issued.
         version: the learner's policy version; groups are issued by what is announced.
         mean_bytes: what a group takes in Redis once it is sampled.
+        clock: seconds that never jump.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Feeder:
         first_row: int,
         known: Callable[[str], bool],
         mean_bytes: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run = run
         self.run_owner = run_owner
@@ -83,6 +85,7 @@ class Feeder:
         self._has_reached_end = False
         self._known = known
         self._mean_bytes = mean_bytes
+        self._clock = clock
         self._retries: list[str] = []
         self._said = -SAY_EVERY_S
         self._short_of_memory = False
@@ -181,8 +184,8 @@ class Feeder:
         try:
             self.run_owner.issue_eval(version, groups)
         except NoRoom as error:
-            if time.monotonic() - self._said > SAY_EVERY_S:
-                self._said = time.monotonic()
+            if self._clock() - self._said > SAY_EVERY_S:
+                self._said = self._clock()
                 log.warning("waiting for=memory evaluation=%d error=%s", version, error)
             return False
         self.evaluation.note_issued(version, [group_id for group_id, _ in groups])
@@ -238,7 +241,7 @@ class Feeder:
 
     def _memory_is_short(self) -> bool:
         """Return whether Redis has too little room for the groups in flight, those yet to be sampled included."""
-        now = time.monotonic()
+        now = self._clock()
         if not self._has_tried and now - self._memory_looked < MEMORY_EVERY_S:
             return self._short_of_memory
         self._memory_looked, self._has_tried = now, False

@@ -21,6 +21,8 @@ from learner.groups.intake import Intake
 
 log = logging.getLogger(__name__)
 
+BLOCK_S = 0.5  # of a read where too few groups have come
+ROUND_BLOCK_S = 0.2  # where a round is waited for
 CHECK_EVERY_S = 1.0
 ALIVE_EVERY_S = 10.0
 SAY_EVERY_S = 10.0
@@ -35,6 +37,7 @@ class Selection:
         while_waiting: called about every second; raises what ends the run (a failed feeder, a lost fence).
         set_state: receives what the learner waits for, for the heartbeat.
         meter: counts the time spent waiting, by what is waited for.
+        clock: seconds that never jump.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Selection:
         while_waiting: Callable[[], None],
         set_state: Callable[[str], None],
         meter: WorkMeter | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.run = run
         self.intake = intake
@@ -62,6 +66,7 @@ class Selection:
         self._has_issued_all = has_issued_all
         self._while_waiting = while_waiting
         self._set_state = set_state
+        self._clock = clock
         self._checked = 0.0
         self._looked = 0.0
         self._asked = -ALIVE_EVERY_S
@@ -99,7 +104,7 @@ class Selection:
         The last groups of a run that is drained, or of its epochs, are returned, however few. The result is None once
         stop was asked for, or once nothing is left of such a run.
         """
-        since = said = time.monotonic()
+        since = said = self._clock()
         while self.intake.read(block_s=0):  # all that has come: what has no variance gives its slot back now
             pass
         self.poll()
@@ -111,20 +116,20 @@ class Selection:
                 self._set_state(f"training step {version + 1}")
                 self.meter.hold(1.0)
                 return self._checked_lag(version, chosen) or None
-            started = time.monotonic()
+            started = self._clock()
             self.meter.hold(
                 0.0, "operator" if self.is_paused else "late" if enough else "groups", kept=len(self.buffer)
             )
-            self.intake.read(block_s=0.5)
+            self.intake.read(block_s=BLOCK_S)
             if enough and not self.is_paused:
-                self.late_wait_s += time.monotonic() - started
+                self.late_wait_s += self._clock() - started
             self.poll()
-            waited = time.monotonic() - since
+            waited = self._clock() - since
             what = self._waiting_for(waited, enough=enough)
             self._set_state(what)
-            if time.monotonic() - said > SAY_EVERY_S:
+            if self._clock() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
-                said = time.monotonic()
+                said = self._clock()
         return None
 
     def _is_the_rest(self, chosen: Sequence[ScoredGroup]) -> bool:
@@ -140,31 +145,31 @@ class Selection:
 
     def wait_for_round(self, version: int) -> None:
         """Read until the evaluation round of `version` is whole, or given up at its deadline, or stop is asked for."""
-        since = said = time.monotonic()
+        since = said = self._clock()
         while not self._stop.is_set():
             current = self.evaluation.rounds.open.get(version)
             if current is None or current.has_ended:
                 break
             self.meter.hold(0.0, "operator" if self.is_paused else "round", kept=len(self.buffer))
-            self.intake.read(block_s=0.2)
+            self.intake.read(block_s=ROUND_BLOCK_S)
             self.poll()
             if not self.is_paused:  # an operator who paused the run may have stopped the generators, too
                 self.evaluation.enforce_deadline(current)
             what = (
-                f"{time.monotonic() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
+                f"{self._clock() - since:.0f} s: evaluation of version {version}, {len(current.missing)} groups "
                 f"missing{self.who_is_missing()}"
             )
             if self.is_paused:
                 what += f"; training is paused by the operator: millrace resume {self.run.name}"
             self._set_state(what)
-            if time.monotonic() - said > SAY_EVERY_S:
+            if self._clock() - said > SAY_EVERY_S:
                 log.info("waiting %s", what)
-                said = time.monotonic()
+                said = self._clock()
         self.meter.hold(1.0)
 
     def poll(self) -> None:
         """Do what is due now and then while waiting: check the fence, poll the operator, survey the groups."""
-        now = time.monotonic()
+        now = self._clock()
         if now - self._checked > CHECK_EVERY_S:
             self._checked = now
             self.intake.run_owner.check()
@@ -226,8 +231,8 @@ class Selection:
 
     def who_is_missing(self) -> str:
         """Say which role has work and nobody to do it, and how one is started."""
-        if time.monotonic() - self._asked >= ALIVE_EVERY_S:
-            self._asked = time.monotonic()
+        if self._clock() - self._asked >= ALIVE_EVERY_S:
+            self._asked = self._clock()
             run_owner = self.intake.run_owner
             depths = run_owner.depths()
             self._nobody = "".join(

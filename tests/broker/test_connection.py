@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import redis
 
-from broker import connection
 from broker.connection import RedisLink, Wait
 from broker.errors import BrokerUnavailable, WrongBroker
 from tests.conftest import RedisServer, free_port
 from tests.support.in_time import later, within
+from tests.support.made_up_time import MadeUpTime
 
 pytestmark = pytest.mark.process
 
@@ -31,11 +31,18 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def link_to() -> Iterator[Callable[..., RedisLink]]:
+def made_up() -> MadeUpTime:
+    return MadeUpTime()
+
+
+@pytest.fixture
+def link_to(made_up: MadeUpTime) -> Iterator[Callable[..., RedisLink]]:
+    """Makes links whose waits for Redis take no time, unless they are given a `sleep` of their own."""
     made: list[RedisLink] = []
 
     def make(url: str, outage_s: float = 30, **options: Any) -> RedisLink:
-        made.append(RedisLink(url, outage_s=outage_s, **options))
+        times = {"clock": made_up.clock, "sleep": made_up.sleep}
+        made.append(RedisLink(url, outage_s=outage_s, **times | options))
         return made[-1]
 
     yield make
@@ -59,49 +66,60 @@ def claim(link: RedisLink) -> Any:
 
 
 def test_a_link_waits_for_a_redis_that_is_gone_says_so_and_goes_on(
-    server: RedisServer, link_to: LinkTo, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: RedisServer, link_to: LinkTo, made_up: MadeUpTime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connection, "SAY_EVERY_S", 0.2)
     write(link := link_to(server.url))
     server.kill()
-    with later(1.0, server.start):
-        assert link(lambda client: client.get("x")) == b"1"  # from its append-only file
+    made_up.later(13.0, server.start)
+    assert link(lambda client: client.get("x")) == b"1"  # from its append-only file
+    assert made_up.slept == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 5]
+    assert [message.partition(" for=")[0] for message in caplog.messages] == [
+        f"waiting waited_s={seconds}" for seconds in (1, 7)
+    ]
     assert f"no answer from redis at 127.0.0.1:{server.port}" in caplog.messages[0]
 
 
-def test_seconds_of_an_outage_are_counted_once_for_all_threads(server: RedisServer, link_to: LinkTo) -> None:
-    link = link_to(server.url)
-    link(lambda client: client.blpop(["list"], timeout=0.2))  # a read that waits for work is none
+def test_seconds_of_an_outage_are_counted_once_for_all_threads(
+    server: RedisServer, link_to: LinkTo, made_up: MadeUpTime
+) -> None:
+    together = threading.Barrier(3)
+
+    def sleep(seconds: float) -> None:
+        """All three wait side by side, and the same seconds pass for them."""
+        if together.wait(timeout=30) == 0:
+            made_up.sleep(seconds)
+        together.wait(timeout=30)
+
+    link = link_to(server.url, sleep=sleep)
+    link(lambda client: client.blpop(["list"], timeout=0.1))  # a read that waits for work is none
     assert link.waited_s == 0.0
     server.kill()
-    gone = time.monotonic()
+    made_up.later(0.3, server.start)
     callers = [threading.Thread(target=ping, args=(link,)) for _ in range(3)]
     for caller in callers:
         caller.start()
-    time.sleep(0.5)
-    server.start()
     for caller in callers:
         caller.join()
-    assert 0.5 <= link.waited_s <= time.monotonic() - gone
+    assert link.waited_s == pytest.approx(0.05 + 0.1 + 0.2)
 
 
 def test_a_waiting_read_survives_a_restart(server: RedisServer, link_to: LinkTo) -> None:
-    link = link_to(server.url)
+    link = link_to(server.url, sleep=None, clock=time.monotonic)
 
     def restart() -> None:
         server.kill()
         server.start()
         link.client.rpush("list", "x")
 
-    with later(0.3, restart):
+    with later(0.1, restart):
         found: Any = link(lambda client: client.blpop(["list"], timeout=20))
     assert list(found) == [b"list", b"x"]
 
 
 def test_a_stop_ends_the_wait_for_a_redis_that_is_gone(link_to: LinkTo) -> None:
-    link = link_to(f"redis://127.0.0.1:{free_port()}/0", 60)
+    link = link_to(f"redis://127.0.0.1:{free_port()}/0", 60, sleep=None)
     said = "stopped while waiting for redis: no answer from"
-    with later(0.3, link.stop.set), within(5), pytest.raises(BrokerUnavailable, match=said):
+    with later(0.1, link.stop.set), within(5), pytest.raises(BrokerUnavailable, match=said):
         ping(link)
 
 
@@ -110,11 +128,14 @@ def test_a_link_that_is_asked_to_stop_still_works_while_redis_answers(link: Redi
     assert ping(link)
 
 
-def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_password(link_to: LinkTo) -> None:
+def test_an_outage_that_is_too_long_ends_with_host_and_port_and_without_the_password(
+    link_to: LinkTo, made_up: MadeUpTime
+) -> None:
     port = free_port()
     link = link_to(f"redis://user:planted-password@127.0.0.1:{port}/0", 0.3)
-    with within(5, least_s=0.3), pytest.raises(BrokerUnavailable) as caught:
+    with pytest.raises(BrokerUnavailable) as caught:
         ping(link)
+    assert made_up.slept == [0.05, 0.1, 0.2]
     for said in (f"no answer from redis at 127.0.0.1:{port}", "check REDIS_URL", "broker.outage_s=0.3"):
         assert said in str(caught.value)
     assert "planted" not in str(caught.value)
@@ -139,7 +160,14 @@ def test_an_outage_is_said_within_a_second_and_names_no_setting_where_there_is_n
     ids=["READONLY", "NOREPLICAS"],
 )
 def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
-    *, server: RedisServer, link_to: LinkTo, act: Callable[[RedisLink], Any], harm: str, mend: str, why: str
+    *,
+    server: RedisServer,
+    link_to: LinkTo,
+    made_up: MadeUpTime,
+    act: Callable[[RedisLink], Any],
+    harm: str,
+    mend: str,
+    why: str,
 ) -> None:
     link = link_to(server.url, 0.1)
     admin: Any = redis.Redis(port=server.port)
@@ -148,8 +176,9 @@ def test_a_redis_that_takes_no_writes_for_a_while_is_waited_for(
     with pytest.raises(BrokerUnavailable, match=rf"redis at 127\.0\.0\.1:{server.port} {why}"):
         act(link)
     link.outage_s = 30.0
-    with later(0.2, lambda: admin.execute_command(*mend.split())):
-        assert act(link)
+    made_up.later(20.0, lambda: admin.execute_command(*mend.split()))
+    assert act(link)
+    assert sum(made_up.slept) > 20
 
 
 def test_after_a_failover_the_link_asks_whoever_has_the_address(tmp_path: Path, link_to: LinkTo) -> None:
@@ -171,7 +200,7 @@ def test_after_a_failover_the_link_asks_whoever_has_the_address(tmp_path: Path, 
 
 def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer, link_to: LinkTo) -> None:
     """Redis breaks off every waiting read when it becomes a replica."""
-    link = link_to(server.url)
+    link = link_to(server.url, sleep=None, clock=time.monotonic)
     admin: Any = redis.Redis(port=server.port)
 
     def fail_over() -> None:
@@ -180,7 +209,7 @@ def test_a_read_that_waits_through_a_failover_goes_on(server: RedisServer, link_
         admin.xadd("stream", {"a": "b"})
 
     read = ("XREAD", "BLOCK", 20000, "STREAMS", "stream", "0-0")
-    with later(0.3, fail_over):
+    with later(0.1, fail_over):
         assert link(lambda client: client.execute_command(*read))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,8 @@ from broker.connection import RedisLink, check_url
 from broker.errors import BrokerUnavailable, WrongBroker
 from broker.redis_client import redis_client
 from tests.conftest import RedisServer, free_port
-from tests.support.in_time import later, within
+from tests.support.in_time import within
+from tests.support.made_up_time import MadeUpTime
 from tests.support.tls import TlsProxy, beside, certificates, expire, lock
 
 pytestmark = pytest.mark.process
@@ -93,14 +93,13 @@ def test_a_link_by_tls_reads_writes_and_runs_scripts(proxy: Proxy, authority: st
 
 
 def test_a_link_waits_for_an_endpoint_to_come_back(server: RedisServer, folder: Path, authority: str) -> None:
-    proxy = TlsProxy(folder, server.port)
-    with closing(RedisLink(proxy.url(authority), outage_s=20)) as link:
+    proxy, made_up, again = TlsProxy(folder, server.port), MadeUpTime(), []
+    url = proxy.url(authority)
+    with closing(RedisLink(url, outage_s=20, clock=made_up.clock, sleep=made_up.sleep)) as link:
         link(lambda client: client.set("n", "1"))
         proxy.close()
-        time.sleep(0.5)  # the open connection ends within a poll
-        again: list[TlsProxy] = []
-        with later(0.5, lambda: again.append(TlsProxy(folder, server.port, port=proxy.port))):
-            assert link(lambda client: client.get("n")) == b"1"
+        made_up.later(3.0, lambda: again.append(TlsProxy(folder, server.port, port=proxy.port)))
+        assert link(lambda client: client.get("n")) == b"1"
     again[0].close()
 
 

@@ -27,7 +27,7 @@ from tests.support.waiting import wait_in_loop, wait_until
 
 pytestmark = pytest.mark.process
 
-DEADLY = str(ROOT / "tests" / "support" / "deadly_generator.py")
+DEADLY = str(ROOT / "tests" / "generators" / "deadly_generator.py")
 
 
 class Plant(Floor):

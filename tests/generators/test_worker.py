@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,8 +18,11 @@ from broker.errors import BadMessage, Permanent, Retryable
 from broker.joining import RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.messages import Prompt, SampledGroup
+from broker.monitoring import heartbeat
+from broker.protocol.consumer import Renewer
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
+from generators.weight_sync import follower
 from generators.weight_sync.receiver import NotHere, Received
 from tests.support.generator_floor import Act, Floor, FloorEngine, make_run
 from tests.support.in_loop import in_loop
@@ -42,8 +46,14 @@ class Stuck:
 
 @pytest.fixture
 def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Floor:
-    monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(worker, "BLOCK_S", 0.05)
+    """Return a run in which nobody waits long for anybody: not the loop, its follower, nor its heartbeat."""
+    for module, *names in (
+        (worker, "LOOK_EVERY_S", "BLOCK_S"),
+        (follower, "BLOCK_S", "ASK_S"),
+        (heartbeat, "LOOK_S"),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, str(name), 0.05)
     floor = Floor(link, keys, tmp_path)
     floor.publish(0)
     return floor
@@ -249,14 +259,24 @@ async def test_what_may_succeed_later_is_tried_until_attempts_are_used_up(floor:
 
 
 @in_loop
-async def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(floor: Floor) -> None:
+async def test_a_lease_is_renewed_while_its_group_is_sampled_and_nobody_steals_it(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Renewer", functools.partial(Renewer, period_s=0.05))
     # One group each: the slow one has no room to lease more, which would renew its own by the way.
-    floor.run_config = make_run(broker={"lease_s": 0.5}, generators={"groups_in_flight": 1})
+    floor.run_config = make_run(generators={"engine": {"type": "fake"}, "groups_in_flight": 1})
     floor.issue(0)
-    slow, idle = FloorEngine(lambda _: asyncio.sleep(1.3)), FloorEngine()
+    gate = asyncio.Event()
+    slow, idle = FloorEngine(waits_for(gate)), FloorEngine()
     async with floor.generator(slow, "slow") as (_, task):
         await wait_in_loop(lambda: slow.began == ["0"], task=task)
+        floor.age()
+        lease_ms = floor.run_config.broker.lease_s * 1000
+        await wait_in_loop(lambda: floor.pending()[0]["time_since_delivered"] < lease_ms, task=task)
         async with floor.generator(idle, "idle") as (_, other):
+            waits = "waiting for prompts"
+            await wait_in_loop(lambda: floor.hash("alive:generator:idle").get("state") == waits, task=other)
+            gate.set()
             await handed_over(floor, task, "0")
             assert not other.done()
     assert (idle.began, floor.rollout("0").generator) == ([], "slow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from broker.connection import RedisLink
 from broker.keys import Keys
+from learner.groups import feeder, selection
 from learner.incarnation import FINISHED
 from learner.trainer import TrainingLoop
 from tests.support.chain import Chain, make_run
@@ -20,8 +22,13 @@ Train = Callable[..., TrainingLoop]
 
 
 @pytest.fixture
-def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChain]:
-    """Yield a chain on an empty Redis; keywords are the run's sections."""
+def make_chain(
+    link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MakeChain]:
+    """Yield a chain on an empty Redis, which nobody waits for long; keywords are the run's sections."""
+    for name, seconds in (("BLOCK_S", 0.05), ("ROUND_BLOCK_S", 0.05), ("CHECK_EVERY_S", 0.1)):
+        monkeypatch.setattr(selection, name, seconds)
+    monkeypatch.setattr(feeder, "POLL_S", 0.02)
     made: list[Chain] = []
 
     def make(**sections: Any) -> Chain:
@@ -39,6 +46,14 @@ def make_chain(link: RedisLink, keys: Keys, tmp_path: Path) -> Iterator[MakeChai
 def chain(make_chain: MakeChain) -> Chain:
     """Return a chain of two groups a step with max_lag 1."""
     return make_chain()
+
+
+@pytest.fixture
+def stopped() -> threading.Event:
+    """Return what ends a learner before its first step."""
+    stop = threading.Event()
+    stop.set()
+    return stop
 
 
 @pytest.fixture

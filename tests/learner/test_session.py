@@ -36,6 +36,7 @@ from learner.weight_sync import relay
 from tests.conftest import ROOT
 from tests.support.chain import FilePolicy, OneToken, TextWeights, make_run
 from tests.support.journals import groups
+from tests.support.made_up_time import MadeUpTime
 from tests.support.redis_servers import RedisServer
 from tests.support.waiting import wait_until
 
@@ -84,13 +85,6 @@ def run(tmp_path: Path) -> Run:
 @pytest.fixture
 def told(run: Run, link: RedisLink, keys: Keys) -> Told:
     return Told(link, keys, run)
-
-
-@pytest.fixture
-def stopped() -> threading.Event:
-    stop = threading.Event()
-    stop.set()
-    return stop
 
 
 def test_a_signal_ends_it_with_a_checkpoint_and_a_status(
@@ -253,18 +247,16 @@ def test_ranks_are_kept_waiting_in_an_outage(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They sit in a collective with a time-out; an outage may last longer."""
-    monkeypatch.setattr(while_waiting, "KEEP_ALIVE_S", 0.05)
-    server = RedisServer(tmp_path / "redis")
-    link = RedisLink(server.url, outage_s=30)
+    monkeypatch.setattr(while_waiting, "KEEP_ALIVE_S", -1.0)  # each time
+    server, made_up = RedisServer(tmp_path / "redis"), MadeUpTime()
+    link = RedisLink(server.url, outage_s=600, clock=made_up.clock, sleep=made_up.sleep)
     policy, counts = CountedPolicy(), [0, 0]
 
     def lose_redis(trainer: TrainingLoop) -> str:
         counts[0] = policy.kept_alive
         server.kill()
-        starter = threading.Timer(1.0, server.start)
-        starter.start()
+        made_up.later(300.0, server.start)
         trainer.run_owner.position()  # or whatever else is asked of Redis
-        starter.join()
         counts[1] = policy.kept_alive
         return STOPPED
 

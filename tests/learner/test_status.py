@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -180,10 +179,10 @@ def test_full_memory_keeps_nobody_from_talking(
 
 
 def test_advice_waits_for_no_redis(run: Run, keys: Keys) -> None:
-    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=30)
-    started = time.monotonic()
+    waited: list[float] = []
+    link = RedisLink(f"redis://127.0.0.1:{free_port()}/0", outage_s=0.1, sleep=waited.append)
     Status(run, link, keys).advise("a smaller learning rate")
-    assert time.monotonic() - started < 5
+    assert waited == []
     link.close()
 
 
@@ -276,7 +275,7 @@ def test_a_finished_run_has_nothing_left_to_do_unless_more_is_asked_for(
     assert has_reached_end(run, ended["version"]) is has_nothing_left
 
 
-# argv: the folder of the runs, on a volume that has a file `ballast`, and what to fill it up with.
+# argv: the folder of the runs, on a volume of its own that is filled up, and the reasons to write there one by one.
 ON_A_FULL_DISK = """
 import json, sys
 from pathlib import Path
@@ -294,15 +293,16 @@ with open(Path(sys.argv[1]) / "ballast", "wb", buffering=0) as ballast:
                 ballast.write(bytes(size))
         except OSError:
             pass
-write_failed(run, sys.argv[2])
-print(json.dumps([read_status(run.folder), sorted(path.name for path in run.folder.iterdir())]))
+for reason in sys.argv[2:]:
+    write_failed(run, reason)
+    print(json.dumps([read_status(run.folder), sorted(path.name for path in run.folder.iterdir())]))
 """
 
 
-@pytest.mark.parametrize("reason", ["No space left on device", "x" * 20_000, "é" * 5_000])
-def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path: Path, reason: str) -> None:
+def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path: Path) -> None:
+    reasons = ["No space left on device", "x" * 20_000, "é" * 5_000]
     with mounted(tmp_path / "full", size_mb=1) as volume:
-        words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "full"), reason]
+        words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "full"), *reasons]
         done = subprocess.run(
             [*volume.inside, f"--wd={ROOT}", *words],
             capture_output=True,
@@ -311,11 +311,12 @@ def test_a_reason_finds_room_in_the_file_that_a_full_disk_already_holds(tmp_path
             env=os.environ | {"PYTHONPATH": str(ROOT)},
         )
     assert done.returncode == 0, done.stderr
-    found, names = json.loads(done.stdout)
-    assert (found["status"], found["version"], found["begun"]) == ("failed", 7, "yes")
-    assert reason.startswith(found["reason"])
-    assert len(found["reason"]) >= min(len(reason), 500)
-    assert names == ["status.json"], "nothing is left beside it"
+    for reason, line in zip(reasons, done.stdout.splitlines(), strict=True):
+        found, names = json.loads(line)
+        assert (found["status"], found["version"], found["begun"]) == ("failed", 7, "yes")
+        assert reason.startswith(found["reason"])
+        assert len(found["reason"]) >= min(len(reason), 500)
+        assert names == ["status.json"], "nothing is left beside it"
 
 
 def test_what_an_operator_asked_for_is_in_the_file_until_it_is_over(status: Status, run: Run) -> None:

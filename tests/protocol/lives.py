@@ -30,15 +30,18 @@ from broker.connection import RedisLink
 from broker.monitoring.work_meter import WorkMeter
 from config.run import Run
 from learner import incarnation, session
+from learner.data.held_out import HeldOut
 from learner.data.prompts import Part, PromptSource
 from learner.data.row import Row
-from learner.groups import intake
+from learner.groups.feeder import Feeder
+from learner.groups.intake import Intake
+from learner.groups.selection import Selection
 from learner.resume import history
 from learner.training.backend import Differences
 from learner.training.batch import Batch
 from tests.protocol import strands
 from tests.protocol.strands import Clock, Process, Threading, park
-from tests.support.chain import OneToken, TextWeights
+from tests.support.chain import OneToken, TextWeights, make_held_out
 from tests.support.differences import no_differences
 
 T = TypeVar("T")
@@ -240,8 +243,9 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
             for attribute, real, ours in (("threading", threading, threads), ("time", time, clock)):
                 if getattr(module, attribute, None) is real:
                     monkeypatch.setattr(module, attribute, ours)
-    defaults: Any = intake.Intake.__init__.__kwdefaults__
-    monkeypatch.setitem(defaults, "clock", clock.monotonic)
+    for takes_clock in (Intake, Feeder, Selection, RedisLink):
+        defaults: Any = takes_clock.__init__.__kwdefaults__
+        monkeypatch.setitem(defaults, "clock", clock.monotonic)
     monkeypatch.setattr(os, "fsync", disk.fsync)
     tokenizer: Any = OneToken()
 
@@ -252,15 +256,25 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, Disk]:
         return PromptSource(run, [Part.of_rows(ROWS)], "f", tokenizer, shuffle=False)
 
     monkeypatch.setattr(incarnation, "Heartbeat", heartbeat)
+
+    def held_out(run: Run, *_: Any) -> HeldOut | None:
+        return make_held_out(run) if run.evaluation.every else None
+
     monkeypatch.setattr(session, "open_sources", sources)
+    monkeypatch.setattr(session, "open_held_out", held_out)
     monkeypatch.setattr(incarnation, "locked", lambda _: contextlib.nullcontext())  # on another machine
     monkeypatch.setattr(incarnation, "check_redis", lambda *_: None)
     monkeypatch.setattr(history, "refuse_living", lambda *_: None)
     monkeypatch.setattr(learner.reporting.curves, "draw", lambda _: None)
-    monkeypatch.setattr(intake.Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
+    monkeypatch.setattr(Intake, "_refuse_endless", lambda _: None)  # deaths in a row are meant here
+    _hear_failures(monkeypatch)
+    return clock, disk
+
+
+def _hear_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the logs say nothing but why a session ended."""
     for role in ("learner", "broker"):
         monkeypatch.setattr(logging.getLogger(role), "level", logging.CRITICAL)
     for owner in ("learner.session", "learner.incarnation"):
         for name, value in (("handlers", [_Failures()]), ("level", logging.ERROR), ("propagate", False)):
             monkeypatch.setattr(logging.getLogger(owner), name, value)
-    return clock, disk

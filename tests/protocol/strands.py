@@ -39,7 +39,12 @@ class Strand:
         self.error: BaseException | None = None
         self._body = body
         self._is_doomed = False
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._go, self._back = (
+            threading.Lock(),
+            threading.Lock(),
+        )  # handed to and fro: cheaper than semaphores
+        self._go.acquire()
+        self._back.acquire()
         self._thread = threading.Thread(target=self._run, name=f"strand-{name}", daemon=True)
         self._thread.start()
 

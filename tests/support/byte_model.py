@@ -23,6 +23,9 @@ STOP = "<|endoftext|>"
 VOCABULARY = {character: i for i, character in enumerate([*sorted(ByteLevel.alphabet()), STOP])}
 STOP_ID = VOCABULARY[STOP]
 TOLERANCE = 1e-3  # nats, fp32
+torch.set_num_threads(
+    1
+)  # the model is too small for two: the second would wait, and take a processor to do so
 
 
 def random_model(*, seed: int, tied: bool = True) -> Qwen2ForCausalLM:
@@ -109,15 +112,31 @@ def make_prompt(
     )
 
 
-def reference_logprobs(model: PreTrainedModel, prompt: Prompt, completion: Completion) -> NDArray[np.float32]:
-    """Log-probability of every sampled token by one full forward of transformers, without a cache."""
-    ids = torch.tensor([[*prompt.token_ids.tolist(), *completion.segments[0].token_ids.tolist()]])
+def reference_logprobs(
+    model: PreTrainedModel, prompt: Prompt, completions: Sequence[Completion]
+) -> list[NDArray[np.float32]]:
+    """Log-probability of every sampled token by one full forward of transformers, without a cache.
+
+    The completions are rows of one batch, filled up behind their ends: no token attends to later ones.
+    """
+    asked, lengths = (
+        prompt.token_ids.tolist(),
+        [len(completion.segments[0].token_ids) for completion in completions],
+    )
+    ids = torch.full((len(completions), len(asked) + max(lengths)), STOP_ID)
+    for row, completion in zip(ids, completions, strict=True):
+        tokens = [*asked, *completion.segments[0].token_ids.tolist()]
+        row[: len(tokens)] = torch.tensor(tokens)
     with torch.inference_mode():
-        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt.token_ids) - 1 : -1]
+        logits = model(input_ids=ids, use_cache=False).logits[:, len(asked) - 1 : -1]
     logprobs = torch.log_softmax(logits.float() / (prompt.temperature or 1.0), -1)
-    if prompt.top_p < 1 and not prompt.is_greedy:
-        logprobs = torch.stack([_within(row, prompt.top_p) for row in logprobs])
-    return logprobs.gather(-1, ids[0, len(prompt.token_ids) :, None])[:, 0].numpy()
+    found = []
+    for row, sampled, length in zip(logprobs, ids[:, len(asked) :], lengths, strict=True):
+        of_one = row[:length]
+        if prompt.top_p < 1 and not prompt.is_greedy:
+            of_one = torch.stack([_within(one, prompt.top_p) for one in of_one])
+        found.append(of_one.gather(-1, sampled[:length, None])[:, 0].numpy())
+    return found
 
 
 def _within(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -136,10 +155,11 @@ def _within(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
 def assert_agrees(models: Mapping[int, PreTrainedModel], prompt: Prompt, group: Sequence[Completion]) -> None:
     """Every token has the probability that transformers gives it under the version that its span names."""
     assert len(group) == prompt.n
-    for completion in group:
-        for span in completion.segments[0].policy_spans:
-            tokens = slice(span.first, span.first + span.count)
-            expected = reference_logprobs(models[span.version], prompt, completion)[tokens]
-            np.testing.assert_allclose(
-                completion.segments[0].logprobs[tokens], expected, atol=TOLERANCE, rtol=0
-            )
+    for version in {span.version for completion in group for span in completion.segments[0].policy_spans}:
+        expected = reference_logprobs(models[version], prompt, group)
+        for completion, logprobs in zip(group, expected, strict=True):
+            for span in completion.segments[0].policy_spans:
+                if span.version == version:
+                    tokens = slice(span.first, span.first + span.count)
+                    found = completion.segments[0].logprobs[tokens]
+                    np.testing.assert_allclose(found, logprobs[tokens], atol=TOLERANCE, rtol=0)

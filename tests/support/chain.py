@@ -131,7 +131,7 @@ class Chain:
             self.buffer,
             self.evaluation,
             version=self.version,
-            clock=lambda: time.monotonic() + self.elapsed,
+            clock=self.clock,
             vocabulary=100,
         )
         self.selection = Selection(
@@ -142,8 +142,13 @@ class Chain:
             has_issued_all=lambda: False,
             while_waiting=lambda: None,
             set_state=self.said.append,
+            clock=self.clock,
         )
         self.announce(0)
+
+    def clock(self) -> float:
+        """Return seconds that never jump, but when `elapsed` is raised."""
+        return time.monotonic() + self.elapsed
 
     def announce(self, version: int) -> None:
         self.version.trained = self.version.announced = version

@@ -62,6 +62,7 @@ def make_trainer(
         first_row=0,
         known=chain.journal.has,
         mean_bytes=chain.intake.mean_bytes,
+        clock=chain.clock,
     )
     operator = Operator(chain.run_owner, chain.journal, feeder)
     keep_alive = KeepAlive(policy)
@@ -82,6 +83,7 @@ def make_trainer(
         has_issued_all=lambda: feeder.has_issued_all,
         while_waiting=WhileWaiting(feeder, publisher, operator, keep_alive),
         set_state=chain.said.append,
+        clock=chain.clock,
     )
     return TrainingLoop(
         chain.run,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
-POLL_S = 0.2
+POLL_S = 0.05
 PIECE_BYTES = 1 << 16
 
 
@@ -77,23 +77,26 @@ class TlsProxy:
         self._listener.settimeout(POLL_S)
         self.port: int = self._listener.getsockname()[1]
         self.handshakes = 0
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
 
     def url(self, settings: str = "", *, user: str = "", host: str = "127.0.0.1") -> str:
         """Return the `rediss://` address, with `settings` behind the question mark."""
         return f"rediss://{user}{host}:{self.port}/0{f'?{settings}' if settings else ''}"
 
     def close(self) -> None:
+        """End what is open, and listen no more."""
         self._stop.set()
-        self._thread.join(5)
+        for thread in self._threads:
+            thread.join(5)
         self._listener.close()
 
     def _accept(self) -> None:
         while not self._stop.is_set():
             with suppress(TimeoutError):
                 plain, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
+                self._threads.append(threading.Thread(target=self._serve, args=(plain,), daemon=True))
+                self._threads[-1].start()
 
     def _serve(self, plain: socket.socket) -> None:
         plain.settimeout(5.0)

@@ -9,16 +9,20 @@ import re
 import pytest
 
 from broker.keys import PROMPTS, ROLLOUTS, SCORED
+from broker.monitoring import heartbeat
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.stall_warning import Watchdog, who_has_the_work
 from broker.protocol.consumer import Consumer
 from tests.broker.conftest import Board
-from tests.support.waiting import comes_true, wait_until
+from tests.support.hearts import looks
+from tests.support.made_up_time import MadeUpTime
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
-def _heard(caplog: pytest.LogCaptureFixture) -> None:
+def _heard(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.INFO)
+    monkeypatch.setattr(heartbeat, "LOOK_S", 0.02)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -64,24 +68,30 @@ def test_who_has_the_work_is_named(board: Board) -> None:
 @pytest.mark.parametrize(
     ("long_wait_s", "holds", "speaks"),
     [
-        (0.2, None, True),  # it starts, and that takes long
-        (0.2, 0.0, True),
-        (0.2, 1.0, False),  # long work is no wait
+        (60.0, None, True),  # it starts, and that takes long
+        (60.0, 0.0, True),
+        (60.0, 1.0, False),  # long work is no wait
         (math.inf, 0.0, False),
     ],
 )
 def test_a_heart_watches_its_process(
     board: Board, caplog: pytest.LogCaptureFixture, long_wait_s: float, holds: float | None, speaks: bool
 ) -> None:
-    learner = Heartbeat(board.link, board.keys, "learner", "box-9", ttl_s=0.3)
+    learner = Heartbeat(board.link, board.keys, "learner", "box-9")
     learner.set_state("training step 4")
     learner.meter.hold(1.0)
-    heart = Heartbeat(board.link, board.keys, "generator", "g", ttl_s=0.3, long_wait_s=long_wait_s)
+    made_up, options = MadeUpTime(), {"long_wait_s": long_wait_s}
+    heart = Heartbeat(board.link, board.keys, "generator", "g", clock=made_up.clock, **options)
     heart.set_state("waiting for prompts")
     if holds is not None:
         heart.meter.hold(holds, "prompts")
     try:
-        assert comes_true(lambda: lines(caplog), within_s=10.0 if speaks else 0.6) is speaks
+        wait_until(lambda: board.hash("alive:learner:box-9").get("state") == "training step 4")
+        looks(heart)
+        assert lines(caplog) == []
+        made_up.now += 61.0
+        looks(heart)
+        assert bool(lines(caplog)) is speaks
     finally:
         heart.stop()
         learner.stop()
@@ -93,7 +103,7 @@ def test_a_heart_watches_its_process(
 
 
 def test_what_a_process_has_worked_is_in_its_heartbeat(board: Board) -> None:
-    heart = Heartbeat(board.link, board.keys, "scorer", "s", ttl_s=0.3)
+    heart = Heartbeat(board.link, board.keys, "scorer", "s")
     wait_until(lambda: bool(board.client.exists(board.keys.alive("scorer", "s"))))
     assert "up_s" not in board.hash("alive:scorer:s"), "it is not ready"
     heart.meter.hold(1.0)

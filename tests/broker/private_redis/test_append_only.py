@@ -91,15 +91,16 @@ def test_a_mended_redis_knows_all_or_nothing(server: RedisServer, caplog: pytest
     board.audit()
 
 
+@pytest.mark.parametrize("every", [41, 11])
 def test_wherever_the_cut_is_the_file_ends_before_the_script_and_a_whole_one_stays_as_it_is(
-    server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, every: int
 ) -> None:
     written = kill_in_hand_over(server)
     before = {file: file.read_bytes() for file in server.folder.rglob("*") if file.is_file()}
     assert mend(server.program, server.folder) == 0
     assert {file: file.read_bytes() for file in server.folder.rglob("*") if file.is_file()} == before
     assert not caplog.messages
-    for size in range(1, len(written), 11):
+    for size in range(1, len(written), every):
         copy = shutil.copytree(server.folder, tmp_path / "copy")
         cut(copy, size)
         assert mend(server.program, copy) == len(written) - size, f"{size} bytes are missing"

@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +119,6 @@ def test_data_survive_a_kill_of_the_server(start: Start) -> None:
     server = start()
     with client_of(server.url) as client:
         client.set("key", "here")
-        time.sleep(1.5)  # everysec
         os.kill(client.info("server")["process_id"], signal.SIGKILL)
     server.stop()
     with client_of(start().url) as client:

@@ -102,8 +102,8 @@ def test_renewed_entries_are_not_taken_over(board: Board, worker: Worker) -> Non
 
 def test_a_renewer_keeps_a_busy_workers_leases_until_it_is_stopped(board: Board, worker: Worker) -> None:
     board.issue(0)
-    busy, other = worker("busy", lease_s=0.5), worker("other")
-    renewer = Renewer([busy])
+    busy, other = worker("busy"), worker("other")
+    renewer = Renewer([busy], period_s=0.05)
     try:
         busy.lease(1, block_s=0)
         go_silent(board)
@@ -112,7 +112,6 @@ def test_a_renewer_keeps_a_busy_workers_leases_until_it_is_stopped(board: Board,
     finally:
         renewer.stop()
     go_silent(board)
-    time.sleep(0.5)
     assert taken(other) == ["0"]
 
 
@@ -181,9 +180,9 @@ def test_a_lost_consumer_group_is_made_anew_at_the_beginning(board: Board, worke
 
 def test_a_stream_that_vanishes_under_a_waiting_worker_comes_back(board: Board, worker: Worker) -> None:
     a = worker("a")
-    vandal = threading.Timer(0.2, lambda: board.client.delete(board.keys("prompts")))
+    vandal = threading.Timer(0.1, lambda: board.client.delete(board.keys("prompts")))
     vandal.start()
-    assert a.lease(1, block_s=1.0) == []
+    assert a.lease(1, block_s=0.4) == []
     vandal.join()
     board.issue(0)
     assert taken(a) == ["0"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,22 +25,24 @@ from generators.weight_sync.filesystem import FilesystemReceiver
 from generators.weight_sync.follower import WeightFollower
 from generators.weight_sync.receiver import NotHere, Received, WeightReceiver
 from tests.support.in_loop import in_loop
-from tests.support.in_time import within
 from tests.support.published_weights import Publisher, RecordingEngine
+from tests.support.waiting import wait_in_loop
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def publisher(link: RedisLink, keys: Keys, tmp_path: Path) -> Publisher:
+def publisher(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publisher:
+    for name in ("BLOCK_S", "ASK_S"):
+        monkeypatch.setattr(weights, name, 0.05)
     return Publisher(link, keys, tmp_path)
 
 
 def follower_of(
-    publisher: Publisher, engine: RecordingEngine, receiver: WeightReceiver | None = None
+    publisher: Publisher, engine: RecordingEngine, receiver: WeightReceiver | None = None, **options: Any
 ) -> WeightFollower:
     announced = Announcements(publisher.link, publisher.keys)
-    return WeightFollower(announced, engine, receiver or FilesystemReceiver())
+    return WeightFollower(announced, engine, receiver or FilesystemReceiver(), **options)
 
 
 async def reaches(follower: WeightFollower, version: int) -> None:
@@ -184,25 +185,25 @@ async def test_a_file_that_is_replaced_while_the_engine_opens_it_is_read_again(p
 
 
 @in_loop
-async def test_weights_that_stay_unreadable_end_it(
-    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(weights, "PATIENCE_S", 0.05)
+async def test_weights_that_stay_unreadable_end_it(publisher: Publisher) -> None:
     publisher.announce(1)
+    looked_at = iter((100.0, 100.0 + weights.PATIENCE_S, 100.1 + weights.PATIENCE_S))
     with pytest.raises(RunFailed, match=r"No such file .* must share learner\.weights\.directory"):
-        await follower_of(publisher, RecordingEngine()).follow()
+        await follower_of(publisher, RecordingEngine(), clock=lambda: next(looked_at)).follow()
+    assert list(looked_at) == []
 
 
 class Arriving:
-    """A receiver whose weights take longer than the follower's patience, a part at a time."""
+    """A receiver whose weights take longer than the follower's patience, a part at a time, each half of it."""
 
     is_slow = False
 
     def __init__(self, file: Path, parts: int, *, says_so: bool) -> None:
         self.file, self.missing, self.says_so = file, parts, says_so
+        self.now = 100.0
 
     def receive(self, announced: Sequence[Announcement], *, held: int) -> Received:
-        time.sleep(0.03)
+        self.now += weights.RELAY_PATIENCE_S / 2
         if self.missing:
             self.missing -= 1
             raise NotHere(f"{self.missing} parts are missing", is_arriving=self.says_so)
@@ -218,15 +219,14 @@ class Arriving:
 async def test_weights_that_arrive_part_by_part_may_take_longer_than_the_patience(
     publisher: Publisher, monkeypatch: pytest.MonkeyPatch, says_so: bool
 ) -> None:
-    monkeypatch.setattr(weights, "RELAY_PATIENCE_S", 0.15)
-    monkeypatch.setattr(weights, "ASK_S", 0.01)
+    monkeypatch.setattr(weights, "ASK_S", 0.0)
     publisher.publish(1)
-    receiver = Arriving(publisher.write(1), 10, says_so=says_so)  # 0.4 s or more
-    follower = follower_of(publisher, RecordingEngine(), receiver)
+    receiver = Arriving(publisher.write(1), 10, says_so=says_so)
+    follower = follower_of(publisher, RecordingEngine(), receiver, clock=lambda: receiver.now)
     task = asyncio.create_task(follower.follow())
     arrived = asyncio.create_task(follower.at_least(1))
     await asyncio.wait([task, arrived], timeout=10, return_when=asyncio.FIRST_COMPLETED)
-    assert arrived.done() == says_so
+    assert (arrived.done(), receiver.missing) == ((True, 0) if says_so else (False, 6))
     task.cancel()
     arrived.cancel()
     await asyncio.gather(task, arrived, return_exceptions=True)
@@ -243,18 +243,28 @@ async def test_an_engine_that_cant_load_ends_the_following(publisher: Publisher)
 
 
 @in_loop
-async def test_a_generator_at_rest_asks_redis_a_few_times_a_second(publisher: Publisher) -> None:
+async def test_a_generator_at_rest_waits_in_redis_until_a_version_wakes_it(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "BLOCK_S", 20.0)
+    client: Any = publisher.link.client
+
+    async def rests() -> None:
+        await wait_in_loop(lambda: client.info("clients")["blocked_clients"] == 1)
+
     for version in range(20):
         publisher.publish(version)
     async with following(publisher, RecordingEngine()) as follower:
         await reaches(follower, 19)
-        client: Any = publisher.link.client
+        await rests()
         client.config_resetstat()
-        await asyncio.sleep(2.0)
-        assert client.info("commandstats")["cmdstat_xrevrange"]["calls"] <= 10, "not every 50 ms"
-        with within(5):
-            publisher.publish(20)
-            await reaches(follower, 20)
+        publisher.publish(20)
+        await reaches(follower, 20)
+        await rests()
+        calls = client.info("commandstats")
+        assert calls["cmdstat_xread"]["calls"] <= 2
+        assert calls["cmdstat_xrevrange"]["calls"] <= 3
+    publisher.announce(21)  # ends the last wait
 
 
 @in_loop

@@ -47,6 +47,11 @@ Patch = pytest.MonkeyPatch
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
 
 
+@pytest.fixture(autouse=True)
+def _reads_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learner.collect.loop.BLOCK_S", 0.05)
+
+
 def right_by_row(prompt: Prompt) -> list[float | None]:
     """Even rows are solved by one sample of two, odd rows by none."""
     return [1.0 if prompt.row % 2 == 0 else 0.0, 0.0]
@@ -86,13 +91,6 @@ def after_collecting(patch: pytest.MonkeyPatch, act: Callable[..., None]) -> Non
         act(dead)
 
     patch.setattr(Journal, "collect", collect_and_act)
-
-
-@pytest.fixture
-def stopped() -> threading.Event:
-    stop = threading.Event()
-    stop.set()
-    return stop
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, call: int, is_after: bool) -> None:

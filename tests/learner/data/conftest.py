@@ -33,3 +33,12 @@ def _takes_every_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 def run(tmp_path: Path) -> Run:
     """Return a run with a cache of its own."""
     return with_data(make_run(tmp_path), cache_dir=tmp_path / "cache")
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have what `datasets` keeps lie in the test's own folder."""
+    import datasets  # takes a second
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")

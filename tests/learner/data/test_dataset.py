@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 
 from broker.codec import decode_prompt, encode_prompt
@@ -25,6 +24,7 @@ from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import load_rows, with_data, with_tasks
 from tests.support.verl_runs import write_jsonl, write_parquet
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 GIVEN = {"messages": CHAT, "verification_info": {"type": "math", "answer": {"value": "5"}}}
 TASKS = {
@@ -36,12 +36,6 @@ TASKS = {
     "rubric": TaskConfig(scorer=RubricConfig()),
     "parity": TaskConfig(scorer=CustomConfig(import_path="parity:Parity")),
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 @pytest.fixture

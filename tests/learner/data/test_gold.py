@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     return programs
 
 
+@pytest.fixture
+def one_processor() -> Iterator[None]:
+    """Leave what is started one processor: it starts one worker, and not several, which each import for seconds."""
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(all_of_them)})
+    yield
+    os.sched_setaffinity(0, all_of_them)
+
+
 def stored(run: Run, file: Path, *answers: str) -> RowStore | RowList:
     """Return the stored rows of a file, with these references."""
     rows = [
@@ -45,7 +56,7 @@ def stored(run: Run, file: Path, *answers: str) -> RowStore | RowList:
 
 
 def test_one_process_examines_all_sources_once(
-    run: Run, tmp_path: Path, started: list[tuple[str, ...]]
+    run: Run, tmp_path: Path, started: list[tuple[str, ...]], one_processor: None
 ) -> None:
     first = stored(run, tmp_path / "first.jsonl", RIGHT, BROKEN, RIGHT)
     second = stored(run, tmp_path / "second.jsonl", BROKEN, RIGHT)

@@ -26,16 +26,11 @@ from tests.support.ingested import load_rows, with_data
 from tests.support.tiny import write_tiny_model
 from tests.support.verl_runs import write_jsonl, write_parquet
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 CHAT = [{"role": "user", "content": "2 + 3?"}]
 INFO = {"type": "math", "answer": {"value": "5"}}
 GOOD = {"messages": CHAT, "verification_info": INFO}
 DEMO_MODEL = ROOT / "config/recipes/demo_model"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 @pytest.fixture

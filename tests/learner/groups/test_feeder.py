@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,15 +15,14 @@ from broker.codec import decode_prompt
 from broker.errors import Fenced, RunFailed, WentBack
 from broker.keys import PROMPTS, SCORED
 from broker.protocol.run_owner import RunOwner
-from learner.groups.feeder import Feeder
+from learner.groups.feeder import MEMORY_EVERY_S, Feeder
 from learner.policy_version import PolicyVersion
 from tests.learner.conftest import MakeChain
 from tests.support.chain import Chain, make_source
-from tests.support.waiting import wait_until
+from tests.support.waiting import WITHIN_S, wait_until
 
 pytestmark = pytest.mark.process
 
-STILL_S = 0.35  # three looks of the feeder
 Start = Callable[..., Feeder]
 
 
@@ -33,6 +33,7 @@ def start() -> Iterator[Start]:
 
     def start(chain: Chain, *, version: int = 0, **options: Any) -> Feeder:
         usual: dict[str, Any] = {"known": lambda _: False, "first_row": 0, "mean_bytes": lambda: 0.0}
+        usual["clock"] = chain.clock
         source, now = make_source(chain.run), PolicyVersion(version)
         made.append(Feeder(chain.run, chain.run_owner, source, chain.evaluation, now, **usual | options))
         made[-1].rebase(0)
@@ -44,6 +45,22 @@ def start() -> Iterator[Start]:
         feeder.stop()
 
 
+def looks(feeder: Feeder, count: int = 3) -> None:
+    """Let the feeder look so many times more whether there is something to do."""
+    looked, turn = threading.Semaphore(0), feeder.turn
+
+    def counted() -> bool:
+        try:
+            return turn()
+        finally:
+            looked.release()
+
+    feeder.turn = counted  # type: ignore[method-assign]
+    for _ in range(count):
+        assert looked.acquire(timeout=WITHIN_S)
+    feeder.turn = turn  # type: ignore[method-assign]
+
+
 def ids_in_prompts(chain: Chain) -> list[str]:
     return [fields[b"group"].decode() for _, fields in chain.client.xrange(chain.keys(PROMPTS))]
 
@@ -53,9 +70,9 @@ def is_out(chain: Chain, group_id: str) -> bool:
 
 
 def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start: Start) -> None:
-    start(chain)  # (1 + 1) x 2 groups
+    feeder = start(chain)  # (1 + 1) x 2 groups
     wait_until(lambda: len(chain.slots) == 4)
-    time.sleep(STILL_S)
+    looks(feeder)
     assert ids_in_prompts(chain) == ["0", "1", "2", "3"]
     chain.run_owner.retire(["1"])
     wait_until(lambda: chain.slots == {"0", "2", "3", "4"})
@@ -63,9 +80,9 @@ def test_the_budget_is_filled_and_never_exceeded(chain: Chain, start: Start) -> 
 
 def test_a_smaller_budget_may_be_set(make_chain: MakeChain, start: Start) -> None:
     chain = make_chain(learner={"groups_in_flight": 3})
-    start(chain)
+    feeder = start(chain)
     wait_until(lambda: len(chain.slots) == 3)
-    time.sleep(STILL_S)
+    looks(feeder)
     assert len(chain.slots) == 3
 
 
@@ -80,7 +97,7 @@ def test_no_more_is_issued_than_can_be_trained(make_chain: MakeChain, start: Sta
         feeder.version.announced = version + 1
         chain.run_owner.retire(oldest)
         feeder.wake()
-    time.sleep(STILL_S)
+    looks(feeder)
     assert (feeder.position, chain.slots, chain.depth(PROMPTS)) == (12, set(), 0)
 
 
@@ -140,7 +157,7 @@ def test_a_lost_reply_makes_no_double(chain: Chain, start: Start, monkeypatch: p
     wait_until(lambda: len(chain.slots) == 4)
     chain.run_owner.retire(["0"])
     wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
-    time.sleep(STILL_S)
+    looks(feeder)
     assert ids_in_prompts(chain) == ["1", "2", "3", "4"]
     assert (feeder.position, int(chain.client.hget(chain.keys("cursor"), "issued"))) == (5, 5)
 
@@ -167,28 +184,36 @@ def test_nothing_new_comes_in_while_redis_is_nearly_full(
     chain.client.config_set("maxmemory", int(used * 1.15))
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
-            start(chain)
+            feeder = start(chain)
             chain.evaluation.request(0)
             wait_until(lambda: bool(caplog.messages))
-            time.sleep(STILL_S)
+            looks(feeder)
+            chain.elapsed += MEMORY_EVERY_S
+            looks(feeder)
         assert len(caplog.messages) == 1  # said once, not at every look
         assert "nothing new is issued beyond 80%" in caplog.messages[0]
         assert chain.depth(PROMPTS) == 0
     finally:
         chain.client.config_set("maxmemory", 0)
+    chain.elapsed += MEMORY_EVERY_S
     wait_until(lambda: chain.depth(PROMPTS) == 4 + 10)
 
 
 def test_a_feeder_without_room_seldom_asks_for_the_memory(chain: Chain, start: Start) -> None:
-    start(chain)
+    now = [100.0]
+    feeder = start(chain, clock=lambda: now[0])
     wait_until(lambda: len(chain.slots) == 4)
+    looks(feeder, 2)  # the first is behind an issue, which changed the memory
 
-    def looks() -> int:
+    def asked_for() -> int:
         return int(chain.client.info("commandstats")["cmdstat_info"]["calls"])
 
-    before = looks()
-    time.sleep(1.5)
-    assert looks() - before - 1 <= 2, "the budget is full, so memory changes nothing"
+    before = asked_for()
+    looks(feeder)
+    assert asked_for() == before + 1, "the budget is full, so memory changes nothing"  # the one is ours
+    now[0] += MEMORY_EVERY_S
+    looks(feeder)
+    assert asked_for() == before + 3
 
 
 def test_what_is_to_be_sampled_yet_counts_as_used_memory(
@@ -199,16 +224,17 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
     chain.client.config_set("maxmemory", 2 * used)  # half of it is used, so one more group is too much
     try:
         with caplog.at_level(logging.WARNING, "learner.groups.feeder"):
-            start(chain, mean_bytes=lambda: sizes[0])
+            feeder = start(chain, mean_bytes=lambda: sizes[0])
             wait_until(lambda: bool(caplog.messages))  # the four of the budget are out
         chain.run_owner.retire(["0"])
-        time.sleep(STILL_S)
+        looks(feeder)
         assert chain.slots == {"1", "2", "3"}
         said = re.search(r"a full budget of 4 groups needs (\d+) MiB more", caplog.messages[0])
         assert said is not None
         more = (used + 4 * used) / 0.8 - 2 * used
         assert int(said[1]) == pytest.approx(more / 2**20, abs=1.5)
         sizes[0] = 0.0
+        chain.elapsed += MEMORY_EVERY_S
         wait_until(lambda: chain.slots == {"1", "2", "3", "4"})
     finally:
         chain.client.config_set("maxmemory", 0)
@@ -217,7 +243,7 @@ def test_what_is_to_be_sampled_yet_counts_as_used_memory(
 def test_a_round_is_issued_once_and_then_what_is_missing(make_chain: MakeChain, start: Start) -> None:
     evaluation = {"prompts": 3, "groups_in_flight": 3}
     chain = make_chain(learner={"steps": 1, "groups_per_step": 1}, evaluation=evaluation)
-    start(chain, version=1)  # nothing is left to train
+    feeder = start(chain, version=1)  # nothing is left to train
     assert chain.evaluation.ids(1) == ["eval-1-0", "eval-1-1", "eval-1-2"]
     chain.evaluation.request(1)
     wait_until(lambda: chain.depth(PROMPTS) == 3)
@@ -227,7 +253,7 @@ def test_a_round_is_issued_once_and_then_what_is_missing(make_chain: MakeChain, 
     for _ in range(2):
         chain.evaluation.request(1)
         wait_until(lambda: chain.depth(PROMPTS) == 2)
-        time.sleep(STILL_S)
+        looks(feeder)
         assert ids_in_prompts(chain) == ["eval-1-2", "eval-1-1"]
     assert (chain.depth(SCORED), chain.slots) == (1, set())
 
@@ -245,7 +271,7 @@ def test_a_round_is_issued_piece_by_piece_and_training_prompts_between(
     assert sum(group.startswith("eval-") for group in ids_in_prompts(chain)) == 2  # ahead of it, of ten
     for number in range(10):  # whatever comes back first makes room for the next
         wait_until(lambda number=number: is_out(chain, f"eval-0-{number}"))  # type: ignore[misc]
-        time.sleep(0.02)
+        looks(feeder, 1)
         assert not is_out(chain, f"eval-0-{number + 2}")
         chain.score(f"eval-0-{number}")
         chain.read()
@@ -304,7 +330,7 @@ def test_a_retry_near_the_end_waits_like_any_other(make_chain: MakeChain, start:
     feeder = start(chain)
     wait_until(lambda: len(chain.slots) == 2)
     feeder.insert(["0-r1"])
-    time.sleep(STILL_S)
+    looks(feeder)
     assert chain.slots == {"0", "1"}
     chain.run_owner.retire(["1"])
     wait_until(lambda: chain.slots == {"0", "0-r1"})

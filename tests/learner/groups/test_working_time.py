@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from broker.protocol.run_state import DRAIN, PAUSE
 from learner.groups.evaluation import Rounds
 from tests.conftest import RedisServer
 from tests.support.chain import Chain, make_run
+from tests.support.made_up_time import MadeUpTime
 from tests.support.step_selection import stop_at_the_first_wait, take
 
 pytestmark = pytest.mark.process
@@ -71,20 +71,19 @@ def test_full_memory_ages_nobody_and_a_wait_says_how_many_groups_are_stuck(chain
 
 def test_an_outage_of_redis_ages_nobody_and_the_deadline_passes_after_it(tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "redis", "--appendfsync", "always")
-    link = RedisLink(server.url, outage_s=30)
-    chain = Chain(make_run(tmp_path, learner={"group_deadline_s": 0.9}), link, Keys("test"))
+    made_up = MadeUpTime()
+    link = RedisLink(server.url, outage_s=600, clock=made_up.clock, sleep=made_up.sleep)
+    chain = Chain(make_run(tmp_path), link, Keys("test"))
     try:
         ids = chain.issue(2)
         chain.sample(ids[0])
         look(chain)
         server.kill()
-        starter = threading.Timer(1.0, server.start)
-        starter.start()
+        made_up.later(310, server.start)
         chain.read()  # or whatever else asks Redis for something
-        starter.join()
-        look(chain)
+        look(chain, after_s=310)
         assert deaths(chain) == set()
-        look(chain, after_s=1)
+        look(chain, after_s=301)
         assert deaths(chain) == set(ids)
     finally:
         chain.journal.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from broker.errors import BadMessage
 from broker.messages import ScoredGroup
@@ -40,6 +40,7 @@ def put_together(columns: Any, arrays: dict[str, list[bytes]]) -> ScoredGroup:
     return group_of(msgpack.packb(columns), get)
 
 
+@settings(max_examples=50)
 @given(group=scored_groups())
 def test_any_group_is_the_same_again_but_for_its_text(group: ScoredGroup) -> None:
     assert plain(put_together(*taken_apart(group))) == plain(silent(group))
@@ -61,6 +62,7 @@ def lengthen_a_span(columns: Columns) -> None:
     ],
     ids=["no score", "no finish reason", "no count", "too long a span", "no prompt", "nothing"],
 )
+@settings(max_examples=10)  # what is bad of a group is so whatever else it holds
 @given(group=scored_groups())
 def test_bad_columns_are_a_bad_message(
     harm: Callable[[Columns], object], message: str, group: ScoredGroup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -30,6 +29,11 @@ part.rename(folder / rank)
 """
 WAIT, WAIT_HALF = "import time; time.sleep(60)", "import time; time.sleep(0.5)"
 KILLED = "os.kill(os.getpid(), 9)"
+
+
+def once_there(file: str) -> str:
+    """Return what waits for a file in the folder."""
+    return f"import time; any(time.sleep(0.02) for _ in iter((folder / '{file}').exists, True))"
 
 
 def program(folder: Path, *, rank_0: str = "", others: str = "") -> list[str]:
@@ -67,7 +71,7 @@ def test_the_port_of_the_ranks_is_theirs_alone_and_rank_0_may_listen_on_it(tmp_p
 )
 def test_a_rank_that_dies_ends_the_others_and_gives_its_code(tmp_path: Path, ending: str, code: int) -> None:
     begun = time.monotonic()
-    after_rank_0 = f"import time; any(time.sleep(0.02) for _ in iter((folder / '0').exists, True)); {ending}"
+    after_rank_0 = f"{once_there('0')}; {ending}"
     assert launch(program(tmp_path, rank_0=WAIT, others=after_rank_0), 2) == code
     assert time.monotonic() - begun < 20  # not the minute that rank 0 would have slept
     assert not is_running(int((tmp_path / "0").read_text().split()[0]))
@@ -120,7 +124,7 @@ def test_who_died_and_how_is_told(
 
 
 def test_a_rank_that_ignores_the_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.5)
+    monkeypatch.setattr("learner.launch.ranks.GRACE_S", 0.2)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAIT}"
     assert launch(program(tmp_path, others=stubborn), 2) == 1
     assert not is_running(int((tmp_path / "1").read_text().split()[0]))
@@ -129,9 +133,9 @@ def test_a_rank_that_ignores_the_end_is_killed(tmp_path: Path, monkeypatch: pyte
 def test_a_sigterm_goes_to_rank_0_alone_and_once(tmp_path: Path) -> None:
     handler = (
         "import signal, time; signal.signal(15, lambda *_: (folder / 'term').open('a').write('x')); "
-        "(folder / 'ready').touch(); time.sleep(1.0)"
+        f"(folder / 'ready').touch(); {once_there('term')}; time.sleep(0.3); (folder / 'end').touch()"
     )
-    process = launcher(program(tmp_path, rank_0=handler, others="import time; time.sleep(1.5)"), 2)
+    process = launcher(program(tmp_path, rank_0=handler, others=once_there("end")), 2)
     wait_until(lambda: (tmp_path / "ready").exists() and (tmp_path / "1").exists())
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0  # rank 1, who has no handler, was not sent it: it would be 143
@@ -151,17 +155,19 @@ def test_one_rank_needs_no_launcher() -> None:
     assert launch_or_join(tiny_run(Path("m")), []) == Ranks(rank=0, local_rank=0, world_size=1)
 
 
-def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0() -> None:
-    code = """
-import signal
-from pathlib import Path
-from learner.launch.ranks import launch_or_join
-from tests.support.tiny import tiny_run
-ranks = launch_or_join(tiny_run(Path("m"), ranks=5), [])
-print(ranks.rank, ranks.local_rank, ranks.world_size,
-      *(signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM)))
-"""
-    for rank, ignores in (("0", "False"), ("1", "True")):
-        environment = os.environ | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"}
-        said = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT, text=True)
-        assert said.split() == [rank, rank, "2", ignores, ignores]
+@pytest.mark.prove(after=2)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_launchers_rank_is_taken_whatever_the_config_says_and_leaves_signals_to_rank_0(
+    monkeypatch: Patch, rank: int
+) -> None:
+    for name, value in (("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        found = launch_or_join(tiny_run(Path("m"), ranks=5), [])
+        ignores = [signal.getsignal(number) is signal.SIG_IGN for number in before]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert found == Ranks(rank=rank, local_rank=rank, world_size=2)
+    assert ignores == [rank > 0] * 2

@@ -85,12 +85,20 @@ def test_a_redis_that_forgets_in_the_middle_of_a_step_costs_nothing(
 
 
 def test_an_entry_that_somebody_deletes_is_issued_again_with_its_old_floor(
-    make_chain: MakeChain, train: Train, caplog: pytest.LogCaptureFixture
+    make_chain: MakeChain, train: Train, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chain = make_chain(learner={"steps": 3, "group_deadline_s": 5})  # looked around for every half second
+    chain = make_chain(learner={"steps": 3})
     trainer = make_trainer(chain)
+
+    def pass_time(_: str) -> None:
+        if "issued_again" not in caplog.text:
+            chain.elapsed += 5.0  # until it looks around for them once more
+
+    monkeypatch.setattr(trainer.selection, "_set_state", pass_time)
     for group_id in chain.issue(4):
         chain.sample(group_id)
+    for group_id in ("0", "1"):
+        chain.score(group_id)
     gone = chain.entry("2")
     chain.client.xdel(chain.keys(gone.stream), gone.entry_id)
     chain.client.hdel(chain.keys("where"), "3")

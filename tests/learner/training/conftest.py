@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from tests.support.policy_workshop import Workshop, open_workshop
+
+torch.set_num_threads(
+    1
+)  # the models are too small for two: the second would wait, and take a processor to do so
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -346,52 +346,54 @@ MORE: dict[str, Any] = {**REFERENCE, "adapter": zero(2, objective=KL, lora={"ran
 Said = dict[str, list[Any]]
 
 
-def trained(
-    workshop: Workshop, name: str, policies: dict[str, Any], *, attention: str, ranks: int = 1, **more: Any
-) -> Said:
-    """Train each of the policies for two steps under an attention."""
-    plan = {
-        f"{policy}-{name}": two_steps_of(
-            workshop, f"{policy}-{name}", learner | more | {"attention": attention}
+def planned(
+    workshop: Workshop, policies: dict[str, Any], attention: str, *, name: str = "", **more: Any
+) -> dict[str, Any]:
+    """Plan two steps of each of the policies under an attention, of which `name` is another name."""
+    return {
+        f"{policy}-{name or attention}": two_steps_of(
+            workshop, f"{policy}-{name or attention}", learner | more | {"attention": attention}
         )
         for policy, learner in policies.items()
     }
-    said = workshop.do(name, plan, ranks=ranks)
-    return {policy: said[f"{policy}-{name}"] for policy in policies}
 
 
-def compare(workshop: Workshop, found: Said, expected: Said, name: str, other: str) -> None:
-    for policy, said in found.items():
-        assert_same_steps(workshop, said, expected[policy], names=(f"{policy}-{name}", f"{policy}-{other}"))
+def both(workshop: Workshop, name: str, policies: dict[str, Any]) -> Said:
+    """Train the policies under either attention, in one process."""
+    plan = planned(workshop, policies, "sdpa") | planned(workshop, policies, "varlen")
+    return workshop.do(name, plan, ranks=1)
+
+
+def compare(workshop: Workshop, said: Said, policies: Iterable[str], name: str = "varlen") -> None:
+    for policy in policies:
+        names = (f"{policy}-{name}", f"{policy}-sdpa")
+        assert_same_steps(workshop, said[names[0]], said[names[1]], names=names)
 
 
 @pytest.fixture(scope="module")
-def with_sdpa(workshop: Workshop) -> Said:
-    return trained(workshop, "sdpa", SPLIT, attention="sdpa")
+def split(workshop: Workshop) -> Said:
+    return both(workshop, "split", SPLIT)
 
 
 @pytest.fixture(scope="module")
-def more_with_sdpa(workshop: Workshop) -> Said:
-    return trained(workshop, "more-sdpa", MORE, attention="sdpa")
+def more(workshop: Workshop) -> Said:
+    return both(workshop, "more", MORE)
 
 
-def test_a_policy_with_its_reference_trains_as_under_sdpa(workshop: Workshop, with_sdpa: Said) -> None:
-    found = trained(workshop, "varlen", SPLIT, attention="varlen")
-    compare(workshop, found, with_sdpa, "varlen", "sdpa")
-    log = (workshop.folder / "varlen.0.log").read_text()
-    assert f"attention chosen name={VARLEN} why='learner.attention=varlen'" in log
-
-
-@pytest.mark.prove
-def test_so_do_others_and_an_adapter(workshop: Workshop, more_with_sdpa: Said) -> None:
-    found = trained(workshop, "more", MORE, attention="varlen")
-    compare(workshop, found, more_with_sdpa, "more", "more-sdpa")
+def test_a_policy_with_its_reference_trains_as_under_sdpa(workshop: Workshop, split: Said) -> None:
+    compare(workshop, split, SPLIT)
+    log = (workshop.folder / "split.0.log").read_text()
+    for name, choice in (("sdpa", "sdpa"), (VARLEN, "varlen")):
+        assert f"attention chosen name={name} why='learner.attention={choice}'" in log
 
 
 @pytest.mark.prove
-def test_a_row_over_two_ranks_trains_so_too(
-    workshop: Workshop, with_sdpa: Said, more_with_sdpa: Said
-) -> None:
-    found = trained(workshop, "two", SPLIT | REFERENCE, attention="varlen", ranks=2, sequence_ranks=2)
-    compare(workshop, {"split": found["split"]}, with_sdpa, "two", "sdpa")
-    compare(workshop, {"reference": found["reference"]}, more_with_sdpa, "two", "more-sdpa")
+def test_so_do_others_and_an_adapter(workshop: Workshop, more: Said) -> None:
+    compare(workshop, more, MORE)
+
+
+@pytest.mark.prove
+def test_a_row_over_two_ranks_trains_so_too(workshop: Workshop, split: Said, more: Said) -> None:
+    policies = SPLIT | REFERENCE
+    two = planned(workshop, policies, "varlen", name="two", sequence_ranks=2)
+    compare(workshop, split | more | workshop.do("two", two, ranks=2), policies, "two")

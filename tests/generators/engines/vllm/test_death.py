@@ -19,9 +19,11 @@ pytestmark = [pytest.mark.model, pytest.mark.together("vllm")]
 GENERATOR = """
 import asyncio, sys
 from pathlib import Path
+from config.generators import VllmEngineConfig
 from generators.engines.vllm.engine import VllmEngine
 from tests.support.byte_model import make_run
-from tests.support.small_vllm import CONFIG
+
+CONFIG = VllmEngineConfig(kv_cache_mb=64, max_num_seqs=4, enforce_eager=True, start_timeout_s=280)
 
 async def main():
     await VllmEngine(make_run(Path(sys.argv[1]), CONFIG), CONFIG).start()
