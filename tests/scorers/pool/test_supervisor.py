@@ -255,7 +255,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
     scorers_section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=scorers_section))
     station.roll_out(0, 1, 2)
-    scorers = station.start(tmp_path)
+    scorers = station.start(tmp_path, is_real=True)
     try:
         scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2"])
         killed = _pid_of(station, "scorer")
