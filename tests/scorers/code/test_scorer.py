@@ -182,6 +182,7 @@ CALLS = {"tests": [f"assert f({n}) == {n}" for n in range(5)]}
 RUNS = {"inputs": [str(n) for n in range(5)], "outputs": [str(n) for n in range(5)]}
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("answer", [CALLS, RUNS])
 @pytest.mark.parametrize(
     "program",
@@ -199,6 +200,7 @@ def test_a_case_that_does_not_end_costs_itself_only(
     assert score.reason.startswith("4 of 5 cases passed; case 3: ")
 
 
+@pytest.mark.prove(after=2)
 @pytest.mark.parametrize("answer", [CALLS, RUNS])
 @pytest.mark.parametrize("program", ["while True: pass", "def f(x):\n while True: pass"])
 def test_an_answer_is_judged_within_its_deadline(
@@ -266,9 +268,9 @@ def test_of_many_cases_a_few_are_run(scorer: CodeTests) -> None:
 
 @pytest.mark.skipif(not MBPP.exists(), reason="needs shared/data/mbpp.jsonl")
 def test_reference_solutions_of_mbpp_pass(scorer: CodeTests) -> None:
-    """One in fifty, and those that need more than a call of a function; all of them in another test."""
+    """A few, and those that need more than a call of a function; all of them in another test."""
     rows = [json.loads(line) for line in MBPP.read_text(encoding="utf-8").splitlines()]
-    chosen = rows[::50] + [row for row in rows if row["task_id"] in {126, 367, 533, 596, 601, 927}]
+    chosen = rows[::250] + [row for row in rows if row["task_id"] in {126, 367, 533, 596, 601, 927}]
     failed = {}
     for row in chosen:
         answer = {"tests": row["test_list"] + row["challenge_test_list"], "setup": row["test_setup_code"]}
@@ -469,6 +471,7 @@ def patient() -> Iterator[CodeTests]:
         yield built
 
 
+@pytest.mark.prove(cases=("none",))
 @pytest.mark.parametrize(
     ("program", "value"),
     [(OF_2020, 1.0), (OF_2017, 1.0), (OF_2017.replace("co_yield;", "co_yield"), 0.0)],

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -92,10 +93,10 @@ def test_saying_nothing_scores_nothing_without_a_sandbox() -> None:
 
 def test_a_response_beyond_all_limits_is_refused_in_no_time(scorer: Simulation) -> None:
     started = time.process_time()
-    for info in ROWS.values():
-        for piece in (r"\boxed{", "```json\n", "```python\nassert f(", "[", '{"output":', "<answer>"):
-            score = scorer.score(piece * (1_000_000 // len(piece) + 1), info)
-            assert (score.value, "characters" in score.reason) == (0.0, True), told(str(info), piece, score)
+    pieces = (r"\boxed{", "```json\n", "```python\nassert f(", "[", '{"output":', "<answer>")
+    for info, piece in zip(ROWS.values(), cycle(pieces), strict=False):
+        score = scorer.score(piece * (1_000_000 // len(piece) + 1), info)
+        assert (score.value, "characters" in score.reason) == (0.0, True), told(str(info), piece, score)
     assert time.process_time() - started < 2.0
 
 
@@ -113,7 +114,7 @@ def test_objects_are_looked_for_in_linear_time(piece: str) -> None:
         with suppress(Unanswered):
             answered_value(text, "output")
 
-    size = 400_000 // len(piece)
+    size = 100_000 // len(piece)
     assert is_linear(read, lambda count: piece * count, size)
     assert is_linear(read, lambda count: piece * count + "}" * count, size)
 
