@@ -61,10 +61,18 @@ def told(row: str, text: str, score: Score) -> str:
     return f"{row}: {text[:100]!r} gave {score.value}: {score.reason}"
 
 
+@pytest.mark.prove(cases=("attacks", "right, others", "wrong, others"))
 @pytest.mark.parametrize(
     ("cases", "value"),
-    [(HONEST, 1.0), (HONEST_BARE, 1.0), (WRONG, 0.0), (WRONG_BARE, 0.0), (ATTACKS, 0.0)],
-    ids=["right", "right objects in the text", "wrong", "wrong objects in the text", "attacks"],
+    [
+        pytest.param(HONEST[::3], 1.0, id="right"),
+        pytest.param(HONEST[1::3] + HONEST[2::3], 1.0, id="right, others"),
+        pytest.param(HONEST_BARE, 1.0, id="right objects in the text"),
+        pytest.param(WRONG[::3], 0.0, id="wrong"),
+        pytest.param(WRONG[1::3] + WRONG[2::3], 0.0, id="wrong, others"),
+        pytest.param(WRONG_BARE, 0.0, id="wrong objects in the text"),
+        pytest.param(ATTACKS, 0.0, id="attacks"),
+    ],
 )
 def test_an_answer_is_worth_what_it_says(
     scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
