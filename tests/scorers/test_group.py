@@ -195,7 +195,7 @@ def test_what_a_scorer_will_wait_for_begins_for_all_texts_of_a_group_and_is_coun
     assert (stats.cache_hits, stats.cache_misses, stats.cache_hit_rate) == (1, 2, 1 / 3)
 
 
-AWAY_S = 0.2  # that a judge takes to fail
+AWAY = Saying(status=500, delay_s=0.02, meets=16)
 
 
 def judged_group(server: ScriptedEndpoint, extra: bool) -> GroupScorer:
@@ -214,7 +214,7 @@ def test_a_judge_that_is_away_is_waited_for_by_all_completions_of_a_group_togeth
     """Each alone, a group of 16 waited 16 times as long as one completion."""
     texts = [f"\\boxed{{5}} by way {number}" for number in range(16)]
     with scripted_endpoint("False") as server:
-        server.script = lambda call: Saying(status=500, delay_s=AWAY_S)
+        server.script = lambda call: AWAY
         scorer = judged_group(server, extra)
         try:
             away = scorer.score(group(*texts), worker="w")
