@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +24,8 @@ from tests.support.tried_again import unless_starved
 from tests.support.waiting import wait_until, wait_until_gone
 
 pytestmark = pytest.mark.process
+
+MOST_LOOKS = 6
 
 
 def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case each
@@ -109,12 +111,20 @@ def test_one_child_answers_many_requests(child: KillableChild) -> None:
     assert child.pid == pid
 
 
+def hang_s(ask: Callable[[Request, float], Reply], deadline_s: float) -> float:
+    """Return what a hang takes: the least of some looks where that is long, since others only ever add to it."""
+    looks = []
+    while not looks or (min(looks) > deadline_s + 1.0 and len(looks) < MOST_LOOKS):
+        started = time.monotonic()
+        with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
+            ask({"do": "spin"}, deadline_s)
+        looks.append(time.monotonic() - started)
+    return min(looks)
+
+
 def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -> None:
     pid = pid_of(child)
-    started = time.monotonic()
-    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
-        child.ask({"do": "spin"}, timeout_s=0.3)
-    assert time.monotonic() - started >= 0.3
+    assert 0.3 <= hang_s(child.ask, 0.3) < 1.3
     assert child.pid is None
     assert state_of(pid) is None  # not even a zombie
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
@@ -133,10 +143,7 @@ def test_a_request_that_hangs_once_is_answered_by_a_fresh_child(child: KillableC
 
 
 def test_a_request_that_hangs_twice_costs_the_deadline_once(child: KillableChild) -> None:
-    started = time.monotonic()
-    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
-        child.ask_with_fresh_child_retry({"do": "spin"}, 0.6)
-    assert time.monotonic() - started >= 0.6
+    assert 0.6 <= hang_s(child.ask_with_fresh_child_retry, 0.6) < 1.6
     assert child.pid is None
 
 

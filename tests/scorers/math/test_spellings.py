@@ -10,11 +10,12 @@ from config.scorer_kinds import MathConfig
 from scorers.math.answer_lines import answer_line
 from scorers.math.notation import plain, respelled
 from scorers.math.scorer import MathAnswer
+from scorers.math.spelling.lists import with_joints
 from scorers.math.variants import MAX_CHARS, VARIANTS
 from scorers.text.extract import Unanswered
 from tests.scorers.math.spellings import MISSTATED, STATED
 from tests.support.growth import is_linear
-from tests.support.text_tables import Pair, listed
+from tests.support.text_tables import Pair, listed, paired
 
 pytestmark = pytest.mark.process
 
@@ -23,6 +24,19 @@ PIECES = listed(r"""
 \left\{\begin{array}{l}¦\frac{\text{1}}¦{\rm ¦sqrt(¦exp(1,¦x**¦2^(¦(1,2) U ¦pi ¦17 mod ¦\over ¦{1 \over\u0020
 \log_¦__a¦**a¦the ¦answer ¦answer: ¦####   ¦#### answer is ¦####⏎
 """)
+
+
+# A wide space, and what stands for it: a comma where it joins two statements or a value, a space where nothing is said.
+JOINED = paired(r"""
+x=1\quad y=2 <== x=1, y=2 ;; x=1⏎y=2 <== x=1, y=2 ;; 5\quad 6 <== 5, 6 ;; x=\quad 5 <== x= 5 ;; 5⏎6 <== 5⏎6
+x=1\quad y\quad 3 <== x=1\quad y, 3 ;; a\quad b=1\quad c=2\quad d <== a\quad b=1, c=2\quad d ;; f:\quad 5 <== f: 5
+5\quad y=2 <== 5\quad y=2 ;; \text{so}\quad 5 <== \text{so} 5 ;; \text{so\quad 5 <== \text{so, 5
+\text{so 1⏎=}\quad y=2 <== \text{so 1⏎=} y=2 ;; \text{\alpha⏎b\quad 5} 1\quad 2 <== \text{\alpha b, 5} 1, 2
+""")
+
+
+def test_a_wide_space_joins_two_statements_and_no_other() -> None:
+    assert [(text, with_joints(text)) for text, _ in JOINED] == [*JOINED]
 
 
 @pytest.mark.parametrize("row_type", STATED)
