@@ -25,6 +25,7 @@ from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tests.support.child_waits import child_waits
 from tests.support.endpoint_server import Saying, ScriptedEndpoint, scripted_endpoint
 from tests.support.scores import a_score
+from tests.support.tried_again import on_a_busy_machine, unless_starved
 
 pytestmark = pytest.mark.process
 
@@ -99,7 +100,7 @@ def test_one_hanging_completion_costs_one_deadline_and_the_others_get_their_scor
 ) -> None:
     scorer.score(group("\\boxed{5}"), worker="w1")
     rollout = group("\\boxed{5}", f"\\boxed{{{HANGING}}}", *["\\boxed{4 + 1}", "\\boxed{6}"] * 3)
-    with child_waits() as waits:
+    with child_waits() as waits, on_a_busy_machine():
         scored = scorer.score(rollout, worker="w1")
     assert scored.rewards == (1.0, 0.0, *[1.0, 0.0] * 3)
     assert "deadline" in scored.scores[1].reason
@@ -329,7 +330,7 @@ def test_what_no_retry_can_mend_goes_to_the_caller(scorer: GroupScorer, group: G
 
 
 def test_the_self_test_holds_here(scorer: GroupScorer) -> None:
-    scorer.self_test()
+    unless_starved(scorer.self_test)
 
 
 def test_a_self_test_that_fails_names_the_answer_that_came_out_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
