@@ -4,7 +4,7 @@ Some workers judge it in the sandbox that this machine offers, attacks and hones
 that an attack has broken misjudges what follows; the proof has no more of them than processors, as a pool has.
 `CORPUS=all` (make prove-attacks) judges every attack in every shape of rows and behind both walls, with a thousand
 attacks that a grammar derives (`GRAMMAR_ATTACKS` and `GRAMMAR_SEED` say how many and which); without it, of each kind
-a sample is judged, each attack in one shape, and behind the second wall a smaller one: every second or third of its
+a sample is judged, each attack in one shape, and behind the second wall a smaller one: every third or fourth of its
 cases with every change, the others by `make prove-suite`. Programs can import numpy, and the proof fails where they
 can't.
 """
@@ -90,7 +90,7 @@ def plan() -> dict[str, Plan]:
 
 
 PLAN = plan()
-ONE_OF = {"auto": 2, "landlock": 3}  # so many is judged with every change
+ONE_OF = {"auto": 3, "landlock": 4}  # so many is judged with every change
 WALLS_AND_CASES = [
     pytest.param(walls, case, id=f"{walls}: {case.name}", marks=[pytest.mark.prove] if is_left else [])
     for walls, share in PLAN.items()
