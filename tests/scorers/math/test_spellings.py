@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 
 import pytest
 
@@ -53,11 +54,20 @@ def test_an_answer_is_found_in_whatever_dress_its_line_has_and_no_other(
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_no_text_is_slow_to_respell(piece: str) -> None:
+    numbers = count()  # what was respelled before is remembered
+
     def respell(text: str) -> None:
-        for spelled in (text, f"5{text}5", f"{{{text}}}.", f"\nAnswer: {text}", f"Answer:{text}\n=5"):
+        end = f"{text}{next(numbers)}"
+        for spelled in (
+            end,
+            f"5{end}",
+            f"{{{text}}}.{next(numbers)}",
+            f"\nAnswer: {end}",
+            f"Answer:{text}\n={next(numbers)}",
+        ):
             plain(respelled(spelled))
             answer_line(spelled)
             with suppress(Unanswered):
                 VARIANTS["gsm8k"].answer(spelled, MathConfig())
 
-    assert is_linear(respell, lambda count: piece * count, MAX_CHARS // len(piece))
+    assert is_linear(respell, piece.__mul__, MAX_CHARS // len(piece))
