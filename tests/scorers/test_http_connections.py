@@ -147,11 +147,9 @@ def test_a_body_is_no_head_however_large_it_is(port: int) -> None:
 
 def test_a_length_above_the_limit_is_refused_before_the_body_comes(port: int) -> None:
     for length in (b"1001", b"9" * 15, b"9" * 19):
-        started = time.monotonic()
         heard = talk(port, HEAD + b"content-length: " + length + b"\r\n\r\n")
-        assert heard.startswith(b"HTTP/1.1 413 "), length
+        assert heard.startswith(b"HTTP/1.1 413 "), (length, "it waits for no body, which would be late: 408")
         assert b"connection: close" in heard
-        assert time.monotonic() - started < TAKES_S / 2, "it waits for no body"
 
 
 def test_a_length_that_is_none_is_refused_at_once(port: int) -> None:
@@ -162,13 +160,11 @@ def test_a_length_that_is_none_is_refused_at_once(port: int) -> None:
 
 def test_a_head_behind_a_request_under_way_is_bounded_too(port: int) -> None:
     slow = HEAD + b"content-length: 4\r\n\r\nslow"
-    started = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
         line.sendall(slow)
         time.sleep(TAKES_S / 4)
         with pytest.raises(OSError, match=r"reset|Broken pipe"):
             line.sendall(b"a" * 10_000_000)
-        assert time.monotonic() - started < 10
 
 
 def test_a_client_that_takes_every_status_for_a_score_hears_nothing() -> None:

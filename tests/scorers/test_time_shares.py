@@ -207,6 +207,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
 """
 
 
+@pytest.mark.prove(cases=("verl_function",))
 @pytest.mark.parametrize(
     ("scorer", "info", "slow", "right", "group_s"),
     [

@@ -32,6 +32,7 @@ class Saying:
     body: bytes | None = None  # instead of a completion's JSON
     closes_after: int | None = None  # bytes of the body, and then the connection is closed
     is_silent: bool = False  # not one byte, for as long as the client waits
+    meets: int = 0  # calls at once, and nothing is said before there were as many: then comes the delay
 
 
 def busy(retry_after: str | None = "0.05", status: int = 429) -> Saying:
@@ -94,6 +95,7 @@ class ScriptedEndpoint:
         self._port = port
         self.calls: list[Call] = []
         self.at_once = self.most_at_once = self.listings = self.connections = 0
+        self._came = asyncio.Condition()
         self._loop = asyncio.new_event_loop()
         is_ready = threading.Event()
         self._thread = threading.Thread(
@@ -145,6 +147,8 @@ class ScriptedEndpoint:
         self.calls.append(call)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        async with self._came:
+            self._came.notify_all()
         try:
             return await self._answer(call, reader, writer)
         finally:
@@ -157,6 +161,8 @@ class ScriptedEndpoint:
             return await self._say(Saying(status=400), writer)
         found = self.script(call)
         saying = Saying(found) if isinstance(found, str) else found
+        async with self._came:
+            await self._came.wait_for(lambda: self.most_at_once >= saying.meets)
         if saying.is_silent or saying.delay_s:
             with suppress(TimeoutError):  # a client that has said all says more only by going away
                 await asyncio.wait_for(reader.read(1), None if saying.is_silent else saying.delay_s)

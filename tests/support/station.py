@@ -29,10 +29,12 @@ from broker.processes import spawn
 from broker.protocol.streams import entries_of, hand_over
 from config.loading import to_yaml
 from config.run import Run
+from scorers.__main__ import main
 from scorers.pool import job as jobs
 from scorers.pool.dispatcher import Dispatcher
 from scorers.pool.rq_queues import RqQueues, ScoringWorker
 from tests.broker.conftest import Board
+from tests.support.forked_commands import fork
 from tests.support.groups import a_rollout
 from tests.support.waiting import wait_until
 
@@ -193,12 +195,16 @@ class Station(Board):
             heartbeat.stop()
             connection.close()
 
-    def start(self, folder: Path, *words: str) -> Scorers:
-        """Start `python -m scorers --run test` with more words."""
+    def start(self, folder: Path, *words: str, is_real: bool = False) -> Scorers:
+        """Start `python -m scorers --run test` with more words: as a fork of this process, or as users do."""
         log = folder / f"scorers-{len(list(folder.iterdir()))}.log"
+        words = ("--run", "test", *words)
+        env = {**os.environ, "REDIS_URL": self.link.url}
         with log.open("wb") as stream:
-            command = [sys.executable, "-m", "scorers", "--run", "test", *words]
-            process = spawn(command, stderr=stream, env={**os.environ, "REDIS_URL": self.link.url})
+            if is_real:
+                process = spawn([sys.executable, "-m", "scorers", *words], stderr=stream, env=env)
+            else:
+                process = fork(main, words, stderr=stream, env=env)
         return Scorers(process, log)
 
     def jobs_at_work(self) -> set[str]:

@@ -7,6 +7,8 @@ In: an answer or a reference. Out: the same in LaTeX; intervals with brackets tu
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final
 
 _CONDITION: Final = re.compile(
@@ -35,7 +37,8 @@ _WIDE: Final = re.compile(r"(?<![,;\s])\s*(?:\\q?quad(?![A-Za-z])|\n)\s*(?![,;\s
 _EQUATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|approx|equiv|in)(?![A-Za-z])")
 _CASES: Final = re.compile(r"\\begin\{cases\}(.*?)\\end\{cases\}", re.DOTALL)
 _HALF_OPEN: Final = re.compile(r"([\[\]])([^\[\](),]+,[^\[\](),]+)([\[\]])")
-_TEXT_SET: Final = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+")
+_TOKEN: Final = re.compile(r"\\text\{(?P<inside>[^{}]*)\}|\\[A-Za-z]+|(?P<said>[^\W_])")
+_SAID: Final = re.compile(r"(?:\\[A-Za-z]+|[\W_])*+(?P<said>[^\W_])")
 
 
 def _conditions(cases: re.Match[str]) -> str:
@@ -76,19 +79,36 @@ def _between_statements(text: str) -> str:
     r"""Return a text with a comma for the wide space between two relations: `x = 1 \quad y = 2`."""
     if "\\begin" in text:
         return text
+    says = _says(text)
+    equations = list(_EQUATION.finditer(text))
 
     def joined(space: re.Match[str]) -> str:
-        beside = text[: space.start()], text[space.end() :]
-        if not any(map(str.isalnum, _TEXT_SET.sub("", beside[0]))) or beside[0].rstrip()[-1:] in (
-            "=",
-            "(",
-            ":",
-        ):
+        start, end = space.span()
+        if not says(start) or text[:start].rstrip()[-1:] in ("=", "(", ":"):
             return " "  # nothing is said before it
-        is_quad = "quad" in space[0] and bool(beside[0]) and _VALUE.match(beside[1]) is not None
-        return ", " if is_quad or all(map(_EQUATION.search, beside)) else space[0]
+        is_quad = "quad" in space[0] and _VALUE.match(text, end) is not None
+        is_between = bool(equations) and equations[0].end() <= start and equations[-1].start() >= end
+        return ", " if is_quad or is_between else space[0]
 
     return _WIDE.sub(joined, text)
+
+
+def _says(text: str) -> Callable[[int], bool]:
+    r"""Return what tells whether a letter or a digit stands before a place, in no command and no closed `\text`."""
+    first = len(text)
+    begins, ends = [-1], [-1]  # of what is said in each `\text`, which is open at a place within it
+    for token in _TOKEN.finditer(text):
+        if token["said"]:
+            first = token.start()
+            break
+        if token["inside"] and (said := _SAID.match(token["inside"])) is not None:
+            begins.append(token.start("inside") + said.start("said"))
+            ends.append(token.end())
+
+    def says(place: int) -> bool:
+        return place > first or place < ends[bisect_left(begins, place) - 1]
+
+    return says
 
 
 def _bracketed(interval: re.Match[str]) -> str:

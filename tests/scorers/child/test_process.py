@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
@@ -21,9 +21,11 @@ import pytest
 from scorers.child.process import LAST, ChildDied, KillableChild, LimitExceeded, Reply, Request
 from tests.support.paths import ROOT
 from tests.support.tried_again import unless_starved
-from tests.support.waiting import wait_until_gone
+from tests.support.waiting import wait_until, wait_until_gone
 
 pytestmark = pytest.mark.process
+
+MOST_LOOKS = 6
 
 
 def act(request: Request) -> Reply:  # noqa: C901, PLR0911, PLR0912 - a case each
@@ -109,12 +111,20 @@ def test_one_child_answers_many_requests(child: KillableChild) -> None:
     assert child.pid == pid
 
 
+def hang_s(ask: Callable[[Request, float], Reply], deadline_s: float) -> float:
+    """Return what a hang takes: the least of some looks where that is long, since others only ever add to it."""
+    looks = []
+    while not looks or (min(looks) > deadline_s + 1.0 and len(looks) < MOST_LOOKS):
+        started = time.monotonic()
+        with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
+            ask({"do": "spin"}, deadline_s)
+        looks.append(time.monotonic() - started)
+    return min(looks)
+
+
 def test_a_hang_costs_its_deadline_and_leaves_no_process(child: KillableChild) -> None:
     pid = pid_of(child)
-    started = time.monotonic()
-    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
-        child.ask({"do": "spin"}, timeout_s=0.3)
-    assert 0.3 <= time.monotonic() - started < 2
+    assert 0.3 <= hang_s(child.ask, 0.3) < 1.3
     assert child.pid is None
     assert state_of(pid) is None  # not even a zombie
     assert child.ask({"do": "echo", "text": "again"}, timeout_s=10) == {"said": "again"}
@@ -126,17 +136,14 @@ def test_a_request_that_hangs_once_is_answered_by_a_fresh_child(child: KillableC
 
     def ask() -> Reply:
         flag.touch()
-        return child.ask_with_fresh_child_retry({"do": "spin once", "flag": str(flag)}, 6.0)
+        return child.ask_with_fresh_child_retry({"do": "spin once", "flag": str(flag)}, 2.0)
 
     assert unless_starved(ask) == {"said": "in time"}
     assert child.pid not in {None, pid}
 
 
 def test_a_request_that_hangs_twice_costs_the_deadline_once(child: KillableChild) -> None:
-    started = time.monotonic()
-    with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
-        child.ask_with_fresh_child_retry({"do": "spin"}, 0.6)
-    assert 0.6 <= time.monotonic() - started < 3
+    assert 0.6 <= hang_s(child.ask_with_fresh_child_retry, 0.6) < 1.6
     assert child.pid is None
 
 
@@ -171,10 +178,15 @@ def test_a_child_that_gave_way_is_held_to_its_deadline_however_little_it_got() -
     """It was sent to the end of the queue on purpose, so that what hangs costs the others little."""
     with closing(KillableChild(act, give_way_s=0.1)) as child:
         pid = pid_of(child)
-        stopper = threading.Timer(0.4, lambda: os.kill(pid, signal.SIGSTOP))
+
+        def stop() -> None:
+            wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == LAST)
+            os.kill(pid, signal.SIGSTOP)
+
+        stopper = threading.Thread(target=stop)
         stopper.start()
-        with pytest.raises(LimitExceeded, match="deadline of 4 s"):
-            child.ask({"do": "spin"}, timeout_s=4.0)
+        with pytest.raises(LimitExceeded, match="deadline of 2 s"):
+            child.ask({"do": "spin"}, timeout_s=2.0)
         stopper.join()
 
 

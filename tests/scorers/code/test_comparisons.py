@@ -78,6 +78,7 @@ def constant(): return {LONG}
 """
 
 
+@pytest.mark.prove(after=3)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -169,7 +169,10 @@ def test_an_input_that_no_program_looks_at_is_named(
     assert simulation.passing_stub(info) == stub
 
 
-def test_the_gold_test_refuses_such_a_row_by_the_stubs_name_with_a_reference_and_without() -> None:
+def test_the_gold_test_refuses_such_a_row_by_the_stubs_name_with_a_reference_and_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     loose, strict = calls(([1], True), ([2], True)), calls(([1], 2), ([2], 3))
     told = "every test passes for a function that returns True: add a case that tells it from a right answer"
     rows = {

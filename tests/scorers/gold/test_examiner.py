@@ -25,7 +25,10 @@ def verdicts(*rows: Candidate) -> list[Examined]:
     return list(examine(CONFIG, rows))
 
 
-def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_their_rows() -> None:
+def test_the_references_of_every_kind_that_has_some_score_one_in_the_order_of_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     rows = [
         row("math", "math", "\\frac{1}{2}"),
         row("math", "gsm8k", "1,024"),

@@ -32,15 +32,12 @@ KAKURASU: Final = gym("kakurasu", "1 0\n0 1", row_sums=[1, 2], col_sums=[1, 2], 
 SURVO: Final = gym(
     "survo", "9 1 10\n8 5 13\n17 6 23", solution=[[9, 1, 10], [8, 5, 13], [17, 6, 23]], board_size=3
 )
-ISLANDERS_JUNK: Final = (", or not", " or not", "\nor not", ", and not", ". Not!", " but not really")
-
 INTEGRAL: Final = gym("simple_integration", "X**2 + C", variable="X", integrand="2*X")
 
 # Texts, and sentences with more in them than the library reads.
-TEXTS: Final = (
-    *looks(
-        globals(),
-        r"""
+TEXTS: Final = looks(
+    globals(),
+    r"""
 # INTEGRAL
 X**2 + C¦X**2¦X*X + K¦X**2 + c + 7¦X**2 + E**2¦X**2 + C + sin(2)¦pi + X**2¦X**2 - C*K
 ✗X**2 + C + x**3¦X**2 + x¦x**3/3 + X**2 + C¦X**2 + C - 7*y¦X**2 + Y*Z¦X**2 + sin(t)¦X**2 + exp(z)*C¦X**2 + A
@@ -89,44 +86,28 @@ A=1,B=3,C=2,D=6¦A = 1, B = 3, C = 2, D = 6¦D=6,C=2,B=3,A=1¦A=1,B=4,C=2,D=8
 ✗9 1 10 or not⏎8 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23⏎or not¦9 x 1 10⏎8 5 13⏎17 6 23
 ✗the answer⏎9 1 10⏎8 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23 weeks¦9 | 1 | 10⏎8 5 13⏎17 6 23
 ✗9 1 10⏎8 5.5 5 13⏎17 6 23¦9 1 10⏎8 5 13⏎17 6 23 # no¦9 1 10 1.5⏎8 5 13⏎17 6 23¦1_0_ 9 1 10⏎8 5 13⏎17 6 23
+# KNIGHTS
+Daniel is a knight, and Lily is a knave.¦Daniel is a knight and Lily is a knave¦Lily is a knave, Daniel is a knight
+daniel is a Knight, lily is a Knave¦(Daniel is a knight), (Lily is a knave)¦Daniel knight, Lily knave
+Therefore, Daniel is a knight, and Lily is a knave.
+✗Daniel is a knight, and Lily is a knave, or not¦Daniel is a knight, and Lily is a knave or not
+✗Daniel is a knight, and Lily is a knave⏎or not¦Daniel is a knight, and Lily is a knave, and not
+✗Daniel is a knight, and Lily is a knave. Not!¦Daniel is a knight, and Lily is a knave but not really
+✗Not: Daniel is a knight, and Lily is a knave.¦It is false that Daniel is a knight, and Lily is a knave.
+✗Daniel is a knight, and Lily is a knave, and Lily is a knave.¦Daniel is a knight, knave, and Lily is a knave.
+✗neither Daniel is a knight, nor Lily is a knave¦Lily Daniel is a knight, and Lily is a knave.
+✗Daniel is a knight, and Lily is a knave. Daniel¦I doubt Daniel is a knight, and Lily is a knave.
+✗Daniel is a knight, and Lily is a knave?
+# HEROES
+Zoey is a hero, Ella is a villain, and Ava is a villain.¦Ava is a villain, Zoey is a hero and Ella is a villain
+✗Zoey is a hero, Ella is a villain, and Ava is a villain, or not
+✗Zoey is a hero, Ella is a villain, and Ava is a villain or not
+✗Zoey is a hero, Ella is a villain, and Ava is a villain⏎or not
+✗Zoey is a hero, Ella is a villain, and Ava is a villain, and not
+✗Zoey is a hero, Ella is a villain, and Ava is a villain. Not!
+✗Zoey is a hero, Ella is a villain, and Ava is a villain but not really
+✗Who knows? Zoey is a hero, Ella is a villain, and Ava is a villain
+✗if Zoey is a hero, Ella is a villain, and Ava is a villain¦Zoey is a hero, Zoey Ella is a villain, Ava is a villain
+✗Zoey is a hero, villain Ella is a villain, Ava is a villain
 """,
-    ),
-    (
-        KNIGHTS,
-        (
-            "Daniel is a knight, and Lily is a knave.",
-            "Daniel is a knight and Lily is a knave",
-            "Lily is a knave, Daniel is a knight",
-            "daniel is a Knight, lily is a Knave",
-            "(Daniel is a knight), (Lily is a knave)",
-            "Daniel knight, Lily knave",
-            "Therefore, Daniel is a knight, and Lily is a knave.",
-        ),
-        (
-            *(f"Daniel is a knight, and Lily is a knave{junk}" for junk in ISLANDERS_JUNK),
-            "Not: Daniel is a knight, and Lily is a knave.",
-            "It is false that Daniel is a knight, and Lily is a knave.",
-            "Daniel is a knight, and Lily is a knave, and Lily is a knave.",
-            "Daniel is a knight, knave, and Lily is a knave.",
-            "neither Daniel is a knight, nor Lily is a knave",
-            "Lily Daniel is a knight, and Lily is a knave.",
-            "Daniel is a knight, and Lily is a knave. Daniel",
-            "I doubt Daniel is a knight, and Lily is a knave.",
-            "Daniel is a knight, and Lily is a knave?",
-        ),
-    ),
-    (
-        HEROES,
-        (
-            "Zoey is a hero, Ella is a villain, and Ava is a villain.",
-            "Ava is a villain, Zoey is a hero and Ella is a villain",
-        ),
-        (
-            *(f"Zoey is a hero, Ella is a villain, and Ava is a villain{junk}" for junk in ISLANDERS_JUNK),
-            "Who knows? Zoey is a hero, Ella is a villain, and Ava is a villain",
-            "if Zoey is a hero, Ella is a villain, and Ava is a villain",
-            "Zoey is a hero, Zoey Ella is a villain, Ava is a villain",
-            "Zoey is a hero, villain Ella is a villain, Ava is a villain",
-        ),
-    ),
 )

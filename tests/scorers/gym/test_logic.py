@@ -41,9 +41,9 @@ def test_what_repeats_premises_is_no_conclusion_however_it_is_written(
 
 def test_what_is_no_formula_is_no_conclusion_and_is_told_at_once() -> None:
     row = logic_row(["P & Q"], "(P = Q)")
-    started = time.monotonic()
+    started = time.process_time()
     assert [text[:30] for text in NO_FORMULAS if worth(row, signs(text)) != 0.0] == []
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_the_rows_own_conclusion_is_right_even_where_it_is_a_premise() -> None:
@@ -76,7 +76,7 @@ def test_a_row_of_many_variables_is_looked_at_in_milliseconds() -> None:
             example_answer=json.dumps("A"),
         )
     )
-    started = time.monotonic()
+    started = time.process_time()
     assert conclusion(premises[3], row) == "it repeats a premise"
     assert conclusion(signs("A & B"), row) is not None
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from scorers.instructions.scorer import InstructionFollowing
 from scorers.text.extract import MAX_RESPONSE_CHARS
 from tasks.route import route
 from tests.scorers.instructions.corpus import ATTACKS, CASES, LANGUAGES, NULL_RESPONSES, PROMPT
+from tests.support.growth import is_linear
 from tests.support.text_tables import listed
 
 SCORER = InstructionFollowing(InstructionsConfig(), ScorersConfig())
@@ -240,19 +240,14 @@ def test_the_language_of_a_giant_text_is_not_told() -> None:
 
 @pytest.mark.process
 def test_hostile_texts_take_linear_time() -> None:
-    """40,000 characters each; what is quadratic in them takes many seconds. The language is the library's time."""
+    """The language is the library's time."""
     pieces = ("*", "[", "Section 1", "1. ", "a-", "P.", "Time ")
-    slow = []
     for name, case in CASES.items():
         if name.startswith(("language:", "change_case:english")):
             continue
         (check,) = checks_of([name], [case.kwargs]).values()
         for piece in pieces:
-            text, started = piece * (40_000 // len(piece)), time.process_time()
-            check(text)
-            if (took := time.process_time() - started) > 2.0:
-                slow.append((name, piece, took))
-    assert not slow
+            assert is_linear(check, piece.__mul__, 8_000 // len(piece)), (name, piece)
 
 
 def test_every_language_that_rows_ask_for_is_told_from_all_others() -> None:

@@ -93,9 +93,10 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
     build: Build, server: ScriptedEndpoint
 ) -> None:
     judge = knows("default")
-    server.script = lambda call: Saying(judge(call), delay_s=0.2)
     scorer = build()
     rows = [(answered, 1.0) for answered in HONEST] + [(answered, 0.0) for answered in WRONG]
+    called = len(rows) - 4  # those that are their reference to the letter
+    server.script = lambda call: Saying(judge(call), meets=called)
     for answered, _ in rows:
         scorer.prefetch(answered.text, row(answered.reference, answered.question))
     found = [scorer.score(answered.text, row(answered.reference, answered.question)) for answered, _ in rows]
@@ -104,8 +105,7 @@ def test_right_answers_score_1_and_wrong_ones_0_with_all_calls_under_way_at_once
         for (answered, value), score in zip(rows, found, strict=True)
         if score.value != value
     ] == []
-    asked = len(server.calls)
-    assert server.most_at_once == asked == len(rows) - 4  # those that are their reference to the letter
+    assert server.most_at_once == len(server.calls) == called
     assert all(call.body["temperature"] == 0.0 for call in server.calls)
     assert not any("</think>" in text for call in server.calls for text in texts_of(call.prompt))
 
@@ -250,7 +250,8 @@ def test_what_was_begun_and_has_failed_begins_anew_beside_all_others(
         scorer.prefetch(text, row())
     wait_until(lambda: len(server.calls) == 8 and server.at_once == 0)
     time.sleep(0.1)
-    server.script = lambda _: Saying("True", delay_s=0.2)
+    server.most_at_once = 0
+    server.script = lambda _: Saying("True", meets=8)
     for text in texts:
         scorer.prefetch(text, row())
     assert {scorer.score(text, row()).value for text in texts} == {1.0}

@@ -218,6 +218,11 @@ fdebm¦fdebmee¦is fdebme¦fdebme fdebme¦fdebme, zorpus¦not fdebme¦fdebme1¦f
 ]
 
 
+_OF_PAIR = "Position,Nationality,Job"
+_TWO_JOBS = "1,british,plumber,carpenter;2,polish,plumber,carpenter"
+_OTHER_HEADER = table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,Food")
+
+
 class Measured(NamedTuple):
     """A row of the reference's sections 2.10 to 2.13."""
 
@@ -233,68 +238,47 @@ def answered(answer: str) -> str:
     return f"<answer>{answer}</answer>"
 
 
+_MEASURED: list[tuple[Any, ...]] = [
+    ("arc", GRID, "[[1, 1], [0, 0]]", 1.0, 1.0),
+    ("arc", GRID, "\n[[1, 1],\n[0, 0]]\n", 1.0, 1.0),
+    ("arc", GRID, "[['1', '1'], ['0', '0']]", 1.0, 1.0),
+    ("arc", GRID, "[[1.9, 1], [0, 0]]", 1.0, 0.0, "1.9 is not 1"),
+    ("arc", GRID, "[[1, 1], [0, 1]]", 0.0, 0.0),
+    ("arc", GRID, "[[1, 1], [0]]", 0.0, 0.0),
+    ("zebra", TABLE, _ONE_LINE, 1.0, 1.0),
+    ("zebra", TABLE, _TABLE_LINES, 0.0, 1.0, "an answer may have lines"),
+    (
+        "zebra",
+        TABLE,
+        table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]"),
+        0.667,
+        1.0,
+        "1 is '1'",
+    ),
+    ("zebra", PAIR, '{"rows":[["1","",""],["2","",""]]}', 0.333, 0.0, "positions are free"),
+    ("zebra", TABLE, _OTHER_HEADER, 0.333, 1.0, "its header says so"),
+    ("ordering", BIRDS, "['pigeon','sparrow','quail']", 1.0, 1.0),
+    ("ordering", BIRDS, "[pigeon, sparrow, quail]", 1.0, 1.0),
+    ("ordering", PEOPLE, "['Emma','Liam','Wei']", 0.0, 1.0, "people have capitals"),
+    ("ordering", BIRDS, "['pigeon',\n'sparrow',\n'quail']", 0.0, 1.0, "an answer may have lines"),
+    ("ordering", BIRDS, "type('X',(),{'__eq__':lambda s,o:True})()", 1.0, 0.0, "nothing is evaluated"),
+    (
+        "ordering",
+        BIRDS,
+        "__import__('sys')._getframe(2).f_locals.get('target')",
+        1.0,
+        0.0,
+        "nothing is evaluated",
+    ),
+    ("ordering", BIRDS, "[" + ", ".join(["pigeon"] * 14), 0.0, 0.0),  # after ten seconds
+    ("graph", "fdebme", " fdebme ", 1.0, 1.0),
+    ("graph", "fdebme", " is fdebme ", 0.0, 0.0),
+    ("graph", "fdebme", "\nfdebme\n", 0.0, 1.0, "an answer may have lines"),
+]
 MEASURED = [
-    Measured(*row)
-    for row in (
-        ("arc", GRID, answered("[[1, 1], [0, 0]]"), 1.0, 1.0),
-        ("arc", GRID, answered("\n[[1, 1],\n[0, 0]]\n"), 1.0, 1.0),
-        ("arc", GRID, answered("[['1', '1'], ['0', '0']]"), 1.0, 1.0),
-        ("arc", GRID, answered("[[1.9, 1], [0, 0]]"), 1.0, 0.0, "1.9 is not 1"),
-        ("arc", GRID, f"<think>{answered('[[1, 1], [0, 0]]')}", 1.0, 0.0, "a thought that never ended"),
-        ("arc", GRID, answered("[[1, 1], [0, 1]]"), 0.0, 0.0),
-        ("arc", GRID, answered("[[1, 1], [0]]"), 0.0, 0.0),
-        ("arc", [[0]], "", 1.0, 0.0, "no answer is not [[0]]"),
-        ("zebra", TABLE, answered(_ONE_LINE), 1.0, 1.0),
-        ("zebra", TABLE, answered(_TABLE_LINES), 0.0, 1.0, "an answer may have lines"),
-        (
-            "zebra",
-            TABLE,
-            answered(table("[[1,'apple','pilot'],[2,'bread','chef'],[3,'corn','nurse']]")),
-            0.667,
-            1.0,
-            "1 is '1'",
-        ),
-        ("zebra", PAIR, answered('{"rows":[["1","",""],["2","",""]]}'), 0.333, 0.0, "positions are free"),
-        (
-            "zebra",
-            TABLE,
-            answered(table("1,pilot,apple;2,chef,bread;3,nurse,corn", "Position,Job,Food")),
-            0.333,
-            1.0,
-            "its header says so",
-        ),
-        ("ordering", BIRDS, answered("['pigeon','sparrow','quail']"), 1.0, 1.0),
-        ("ordering", BIRDS, answered("[pigeon, sparrow, quail]"), 1.0, 1.0),
-        ("ordering", PEOPLE, answered("['Emma','Liam','Wei']"), 0.0, 1.0, "people have capitals"),
-        (
-            "ordering",
-            BIRDS,
-            answered("['pigeon',\n'sparrow',\n'quail']"),
-            0.0,
-            1.0,
-            "an answer may have lines",
-        ),
-        (
-            "ordering",
-            BIRDS,
-            answered("type('X',(),{'__eq__':lambda s,o:True})()"),
-            1.0,
-            0.0,
-            "nothing is evaluated",
-        ),
-        (
-            "ordering",
-            BIRDS,
-            answered("__import__('sys')._getframe(2).f_locals.get('target')"),
-            1.0,
-            0.0,
-            "nothing is evaluated",
-        ),
-        ("ordering", BIRDS, answered("[" + ", ".join(["pigeon"] * 14)), 0.0, 0.0),  # after ten seconds
-        ("graph", "fdebme", answered(" fdebme "), 1.0, 1.0),
-        ("graph", "fdebme", answered(" is fdebme "), 0.0, 0.0),
-        ("graph", "fdebme", answered("\nfdebme\n"), 0.0, 1.0, "an answer may have lines"),
-    )
+    *(Measured(row_type, value, answered(answer), *worth) for row_type, value, answer, *worth in _MEASURED),
+    Measured("arc", GRID, f"<think>{answered('[[1, 1], [0, 0]]')}", 1.0, 0.0, "a thought that never ended"),
+    Measured("arc", [[0]], "", 1.0, 0.0, "no answer is not [[0]]"),
 ]
 
 _RIGHT: list[tuple[str, Any, str]] = [
@@ -319,71 +303,48 @@ _SPOILED = {  # a whole text around a right answer, and what it tries
     "<answer>__import__('os').system('touch executed') or {}</answer>": "is executed",
     "<answer>" + "[{'rows':(" * 4000 + "{}</answer>": "overflows the stack",
 }
+_FOODS = "['apple','bread','corn']"
+_ANSWERS: list[tuple[str, Any, str, str]] = [
+    ("zebra", TABLE, table("1,,;2,,;3,,"), "positions alone"),
+    ("zebra", TABLE, table("1,a,b;2,c,d;3,e,f"), "positions alone"),
+    ("zebra", PAIR, table("1,british,plumber;2,british,plumber", _OF_PAIR), "one guess in every row"),
+    ("zebra", TABLE, table("1,apple,pilot;2,apple,pilot;3,apple,pilot"), "one guess in every row"),
+    ("zebra", TABLE, table("1,apple,pilot;2,apple,pilot;3,corn,nurse"), "a row in two places"),
+    ("zebra", TABLE, table(f"{_ROWS[:-1]},['1','bread','chef']]"), "more rows than there are"),
+    ("zebra", PAIR, table(_TWO_JOBS, f"{_OF_PAIR},Job"), "a column in two places"),
+    ("zebra", TABLE, f"{{'header': [], 'rows': [], 'rows': {_ROWS}}}", "a key in two places"),
+    ("zebra", TABLE, table(_ROWS)[:-1] + f", 'other': {_ROWS}}}", "an object with more"),
+    (
+        "zebra",
+        TABLE,
+        table(f"[['1',{_FOODS},'x'],['2',{_FOODS},'y'],['3',{_FOODS},'z']]"),
+        "lists every option",
+    ),
+    ("ordering", BIRDS, "['pigeon', 'sparrow', 'quail'] or ['quail', 'sparrow', 'pigeon']", "two answers"),
+    ("ordering", BIRDS, "[['pigeon', 'sparrow', 'quail'], ['quail', 'sparrow', 'pigeon']]", "every option"),
+    ("ordering", BIRDS, "{'pigeon', 'sparrow', 'quail'}", "a set has every order"),
+    ("ordering", BIRDS, "[" + "pigeon, " * 14, "an expression that never ends"),
+    ("ordering", BIRDS, "['pigeon'" + " " * 40_000, "an expression that never ends"),
+    ("graph", "fdebme", "zorpus fdebme jompus", "lists every option"),
+    ("graph", "fdebme", ".*", "a pattern"),
+    ("arc", GRID, "[[...]]", "a pattern"),
+    ("arc", GRID, "[[[1, 1], [0, 0]], [[0, 0], [1, 1]]]", "two grids"),
+    ("arc", GRID, "[[1] * 2] + [[0] * 2]", "is computed"),
+    ("arc", GRID, "[[" + "9" * 30_000 + "]]", "a giant number"),
+    ("arc", [[0]], "nothing", "an answer that can't be read"),
+    ("arc", [[0]], "[[]]", "emptiness"),
+]
 ATTACKS: list[tuple[str, Any, str, str]] = [
     *(
         (row_type, value, text.replace("{}", right), trick)
         for row_type, value, right in _RIGHT
         for text, trick in _SPOILED.items()
     ),
-    ("zebra", TABLE, answered(table("1,,;2,,;3,,")), "positions alone"),
-    ("zebra", TABLE, answered(table("1,a,b;2,c,d;3,e,f")), "positions alone"),
-    (
-        "zebra",
-        PAIR,
-        answered(table("1,british,plumber;2,british,plumber", "Position,Nationality,Job")),
-        "one guess in every row",
-    ),
-    ("zebra", TABLE, answered(table("1,apple,pilot;2,apple,pilot;3,apple,pilot")), "one guess in every row"),
-    ("zebra", TABLE, answered(table("1,apple,pilot;2,apple,pilot;3,corn,nurse")), "a row in two places"),
-    ("zebra", TABLE, answered(table(f"{_ROWS[:-1]},['1','bread','chef']]")), "more rows than there are"),
-    (
-        "zebra",
-        PAIR,
-        answered(
-            table("1,british,plumber,carpenter;2,polish,plumber,carpenter", "Position,Nationality,Job,Job")
-        ),
-        "a column in two places",
-    ),
-    ("zebra", TABLE, answered(f"{{'header': [], 'rows': [], 'rows': {_ROWS}}}"), "a key in two places"),
-    ("zebra", TABLE, answered(table(_ROWS)[:-1] + f", 'other': {_ROWS}}}"), "an object with more"),
-    (
-        "zebra",
-        TABLE,
-        answered(
-            table(
-                "[['1',['apple','bread','corn'],'x'],['2',['apple','bread','corn'],'y'],"
-                "['3',['apple','bread','corn'],'z']]"
-            )
-        ),
-        "lists every option",
-    ),
+    *((row_type, value, answered(answer), trick) for row_type, value, answer, trick in _ANSWERS),
     ("zebra", TABLE, f"such as <answer> {PAIR} </answer>.", "echoes the prompt"),
     ("ordering", PEOPLE, f"such as <answer> {BIRDS} </answer>.", "echoes the prompt"),
     ("graph", "zorpus", "such as <answer> fdebme </answer>.", "echoes the prompt"),
-    (
-        "ordering",
-        BIRDS,
-        answered("['pigeon', 'sparrow', 'quail'] or ['quail', 'sparrow', 'pigeon']"),
-        "two answers",
-    ),
-    (
-        "ordering",
-        BIRDS,
-        answered("[['pigeon', 'sparrow', 'quail'], ['quail', 'sparrow', 'pigeon']]"),
-        "every option",
-    ),
-    ("ordering", BIRDS, answered("{'pigeon', 'sparrow', 'quail'}"), "a set has every order"),
-    ("ordering", BIRDS, answered("[" + "pigeon, " * 14), "an expression that never ends"),
-    ("ordering", BIRDS, answered("['pigeon'" + " " * 40_000), "an expression that never ends"),
-    ("graph", "fdebme", answered("zorpus fdebme jompus"), "lists every option"),
-    ("graph", "fdebme", answered(".*"), "a pattern"),
     ("graph", "fdebme", "fdebme " * 1000, "says it everywhere"),
-    ("arc", GRID, answered("[[...]]"), "a pattern"),
-    ("arc", GRID, answered("[[[1, 1], [0, 0]], [[0, 0], [1, 1]]]"), "two grids"),
-    ("arc", GRID, answered("[[1] * 2] + [[0] * 2]"), "is computed"),
-    ("arc", GRID, answered("[[" + "9" * 30_000 + "]]"), "a giant number"),
-    ("arc", [[0]], answered("nothing"), "an answer that can't be read"),
-    ("arc", [[0]], answered("[[]]"), "emptiness"),
 ]
 
 NULL_ANSWERS = [

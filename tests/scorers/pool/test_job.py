@@ -297,7 +297,7 @@ def test_of_other_queues_nothing_is_begun_nor_read_twice(
 
 
 def test_one_worker_keeps_64_calls_to_a_judge_under_way(link: RedisLink, keys: Keys) -> None:
-    with scripted_endpoint(Saying("Final Decision: Yes", delay_s=1.0)) as server:
+    with scripted_endpoint(Saying("Final Decision: Yes", delay_s=0.05, meets=64)) as server:
         judge = {"type": "judge", "variant": "stem", "endpoint": {"urls": [server.url], "model": "judge"}}
         station = Station(link, keys, make_run(scorers={"tasks": {"judge": {"scorer": judge}}}))
         row = {"type": "llm_judge", "answer": {"value": "a long reference", "question": "What is it?"}}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ from broker.restarts import RestartPolicy, Restarts
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
 from scorers.pool.several_runs import run_pools
+from tests.support.forked_commands import fork
 from tests.support.station import SLEEPER, Station, make_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
 
@@ -255,7 +255,7 @@ def test_the_real_thing_scores_survives_a_kill_and_dies_whole(
     scorers_section = {"workers": 1, "tasks": {"math": {"scorer": SLEEPER}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.6}, scorers=scorers_section))
     station.roll_out(0, 1, 2)
-    scorers = station.start(tmp_path)
+    scorers = station.start(tmp_path, is_real=True)
     try:
         scorers.until(lambda: sorted(station.ids("scored")) == ["0", "1", "2"])
         killed = _pid_of(station, "scorer")
@@ -353,16 +353,15 @@ def test_a_pool_dispatches_and_scores_by_tls(tls_station: Station, tmp_path: Pat
         assert pool.process.wait(30) == 0
 
 
-def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(
-    tls_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REDIS_URL", tls_url.partition("?")[0].replace("//", "//:planted-secret@"))
-    words = [sys.executable, "-m", "scorers", "--run", "test"]
-    ended = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 2  # it would fail each time
-    assert "signed by an authority that this machine does not know" in ended.stderr
-    assert "ssl_ca_certs=/path/ca.pem" in ended.stderr
-    assert not any(word in ended.stderr for word in ("Traceback", "planted"))
+def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(tls_url: str, tmp_path: Path) -> None:
+    url = tls_url.partition("?")[0].replace("//", "//:planted-secret@")
+    with (tmp_path / "log").open("wb") as stream:
+        ended = fork(main, ["--run", "test"], env={**os.environ, "REDIS_URL": url}, stderr=stream)
+    assert ended.wait(60) == 2  # it would fail each time
+    said = (tmp_path / "log").read_text()
+    assert "signed by an authority that this machine does not know" in said
+    assert "ssl_ca_certs=/path/ca.pem" in said
+    assert not any(word in said for word in ("Traceback", "planted"))
 
 
 POOL = """#!/bin/bash

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,8 +19,9 @@ from broker.keys import GROUP, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.snapshot import snapshot
-from broker.processes import spawn, stop
+from broker.processes import stop
 from scorers.group import GroupScorer
+from scorers.pool import supervisor
 from scorers.pool import worker as worker_module
 from scorers.sandbox.program import SandboxUnavailable
 from tests.support.pool_workers import busy_and_idle, delivered, running, sleeping_for, sweep_later, workers
@@ -189,7 +189,7 @@ def test_a_worker_serves_its_queues_in_their_order_and_imports_what_they_need(
     station.roll_out(0, task="math")
     station.roll_out(1, 2, task="quick")
     delivered(station, 3, task="slow")
-    worker = station.start(tmp_path, "--part", "worker", *options)
+    worker = station.start(tmp_path, "--part", "worker", *options, is_real=True)
     try:
         worker.until(lambda: station.ids("scored") == scored)
         assert station.ids(ROLLOUTS) == left, "nobody serves them"
@@ -223,14 +223,6 @@ def _listens(scorers: Scorers) -> bool:
 
 
 DEADLY = {"type": "custom", "import_path": "tests.support.sleeper:Deadly"}
-# `python -m scorers` with a grace time that a test can wait for.
-IMPATIENT = """
-import sys
-import scorers.pool.worker
-scorers.pool.worker.GRACE_S = 0.2
-from scorers.__main__ import main
-sys.exit(main(["--run", "test", "--part", "worker"]))
-"""
 
 
 def leases(station: Station) -> list[tuple[str, int]]:
@@ -282,32 +274,30 @@ def test_a_worker_told_to_end_finishes_its_group_and_hands_the_others_of_its_job
 
 
 def test_a_group_that_takes_longer_than_the_grace_time_is_handed_back(
-    link: RedisLink, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     station = Station(link, keys, make_run(scorers=sleeping_for(300.0)))
     station.roll_out(0, text=HANGING)
     delivered(station, 1)
     assert len(station.queued()) == 1
-    log = tmp_path / "worker.log"
-    with log.open("wb") as stream:
-        environment = {**os.environ, "REDIS_URL": link.url}
-        process = spawn([sys.executable, "-c", IMPATIENT], stderr=stream, env=environment)
-    worker = Scorers(process, log)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
+    worker = station.start(tmp_path, "--part", "worker")
     try:
         worker.until(lambda: station.begun() == {"0": 1, "1": 0})
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, log.read_text()
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(20) == 0, worker.log.read_text()
     finally:
-        stop(process, 0)
-    assert "handed_back groups=2" in log.read_text(), "the others of its job, too"
+        stop(worker.process, 0)
+    assert "handed_back groups=2" in worker.log.read_text(), "the others of its job, too"
     assert leases(station) == [("nobody", 1)] * 2, "and what was begun is no attempt"
     assert station.hash("jobs") == station.hash("tries") == {}
     assert station.rq_queues.living_workers() == []
 
 
 def test_a_group_that_kills_its_workers_goes_to_the_dead_with_what_is_known(
-    link: RedisLink, keys: Keys, tmp_path: Path
+    link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.02)
     section = {"workers": 1, "tasks": {"math": {"scorer": DEADLY}}}
     station = Station(link, keys, make_run(broker={"lease_s": 0.5, "max_attempts": 2}, scorers=section))
     station.roll_out(0, text=HANGING)

@@ -23,6 +23,7 @@ from tests.support.paths import ROOT
 pytestmark = pytest.mark.process
 
 MATH = {"type": "math", "answer": {"value": "72"}}
+GRAPH = {"type": "graph", "answer": {"value": "abc"}}
 JUDGED = {"type": "llm_judge", "answer": {"value": "72", "question": "6 x 12?"}}
 DELAY_S = 0.5  # of a judge's reply
 
@@ -90,10 +91,10 @@ def test_a_row_that_can_not_be_used_is_named_by_its_place() -> None:
         with pytest.raises(ValueError, match=message):
             score_many([("\\boxed{72}", MATH), ("\\boxed{72}", row), ("\\boxed{72}", MATH)], workers=1)
     assert many.pids() == [], "nothing has begun"
-    broken = {"type": "gsm8k", "answer": {"value": "many"}}
-    with pytest.raises(ValueError, match=r"pair 1: .* with a number for an answer"):
-        score_many([("\\boxed{72}", MATH), ("\\boxed{72}", broken)], workers=1)
-    assert [one.value for one in score_many([("\\boxed{72}", MATH)] * 2, workers=1)] == [1.0, 1.0]
+    abc, broken = ("<answer>abc</answer>", GRAPH), {"type": "zebra", "answer": {"value": "many"}}
+    with pytest.raises(ValueError, match=r"pair 1: "):
+        score_many([abc, ("\\boxed{72}", broken)], workers=1)
+    assert [one.value for one in score_many([abc] * 2, workers=1)] == [1.0, 1.0]
 
 
 def test_a_text_that_is_none_and_a_number_of_workers_that_is_none_are_said() -> None:
@@ -147,8 +148,9 @@ def test_a_program_that_ends_leaves_no_process() -> None:
         """
         from scorers import score_many
         from scorers.rows import many
-        row = {"type": "math", "answer": {"value": "72"}}
-        assert [one.value for one in score_many([("\\\\boxed{72}", row), ("", row)], workers=2)] == [1.0, 0.0]
+        row = {"type": "graph", "answer": {"value": "abc"}}
+        pairs = [("<answer>abc</answer>", row), ("", row)]
+        assert [one.value for one in score_many(pairs, workers=2)] == [1.0, 0.0]
         print(*many.pids())
         """
     )

@@ -20,6 +20,7 @@ from scorers.sandbox.walls.seccomp import Walls
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.prove(after=1)
 def test_auto_takes_the_best_that_holds(sandbox: LocalSandbox) -> None:
     with closing(build_sandbox(ScorersConfig())) as chosen:
         assert chosen.name in ("bubblewrap", "landlock")
@@ -49,6 +50,7 @@ def test_nothing_runs_where_no_walls_stand(asked: str, monkeypatch: pytest.Monke
         build_sandbox(ScorersConfig.model_validate({"sandbox": asked}))
 
 
+@pytest.mark.prove(after=1)
 def test_walls_that_do_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch, sandbox: LocalSandbox) -> None:
     monkeypatch.setattr(toolchain, "SYSTEM", (*toolchain.SYSTEM, "/tmp"))
     leaky = LocalSandbox(Walls(sandbox.name))
@@ -72,6 +74,7 @@ def test_fusion_without_servers_is_refused() -> None:
         build_sandbox(ScorersConfig(sandbox="fusion"))
 
 
+@pytest.mark.prove(after=1)
 def test_a_python_that_the_programs_user_can_t_run_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, sandbox: LocalSandbox, tmp_path: Path
 ) -> None:

@@ -517,7 +517,7 @@ def test_a_second_call_uses_the_first_ones_connection(build: Build) -> None:
 
 
 def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoint, build: Build) -> None:
-    server.script = in_turn(Saying(delay_s=0.4))
+    server.script = in_turn(Saying(delay_s=0.05, meets=64))
     endpoint = build(server)
     asked = [ask(endpoint, str(number)) for number in range(80)]
     assert {one.result(PATIENCE_S).text for one in asked} == {"True"}
@@ -527,8 +527,8 @@ def test_one_process_keeps_64_calls_under_way_and_no_more(server: ScriptedEndpoi
 def test_a_call_has_its_whole_time_however_long_it_waited_for_its_turn(
     server: ScriptedEndpoint, build: Build
 ) -> None:
-    server.script = in_turn(Saying(delay_s=0.5))
-    endpoint = build(server, concurrency=1, timeout_s=2.0)
+    server.script = in_turn(Saying(delay_s=0.3))
+    endpoint = build(server, concurrency=1, timeout_s=1.2)
     assert {one.result(PATIENCE_S).text for one in [ask(endpoint) for _ in range(5)]} == {"True"}
     assert server.most_at_once == 1
 

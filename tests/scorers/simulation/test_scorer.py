@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -60,10 +61,18 @@ def told(row: str, text: str, score: Score) -> str:
     return f"{row}: {text[:100]!r} gave {score.value}: {score.reason}"
 
 
+@pytest.mark.prove(cases=("attacks", "right, others", "wrong, others"))
 @pytest.mark.parametrize(
     ("cases", "value"),
-    [(HONEST, 1.0), (HONEST_BARE, 1.0), (WRONG, 0.0), (WRONG_BARE, 0.0), (ATTACKS, 0.0)],
-    ids=["right", "right objects in the text", "wrong", "wrong objects in the text", "attacks"],
+    [
+        pytest.param(HONEST[::3], 1.0, id="right"),
+        pytest.param(HONEST[1::3] + HONEST[2::3], 1.0, id="right, others"),
+        pytest.param(HONEST_BARE, 1.0, id="right objects in the text"),
+        pytest.param(WRONG[::3], 0.0, id="wrong"),
+        pytest.param(WRONG[1::3] + WRONG[2::3], 0.0, id="wrong, others"),
+        pytest.param(WRONG_BARE, 0.0, id="wrong objects in the text"),
+        pytest.param(ATTACKS, 0.0, id="attacks"),
+    ],
 )
 def test_an_answer_is_worth_what_it_says(
     scorer: Simulation, cases: tuple[tuple[str, str], ...], value: float
@@ -92,10 +101,10 @@ def test_saying_nothing_scores_nothing_without_a_sandbox() -> None:
 
 def test_a_response_beyond_all_limits_is_refused_in_no_time(scorer: Simulation) -> None:
     started = time.process_time()
-    for info in ROWS.values():
-        for piece in (r"\boxed{", "```json\n", "```python\nassert f(", "[", '{"output":', "<answer>"):
-            score = scorer.score(piece * (1_000_000 // len(piece) + 1), info)
-            assert (score.value, "characters" in score.reason) == (0.0, True), told(str(info), piece, score)
+    pieces = (r"\boxed{", "```json\n", "```python\nassert f(", "[", '{"output":', "<answer>")
+    for info, piece in zip(ROWS.values(), cycle(pieces), strict=False):
+        score = scorer.score(piece * (1_000_000 // len(piece) + 1), info)
+        assert (score.value, "characters" in score.reason) == (0.0, True), told(str(info), piece, score)
     assert time.process_time() - started < 2.0
 
 
@@ -113,7 +122,7 @@ def test_objects_are_looked_for_in_linear_time(piece: str) -> None:
         with suppress(Unanswered):
             answered_value(text, "output")
 
-    size = 400_000 // len(piece)
+    size = 100_000 // len(piece)
     assert is_linear(read, lambda count: piece * count, size)
     assert is_linear(read, lambda count: piece * count + "}" * count, size)
 

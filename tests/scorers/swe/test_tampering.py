@@ -100,6 +100,7 @@ HONEST: dict[str, tuple[Shop, dict[str, str]]] = {
 # fmt: on
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("where", HONEST)
 def test_a_fault_that_is_mended_elsewhere_than_in_the_reference_is_mended(trial: Trial, where: str) -> None:
     shop, written = HONEST[where]

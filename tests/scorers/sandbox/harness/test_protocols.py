@@ -18,7 +18,7 @@ from scorers.sandbox.walls.seccomp import Walls
 from tests.support.sandbox.numpy_inside import lack_of_numpy
 from tests.support.tried_again import judged
 
-pytestmark = [pytest.mark.process, pytest.mark.prove(after=5)]
+pytestmark = [pytest.mark.process, pytest.mark.prove(after=3)]
 
 ACTED_ON = """
 array array_interface array_struct array_ufunc array_function array_priority array_wrap array_finalize array_namespace

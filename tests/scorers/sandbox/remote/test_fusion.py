@@ -171,11 +171,11 @@ def test_refused_connections_are_named_too_and_a_self_test_says_so_at_once() -> 
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     started = time.monotonic()
     with (
-        closing(FusionSandbox([url], patience_s=30.0)) as sandbox,
+        closing(FusionSandbox([url], patience_s=300.0)) as sandbox,
         pytest.raises(SandboxUnavailable, match=f"{url}: ConnectError"),
     ):
         sandbox.self_test()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_busy_server_is_no_failure(servers: list[FakeServer]) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,11 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
+from scorers.__main__ import main
 from scorers.http_service import is_loopback
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.server.command import serve
-from tests.support.paths import ROOT
+from tests.support.forked_commands import fork
 from tests.support.sandbox.service_process import READY_S, Service, descendants
 from tests.support.waiting import wait_until
 
@@ -237,17 +236,12 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(service: Servi
     assert service.run_code("print(1)").json()["status"] == "Success"
 
 
-def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "scorers", "sandbox", "--port", service.url.rpartition(":")[2]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=READY_S,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "address already in use" in done.stderr
+def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as stream:
+        words = ["sandbox", "--port", service.url.rpartition(":")[2]]
+        done = fork(main, words, env=os.environ, stderr=stream)
+    assert done.wait(READY_S) == 1
+    assert "address already in use" in (tmp_path / "log").read_text()
     for words in (["--workers", "0"], ["--sandbox", "gvisor"], ["--port", "65536"]):
         with pytest.raises(SystemExit) as caught:
             serve(words)
