@@ -21,13 +21,9 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-STEPS = 16
-FASTER = (
-    "learner.optimizer.lr=5e-4",
-    "learner.optimizer.warmup_steps=2",
-)  # learns 0.89 in so few, without kills
+STEPS = 26
 PLANTED = "hf_planted_secret_that_must_not_leak"
-LEARNED = 0.75  # of the full demo's 0.85: this is a quarter of its steps
+LEARNED = 0.75  # of the full demo's 0.85: this is a third of its steps
 MILLRACE = Path(sys.executable).with_name("millrace")
 
 
@@ -85,7 +81,6 @@ def test_the_demo_learns_while_its_processes_are_killed_and_nothing_is_lost(
                 f"runs_dir={runs_dir}",
                 f"name={NAME}",
                 f"learner.steps={STEPS}",
-                *FASTER,
                 "scorers.workers=1",
                 "evaluation.every=100",
                 "broker.lease_s=3",

@@ -190,7 +190,7 @@ def test_a_stream_that_vanishes_under_a_waiting_worker_comes_back(board: Board, 
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [({"payload": b"\xc1"}, "payload: "), ({"v": "3"}, "schema version 3, this program reads 1 and 2")],
+    [({"payload": b"\xc1"}, "payload: "), ({"v": "7"}, "schema version 7, this program reads 1, 2, 3")],
 )
 def test_what_cant_be_decoded_is_dead(
     board: Board, worker: Worker, damage: dict[str, Any], reason: str

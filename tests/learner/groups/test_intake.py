@@ -343,7 +343,7 @@ ANOTHER = codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0])
     [
         ({"payload": b"\xc1 no msgpack"}, "payload: "),
         ({"payload": ANOTHER}, "the header says group '0', the payload '77'"),
-        ({"v": b"9"}, "schema version 9, this program reads 1 and 2"),
+        ({"v": b"9"}, "schema version 9, this program reads 1, 2, 3"),
     ],
     ids=["no message", "another group's", "another schema"],
 )

@@ -334,7 +334,7 @@ def test_a_payload_of_another_schema_names_both(lives: Lives, monkeypatch: pytes
     monkeypatch.setattr("learner.journal.payloads.PAYLOAD_SCHEMA", 7)
     lives.write()
     monkeypatch.undo()
-    with pytest.raises(JournalError, match="step 1 has schema version 7, this program reads 2"):
+    with pytest.raises(JournalError, match="step 1 has schema version 7, this program reads 2 and 3"):
         read_step(lives.folder, read_ledger(lives.folder).steps[0])
 
 

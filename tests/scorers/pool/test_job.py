@@ -351,8 +351,8 @@ HARMS = {
         first_completion(token_ids=b"", logprobs=b"", spans=[]),
         "0 tokens with 0 log-probabilities",
     ),
-    "spans beyond the end": (first_completion(spans=[[3, 0, 4]]), "spans cover 4 of 3 tokens"),
-    "an older schema": (with_field("v", "0"), "schema version 0, this program reads 1 and 2"),
+    "spans beyond the end": (first_completion(spans=[[3, 0, 4]]), "spans up to token 4 of 3"),
+    "an older schema": (with_field("v", "0"), "schema version 0, this program reads 1, 2, 3"),
     "another group's": (with_field("payload", ANOTHERS), "the header says group '0', the payload '18'"),
     "no msgpack": (with_field("payload", b"result"), "payload: "),
 }
