@@ -113,7 +113,7 @@ def test_one_child_answers_many_requests(child: KillableChild) -> None:
 
 def hang_s(ask: Callable[[Request, float], Reply], deadline_s: float) -> float:
     """Return what a hang takes: the least of some looks where that is long, since others only ever add to it."""
-    looks = []
+    looks: list[float] = []
     while not looks or (min(looks) > deadline_s + 1.0 and len(looks) < MOST_LOOKS):
         started = time.monotonic()
         with pytest.raises(LimitExceeded, match=r"deadline of 0\.3 s"):
