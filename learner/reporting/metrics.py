@@ -24,6 +24,7 @@ from learner.reporting.group_facts import batch_facts, reward_mean
 from learner.reporting.hacking import HackingAlarm
 from learner.reporting.metrics_file import add_rounds, read_metrics
 from learner.training.batch import Batch
+from tasks.turns import asked
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ class Metrics:
         log.info(
             "sample group=%s question=%r answer=%r reward=%s reason=%s",
             group.group_id,
-            prompt.messages[-1]["content"][-200:],
+            asked(prompt.messages)[-200:],
             completion.text[-200:],
             group.rewards[index],
             score.reason,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from learner.reporting.scalars import rounds, scalars
+from tasks.turns import asked
 
 
 class _AtOnce:
@@ -81,7 +82,7 @@ class TensorBoard:
 
     def sample(self, record: Mapping[str, Any]) -> None:
         """Write a sample answer with its question."""
-        question = record["prompt"][-1]["content"] if record["prompt"] else ""
+        question = asked(record["prompt"])
         text = f"**{question}**\n\n{record['answer']}\n\nreward {record['reward']}: {record['reason']}"
         self._writer.add_text("sample", text, record["step"])
         self._file.flush()

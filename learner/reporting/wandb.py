@@ -12,6 +12,7 @@ from config.learner import WandbConfig
 from config.loading import run_tree
 from config.run import Run
 from learner.reporting.scalars import with_newest_round
+from tasks.turns import asked
 
 
 class Wandb:
@@ -48,7 +49,7 @@ class Wandb:
     def sample(self, record: Mapping[str, Any]) -> None:
         """Send a sample answer with its question."""
         columns = ["step", "group", "question", "answer", "reward", "reason"]
-        question = record["prompt"][-1]["content"] if record["prompt"] else ""
+        question = asked(record["prompt"])
         row = [
             record["step"],
             record["group"],

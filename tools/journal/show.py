@@ -20,6 +20,7 @@ from learner.journal.ledger import DEAD, TRAINED, JournalError, Ledger, Outcome
 from learner.journal.payloads import MIB
 from learner.journal.records import step_number
 from learner.journal.untrained import Untrained
+from tasks.turns import text_of
 from tools.journal.rows import (
     NotInJournal,
     Row,
@@ -177,7 +178,7 @@ def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | Non
         f"{group.worker} in {group.seconds:.2f} s"
     )
     for turn in prompt.messages:
-        yield _block(turn["role"], turn["content"])
+        yield _block(turn["role"], text_of(turn))
     yield _block("to score against", json.dumps(prompt.verification_info))
     for row in rows_of(step, group, advantages):
         yield from _completion_lines(row)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.errors import BadMessage
 from tasks.kinds import TASK_OF_TYPE
 from tasks.route import route
+from tasks.turns import text_of
 from tasks.values import plain
 from tools.prepare.preparation import ALL, BadRecord, Draft, LeftOut, Made, Preparation, Record, draw_of
 from tools.prepare.source import belongs, check_record, open_source
@@ -284,7 +285,7 @@ class _Work:
             text = (
                 tokenizer.apply_chat_template(chat, tokenize=False)
                 if tokenizer.chat_template
-                else "\n".join(turn["content"] for turn in chat)
+                else "\n".join(text_of(turn) for turn in chat)
             )
             texts = {ANSWER: str(row["reward_model"]["ground_truth"]), PROMPT: str(text)}
             for name, limit in limits:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from broker.messages import Score, ScoredGroup, ScoreStatus
 from config.learner import AdvantageScale
 from learner.objective.advantages import SAME_REWARD, group_advantages
+from tasks.turns import asked
 
 RIGHT, WRONG, UNSCORABLE = "right", "wrong", "unscorable"
 CLASSES: Final = (RIGHT, WRONG, UNSCORABLE)
@@ -188,7 +189,7 @@ class Comparison:
             step=step,
             group_id=group.group_id,
             completion=place,
-            prompt=prompt.messages[-1]["content"] if prompt.messages else "",
+            prompt=asked(prompt.messages),
             answer=group.rollout.completions[place].text,
             old=old,
             new=new,

@@ -15,6 +15,7 @@ from broker.messages import ScoredGroup
 from learner.journal.ledger import JournalError, read_step
 from learner.journal.records import step_number
 from learner.reporting.report.facts import RunFacts
+from tasks.turns import asked
 
 ENDS = 40  # steps of either end that are read
 SHOWN = 3  # examples of each kind
@@ -134,7 +135,7 @@ def _asked(group: ScoredGroup) -> str:
     said = [f"{name} {value}" for name, value in prompt.columns.items()]
     if said and prompt.data_source:
         said.insert(0, prompt.data_source)
-    question = _cut(prompt.messages[-1]["content"]) if prompt.messages else ""
+    question = _cut(asked(prompt.messages))
     return f"[{', '.join(said)}] {question}" if said else question
 
 
