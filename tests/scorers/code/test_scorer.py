@@ -74,9 +74,9 @@ def test_a_text_without_a_program_is_wrong(scorer: CodeTests, text: str, answer:
         ("class Solution:\n def f(self, a, b): return a + b", [[1, 2], [[1], [2]]], [3, [1, 2]], 1.0),
         ("def f(x): return (x, [x])", [[1]], [[1, [1]]], 1.0),  # JSON has no tuples
         ("def f(x): return x", [[4]], [[4]], 1.0),  # APPS wraps its results
-        ("def f(x): return 1.0", [[2]], [1], 0.0),  # a whole number is no float
+        ("def f(x): return 1.0", [[2]], [1], 1.0),  # equal in Python
         ("def f(x): return {1: x}", ["true"], ['{"1": true}'], 1.0),
-        ("def f(x): return 1", ["0"], ["true"], 0.0),
+        ("def f(x): return 1", ["0"], ["true"], 1.0),
         ("def f(a, b): return a[::-1] + b", ["[1, 2]\n[3]"], ["[2, 1, 3]"], 1.0),
         ("def f(x): return x", [[10**30]], [10**30], 1.0),
         ("def g(x): return x", [[1]], [1], 0.0),

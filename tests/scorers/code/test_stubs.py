@@ -98,6 +98,7 @@ FUNCTIONS = [  # what a function that returns is enough for
         (stdio(("1\n", "7"), language="cpp"), "a program that always prints '7'"),
         ({"inputs": ["1", "2"], "outputs": ["no", "no"]}, "a program that always prints 'no'"),
         (functional(STACK.format("")), "a class whose methods return 1"),
+        (calls(([1], 1), ([2], True)), "a function that returns 1"),  # True equals 1
         *((answer, f"a function that returns {value}") for answer, value in FUNCTIONS),
     ],
 )
@@ -112,7 +113,6 @@ def test_a_stub_that_passes_every_test_is_named(scorer: CodeTests, answer: Answe
         stdio(("1\n", ""), ("2\n", "2"), ("3\n", "4")),
         calls(([1], 2), ([2], 3)),
         calls(([1], True), ([2], False)),
-        calls(([1], 1), ([2], True)),
         asserts("assert f(1) == True", "assert f(2) == False"),
         asserts("assert f(1) == 1", "assert f(2) == 3"),
         asserts("assert f([1]) is None", "assert f([2]) == []"),
