@@ -108,10 +108,17 @@ class Judging:
 
     async def _checked(self, text: str, row: Mapping[str, Any]) -> float | None:
         found = await asyncio.to_thread(score, text, row, judge_url=self.server.url)
-        [exchange] = self.server.take()  # what is refused is asked once, too
+        exchange, *more = self.server.take()
         prompt = prompt_of(row, text.replace("\ud83d", "\ufffd"))
         how = {"model": MODEL, "max_tokens": MAX_TOKENS, "temperature": 0.0, "stream": False}
         assert exchange.asked == {**how, "messages": [{"role": "user", "content": prompt}]}
+        if (
+            exchange.status == HTTPStatus.BAD_REQUEST
+        ):  # it is asked about a plain answer, and then this once more
+            assert [again.status for again in more if again.asked == exchange.asked] == [exchange.status]
+            assert all(plain.status == HTTPStatus.OK for plain in more[:-1])
+        else:
+            assert not more
         value, reason = expected(text, VALUES[row["type"]], exchange)
         status = ScoreStatus.UNSCORABLE if value is None else ScoreStatus.SCORED
         assert (found.value, found.status) == (value, status), found.reason
@@ -122,7 +129,10 @@ class Judging:
 def expected(text: str, values: Mapping[str, float], exchange: Exchange) -> tuple[float | None, str]:
     """Return the value of an answer by a server's reply, read by hand, and how the reason reads."""
     if exchange.status == HTTPStatus.BAD_REQUEST:
-        return None, "does not take the question: .*(maximum context length is|max_tokens must be at least 1)"
+        return (
+            0.0,
+            "refuses this answer, and again, .*(maximum context length is|max_tokens must be at least 1)",
+        )
     tokens = exchange.reply["usage"]["prompt_tokens"]
     assert tokens == num_tokens(exchange.prompt), "an answer has made a special token"
     if exchange.finish_reason == "length":

@@ -507,8 +507,8 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # What a judge says, and what each of ten answers is worth then; why its configuration is refused.
 JUDGE_SAYS: dict[str, list[float | None]] = {
     "": [None],
-    "True": [1.0] * 5 + [None] * 5,
-    "False": [0.0] * 6 + [None] * 4,
+    "True": [1.0] * 5 + [None] * 2 + [0.0] * 3,
+    "False": [0.0] * 6 + [None] + [0.0] * 3,
     "</think>No": [0.0],
     "No idea": [None],
     "\u00ff": [None],
@@ -519,7 +519,7 @@ JUDGE_REFUSED = {
     "True": "'five' against 4 gave 1.0",
     "False": "'four' against 4 gave 0.0",
 }
-RUBRIC_SAYS: dict[str, list[float | None]] = {"7/10": [0.7] * 5 + [None] * 5}
+RUBRIC_SAYS: dict[str, list[float | None]] = {"7/10": [0.7] * 5 + [None] * 2 + [0.0] * 3}
 RUBRIC_SAYS |= {said: [None] for said in ("No idea", "", "\u00ff", "True")}
 RUBRIC_REFUSED = {
     None: "2 + 2 = 4 gave None (the rubric model's reply was cut off",
@@ -543,7 +543,7 @@ def test_whatever_a_model_on_vllm_babbles_no_score_is_invented(
         async with serving(served.vllm, tiny_model) as server:
             asked = Judging(server, served.put)
             for seed in (0, 1):
-                assert await asked.values(random_model(seed=seed), row, texts) == [None] * 10
+                assert await asked.values(random_model(seed=seed), row, texts) == [None] * 7 + [0.0] * 3
             for said, values in says.items():
                 assert await asked.values(parrot(said), row, texts[: len(values)]) == values
             for said, reason in refused.items():  # None: a random model
