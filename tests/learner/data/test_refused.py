@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -14,7 +13,6 @@ import pytest
 from broker.errors import RunFailed
 from config.data import DatasetSource, HeldOutDataset
 from config.run import Run
-from learner.data import scorers_process
 from learner.data.held_out import open_held_out
 from learner.data.ingest import ingest
 from learner.data.prompts import PromptSource, open_sources
@@ -22,13 +20,11 @@ from learner.data.refused import RefusedRows
 from learner.data.row import RowError
 from learner.data.scorers_digest import scorers_digest
 from learner.data.store import RowList, RowStore
-from tests.learner.data.forked_scorers import ScorersForge
 from tests.support.character_tokenizer import OneTokenACharacter
 from tests.support.ingested import with_data, with_tasks
 from tests.support.verl_runs import write_jsonl
 
 pytestmark = pytest.mark.process
-START = scorers_process.start
 ROWS_ARE_SHOWN = True  # see conftest.py
 OWN = """
 from broker.errors import BadMessage
@@ -63,17 +59,9 @@ def half(text, verification_info):
 """
 
 
-@pytest.fixture(scope="module")
-def forge() -> Iterator[ScorersForge]:
-    with closing(ScorersForge()) as forge:
-        yield forge
-
-
 @pytest.fixture
-def run(run: Run, forge: ScorersForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a run in a folder of its own, whose rows are looked at by forks of one process of the scorers."""
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(scorers_process, "start", forge.start)
     return with_tasks(run, {kind: {"type": kind} for kind in ("math", "choice", "logic")})
 
 
@@ -139,12 +127,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-SETS = {"a": MIXED, "b": (row("math", "1"), row("math", "2")), "c": (row("choice", "nine"), row("math", "5"))}
+SETS = {"a": MIXED, "b": (row("math", "1"), row("math", "2")), "c": (row("math", "5"), row("choice", "nine"))}
 
 
 def test_one_process_looks_at_all_sources_and_each_has_its_own_rows(run: Run, started: list[int]) -> None:
     prompts = opened(run, *(source(f"{name}.jsonl", *rows) for name, rows in SETS.items()))
-    assert (numbers(prompts), started) == ([1, 2, 4, 5, 7], [3])
+    assert (numbers(prompts), started) == ([1, 2, 4, 5, 6], [3])
 
 
 def test_rows_in_memory_start_nothing(run: Run, monkeypatch: pytest.MonkeyPatch, started: list[int]) -> None:
@@ -165,7 +153,6 @@ def test_one_process_looks_at_all_held_out_sets(run: Run, started: list[int]) ->
     assert ([len(each.source) for each in found.sets], started) == ([2, 2, 1], [3])
 
 
-@pytest.mark.usefixtures("started_alone")
 def test_data_of_which_every_row_is_refused_are_none(run: Run) -> None:
     with pytest.raises(RowError, match=r"rows\.jsonl: its scorer takes no row .*; the first: row 0: "):
         opened(run, source("rows.jsonl", row("choice", "seven")))
@@ -199,14 +186,6 @@ def test_rows_that_cant_be_looked_at_are_kept_and_counted(run: Run, caplog: pyte
 HANGS = ("-c", "import time; time.sleep(600)")
 
 
-@pytest.fixture
-def started_alone(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """Have the process started as the learner does, and not forked."""
-    del run  # which has set the forks up
-    monkeypatch.setattr(scorers_process, "start", START)
-
-
-@pytest.mark.usefixtures("started_alone")
 def test_a_process_that_ends_early_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.data.refused.COMMAND", ("-c", "raise SystemExit(3)"))
     with pytest.raises(RunFailed, match="exit code 3"):
@@ -214,7 +193,6 @@ def test_a_process_that_ends_early_leaves_nothing(run: Run, monkeypatch: pytest.
     assert not list(Path("cache").glob("*/refused-*"))
 
 
-@pytest.mark.usefixtures("started_alone")
 def test_a_process_that_hangs_is_named_with_its_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("COMMAND", HANGS), ("SAY_EVERY_S", 0.05), ("STUCK_S", 0.2)):
         monkeypatch.setattr(f"learner.data.refused.{name}", value)
@@ -222,7 +200,6 @@ def test_a_process_that_hangs_is_named_with_its_row(run: Run, monkeypatch: pytes
         opened(run, source("a.jsonl", *MIXED))
 
 
-@pytest.mark.usefixtures("started_alone")
 def test_who_leaves_early_waits_for_no_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("learner.data.refused.COMMAND", HANGS)
     check = RefusedRows(run, [ingest(run, source("rows.jsonl", *MIXED)).rows])
