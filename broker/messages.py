@@ -218,6 +218,11 @@ class Completion:
         return np.concatenate([segment.sampled_ids for segment in self.segments])
 
     @property
+    def versions(self) -> Iterator[int]:
+        """Yield the policy version of each span."""
+        return (span.version for segment in self.segments for span in segment.policy_spans)
+
+    @property
     def spans(self) -> Iterator[Span]:
         """Yield the spans of all segments, counted over their tokens laid one behind the other."""
         before = 0
@@ -241,12 +246,12 @@ class SampledGroup:
     @property
     def min_version(self) -> int:
         """Return the oldest policy version that sampled any token of the group."""
-        return min(span.version for completion in self.completions for span in completion.spans)
+        return min(version for completion in self.completions for version in completion.versions)
 
     @property
     def max_version(self) -> int:
         """Return the newest policy version that sampled any token of the group."""
-        return max(span.version for completion in self.completions for span in completion.spans)
+        return max(version for completion in self.completions for version in completion.versions)
 
     @property
     def num_tokens(self) -> int:

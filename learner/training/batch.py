@@ -44,9 +44,7 @@ class Batch:
     Micro-batch m holds the tokens from `micro_batch_starts[m]` to `micro_batch_starts[m + 1]`.
     """
 
-    token_ids: NDArray[
-        np.int32
-    ]  # [N], prompt then segment, sequence after sequence; a completion may be several
+    token_ids: NDArray[np.int32]  # [N], prompt then segment, sequence after sequence
     position_ids: NDArray[np.int32]  # [N], 0 at the first token of each sequence: where attention restarts
     sampled_logprobs: NDArray[np.float32]  # [N], nats, of this token when it was sampled; 0 on prompts
     advantages: NDArray[np.float32]  # [N], 0 where a token does not train

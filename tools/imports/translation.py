@@ -196,9 +196,8 @@ def _add_ours(theirs: Theirs, found_tasks: Collection[str], ours: dict[str, Sett
     else:
         for path in [path for path in ours if path.startswith("evaluation.")]:
             del ours[path]
-    are_steps_said = (
-        theirs.get("trainer.total_training_steps") is not None
-    )  # a budget of prompts: a bound beside
+    # A budget of prompts says no steps: it is a bound beside the epochs.
+    are_steps_said = theirs.get("trainer.total_training_steps") is not None
     if are_steps_said and ours["learner.epochs"].why.startswith(DEFAULT):
         del ours["learner.epochs"]
 

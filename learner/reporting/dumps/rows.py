@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from broker.messages import ScoredGroup
+from broker.messages import Completion, ScoredGroup
 from tasks.stored import ground_truth
 
 Row = dict[str, Any]
@@ -36,10 +36,7 @@ def verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> Itera
         prompt, completions = group.rollout.prompt, group.rollout.completions
         truth = ground_truth(prompt.verification_info)
         asked = decode([prompt.token_ids.tolist()], False)[0]
-        spoken = [
-            "\n\n".join(decode([segment.token_ids.tolist() for segment in completion.segments], False))
-            for completion in completions
-        ]
+        spoken = [_text(completion, (), decode, is_special=False) for completion in completions]
         for index, (completion, score) in enumerate(zip(completions, group.scores, strict=True)):
             row = {
                 "input": asked,
@@ -71,18 +68,7 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
     for group in groups:
         prompt, completions = group.rollout.prompt, group.rollout.completions
         asked = prompt.token_ids.tolist()
-        whole = [
-            "\n\n".join(
-                decode(
-                    [
-                        [*(segment.prompt_ids.tolist() or asked), *segment.token_ids.tolist()]
-                        for segment in completion.segments
-                    ],
-                    True,
-                )
-            )
-            for completion in completions
-        ]
+        whole = [_text(completion, asked, decode, is_special=True) for completion in completions]
         info = json.dumps(dict(prompt.verification_info), ensure_ascii=False)
         for index, score in enumerate(group.scores):
             row = {
@@ -98,6 +84,15 @@ def ii_verl_rows(step: int, groups: Sequence[ScoredGroup], decode: Decode) -> It
                 "reason": score.reason,
             }
             yield row | {name: prompt.columns.get(name) for name in columns if name not in row}
+
+
+def _text(completion: Completion, asked: Sequence[int], decode: Decode, *, is_special: bool) -> str:
+    """Return the text of a completion's segments, each behind its prompt where the group's prompt is given."""
+    ids = [
+        [*((segment.prompt_ids.tolist() or asked) if asked else ()), *segment.token_ids.tolist()]
+        for segment in completion.segments
+    ]
+    return "\n\n".join(decode(ids, is_special))
 
 
 def _names(groups: Sequence[ScoredGroup]) -> tuple[list[str], list[str]]:
