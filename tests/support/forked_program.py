@@ -15,15 +15,14 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from broker.processes import die_with_parent
 from tests.support.paths import ROOT
 
-FILES = 4096  # descriptors that a test has open at most
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 
 
 def fork_text(source: str, /, *words: object, **options: Any) -> subprocess.Popen[Any]:
@@ -45,6 +44,21 @@ def fork_module(module: str, *words: object, **options: Any) -> subprocess.Popen
     return fork_text(
         f"import runpy\nrunpy.run_module({module!r}, run_name='__main__', alter_sys=True)", *words, **options
     )
+
+
+def fork_main(
+    main: Callable[[list[str]], int], words: Sequence[str], *, env: Mapping[str, str], stderr: IO[bytes]
+) -> subprocess.Popen[Any]:
+    """Start `main(words)` in this process' folder, with these variables and no others."""
+
+    def program() -> int:
+        os.environ.clear()
+        os.environ.update(env)
+        folders = env.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+        return main(list(words))
+
+    return fork_program(program, *words, cwd=Path.cwd(), stderr=stderr)
 
 
 def fork_program(
@@ -92,16 +106,13 @@ def _be(
     try:
         die_with_parent(parent)
         gc.freeze()  # what the test has open is closed by number alone
-        os.closerange(3, FILES)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         for number in HANDLED:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         logging.root.handlers.clear()
         os.environ.update(variables)
         sys.argv[:] = argv
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, closefd=False)  # noqa: SIM115
-            for number, mode in enumerate("rww")
-        )
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
         code = program()
     except SystemExit as end:
         code = end.code

@@ -34,7 +34,7 @@ from scorers.pool import job as jobs
 from scorers.pool.dispatcher import Dispatcher
 from scorers.pool.rq_queues import RqQueues, ScoringWorker
 from tests.broker.conftest import Board
-from tests.support.forked_commands import fork
+from tests.support.forked_program import fork_main
 from tests.support.groups import a_rollout
 from tests.support.waiting import wait_until
 
@@ -204,7 +204,7 @@ class Station(Board):
             if is_real:
                 process = spawn([sys.executable, "-m", "scorers", *words], stderr=stream, env=env)
             else:
-                process = fork(main, words, stderr=stream, env=env)
+                process = fork_main(main, words, stderr=stream, env=env)
         return Scorers(process, log)
 
     def jobs_at_work(self) -> set[str]:

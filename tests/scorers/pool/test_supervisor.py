@@ -25,7 +25,7 @@ from broker.restarts import RestartPolicy, Restarts
 from scorers.__main__ import main
 from scorers.pool import first_worker, supervisor
 from scorers.pool.several_runs import run_pools
-from tests.support.forked_commands import fork
+from tests.support.forked_program import fork_main
 from tests.support.station import SLEEPER, Station, make_run
 from tests.support.waiting import is_running, wait_until, wait_until_gone
 
@@ -356,7 +356,7 @@ def test_a_pool_dispatches_and_scores_by_tls(tls_station: Station, tmp_path: Pat
 def test_a_pool_that_does_not_know_the_authority_ends_with_what_to_set(tls_url: str, tmp_path: Path) -> None:
     url = tls_url.partition("?")[0].replace("//", "//:planted-secret@")
     with (tmp_path / "log").open("wb") as stream:
-        ended = fork(main, ["--run", "test"], env={**os.environ, "REDIS_URL": url}, stderr=stream)
+        ended = fork_main(main, ["--run", "test"], env={**os.environ, "REDIS_URL": url}, stderr=stream)
     assert ended.wait(60) == 2  # it would fail each time
     said = (tmp_path / "log").read_text()
     assert "signed by an authority that this machine does not know" in said

@@ -30,7 +30,7 @@ from scorers.math.equality import warm_up
 from scorers.reward_server.redis_messages import rollout_of
 from scorers.reward_server.request_scorer import RequestScorer
 from tests.conftest import ROOT, RedisServer, free_port
-from tests.support.forked_commands import fork
+from tests.support.forked_program import fork_main
 from tests.support.old_client import OldClient, VerificationFailed
 from tests.support.waiting import wait_until
 
@@ -102,7 +102,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for module in IMPORTED:
         import_module(module)
     warm_up()
-    started = [fork(main, line, env=env, stderr=log) for line in words]
+    started = [fork_main(main, line, env=env, stderr=log) for line in words]
     client = redis.Redis.from_url(server.url)
     found = Served(
         f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}", started[1], client, folder / "log"

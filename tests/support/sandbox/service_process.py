@@ -12,7 +12,7 @@ import pytest
 
 from scorers.__main__ import main
 from tests.support.descendants import descendants as processes_below
-from tests.support.forked_commands import fork
+from tests.support.forked_program import fork_main
 from tests.support.waiting import wait_until
 
 READY_S = 120.0  # a busy machine is no fault of the service's
@@ -28,7 +28,7 @@ class Service:
         self.http = httpx.Client(base_url=self.url, timeout=30)
         with log.open("wb") as sink:
             words = ["sandbox", "--port", str(port), "--workers", str(workers)]
-            self.process = fork(main, words, env=os.environ, stderr=sink)
+            self.process = fork_main(main, words, env=os.environ, stderr=sink)
         wait_until(
             lambda: self.is_ready() or self.process.poll() is not None, within_s=READY_S, log=log.read_text
         )

@@ -21,7 +21,7 @@ from scorers.http_service import is_loopback
 from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program, SandboxUnavailable
 from scorers.sandbox.remote.fusion import FusionSandbox
 from scorers.sandbox.server.command import serve
-from tests.support.forked_commands import fork
+from tests.support.forked_program import fork_main
 from tests.support.sandbox.service_process import READY_S, Service, descendants
 from tests.support.waiting import wait_until
 
@@ -239,7 +239,7 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(service: Servi
 def test_a_taken_port_and_bad_words_end_it_with_a_reason(service: Service, tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as stream:
         words = ["sandbox", "--port", service.url.rpartition(":")[2]]
-        done = fork(main, words, env=os.environ, stderr=stream)
+        done = fork_main(main, words, env=os.environ, stderr=stream)
     assert done.wait(READY_S) == 1
     assert "address already in use" in (tmp_path / "log").read_text()
     for words in (["--workers", "0"], ["--sandbox", "gvisor"], ["--port", "65536"]):
