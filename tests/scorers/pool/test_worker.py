@@ -118,7 +118,7 @@ def test_sigterm_finishes_the_job_at_hand_and_leaves_the_next(
         worker.until(lambda: station.rq_queues.carriers()[first[0]] in station.jobs_at_work())
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(30) == 0, worker.log.read_text()
-    assert station.ids("scored") == ["0"]
+    assert station.ids("scored") == ["0"], worker.log.read_text()
     assert codec.decode_scored(station.entry("0").raw).rewards == (0.0, 0.0), "it hung, which is wrong"
     assert station.queued() == [second]
     assert station.rq_queues.living_workers() == []
