@@ -6,6 +6,7 @@ PipelineError
 │   └── NoRoom               Redis's memory is full, and the caller does not wait for it
 └── Permanent            will fail the same way again
     ├── BadMessage           bytes that are no message of this schema
+    │   └── NewerSchema          bytes of a newer program, which such a program reads
     ├── UnknownTask          no scorer has that name
     ├── WrongBroker          a Redis that this run can't use: too old, forgetful, wrong password
     ├── Fenced               a newer learner has taken the run over
@@ -40,6 +41,10 @@ class Permanent(PipelineError):
 
 class BadMessage(Permanent):
     """The bytes are no message of this schema."""
+
+
+class NewerSchema(BadMessage):
+    """A newer program wrote the message, and such a program reads it."""
 
 
 class UnknownTask(Permanent):

@@ -2,22 +2,26 @@
 
 `Prompt` (stream `prompts`) -> `SampledGroup` (stream `rollouts`) -> `ScoredGroup` (stream `scored`) -> the learner's
 journal. `DeadLetter` (stream `dead`) from anywhere. `Announcement` (stream `weights`) from the learner to every
-generator. Each message is frozen and keyword-only; `broker.codec` turns messages into stream fields and back.
-SCHEMA_VERSION changes with the messages. Times and counts for people are the exception: a reader of the same schema may
-not know them, and a writer may leave them out.
+generator. Each message is frozen and keyword-only, and its shape is written here alone: what a field may hold is its
+type, and `broker.codec` reads and writes whatever stands here. What was read has been checked.
+SCHEMA_VERSION changes with the messages. A field with a default is the exception: a writer leaves the default out, and
+a reader of the same schema may not know the field.
 """
 
 # T tokens of one completion, P tokens of its prompt.
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 # 1 had neither `data_source` nor segments: a completion was its one segment. 2 had one segment a completion, sampled
@@ -28,6 +32,52 @@ READABLE_VERSIONS = (1, 2, 3)
 
 
 NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
+
+# On the wire both are little-endian bytes. What was read has no negative id, which would have no embedding, and no
+# log-probability, in nats, that is not finite.
+Ids = NDArray[np.int32]
+Logprobs = NDArray[np.float32]
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Count = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Turn = dict[str, Any]  # of a chat, as OpenAI's API has it: role, content, and tool calls where there are some
+
+
+class JsonObject(Mapping[str, Any]):
+    """A mapping that travels as JSON text: msgpack has no integer beyond 64 bits, and rows have some."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    @classmethod
+    def of_text(cls, text: str) -> JsonObject:
+        """Read one. Raises TypeError, ValueError or RecursionError for what is none."""
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError(f"expected a JSON object, got {type(found).__name__}")
+        return cls(found)
+
+    @property
+    def text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(self._items)
+
+
+NOTHING = JsonObject({})
 
 
 class Split(StrEnum):
@@ -41,7 +91,20 @@ class FinishReason(StrEnum):
     """A finish reason says why a completion ended."""
 
     STOP = "stop"  # the model said so
-    LENGTH = "length"  # cut at max_tokens: truncated
+    LENGTH = "length"  # cut at a limit: truncated
+
+
+class End(StrEnum):
+    """An end says what ended an episode of several turns."""
+
+    MESSAGE = "message"  # the policy's last message asked for nothing more
+    ENVIRONMENT = "environment"  # its word
+    TURNS = "turns"  # as many as are allowed
+    CONTEXT = "context"  # full
+    TOKENS = "tokens"  # a turn's max_tokens
+    DEADLINE = "deadline"  # while policy or tools were at work
+    CRASH = "crash"  # the same at the same call in every attempt: the policy's doing
+    FAILED = "failed"  # nobody could play it to its end: unscorable
 
 
 class ScoreStatus(StrEnum):
@@ -51,37 +114,39 @@ class ScoreStatus(StrEnum):
     UNSCORABLE = "unscorable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens of one completion that one policy version sampled."""
 
     version: int  # optimizer steps behind the weights
     first: int  # index of its first token
-    count: int  # number of tokens, >= 1
+    count: Count  # number of tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """One prompt to be sampled `n` times. Stream `prompts`, learner's feeder -> generators."""
 
     group_id: str  # ordinal in the run's order of prompts, or eval-VERSION-I
     split: Split
     task: str  # key of `scorers.tasks`
-    n: int  # completions wanted
+    n: Count  # completions wanted
     floor: int  # lowest policy version that may sample it; set by the script `issue`
-    issued_at: float  # Unix seconds
+    issued_at: Finite  # Unix seconds
     epoch: int  # passes over the data before this one
     row: int  # index of the row in its source
     fingerprint: str  # of the data that the row comes from
     seed: int  # for the sampler
-    temperature: float  # of the softmax; 0 in a held-out prompt alone: the likeliest token each time
-    max_tokens: int  # longest completion
-    messages: tuple[Mapping[str, str], ...]  # the chat, as people read it
-    token_ids: NDArray[np.int32]  # [P], chat template applied; nobody tokenizes it again
-    verification_info: Mapping[str, Any]  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
+    temperature: Finite  # of the softmax; 0 in a held-out prompt alone: the likeliest token each time
+    max_tokens: Count  # longest completion
+    messages: tuple[Turn, ...]  # the chat, as people read it
+    token_ids: Ids  # [P], P >= 1, chat template applied; nobody tokenizes it again
+    verification_info: JsonObject  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
     data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
-    columns: Mapping[str, Any] = field(default_factory=dict)  # those of `data.columns` that the row has
-    top_p: float = 1.0  # nucleus to sample from, in (0, 1]; less than 1 in a held-out prompt alone
+    columns: JsonObject = NOTHING  # those of `data.columns` that the row has
+    top_p: Share = 1.0  # nucleus to sample from, in (0, 1]; less than 1 in a held-out prompt alone
+
+    def __post_init__(self) -> None:
+        if not len(self.token_ids):  # the first sampled token needs one before it, which predicts it
+            raise ValueError("a prompt has at least one token")
 
     @property
     def is_greedy(self) -> bool:
@@ -89,8 +154,7 @@ class Prompt:
         return self.temperature == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Segment:
+class Segment(Struct, frozen=True, kw_only=True, eq=False):
     """One sequence of a completion: tokens behind a prompt, of which the policy sampled some.
 
     An answer of one turn is one segment, all of it sampled. In a conversation the tokens of a tool's answer stand
@@ -98,12 +162,12 @@ class Segment:
     is 0. Where the history was rewritten on the way, a new segment begins.
     """
 
-    prompt_ids: NDArray[np.int32]  # what the model was given; empty: the group's prompt
-    token_ids: NDArray[np.int32]  # [T], T >= 1; what was sampled is never tokenized again
+    prompt_ids: Ids  # what the model was given; empty: the group's prompt
+    token_ids: Ids  # [T], T >= 1; what was sampled is never tokenized again
     # [T], nats, of the distribution sampled from: at its temperature, and of the nucleus alone where there is one. Of a
     # greedy completion they are the model's own, at temperature 1: the distribution sampled from has one token.
-    logprobs: NDArray[np.float32]
-    policy_spans: tuple[Span, ...]  # in order, at least one: the sampled tokens
+    logprobs: Logprobs
+    policy_spans: tuple[Span, ...] = field(name="spans")  # in order, at least one: the sampled tokens
     # Lengths of runs, covering all T: tokens that train, tokens that do not, and so on. What trains was sampled.
     loss_mask: tuple[int, ...]
 
@@ -165,13 +229,32 @@ class Segment:
         return np.repeat(runs, self.loss_mask)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Completion:
+class EnvironmentReward(Struct, frozen=True, kw_only=True):
+    """What an environment says that an episode is worth, in a unit of its own. A scorer makes a score of it."""
+
+    value: Finite
+    low: Finite  # the least that the environment can give
+    high: Finite  # the most
+    turns: tuple[
+        Finite | None, ...
+    ] = ()  # what it gave after each turn of the policy; None: nothing was said
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high or not self.low <= self.value <= self.high:
+            raise ValueError(f"a reward of {self.value} between {self.low} and {self.high}")
+
+
+class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
     segments: tuple[Segment, ...]  # in order, at least one
     finish_reason: FinishReason
     text: str  # decoded, for scorers and people; without the final stop token
+    # Of an episode:
+    messages: tuple[Turn, ...] = ()  # what was said behind the prompt, tools' answers too
+    ended_by: End | None = None
+    remark: str = ""  # on its end, for people
+    reward: EnvironmentReward | None = None  # of an environment that gives one
 
     def __post_init__(self) -> None:
         if not self.segments:
@@ -203,7 +286,8 @@ class Completion:
         first = self.segments[0]
         tokens = len(first.token_ids)
         is_whole = first.loss_mask == (tokens,) and first.num_sampled == tokens
-        return len(self.segments) == 1 and not len(first.prompt_ids) and is_whole
+        is_of_one_turn = not self.messages and self.ended_by is None and self.reward is None
+        return len(self.segments) == 1 and not len(first.prompt_ids) and is_whole and is_of_one_turn
 
     @property
     def num_sampled(self) -> int:
@@ -232,16 +316,19 @@ class Completion:
             before += len(segment.token_ids)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampledGroup:
+class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """A prompt with its completions: the group. Stream `rollouts`, generators -> scorers."""
 
     prompt: Prompt
     completions: tuple[Completion, ...]  # prompt.n of them
     generator: str  # who sampled it
-    seconds: float  # from lease to result
-    sampled_at: float = 0.0  # Unix seconds of the result; 0: not said
+    seconds: Finite  # from lease to result
+    sampled_at: Finite = 0.0  # Unix seconds of the result; 0: not said
     attempts: int = 0  # times that sampling began, the last one included; 0: not said
+
+    def __post_init__(self) -> None:
+        if len(self.completions) != self.prompt.n:
+            raise ValueError(f"{len(self.completions)} completions of {self.prompt.n}")
 
     @property
     def min_version(self) -> int:
@@ -259,17 +346,16 @@ class SampledGroup:
         return sum(completion.num_sampled for completion in self.completions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Struct, frozen=True, kw_only=True):
     """A score is what a scorer says of one completion. 0.0 means wrong, never broken."""
 
     status: ScoreStatus
-    value: float | None  # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
+    value: Finite | None  # in [0, 1] when SCORED, else None; UNSCORABLE leaves the baseline and the loss
     reason: str  # for people: "answer 3/4, expected 0.75"
     scorer: str  # name
     version: str  # of the scorer: the same text and version give the same value
-    seconds: float = 0.0
-    components: Mapping[str, float] = field(default_factory=dict)  # each part by name
+    seconds: Finite = 0.0
+    components: Mapping[str, Finite] = field(default_factory=dict)  # each part by name
 
     def __post_init__(self) -> None:
         if (self.status is ScoreStatus.SCORED) != (self.value is not None):
@@ -278,19 +364,18 @@ class Score:
             raise ValueError(f"a score lies in [0, 1], got {self.value}")
         # A reason may quote an answer, whose JSON may write half of a surrogate pair; no message can carry that.
         if not self.reason.isascii():
-            object.__setattr__(self, "reason", self.reason.encode("utf-8", "replace").decode("utf-8"))
+            force_setattr(self, "reason", self.reason.encode("utf-8", "replace").decode("utf-8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ScoredGroup:
+class ScoredGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """A group with its scores. Stream `scored`, scorers -> learner."""
 
     rollout: SampledGroup
     scores: tuple[Score, ...]  # one a completion
-    rewards: tuple[float | None, ...]  # what the advantage is computed from; None where unscorable
+    rewards: tuple[Finite | None, ...]  # what the advantage is computed from; None where unscorable
     worker: str  # who scored it
-    seconds: float  # from the start of the work to the result
-    scored_at: float = 0.0  # Unix seconds of the result; 0: not said
+    seconds: Finite  # from the start of the work to the result
+    scored_at: Finite = 0.0  # Unix seconds of the result; 0: not said
     attempts: int = 0  # times that scoring began, the last one included; 0: not said
 
     def __post_init__(self) -> None:
@@ -306,24 +391,25 @@ class ScoredGroup:
         return self.rollout.prompt.group_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeadLetter:
-    """A group, or a foreign entry, that could not be processed. Stream `dead`, any role -> learner, operators."""
+class DeadLetter(Struct, frozen=True, kw_only=True, eq=False):
+    """A group, or a foreign entry, that could not be processed. Stream `dead`, any role -> learner, operators.
 
-    group_id: str  # "?" for an entry that is nobody's
-    stage: str  # prompts | rollouts | scored: where it was
-    reason: str  # for people
-    attempts: int  # times that work on it began
-    traceback: str  # its end, or ""
-    original: bytes  # the payload that could not be processed, whole
+    Its entry is text, but for the payload. A script may have written it, or a person.
+    """
+
+    group_id: str = field(default="?", name="group")  # "?" for an entry that is nobody's
+    stage: str = "?"  # prompts | rollouts | scored: where it was
+    reason: str = "no reason was written"  # for people
+    attempts: int = 0  # times that work on it began
+    traceback: str = ""  # its end
+    original: bytes = field(default=b"", name="payload")  # the payload that could not be processed, whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
-    """New weights. Stream `weights`, learner -> every generator."""
+class Announcement(Struct, frozen=True, kw_only=True):
+    """New weights. Stream `weights`, learner -> every generator. Its entry is text."""
 
     version: int
     path: str  # folder with model.safetensors
     checksum: str  # of that file, hex, see `broker.checksums`
     size_bytes: int
-    announced_at: float  # Unix seconds
+    announced_at: Finite = field(name="at")  # Unix seconds

@@ -1,6 +1,6 @@
 """This module turns a completion's token ids into text, and knows which tokens end a completion.
 
-In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Used by the engines, in
+In: the run's model section, a prompt's ids and sampled ids. Out: text for scorers and people. Used by the worker, in
 the generator's process; prompts arrive as ids, so nothing here tokenizes. A tokenizer that can't be loaded stops the
 generator.
 """
@@ -8,11 +8,13 @@ generator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.errors import RunFailed
 from broker.messages import FinishReason
-from config.run import ModelConfig
+from config.generators import ScriptedEngineConfig
+from config.run import ModelConfig, Run
+from generators.engines.scripted import ScriptedChat
 from tasks.thoughts import Marks, marks_of, opened_by, told
 
 if TYPE_CHECKING:
@@ -24,7 +26,20 @@ _TAIL_TOKENS: Final = (
 )
 
 
-class Chat:
+class Chat(Protocol):
+    """A chat knows what the tokens of a policy say."""
+
+    @property
+    def stop_token_ids(self) -> frozenset[int]:
+        """Return the tokens that end a completion."""
+        ...
+
+    def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
+        """Decode one completion of the prompt."""
+        ...
+
+
+class ModelChat:
     """Holds a model's tokenizer and stop tokens, and the marks by which it thinks.
 
     Args:
@@ -60,7 +75,14 @@ class Chat:
         )
 
 
-def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
+def open_chat(run: Run, *, is_offline: bool = False) -> Chat:
+    """Open the chat of a run's policy. Raises as `load_chat` does."""
+    if isinstance(run.generators.engine, ScriptedEngineConfig):
+        return ScriptedChat()
+    return load_chat(run.model, is_offline=is_offline)
+
+
+def load_chat(model: ModelConfig, *, is_offline: bool = False) -> ModelChat:
     """Load tokenizer and stop tokens: those of `generation_config.json` and the tokenizer's own end of sequence.
 
     Args:
@@ -89,7 +111,9 @@ def load_chat(model: ModelConfig, *, is_offline: bool = False) -> Chat:
             f"model.path={model.path} names no end-of-sequence token, so no completion would ever stop: "
             "set eos_token in its tokenizer or eos_token_id in its generation_config.json"
         )
-    return Chat(tokenizer, stop_token_ids, marks_of(_template(tokenizer, model), tokenizer.get_added_vocab()))
+    return ModelChat(
+        tokenizer, stop_token_ids, marks_of(_template(tokenizer, model), tokenizer.get_added_vocab())
+    )
 
 
 def _template(tokenizer: PreTrainedTokenizerBase, model: ModelConfig) -> str:

@@ -12,18 +12,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from broker.errors import RunFailed
 from broker.messages import Completion, FinishReason, Prompt, ScoredGroup
-from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig, Run
-from generators.engines import scripted
-
-if TYPE_CHECKING:
-    from generators.chat import Chat
+from generators.chat import Chat, load_chat, open_chat
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +65,8 @@ def open_decoder(run: Run) -> Decoder:
     Raises:
         RunFailed: the model's tokenizer can't be loaded, or is not here and the hub does not give it in time.
     """
-    if isinstance(run.generators.engine, ScriptedEngineConfig):
-        return Decoder(
-            lambda _prompt_ids, token_ids, finish_reason: scripted.text_of(token_ids, finish_reason)
-        )
-    from generators.chat import load_chat
-
     try:
-        return Decoder(load_chat(run.model, is_offline=True).text)
+        return Decoder(open_chat(run, is_offline=True).text)
     except RunFailed:
         if Path(run.model.path).is_dir():
             raise
@@ -90,8 +80,6 @@ def open_decoder(run: Run) -> Decoder:
 
 def _from_hub(model: ModelConfig) -> Chat:
     """Load from the hub, in a thread that may be left behind: the library tries for minutes, and can't be stopped."""
-    from generators.chat import load_chat
-
     loaded: Future[Chat] = Future()
 
     def load() -> None:

@@ -1,23 +1,54 @@
 """The seam between a generator's worker and its engine: one Protocol, which each implementation satisfies.
 
-In: a `Prompt`. Out: its completions. The worker (generators.worker) calls `sample` from as many asyncio tasks as it has
-groups in flight, and `load_weights` from one more. An engine decides itself how to batch samples and when new weights
-are safe to load. A version is recorded with every token, so nobody has to guess which weights sampled the token.
+In: token ids, and how many samples of which kind are wanted behind them. Out: the samples, in tokens; chat and text
+stay outside. The worker (generators.worker) calls `generate` from as many asyncio tasks as it has requests in flight,
+and `load_weights` from one more. An engine decides itself how to batch requests and when new weights are safe to load.
+A version is recorded with every token, so nobody has to guess which weights sampled the token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from broker.messages import Completion, Prompt
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.messages import FinishReason, Span
 
 NO_VERSION = -1  # an engine that has not been given weights yet
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How tokens are sampled."""
+
+    max_tokens: int  # most of one sample
+    stop_token_ids: frozenset[int]  # each ends a sample, and belongs to it
+    temperature: float  # of the softmax; 0: the likeliest token each time
+    top_p: float  # nucleus, in (0, 1]
+    seed: int  # for an engine that can use it
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether each token is the likeliest one, so that all samples are alike."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Tokens that an engine sampled in one go."""
+
+    token_ids: NDArray[np.int32]  # [T], T >= 1, the stop token included
+    logprobs: NDArray[np.float32]  # [T], nats, as `broker.messages.Segment` says
+    spans: tuple[Span, ...]  # in order, covering all T
+    finish_reason: FinishReason  # STOP: a stop token ended it
+
+
 class Engine(Protocol):
-    """An engine samples completions. All its methods run on one event loop."""
+    """An engine samples tokens. All its methods run on one event loop."""
 
     @property
     def version(self) -> int:
@@ -30,13 +61,17 @@ class Engine(Protocol):
         ...
 
     async def start(self) -> None:
-        """Load architecture and tokenizer, and no weights. Raises RunFailed with what a person can do about it."""
+        """Load the architecture, and no weights. Raises RunFailed with what a person can do about it."""
         ...
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """Sample `prompt.n` completions of `prompt.token_ids`.
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
+        """Sample n times behind `token_ids`, which are read once.
 
-        Their log-probabilities are as `broker.messages.Segment` says.
+        Raises:
+            BadMessage: the engine can't sample behind these ids.
+            Retryable: the engine ended the request for a reason of its own.
         """
         ...
 

@@ -28,6 +28,8 @@ from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.streams import Entry
 from config.run import Run
+from generators.answers import answer
+from generators.chat import Chat, open_chat
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
 from generators.weight_sync.build import build_receiver
@@ -80,6 +82,7 @@ class Generator:
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.turnstile = Turnstile()
+        self._chat: Chat | None = None  # there when the engine starts
         self._room = 1  # groups at once; the engine's number once it has started
         self._tasks: set[asyncio.Task[None]] = set()
         self._meter = WorkMeter()  # of the heartbeat, once it is there
@@ -99,6 +102,7 @@ class Generator:
         self._meter = heartbeat.meter
         renewer = Renewer([self.prompts])
         heartbeat.set_state("starting the engine")
+        self._chat = await asyncio.to_thread(open_chat, self._run)
         await self.engine.start()
         self._room = groups_at_once(self._run, self.engine.room)
         self._started_at = time.monotonic()
@@ -293,10 +297,12 @@ class Generator:
         return True
 
     async def _sample(self, prompt: Prompt, attempts: int) -> SampledGroup:
+        if self._chat is None:
+            raise RuntimeError("a group is sampled before run()")
         started = time.monotonic()
         self._began[prompt.group_id] = time.time()
         try:
-            completions = await self.engine.sample(prompt)
+            completions = await answer(prompt, self.engine, self._chat)
         finally:
             self._began.pop(prompt.group_id, None)
         return SampledGroup(

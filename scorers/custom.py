@@ -14,9 +14,10 @@ import inspect
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from types import FunctionType
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from broker.errors import Permanent
 from broker.messages import Score

@@ -64,11 +64,12 @@ class GroupScorer:
         if (task := self._config.tasks.get(rollout.prompt.task)) is None:
             return
         prefetching = [scorer for scorer in self._all_scorers(task) if isinstance(scorer, Prefetching)]
+        info = dict(rollout.prompt.verification_info)
         for text in (
             dict.fromkeys(completion.text for completion in rollout.completions) if prefetching else ()
         ):
             for scorer in prefetching:
-                scorer.prefetch(text, rollout.prompt.verification_info)
+                scorer.prefetch(text, info)
 
     def score(
         self,
@@ -92,20 +93,19 @@ class GroupScorer:
         """
         started = time.monotonic()
         prompt = rollout.prompt
+        info = dict(prompt.verification_info)
         task = task_config(self._config, prompt.task)
         scorers = self._all_scorers(task)
         for scorer in scorers:
-            scorer.check_row(prompt.verification_info)
+            scorer.check_row(info)
             if isinstance(scorer, Patient):
                 scorer.patience_s = patience_s
         self.prefetch(rollout)
         texts = list(dict.fromkeys(completion.text for completion in rollout.completions))
-        contents = self._contents(task, texts, prompt.verification_info)
+        contents = self._contents(task, texts, info)
         scores, rewards = zip(
             *(
-                reward_of(
-                    task, contents[completion.text], completion, prompt.verification_info, prompt.max_tokens
-                )
+                reward_of(task, contents[completion.text], completion, info, prompt.max_tokens)
                 for completion in rollout.completions
             ),
             strict=True,

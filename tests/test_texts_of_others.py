@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
-from broker.codec import checked
+from broker.codec import pack, unpack
 from broker.errors import BadMessage, PipelineError
-from broker.trees import prompt_of, prompt_tree
+from broker.messages import Prompt
 from config.data import DatasetSource
 from config.scorers import ScorersConfig
 from learner.data.tables import file_tables
@@ -75,9 +76,9 @@ def routed(text: str) -> Any:
 
 
 def message(text: str) -> Any:
-    tree = prompt_tree(a_prompt(), lambda array, kind: array.astype(kind).tobytes())
-    assert checked(lambda: prompt_of(tree)).task == a_prompt().task
-    return checked(lambda: prompt_of(tree | {"verification_info": f'{{"type": {text}}}'}))
+    tree = msgpack.unpackb(pack(a_prompt()))
+    assert unpack(msgpack.packb(tree), Prompt).task == a_prompt().task
+    return unpack(msgpack.packb(tree | {"verification_info": f'{{"type": {text}}}'}), Prompt)
 
 
 @beyond_json

@@ -13,14 +13,16 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.comparison import Comparison, Turn, take_turns
 from benchmarks.proofs.mbpp import DATA
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
-from broker.messages import SampledGroup, ScoredGroup
+from broker.messages import JsonObject, SampledGroup, ScoredGroup
 
 WORKERS = 4
 CASE_S = 10.0
@@ -115,7 +117,9 @@ def _groups(count: int, size: int, share: float) -> list[SampledGroup]:
             "type": "code",
             "answer": {"tests": problem["test_list"], "setup": problem["test_setup_code"]},
         }
-        groups.append(replace(group, prompt=replace(group.prompt, task="code", verification_info=info)))
+        groups.append(
+            replace(group, prompt=replace(group.prompt, task="code", verification_info=JsonObject(info)))
+        )
     return groups
 
 

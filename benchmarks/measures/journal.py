@@ -18,9 +18,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from benchmarks.proofs.demo_seeds import run_seed
@@ -171,7 +173,7 @@ def _write_steps(
 def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], list[Turn]]:
     """Time the turns of making groups ready for their step, and of decoding them before."""
     encoder = StepEncoder()
-    payloads = [codec.encode_scored_payload(group) for group in groups]
+    payloads = [codec.pack(group) for group in groups]
 
     def prepare() -> int:
         for group in groups:
@@ -179,7 +181,7 @@ def _arrivals(groups: Sequence[ScoredGroup], rounds: int) -> tuple[list[Turn], l
         return len(groups)
 
     def decode() -> int:
-        return len([codec.decode_scored_payload(payload) for payload in payloads])
+        return len([codec.unpack(payload, ScoredGroup) for payload in payloads])
 
     return take_turns(lambda _: timed(prepare), lambda _: timed(decode), rounds=rounds)
 

@@ -10,14 +10,16 @@ asked about twice, and each verdict is checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.comparison import Comparison
 from benchmarks.rigs.groups import spoken_rollout
 from benchmarks.rigs.live_pool import live_pool
 from benchmarks.rigs.paced_endpoint import WRONG, PacedEndpoint, paced_endpoint
-from broker.messages import SampledGroup, ScoredGroup
+from broker.messages import JsonObject, SampledGroup, ScoredGroup
 
 CONCURRENCY = 64
 LATENCY_S, RATE = 0.5, 100.0  # of the endpoint
@@ -129,7 +131,7 @@ def _rollout(number: int) -> SampledGroup:
     texts = [f"\\boxed{{the answer {number} {WRONG if place == 0 else place} }}" for place in range(GROUP)]
     rollout = spoken_rollout(str(number), texts, "")
     row = {"type": "llm_judge", "answer": {"value": "what it says in the book", "question": "What is it?"}}
-    return replace(rollout, prompt=replace(rollout.prompt, verification_info=row))
+    return replace(rollout, prompt=replace(rollout.prompt, verification_info=JsonObject(row)))
 
 
 def _check(scored: Sequence[ScoredGroup]) -> None:

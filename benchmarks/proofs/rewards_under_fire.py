@@ -17,17 +17,19 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks import results
 from benchmarks.rigs.groups import demo_run, spoken_rollout
 from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import SampledGroup, ScoredGroup
+from broker.messages import JsonObject, SampledGroup, ScoredGroup
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.processes import has_ended, spawn, stop
@@ -156,7 +158,7 @@ def _expected(ordinal: int, chance: random.Random) -> Expected:
             texts[place] = f"Try {place}. {chance.choice(HANGING_MATH)}"
         info = {"type": "math", "answer": {"value": str(n)}}
     rollout = spoken_rollout(str(ordinal), texts, str(n))
-    prompt = replace(rollout.prompt, task=info["type"], verification_info=info)
+    prompt = replace(rollout.prompt, task=info["type"], verification_info=JsonObject(info))
     return Expected(replace(rollout, prompt=prompt), rewards, hanging)
 
 

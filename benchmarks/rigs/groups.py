@@ -18,6 +18,7 @@ from benchmarks.results import ROOT
 from broker.messages import (
     Completion,
     FinishReason,
+    JsonObject,
     Prompt,
     SampledGroup,
     Score,
@@ -51,12 +52,14 @@ def demo_prompts(run: Run, count: int) -> list[Prompt]:
 @contextlib.contextmanager
 def demo_engine(run: Run) -> Iterator[Callable[[Sequence[Prompt]], list[tuple[Completion, ...]]]]:
     """Build the run's engine with the model's own weights as version 0: a function that samples prompts together."""
+    from generators.answers import answer
+    from generators.chat import open_chat
     from generators.engines.build import build_engine
 
-    engine = build_engine(run)
+    engine, chat = build_engine(run), open_chat(run)
 
     async def together(prompts: Sequence[Prompt]) -> list[tuple[Completion, ...]]:
-        return await asyncio.gather(*(engine.sample(prompt) for prompt in prompts))
+        return await asyncio.gather(*(answer(prompt, engine, chat) for prompt in prompts))
 
     with asyncio.Runner() as loop:
         loop.run(engine.start())
@@ -132,5 +135,5 @@ def prompt(group_id: str, *, n: int, reference: str = "72") -> Prompt:
         max_tokens=8192,
         messages=({"role": "user", "content": "What is it?"},),
         token_ids=np.arange(32, dtype=np.int32),
-        verification_info={"type": "math", "answer": {"value": reference}},
+        verification_info=JsonObject({"type": "math", "answer": {"value": reference}}),
     )

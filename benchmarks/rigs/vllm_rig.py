@@ -15,11 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from benchmarks.rigs.groups import demo_run, prompt
 from benchmarks.rigs.random_model import large_model, save_folder, save_weights
@@ -35,7 +36,10 @@ from broker.private_redis import server as embedded
 from broker.protocol.run_owner import RunOwner
 from config.generators import VllmEngineConfig
 from config.run import Run
-from generators.engines.vllm.engine import VllmEngine, as_request
+from generators.answers import answer, params_of
+from generators.chat import open_chat
+from generators.engine import Sample, SamplingParams
+from generators.engines.vllm.engine import VllmEngine, as_vllm_params, tokens_of
 from generators.worker import ROLE, Generator
 
 if TYPE_CHECKING:
@@ -63,9 +67,11 @@ class StartedEngine:
     async def start(self) -> None:
         """Start nothing."""
 
-    async def sample(self, asked: Prompt) -> tuple[Completion, ...]:
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
         """Sample by the engine."""
-        return await self._engine.sample(asked)
+        return await self._engine.generate(token_ids, params, n)
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Take note of a version; the engine has its weights."""
@@ -82,6 +88,7 @@ class VllmRig:
     def __init__(self, run: Run, engine: VllmEngine, files: Sequence[Path], link: RedisLink) -> None:
         self.run = run
         self.engine = engine
+        self._chat = open_chat(run)
         self._files = files
         self._link = link
         self._keys = Keys(run.name)
@@ -113,7 +120,7 @@ class VllmRig:
 
     async def sample(self, asked: Sequence[Prompt]) -> list[tuple[Completion, ...]]:
         """Sample groups side by side."""
-        return await asyncio.gather(*(self.engine.sample(one) for one in asked))
+        return await asyncio.gather(*(answer(one, self.engine, self._chat) for one in asked))
 
     async def bare(self, asked: Sequence[Prompt]) -> int:
         """Sample by vLLM's own interface, and count tokens; log-probabilities are asked for, and left as they come."""
@@ -122,7 +129,8 @@ class VllmRig:
             raise RuntimeError("the engine has not been started")
 
         async def one(number: int, request: Prompt) -> int:
-            asked_for, params = as_request(request, parts.chat.stop_token_ids)
+            params = as_vllm_params(params_of(request, self._chat), request.n)
+            asked_for = tokens_of(request.token_ids)
             tokens = 0
             request_id = f"bare-{number}-{secrets.token_hex(4)}"
             async for output in parts.engine.generate(asked_for, params, request_id):

@@ -19,7 +19,7 @@ from redis.exceptions import ResponseError
 
 from broker import codec
 from broker.connection import RedisLink
-from broker.errors import BadMessage
+from broker.errors import BadMessage, NewerSchema
 from broker.keys import GROUP, Keys
 from broker.protocol.streams import (
     NOBODY,
@@ -148,13 +148,30 @@ class Consumer:
         return bool(counted)
 
     def decode(self, entry: Entry, decoder: Callable[[codec.Raw], M]) -> M | None:
-        """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`."""
+        """Return the message in `entry`; None where it can't be read, and the entry has gone to `dead`.
+
+        None too where a newer program wrote it: no attempt is counted, and when the lease runs out another role takes
+        the entry over, until it is one that reads it.
+        """
         try:
             return decoder(entry.raw)
+        except NewerSchema as error:
+            self._leave_to_newer(entry, str(error))
+            return None
         except BadMessage as error:
             bury(self.link, self.keys, entry, reason=str(error))
             self.release(entry)
             return None
+
+    def _leave_to_newer(self, entry: Entry, reason: str) -> None:
+        """Let go of an entry, and count no attempt; one of no living group goes to `dead`."""
+        if not reject(self.link, self.keys, entry, reason=reason):
+            log.error("left_for_a_newer_role stream=%s group=%s: %s", self.stream, entry.group_id, reason)
+            with self._lock:
+                begun = self._held.get(entry.entry_id, 0)
+            if begun:
+                self.uncount(entry)
+        self.release(entry)
 
     def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
         """Put the result on `to` and let go of the entry. False: another worker's result already counted."""

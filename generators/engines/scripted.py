@@ -1,7 +1,7 @@
 """The scripted engine gives out the texts of its configuration, for tests of the wire: no model, no torch.
 
-In: a prompt. Out: the answers of the config in turn, every field valid, with UTF-8 bytes as token ids. Runs in the
-generator's event loop; nothing in it can fail.
+Out: the answers of the config in turn, every field valid, with UTF-8 bytes as token ids. Runs in the generator's event
+loop; nothing in it can fail.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from broker.messages import Completion, FinishReason, Prompt, Span
+from broker.messages import FinishReason, Span
 from config.generators import ScriptedEngineConfig
 from config.run import Run
-from generators.engine import NO_VERSION
+from generators.engine import NO_VERSION, Sample, SamplingParams
 
 ROOM = 16  # groups at once, where the run names no number
 STOP_ID = 0  # NUL ends a completion: no text contains it
@@ -42,16 +43,19 @@ class ScriptedEngine:
     async def start(self) -> None:
         """Load nothing."""
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
         """Return the scripted answers after `seconds_per_group`, under the version held when sampling began."""
+        del token_ids  # a script answers whatever is asked
         version = self._version
         if version == NO_VERSION:
-            raise RuntimeError("sample() before load_weights(): no weights have been loaded")
+            raise RuntimeError("generate() before load_weights(): no weights have been loaded")
         await asyncio.sleep(self._config.seconds_per_group)
-        rng = np.random.default_rng(prompt.seed)
+        rng = np.random.default_rng(params.seed)
         answers = self._config.answers
         return tuple(
-            self._completion(answers[i % len(answers)], prompt, version, rng) for i in range(prompt.n)
+            self._sample(answers[i % len(answers)], params.max_tokens, version, rng) for i in range(n)
         )
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
@@ -63,19 +67,25 @@ class ScriptedEngine:
         """Free nothing."""
 
     @staticmethod
-    def _completion(answer: str, prompt: Prompt, version: int, rng: np.random.Generator) -> Completion:
+    def _sample(answer: str, max_tokens: int, version: int, rng: np.random.Generator) -> Sample:
         script = [*answer.encode(), STOP_ID]
-        token_ids = script[: prompt.max_tokens]
+        token_ids = script[:max_tokens]
         reason = FinishReason.STOP if len(token_ids) == len(script) else FinishReason.LENGTH
-        return Completion.of_one_segment(
+        return Sample(
             token_ids=np.array(token_ids, dtype=np.int32),
             logprobs=-rng.exponential(size=len(token_ids)).astype(np.float32),
-            policy_spans=(Span(version=version, first=0, count=len(token_ids)),),
+            spans=(Span(version=version, first=0, count=len(token_ids)),),
             finish_reason=reason,
-            text=text_of(token_ids, reason),
         )
 
 
-def text_of(token_ids: Sequence[int], finish_reason: FinishReason) -> str:
-    """Return the text of a completion of these bytes, without the NUL that ended the completion."""
-    return bytes(token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids).decode(errors="replace")
+class ScriptedChat:
+    """A `Chat` whose token ids are bytes."""
+
+    stop_token_ids = frozenset({STOP_ID})
+
+    def text(self, prompt_ids: Sequence[int], token_ids: Sequence[int], finish_reason: FinishReason) -> str:
+        """Return the text of these bytes, without the NUL that ended the completion."""
+        del prompt_ids
+        spoken = token_ids[:-1] if finish_reason is FinishReason.STOP else token_ids
+        return bytes(spoken).decode(errors="replace")

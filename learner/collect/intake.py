@@ -7,7 +7,7 @@ was sampled ends as it does in training. Used by `learner.collect.loop`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker import codec
 from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
-from broker.messages import Prompt, Split
+from broker.messages import NOTHING, JsonObject, Prompt, Split
 from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.chat_template import template_name, with_template
@@ -152,9 +152,9 @@ class PromptSource:
             max_tokens=sampling.max_tokens,
             messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages),
             token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
-            verification_info=row.verification_info,
+            verification_info=JsonObject(row.verification_info),
             data_source=row.data_source,
-            columns=row.columns,
+            columns=JsonObject(row.columns) if row.columns else NOTHING,
             top_p=sampling.top_p,
         )
 

@@ -49,9 +49,9 @@ def message_in(raw: codec.Raw) -> Message | None:
             case "prompts":
                 return codec.decode_prompt(raw)
             case "rollouts":
-                return codec.decode_rollout_payload(letter.original)
+                return codec.unpack(letter.original, SampledGroup)
             case "scored":
-                return codec.decode_scored_payload(letter.original)
+                return codec.unpack(letter.original, ScoredGroup)
     except BadMessage:
         pass
     return None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker import codec
-from broker.errors import BadMessage, RunFailed, WentBack
+from broker.errors import BadMessage, NewerSchema, RunFailed, WentBack
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
@@ -136,6 +136,7 @@ class Intake:
         self._arrivals = ArrivalCounter()  # since the last step
         self.survey = Survey({}, 0.0)
         self._last = {SCORED: "0-0", DEAD: "0-0"}
+        self._left: set[str] = set()  # groups that a newer program scored
         self._bytes = self._sizes = 0  # of all scored entries that were read: their sum and number
         self._last_reason = self._last_death = ""
         self._empty_in_a_row = 0
@@ -311,6 +312,11 @@ class Intake:
     def _accept_scored(self, entry: Entry, ends: dict[str, Outcome]) -> None:
         try:
             group = codec.decode_scored(entry.raw)
+        except NewerSchema as error:
+            if entry.group_id not in self._left:
+                log.error("left_for_a_newer_learner group=%s: %s", entry.group_id, error)  # noqa: TRY400
+                self._left.add(entry.group_id)
+            return
         except BadMessage as error:
             self.run_owner.bury(entry, reason=str(error))
             return

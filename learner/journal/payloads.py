@@ -5,9 +5,8 @@ In: groups as they were scored, with their advantages. Out: msgpack of each step
 no torch. A payload is whole on the disk before the ledger names it; a payload that no record names is void.
 
 A payload has all that running or scoring a step again needs, except the completions' text. The tokenizer makes the text
-of the ids again (`generators.decoding`), and it would cost half as much as the ids. A group is kept as columns, one
-list a field for all completions, with the arrays beside it. The wire's tree has a mapping for each completion and each
-score; building and packing a thousand of them took longer than a fast disk takes for the arrays.
+of the ids again (`generators.decoding`), and it would cost half as much as the ids. A group is what the wire has of it,
+with the arrays beside it.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgpack
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from broker.codec import checked
+from broker.codec import IDS, LOGPROBS, Get, built, checked, pack, unpack
 from broker.errors import BadMessage, Permanent
-from broker.messages import ScoredGroup, Segment
-from broker.trees import IDS, LOGPROBS, prompt_tree, scored_of
+from broker.messages import ScoredGroup
 from learner.journal.disk import sync, write_all
+from learner.journal.payload_schema_2 import tree_of
 from learner.journal.records import step_number
 
 log = logging.getLogger(__name__)
@@ -70,21 +69,45 @@ def payload_files(folder: Path) -> list[PayloadFile]:
     return sorted(PayloadFile(int(match[1]), int(match[2]), path) for match, path in found if match)
 
 
+@dataclass(slots=True)
+class PackedGroup:
+    """A group as a payload has it."""
+
+    group: ScoredGroup
+    head: bytes = b""  # msgpack of the group without text, and with the length of an array where that belongs
+    arrays: dict[str, list[NDArray[Any]]] = field(
+        default_factory=lambda: {IDS: [], LOGPROBS: []}
+    )  # by type, in order
+
+    @classmethod
+    def of(cls, group: ScoredGroup) -> PackedGroup:
+        """Pack a group."""
+        packed = cls(group)
+        rollout = group.rollout
+        silent = tuple(replace(completion, text="") for completion in rollout.completions)
+        packed.head = pack(replace(group, rollout=replace(rollout, completions=silent)), packed._put)
+        return packed
+
+    def _put(self, array: NDArray[Any]) -> int:
+        self.arrays[array.dtype.str].append(array)
+        return len(array)
+
+
 class StepEncoder:
     """Encodes payloads in one buffer that it keeps: fresh memory for two megabytes costs more than the copy."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
-        self._maps: dict[str, tuple[ScoredGroup, bytes]] = {}  # of groups that wait for their step, by id
+        self._packed: dict[str, PackedGroup] = {}  # of groups that wait for their step, by id
 
     def prepare(self, group: ScoredGroup) -> None:
-        """Make the map of a group that has arrived: for a whole step that takes as long as a fast disk does."""
-        self._maps[group.group_id] = (group, pack_columns(group))
+        """Pack a group that has arrived: for a whole step that takes as long as a fast disk does."""
+        self._packed[group.group_id] = PackedGroup.of(group)
 
     def discard(self, group_ids: Iterable[str]) -> None:
-        """Discard the maps of groups that have ended."""
+        """Discard what was packed of groups that have ended."""
         for group_id in group_ids:
-            self._maps.pop(group_id, None)
+            self._packed.pop(group_id, None)
 
     def encode(self, step: int, groups: Sequence[ScoredGroup], advantages: Advantages) -> memoryview:
         """Encode the payload of one step, the groups in the order of training. The next call reuses its memory.
@@ -94,9 +117,9 @@ class StepEncoder:
         belongs. So each array is copied once: for a step of two megabytes, the wire's bytes within bytes would take as
         long as the disk does.
         """
-        arrays: dict[str, list[NDArray[Any]]] = {
-            IDS: [array for group in groups for array in token_ids_of(group)],
-            LOGPROBS: [segment.logprobs for group in groups for segment in _segments(group)],
+        packed = [self._known(group) for group in groups]
+        arrays = {
+            dtype: [array for one in packed for array in one.arrays[dtype]] for dtype in (IDS, LOGPROBS)
         }
         sizes = {dtype: sum(map(len, own)) * np.dtype(dtype).itemsize for dtype, own in arrays.items()}
         head = msgpack.packb(
@@ -104,7 +127,7 @@ class StepEncoder:
                 "schema": PAYLOAD_SCHEMA,
                 "step": step,
                 "ids_bytes": sizes[IDS],
-                "groups": [self._known_map(group) for group in groups],
+                "groups": [one.head for one in packed],
                 "advantages": [list(of_group) for of_group in advantages],
             }
         )
@@ -116,11 +139,10 @@ class StepEncoder:
             position += sizes[dtype]
         return payload.data
 
-    def _known_map(self, group: ScoredGroup) -> bytes:
-        prepared, known = self._maps.get(group.group_id, (None, b""))
-        return (
-            known if prepared is group else pack_columns(group)
-        )  # it may have come again, with other scores
+    def _known(self, group: ScoredGroup) -> PackedGroup:
+        known = self._packed.get(group.group_id)
+        # It may have come again, with other scores.
+        return known if known is not None and known.group is group else PackedGroup.of(group)
 
     def _room(self, size: int) -> NDArray[np.uint8]:
         if len(self._buffer) < size:
@@ -160,13 +182,13 @@ def decode_step(payload: bytes, where: str) -> tuple[list[ScoredGroup], list[lis
         raise JournalError(f"{where} has schema version {tree['schema']}, this program reads {known}")
     positions = {IDS: ids_at, LOGPROBS: ids_at + tree["ids_bytes"]}
 
-    def get(count: int, dtype: str) -> bytes:
+    def get(count: int, dtype: str) -> NDArray[Any]:
         start = positions[dtype]
         positions[dtype] = start + count * np.dtype(dtype).itemsize
-        return payload[start : positions[dtype]]
+        return np.frombuffer(payload[start : positions[dtype]], dtype)
 
     try:
-        return [group_of(group, get) for group in tree["groups"]], tree["advantages"]
+        return [group_of(group, tree["schema"], get) for group in tree["groups"]], tree["advantages"]
     except BadMessage as error:
         raise JournalError(f"{where} can't be decoded: {error}") from error
 
@@ -242,102 +264,12 @@ class PayloadWriter:
         return self._stream
 
 
-Get = Callable[[int, str], bytes]  # (count, type) -> the bytes of the next array of that type
-SCORE = ("status", "value", "reason", "scorer", "version", "seconds", "components")
-_score = attrgetter(*SCORE)
-
-
-def token_ids_of(group: ScoredGroup) -> list[NDArray[np.int32]]:
-    """Return the arrays of token ids in the order in which `group_of` asks for them, the prompt's last."""
-    of_segments = (ids for segment in _segments(group) for ids in (segment.prompt_ids, segment.token_ids))
-    return [*of_segments, group.rollout.prompt.token_ids]
-
-
-def _segments(group: ScoredGroup) -> Iterator[Segment]:
-    return (segment for completion in group.rollout.completions for segment in completion.segments)
-
-
-def pack_columns(group: ScoredGroup) -> bytes:
-    """Return the group's columns, in msgpack."""
-    rollout = group.rollout
-    said = rollout.completions
-    packed: bytes = msgpack.packb(
-        {
-            "segments": [[_numbers(segment) for segment in completion.segments] for completion in said],
-            "finish_reasons": [completion.finish_reason for completion in said],
-            "scores": list(zip(*map(_score, group.scores), strict=True)),
-            "rewards": group.rewards,
-            "prompt": prompt_tree(rollout.prompt, lambda ids, _: len(ids)),
-            "sampling": [rollout.generator, rollout.seconds, rollout.sampled_at, rollout.attempts],
-            "scoring": [group.worker, group.seconds, group.scored_at, group.attempts],
-        }
-    )
-    return packed
-
-
-def group_of(packed: bytes, get: Get) -> ScoredGroup:
-    """Read the group that `pack_columns` wrote; every completion's text is "". Raises BadMessage.
+def group_of(packed: bytes, schema: int, get: Get) -> ScoredGroup:
+    """Read a group of a payload of that schema; every completion's text is "". Raises BadMessage.
 
     Args:
         get: called for the arrays of each type in their order.
     """
-    return checked(lambda: scored_of(_tree_of(msgpack.unpackb(packed), get)))
-
-
-def _numbers(segment: Segment) -> list[Any]:
-    """Return what a segment is beside its arrays: their lengths, its spans and its loss mask, flat."""
-    spans = [number for span in segment.policy_spans for number in (span.version, span.first, span.count)]
-    return [len(segment.prompt_ids), len(segment.token_ids), spans, segment.loss_mask]
-
-
-def _segments_of_schema_2(columns: Mapping[str, Any]) -> list[list[list[Any]]]:
-    """Return the segments of a payload of schema 2, in which a span began where the span before it ended."""
-    found = []
-    for tokens, numbers in zip(columns["tokens"], columns["spans"], strict=True):
-        spans, first = [], 0
-        for version, count in zip(numbers[::2], numbers[1::2], strict=True):
-            spans += [version, first, count]
-            first += count
-        found.append([[0, tokens, spans, [tokens]]])
-    return found
-
-
-def _tree_of(columns: Mapping[str, Any], get: Get) -> dict[str, Any]:
-    """Make the wire's tree of the group, which `broker.trees` checks value by value."""
-    segments = columns.get("segments") or _segments_of_schema_2(columns)
-    completions = [
-        {"segments": [_segment_tree(numbers, get) for numbers in own], "finish_reason": reason, "text": ""}
-        for own, reason in zip(segments, columns["finish_reasons"], strict=True)
-    ]
-    scores = [dict(zip(SCORE, values, strict=True)) for values in zip(*columns["scores"], strict=True)]
-    prompt = {**columns["prompt"], "token_ids": get(columns["prompt"]["token_ids"], IDS)}
-    generator, sampling_s, sampled_at, samplings = columns["sampling"]
-    worker, scoring_s, scored_at, scorings = columns["scoring"]
-    rollout = {
-        "prompt": prompt,
-        "completions": completions,
-        "generator": generator,
-        "seconds": sampling_s,
-        "sampled_at": sampled_at,
-        "attempts": samplings,
-    }
-    return {
-        "rollout": rollout,
-        "scores": scores,
-        "rewards": columns["rewards"],
-        "worker": worker,
-        "seconds": scoring_s,
-        "scored_at": scored_at,
-        "attempts": scorings,
-    }
-
-
-def _segment_tree(numbers: Sequence[Any], get: Get) -> dict[str, Any]:
-    prompt_tokens, tokens, spans, loss_mask = numbers
-    return {
-        "prompt_ids": get(prompt_tokens, IDS),
-        "token_ids": get(tokens, IDS),
-        "logprobs": get(tokens, LOGPROBS),
-        "spans": list(zip(spans[::3], spans[1::3], spans[2::3], strict=True)),
-        "loss_mask": loss_mask,
-    }
+    if schema == PAYLOAD_SCHEMA:
+        return unpack(packed, ScoredGroup, get)
+    return built(checked(lambda: tree_of(msgpack.unpackb(packed), get)), ScoredGroup)

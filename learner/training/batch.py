@@ -2,7 +2,7 @@
 
 In: groups with their advantages, in rank 0 alone. Out: a `Batch` of the whole step, and its shard for each rank, as
 arrays or as bytes. The same groups in the same order give the same batch, byte for byte: the journal's replay relies
-on this. Groups that can't be trained on (a sampler newer than the learner, a prompt without tokens) are a ValueError.
+on this. Groups that can't be trained on (a sampler newer than the learner) are a ValueError.
 """
 
 # N tokens of all micro-batches, M micro-batches, B mini-batches, S completions that train, T tokens of one completion.
@@ -193,7 +193,7 @@ def pack(
         kl_coef: weight of the divergence to the reference model in this step.
         by_length: the sequences of a micro-batch are alike in length, and its padded grid stays in the budget.
     Raises:
-        ValueError: advantages that do not fit the groups, a prompt without tokens, or a sampler newer than the learner.
+        ValueError: advantages that do not fit the groups, or a sampler newer than the learner.
     """
     completions, prompts = _sequences(groups, advantages, truncated=truncated, policy_version=policy_version)
     of_mini: list[list[dict[str, NDArray[Any]]]] = [[] for _ in range(mini_batches)]
@@ -226,10 +226,6 @@ def _sequences(
     prompts: list[int] = []
     for index, (group, group_advantages) in enumerate(zip(groups, advantages, strict=True)):
         prompt = group.rollout.prompt
-        if len(prompt.token_ids) < 1:
-            raise ValueError(
-                f"group {prompt.group_id}: a prompt without tokens, so nothing predicts the first one"
-            )
         for completion, advantage in zip(group.rollout.completions, group_advantages, strict=True):
             if advantage is None or (truncated == "mask" and completion.finish_reason is FinishReason.LENGTH):
                 continue

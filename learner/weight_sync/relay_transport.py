@@ -6,7 +6,7 @@ announced path is a handle that no machine has as a folder. Runs in rank 0.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.messages import Announcement
 from config.run import Run

@@ -10,8 +10,9 @@ sees how a completion ended, beside any scorer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.errors import BadMessage
 from broker.messages import FinishReason, Score

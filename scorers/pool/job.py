@@ -17,9 +17,9 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rq import get_current_job
 
 from broker import codec

@@ -10,8 +10,9 @@ is kept as a component under its own name, and the reason names each part that c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from broker.messages import Completion, Score
 from config.scorer_kinds import SweConfig

@@ -24,6 +24,7 @@ from broker.messages import (
     Completion,
     DeadLetter,
     FinishReason,
+    JsonObject,
     Prompt,
     SampledGroup,
     ScoredGroup,
@@ -62,7 +63,7 @@ def rollout_of(request_id: str, task: str, text: str, verification_info: Mapping
         max_tokens=1,
         messages=(),
         token_ids=np.zeros(1, np.int32),
-        verification_info=verification_info,
+        verification_info=JsonObject(verification_info),
     )
     completion = Completion.of_one_segment(
         token_ids=np.zeros(1, np.int32),

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from broker.messages import Score
 from config.scorer_kinds import SweConfig

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker import codec
 from broker.errors import BadMessage
@@ -90,10 +90,10 @@ def test_the_bytes_of_schema_2_are_these_and_those_of_schema_1_are_still_read(na
 
 
 def test_payloads_alone_are_those_of_the_streams_and_are_read_whatever_their_schema() -> None:
-    assert codec.encode_scored_payload(SCORED_GROUP) == payload_of("scored")
+    assert codec.pack(SCORED_GROUP) == payload_of("scored")
     for version in (1, 2):
-        rollout = codec.decode_rollout_payload(pinned("rollout", version)[b"payload"])
-        group = codec.decode_scored_payload(pinned("scored", version)[b"payload"])
+        rollout = codec.unpack(pinned("rollout", version)[b"payload"], SampledGroup)
+        group = codec.unpack(pinned("scored", version)[b"payload"], ScoredGroup)
         assert plain(rollout) == plain(group.rollout) == plain(ROLLOUT if version == 2 else a_rollout())
 
 
@@ -126,8 +126,8 @@ TALK = (
 
 def test_a_completion_of_several_segments_travels_whole_under_a_schema_of_its_own() -> None:
     given = a_rollout()
-    first = dataclasses.replace(given.completions[0], segments=TALK)
-    rollout = dataclasses.replace(given, completions=(first, *given.completions[1:]))
+    first = replace(given.completions[0], segments=TALK)
+    rollout = replace(given, completions=(first, *given.completions[1:]))
     fields = codec.encode_rollout(rollout)
     assert (fields["v"], fields["policy"], codec.encode_rollout(given)["v"]) == ("3", "3-6", "2")
     read = codec.decode_rollout(raw_of(fields))
@@ -156,23 +156,23 @@ def test_a_completion_of_several_segments_travels_whole_under_a_schema_of_its_ow
 )  # fmt: skip
 def test_a_segment_says_nothing_of_tokens_that_nobody_sampled(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        dataclasses.replace(TALK[0], **change)
+        replace(TALK[0], **change)
 
 
 def test_a_completion_has_a_segment() -> None:
     with pytest.raises(ValueError, match="at least one segment"):
-        dataclasses.replace(a_rollout().completions[0], segments=())
+        replace(a_rollout().completions[0], segments=())
 
 
 def test_when_and_how_often_are_keys_of_their_own_that_a_reader_may_pass_over() -> None:
     """The golden files have none of them: whoever wrote those did not say, and is read all the same."""
-    rollout = dataclasses.replace(a_rollout(), sampled_at=1_700_000_003.5, attempts=2)
-    group = dataclasses.replace(a_scored_group(rollout), scored_at=1_700_000_004.5, attempts=1)
-    tree = msgpack.unpackb(codec.encode_scored_payload(group))
+    rollout = replace(a_rollout(), sampled_at=1_700_000_003.5, attempts=2)
+    group = replace(a_scored_group(rollout), scored_at=1_700_000_004.5, attempts=1)
+    tree = msgpack.unpackb(codec.pack(group))
     assert [tree.pop(name) for name in ("scored_at", "attempts")] == [1_700_000_004.5, 1]
     assert [tree["rollout"].pop(name) for name in ("sampled_at", "attempts")] == [1_700_000_003.5, 2]
-    assert msgpack.packb(tree) == codec.encode_scored_payload(a_scored_group())
-    silent = codec.decode_scored_payload(msgpack.packb(tree))
+    assert tree == msgpack.unpackb(codec.pack(a_scored_group()))
+    silent = codec.unpack(msgpack.packb(tree), ScoredGroup)
     rollout = silent.rollout
     assert (silent.scored_at, silent.attempts, rollout.sampled_at, rollout.attempts) == (0, 0, 0, 0)
 
@@ -189,7 +189,7 @@ def test_a_nucleus_is_a_key_of_its_own_and_a_prompt_without_one_is_of_the_whole_
 @pytest.mark.parametrize("top_p", [0.0, -0.5, 1.5, "0.7", float("nan")])
 def test_a_nucleus_that_is_no_share_is_refused(top_p: Any) -> None:
     tree = {**msgpack.unpackb(payload_of("prompt")), "top_p": top_p}
-    with pytest.raises(BadMessage, match=r"expected a (share in|finite number)"):
+    with pytest.raises(BadMessage, match="Expected `float`"):
         decoded("prompt", payload=msgpack.packb(tree))
 
 
@@ -201,7 +201,7 @@ def test_a_reason_that_quotes_half_of_a_surrogate_pair_travels_without_it() -> N
 
 def test_a_group_without_any_score_says_so_in_its_header() -> None:
     group = a_scored_group()
-    unscorable = dataclasses.replace(group, scores=(group.scores[1],) * 2, rewards=(None, None))
+    unscorable = replace(group, scores=(group.scores[1],) * 2, rewards=(None, None))
     assert codec.encode_scored(unscorable)["reward"] == "unscorable"
 
 
@@ -237,8 +237,8 @@ def test_a_missing_field_is_named(name: str, field: str) -> None:
         ("scored", "group", "18", "the header says group '18', the payload '17'"),
         ("rollout", "floor", "4", "the header says floor '4', the payload '3'"),
         ("prompt", "floor", "x", "invalid literal"),
-        ("announcement", "version", "four", "announcement: invalid literal"),
-        ("announcement", "at", "", "announcement: could not convert"),
+        ("announcement", "version", "four", "announcement: Expected `int`, got `str`.*version"),
+        ("announcement", "at", "", "announcement: Expected `float`, got `str`"),
     ],
 )
 def test_a_header_that_can_not_be_meant_is_refused(name: str, field: str, value: str, said: str) -> None:
@@ -248,46 +248,46 @@ def test_a_header_that_can_not_be_meant_is_refused(name: str, field: str, value:
 
 # Where in the payload of a scored group, what is put there, what is said of it
 DAMAGE: list[tuple[str, Any, str]] = [
-    ("rollout prompt group_id", 17, "expected str, got int"),
+    ("rollout prompt group_id", 17, "Expected `str`, got `int`"),
     ("rollout prompt n", 3, "2 completions of 3"),
-    ("rollout prompt n", 0, "expected at least 1, got 0"),
-    ("rollout prompt n", True, "expected int, got bool"),
-    ("rollout prompt max_tokens", -1, "expected at least 1, got -1"),
-    ("rollout prompt split", "test", "'test' is not a valid Split"),
-    ("rollout prompt temperature", float("nan"), "expected a finite number, got nan"),
-    ("rollout prompt issued_at", "today", "expected a finite number, got 'today'"),
+    ("rollout prompt n", 0, "Expected `int` >= 1"),
+    ("rollout prompt n", True, "Expected `int`, got `bool`"),
+    ("rollout prompt max_tokens", -1, "Expected `int` >= 1"),
+    ("rollout prompt split", "test", "Invalid enum value 'test'"),
+    ("rollout prompt temperature", float("nan"), "Expected `float`"),
+    ("rollout prompt issued_at", "today", "Expected `float`, got `str`"),
     ("rollout prompt token_ids", b"\x00\x00\x00", "multiple of element size"),
     ("rollout prompt token_ids", [1, 2], "expected bytes, got list"),
-    ("rollout prompt token_ids", b"", "0 tokens, expected at least 1"),
-    ("rollout prompt messages", ["hello"], "expected dict, got str"),
-    ("rollout prompt verification_info", "[]", "expected dict, got list"),
-    ("rollout prompt verification_info", "{", "JSONDecodeError"),
+    ("rollout prompt token_ids", b"", "a prompt has at least one token"),
+    ("rollout prompt messages", ["hello"], "Expected `object`, got `str`"),
+    ("rollout prompt verification_info", "[]", "expected a JSON object, got list"),
+    ("rollout prompt verification_info", "{", "Expecting property name .*verification_info"),
     ("rollout prompt verification_info", "[" * 100_000, "RecursionError"),
-    ("rollout prompt", None, "TypeError"),
-    ("rollout completions", 3, "TypeError"),
+    ("rollout prompt", None, "Expected `object`, got `None`"),
+    ("rollout completions", 3, "Expected `array`, got `int`"),
     ("rollout completions 0 segments 0 token_ids", b"\xff" * 12, "token id -1"),
     ("rollout completions 0 segments 0 token_ids", b"", "0 tokens with 3 log-probabilities"),
     ("rollout completions 0 segments 0 logprobs", b"\x00" * 8, "3 tokens with 2 log-probabilities"),
     ("rollout completions 0 segments 0 logprobs", np.full(3, np.nan, "<f4").tobytes(), "3 of 3 log-prob.*not finite"),
     ("rollout completions 0 segments 0 spans", [[3, 0, 2]], "tokens that no span has would train"),
     ("rollout completions 0 segments 0 spans", [[3, 1, 3]], "spans up to token 4 of 3"),
-    ("rollout completions 0 segments 0 spans", [[3, 0]], "not enough values"),
-    ("rollout completions 0 finish_reason", "tired", "'tired' is not a valid FinishReason"),
-    ("rollout completions 0 text", b"bytes", "expected str, got bytes"),
-    ("rollout seconds", None, "expected a finite number, got None"),
-    ("rollout attempts", 1.5, "expected int, got float"),
+    ("rollout completions 0 segments 0 spans", [[3, 0]], "Expected `array` of at least length 3"),
+    ("rollout completions 0 finish_reason", "tired", "Invalid enum value 'tired'"),
+    ("rollout completions 0 text", b"bytes", "Expected `str`, got `bytes`"),
+    ("rollout seconds", None, "Expected `float`, got `None`"),
+    ("rollout attempts", 1.5, "Expected `int`, got `float`"),
     ("scores 0 value", 1.5, r"a score lies in \[0, 1\], got 1.5"),
     ("scores 0 value", None, "a value belongs to a scored completion"),
-    ("scores 0 value", True, "expected a finite number, got True"),
-    ("scores 0 status", "fine", "'fine' is not a valid ScoreStatus"),
-    ("scores 0 components", {"format": "1"}, "expected a finite number, got '1'"),
-    ("scores 0 components", [], "AttributeError"),
+    ("scores 0 value", True, r"Expected `float \| null`, got `bool` - at `\$.scores\[0\].value`"),
+    ("scores 0 status", "fine", "Invalid enum value 'fine'"),
+    ("scores 0 components", {"format": "1"}, "Expected `float`, got `str`"),
+    ("scores 0 components", [], "Expected `object`, got `array`"),
     ("scores", [], "2 completions, 0 scores, 2 rewards"),
     ("rewards", [1.0], "2 completions, 2 scores, 1 rewards"),
-    ("rewards 0", float("inf"), "expected a finite number, got inf"),
-    ("rewards 0", "nan", "expected a finite number, got 'nan'"),
-    ("worker", 1, "expected str, got int"),
-    ("scored_at", "now", "expected a finite number, got 'now'"),
+    ("rewards 0", float("inf"), "Expected `float` <= "),
+    ("rewards 0", "nan", r"Expected `float \| null`, got `str`"),
+    ("worker", 1, "Expected `str`, got `int`"),
+    ("scored_at", "now", "Expected `float`, got `str`"),
 ]  # fmt: skip
 
 

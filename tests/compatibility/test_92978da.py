@@ -8,11 +8,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from broker import codec
@@ -20,7 +20,7 @@ from broker.checksums import file_checksum
 from broker.connection import RedisLink
 from broker.group_ids import is_training
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Prompt, ScoredGroup
+from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.protocol.consumer import Consumer
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.streams import Entry, entries_of
@@ -102,7 +102,7 @@ def test_every_entry_is_decoded(old: RedisLink) -> None:
     for entry in entries(old, DEAD):
         letter = codec.decode_dead(entry.raw)
         assert (letter.stage, letter.reason) == (ROLLOUTS, "this row is made to die")
-        assert codec.decode_rollout_payload(letter.original).prompt.group_id == letter.group_id
+        assert codec.unpack(letter.original, SampledGroup).prompt.group_id == letter.group_id
     weights: Any = old.client.xrange(KEYS("weights"))
     announced = [codec.decode_announcement(raw) for _, raw in weights]
     assert announced[-1].version == STEPS

@@ -1,4 +1,4 @@
-"""A generator that a library's crash ends whenever it samples one group: `deadly_generator.py RUN GROUP`."""
+"""A generator that a library's crash ends whenever it samples one group: `deadly_generator.py RUN SEED`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import resource
 import signal
 import sys
 
-from broker.messages import Completion, Prompt
+import numpy as np
+from numpy.typing import NDArray
+
 from generators.__main__ import main
+from generators.engine import Sample, SamplingParams
 from generators.engines.scripted import ScriptedEngine
 
 
 class DeadlyEngine(ScriptedEngine):
     """The fake engine, with a bug in C."""
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        if prompt.group_id == sys.argv[2]:
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
+        if str(params.seed) == sys.argv[2]:
             os.kill(os.getpid(), signal.SIGSEGV)
-        return await super().sample(prompt)
+        return await super().generate(token_ids, params, n)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.rigs.groups import demo_engine, demo_prompts, demo_run, scored
 from broker.errors import RunFailed
@@ -14,9 +14,10 @@ from broker.messages import Completion, FinishReason, Prompt, SampledGroup
 from config.generators import ScriptedEngineConfig
 from config.run import ModelConfig
 from generators import chat, decoding
+from generators.answers import answer
 from generators.chat import Chat
 from generators.decoding import open_decoder
-from generators.engines.scripted import ScriptedEngine
+from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from tests.support.byte_model import make_prompt, make_run
 from tests.support.in_loop import in_loop
 
@@ -54,7 +55,7 @@ async def test_the_fake_engines_answers_do_too_cut_or_whole(tmp_path: Path, max_
     run, prompt = make_run(tmp_path, config), make_prompt("1", max_tokens=max_tokens)
     engine, decoder = ScriptedEngine(run, config), open_decoder(run)
     await engine.load_weights([tmp_path], 0)
-    for said in await engine.sample(prompt):
+    for said in await answer(prompt, engine, ScriptedChat()):
         assert decoder.text(prompt, replace(said, text="")) == said.text
 
 
@@ -79,7 +80,8 @@ def test_a_tokenizer_that_the_hub_does_not_give_in_time_is_named_with_how_to_bri
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub = SilentHub()
-    monkeypatch.setattr(chat, "load_chat", hub.load_chat)
+    for place in (chat, decoding):
+        monkeypatch.setattr(place, "load_chat", hub.load_chat)
     monkeypatch.setattr(decoding, "HUB_S", 0.05)
     run = demo_run(tmp_path, model={"path": "nobody/nothing"})
     with pytest.raises(

@@ -17,7 +17,7 @@ from broker.connection import RedisLink
 from broker.errors import BadMessage, Permanent, Retryable
 from broker.joining import RunState
 from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
-from broker.messages import Prompt, SampledGroup
+from broker.messages import SampledGroup
 from broker.monitoring import heartbeat
 from broker.protocol.consumer import Renewer
 from generators import worker
@@ -59,18 +59,18 @@ def floor(link: RedisLink, keys: Keys, tmp_path: Path, monkeypatch: pytest.Monke
     return floor
 
 
-async def hang(_: Prompt) -> None:
+async def hang(_: str) -> None:
     await asyncio.Event().wait()
 
 
 def waits_for(gate: asyncio.Event) -> Act:
-    async def wait(_: Prompt) -> None:
+    async def wait(_: str) -> None:
         await gate.wait()
 
     return wait
 
 
-async def crash(_: Prompt) -> None:
+async def crash(_: str) -> None:
     raise RuntimeError("CUDA error")
 
 
@@ -207,8 +207,8 @@ async def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(
 @pytest.mark.parametrize("error", [Permanent("900 tokens are too many"), BadMessage("no such token")])
 @in_loop
 async def test_what_can_never_be_sampled_goes_to_the_dead(floor: Floor, error: Exception) -> None:
-    async def refuse(prompt: Prompt) -> None:
-        if prompt.group_id == "0":
+    async def refuse(group_id: str) -> None:
+        if group_id == "0":
             raise error
 
     floor.issue(0, 1)
@@ -221,8 +221,8 @@ async def test_what_can_never_be_sampled_goes_to_the_dead(floor: Floor, error: E
 
 @in_loop
 async def test_what_may_succeed_later_is_tried_until_attempts_are_used_up(floor: Floor) -> None:
-    async def fail(prompt: Prompt) -> None:
-        if prompt.group_id == "0" or engine.began.count("1") == 1:
+    async def fail(group_id: str) -> None:
+        if group_id == "0" or engine.began.count("1") == 1:
             raise Retryable("the engine is busy")
 
     floor.run_config = make_run(broker={"max_attempts": 2})
@@ -297,8 +297,8 @@ async def test_a_generator_that_is_gone_is_replaced_after_the_lease(floor: Floor
 
 @in_loop
 async def test_a_result_that_comes_after_another_ones_does_not_count(floor: Floor) -> None:
-    async def another_is_faster(prompt: Prompt) -> None:
-        assert floor.move(floor.entry(prompt.group_id), ROLLOUTS)
+    async def another_is_faster(group_id: str) -> None:
+        assert floor.move(floor.entry(group_id), ROLLOUTS)
 
     floor.issue(0)
     async with floor.generator(FloorEngine(another_is_faster)) as (generator, task):
@@ -365,9 +365,9 @@ async def test_a_group_that_fails_while_the_generator_finishes_does_not_keep_the
 ) -> None:
     gate = asyncio.Event()
 
-    async def crash_at_0(prompt: Prompt) -> None:
+    async def crash_at_0(group_id: str) -> None:
         await gate.wait()
-        await (crash if prompt.group_id == "0" else hang)(prompt)
+        await (crash if group_id == "0" else hang)(group_id)
 
     monkeypatch.setattr(worker, "GRACE_S", 0.5)
     floor.issue(0, 1)
@@ -417,13 +417,13 @@ async def test_a_prompt_that_breaks_its_engine_takes_none_along(floor: Floor) ->
     for life in range(4):
         all_began = asyncio.Event()
 
-        async def crash_at_0(prompt: Prompt, life: int = life, all_began: asyncio.Event = all_began) -> None:
+        async def crash_at_0(group_id: str, life: int = life, all_began: asyncio.Event = all_began) -> None:
             if len(engine.began) == 3:
                 all_began.set()
             if life < 2:
                 await all_began.wait()
-            if prompt.group_id == "0":
-                await crash(prompt)
+            if group_id == "0":
+                await crash(group_id)
             await asyncio.sleep(60 if life < 2 else 0.1)  # they are under way when it crashes
 
         async with floor.generator(engine := FloorEngine(crash_at_0), f"g{life}") as (_, task):

@@ -6,10 +6,10 @@ A worker leases, samples or scores, and hands over; what may go wrong on the way
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from redis.exceptions import ResponseError
 
 from broker import codec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.messages import Completion, FinishReason, Prompt, SampledGroup, Span, Split
+from broker.messages import Completion, FinishReason, JsonObject, Prompt, SampledGroup, Span, Split
 from config.scorer_kinds import MathConfig, SweConfig
 from config.scorers import ScorersConfig
 from scorers.math.scorer import MathAnswer
@@ -61,7 +61,7 @@ def group(complete: Complete) -> Group:
             max_tokens=16,
             messages=({"role": "user", "content": "2 + 3?"},),
             token_ids=np.array([1, 2], np.int32),
-            verification_info=verification_info or {"type": "math", "answer": {"value": value}},
+            verification_info=JsonObject(verification_info or {"type": "math", "answer": {"value": value}}),
         )
         return SampledGroup(
             prompt=prompt, completions=tuple(map(complete, texts)), generator="g", seconds=0.1

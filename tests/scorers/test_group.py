@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 
 from broker.connection import RedisLink
 from broker.errors import BadMessage, Retryable, UnknownTask
@@ -146,7 +147,7 @@ def test_what_was_done_is_counted_by_queue_and_scorer(
     scorer, flaky = flaky_group_scorer(monkeypatch, FlakyScorer(4))
     scorer.score(group("a", "b", "c", "c"), worker="w")  # a fails three times, b once
     wrong = a_score(0.0, "it says 'exceeded its deadline'")
-    over_limit = replace(wrong, components={OVER_LIMIT: 1.0})
+    over_limit = structs.replace(wrong, components={OVER_LIMIT: 1.0})
     monkeypatch.setattr(flaky, "score", lambda text, _: over_limit if text == "d" else wrong)
     scorer.score(group("d"), worker="w")
     scorer.score(group("e"), worker="w")

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from broker.messages import Completion, Prompt
+from broker.messages import NOTHING, Completion, Prompt
 from broker.weight_files import part_name
 from config.data import DataConfig, ProceduralSource
 from config.generators import EngineConfig, GeneratorsConfig, SamplingConfig
@@ -108,7 +108,7 @@ def make_prompt(
         fingerprint="",
         messages=({"role": "user", "content": text},),
         token_ids=np.array([VOCABULARY[character] for character in text], dtype=np.int32),
-        verification_info={},
+        verification_info=NOTHING,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from broker import codec
 from broker.connection import RedisLink
@@ -97,7 +98,9 @@ def make_scored(
     said = (a_score(reward, "the sandbox is away" if reward is None else "5") for reward in rewards)
     completions = (completion,) * len(rewards)
     return ScoredGroup(
-        rollout=SampledGroup(prompt=prompt, completions=completions, generator=generator, seconds=0.1),
+        rollout=SampledGroup(
+            prompt=replace(prompt, n=len(rewards)), completions=completions, generator=generator, seconds=0.1
+        ),
         scores=tuple(said),
         rewards=tuple(rewards),
         worker="w",

@@ -9,20 +9,26 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from broker import codec
 from broker.connection import RedisLink
 from broker.joining import Joined, RunState
 from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
-from broker.messages import Completion, Prompt, SampledGroup
+from broker.messages import SampledGroup
 from broker.monitoring.heartbeat import Heartbeat
+from broker.protocol.run_owner import NewGroup
 from config.generators import ScriptedEngineConfig
 from config.run import Run
+from generators.engine import Sample, SamplingParams
 from generators.engines.scripted import ScriptedEngine
 from generators.worker import Generator
 from tests.broker.conftest import Board
+from tests.support.groups import a_prompt
 from tests.support.published_weights import Publisher
 
-Act = Callable[[Prompt], Awaitable[None]]
+Act = Callable[[str], Awaitable[None]]  # by a group's id
 
 Running = tuple[Generator, "asyncio.Task[RunState]"]
 
@@ -36,11 +42,14 @@ class FloorEngine(ScriptedEngine):
         self.began: list[str] = []
         self.is_closed = False
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        self.began.append(prompt.group_id)
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
+        group_id = str(params.seed)  # of a floor's group
+        self.began.append(group_id)
         if self.act is not None:
-            await self.act(prompt)
-        return await super().sample(prompt)
+            await self.act(group_id)
+        return await super().generate(token_ids, params, n)
 
     async def close(self) -> None:
         self.is_closed = True
@@ -62,6 +71,9 @@ class Floor(Board):
         self.publisher = Publisher(link, keys, folder)
         self.learner = self.publisher.owner
         self.say("running")
+
+    def group(self, group_id: str) -> NewGroup:
+        return group_id, codec.encode_prompt(a_prompt(group_id, seed=int(group_id)))
 
     def say(self, status: str, reason: str = "") -> None:
         self.link.client.hset(self.keys("run"), mapping={"status": status, "reason": reason})

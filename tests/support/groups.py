@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from broker.messages import (
     Announcement,
     Completion,
     DeadLetter,
     FinishReason,
+    JsonObject,
     Prompt,
     SampledGroup,
     Score,
@@ -29,7 +30,9 @@ def a_score(value: float | None, reason: str, **changes: Any) -> Score:
 
 
 def a_prompt(group_id: str = "17", **changes: Any) -> Prompt:
-    """Seventeen's prompt, with `changes`."""
+    """Seventeen's prompt, with `changes`; what travels as JSON may be plain mappings."""
+    for name in changes.keys() & {"verification_info", "columns"}:
+        changes[name] = JsonObject(changes[name])
     return replace(
         Prompt(
             group_id=group_id,
@@ -46,7 +49,7 @@ def a_prompt(group_id: str = "17", **changes: Any) -> Prompt:
             max_tokens=16,
             messages=({"role": "user", "content": "2 + 2 = ?"},),
             token_ids=np.array([1, 2, 300_000], np.int32),
-            verification_info={"type": "math", "answer": {"value": "4"}},
+            verification_info=JsonObject({"type": "math", "answer": {"value": "4"}}),
         ),
         **changes,
     )
@@ -70,7 +73,8 @@ def a_rollout(prompt: Prompt | None = None) -> SampledGroup:
             text="five",
         ),
     )
-    return SampledGroup(prompt=prompt or a_prompt(), completions=completions, generator="g1", seconds=1.5)
+    prompt = replace(prompt or a_prompt(), n=len(completions))
+    return SampledGroup(prompt=prompt, completions=completions, generator="g1", seconds=1.5)
 
 
 def a_scored_group(rollout: SampledGroup | None = None) -> ScoredGroup:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from broker.messages import (
     Completion,
+    End,
+    EnvironmentReward,
     FinishReason,
+    JsonObject,
     Prompt,
     SampledGroup,
     Score,
@@ -28,8 +31,8 @@ def plain(value: Any) -> Any:
     """Return a message as something that == compares whole, arrays and their types included."""
     if isinstance(value, np.ndarray):
         return (value.dtype.str, value.tolist())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, tuple | list):
@@ -63,6 +66,17 @@ SCORES = st.one_of(
     ),
     st.builds(Score, status=st.just(ScoreStatus.UNSCORABLE), value=st.none(), **SCORER),
 )
+
+
+PARTS = st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2)
+CHATS = st.lists(st.dictionaries(NAMES, NAMES | PARTS | st.none(), max_size=3), max_size=2).map(tuple)
+
+
+@st.composite
+def environment_rewards(draw: st.DrawFn) -> EnvironmentReward:
+    low, value, high = sorted(draw(st.lists(NUMBERS, min_size=3, max_size=3, unique=True)))
+    turns = draw(st.lists(NUMBERS | st.none(), max_size=3))
+    return EnvironmentReward(value=value, low=low, high=high, turns=tuple(turns))
 
 
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -105,6 +119,10 @@ def completions(draw: st.DrawFn) -> Completion:
         segments=tuple(draw(st.lists(segments(), min_size=1, max_size=3))),
         finish_reason=draw(st.sampled_from(FinishReason)),
         text=draw(NAMES),
+        messages=draw(CHATS),
+        ended_by=draw(st.none() | st.sampled_from(End)),
+        remark=draw(NAMES),
+        reward=draw(st.none() | environment_rewards()),
     )
 
 
@@ -119,9 +137,9 @@ def scored_groups(draw: st.DrawFn) -> ScoredGroup:
         floor=draw(st.integers(0, 99)),
         issued_at=draw(NUMBERS),
         temperature=draw(NUMBERS),
-        messages=tuple(draw(st.lists(st.dictionaries(NAMES, NAMES, max_size=2), max_size=2))),
+        messages=draw(CHATS),
         token_ids=np.array(draw(st.lists(IDS, min_size=1, max_size=5)), np.int32),
-        verification_info=draw(st.dictionaries(NAMES, JSON, max_size=3)),
+        verification_info=JsonObject(draw(st.dictionaries(NAMES, JSON, max_size=3))),
         top_p=draw(st.floats(0, 1, exclude_min=True)),
         **names,
         **numbers,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.checksums import weights_checksum
 from broker.connection import RedisLink

@@ -47,6 +47,6 @@ def scored_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         monkeypatch.setattr(module, "RowWorkerClient", RowWorkerHere)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name, module in [*sys.modules.items()]:
+    for name, module in sys.modules.copy().items():
         if str(getattr(module, "__file__", "")).startswith(f"{tmp_path}/"):
             del sys.modules[name]

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import redis
+from msgspec.structs import replace
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -22,7 +23,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.joining import Joined
 from broker.keys import GROUP, ROLLOUTS, Keys
-from broker.messages import SampledGroup, Score, ScoredGroup, ScoreStatus
+from broker.messages import JsonObject, SampledGroup, Score, ScoredGroup, ScoreStatus
 from broker.monitoring.counters import Tally
 from broker.monitoring.heartbeat import Heartbeat
 from broker.processes import spawn
@@ -110,9 +111,12 @@ class Station(Board):
         self.issue(*ids)
         for number in ids:
             entry = self.entry(str(number))
-            rollout = a_rollout(replace(codec.decode_prompt(entry.raw), n=len(texts), **changes))
-            completions = tuple(replace(rollout.completions[0], text=text) for text in texts)
-            fields = codec.encode_rollout(replace(rollout, completions=completions))
+            if info := changes.get("verification_info"):
+                changes["verification_info"] = JsonObject(info)
+            prompt = replace(codec.decode_prompt(entry.raw), n=len(texts), **changes)
+            first = a_rollout().completions[0]
+            completions = tuple(replace(first, text=text) for text in texts)
+            fields = codec.encode_rollout(replace(a_rollout(), prompt=prompt, completions=completions))
             assert hand_over(self.link, self.keys, entry, ROLLOUTS, fields)
         return [self.entry(str(number)).entry_id for number in ids]
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from broker.messages import NO_IDS, Completion, FinishReason, SampledGroup, ScoredGroup, Segment, Span
+from broker.messages import (
+    NO_IDS,
+    NOTHING,
+    Completion,
+    FinishReason,
+    SampledGroup,
+    ScoredGroup,
+    Segment,
+    Span,
+)
 from config.run import Run
 from tests.support.groups import a_prompt, a_score
 
@@ -141,7 +150,7 @@ def group(
         temperature=0.8,
         max_tokens=64,
         messages=(),
-        verification_info={},
+        verification_info=NOTHING,
         token_ids=np.array(prompt_ids, np.int32),
     )
     scores = tuple(a_score(reward, "", scorer="test") for reward in rewards)

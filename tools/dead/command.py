@@ -299,7 +299,7 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
     )
     for turn in prompt.messages:
         yield from _indented(f"{turn.get('role', '?')}: {_cut(str(turn.get('content', '')), TEXT_CHARS)}")
-    yield f"  answer    {_cut(json.dumps(prompt.verification_info, ensure_ascii=False), TEXT_CHARS)}"
+    yield f"  answer    {_cut(json.dumps(dict(prompt.verification_info), ensure_ascii=False), TEXT_CHARS)}"
 
 
 def _rollout(rollout: SampledGroup, verdicts: Iterable[str] = ()) -> Iterator[str]:

@@ -80,7 +80,7 @@ def unsampled_row(name: str, reason: str) -> Row:
 
 def digest_of(prompt: Prompt) -> str:
     """Return a digest of what is asked and of what is right, whatever the chat template makes of it."""
-    text = json.dumps([*map(dict, prompt.messages), prompt.verification_info], sort_keys=True)
+    text = json.dumps([*map(dict, prompt.messages), dict(prompt.verification_info)], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

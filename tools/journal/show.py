@@ -6,7 +6,6 @@ reads the ledger alone. Reads only, and may be asked of a run that goes on.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -179,7 +178,7 @@ def _group_lines(step: int, group: ScoredGroup, advantages: Sequence[float | Non
     )
     for turn in prompt.messages:
         yield _block(turn["role"], text_of(turn))
-    yield _block("to score against", json.dumps(prompt.verification_info))
+    yield _block("to score against", prompt.verification_info.text)
     for row in rows_of(step, group, advantages):
         yield from _completion_lines(row)
 

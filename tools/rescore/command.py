@@ -277,7 +277,7 @@ class Rescorer:
         ]
 
     def _line(self, name: str, text: str, group: ScoredGroup) -> bytes:
-        info = group.rollout.prompt.verification_info
+        info = dict(group.rollout.prompt.verification_info)
         return json.dumps({TEXT_KEY: text, "task": name, "verification_info": info}).encode("ascii")
 
     def _rescored(self, name: str, result: Result, completion: Completion, prompt: Prompt) -> Rescored:
@@ -294,7 +294,7 @@ class Rescorer:
             components=result["components"],
         )
         score, paid = reward_of(
-            self._tasks[name], score, completion, prompt.verification_info, prompt.max_tokens
+            self._tasks[name], score, completion, dict(prompt.verification_info), prompt.max_tokens
         )
         return Rescored(score=score, reward=paid)
 

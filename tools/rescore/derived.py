@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import repeat, tee
 from pathlib import Path
 from typing import Any, Final
 
-from broker.messages import Score, ScoredGroup
+from msgspec.structs import replace
+
+from broker.messages import JsonObject, Score, ScoredGroup
 from learner.journal.ledger import JournalError, Ledger
 from learner.journal.untrained import EVALUATED
 from tools.evaluate.derivations import Derivations, Sample, derivations
@@ -174,7 +176,7 @@ def as_rules_rows(groups: Iterator[tuple[int, ScoredGroup]]) -> Iterator[tuple[i
     for version, group in groups:
         prompt = group.rollout.prompt
         if prompt.verification_info.get("type") in JUDGED:
-            info = {**prompt.verification_info, "type": RULES_TYPE}
+            info = JsonObject({**prompt.verification_info, "type": RULES_TYPE})
             prompt = replace(prompt, verification_info=info)
             yield version, replace(group, rollout=replace(group.rollout, prompt=prompt))
         else:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
@@ -27,6 +28,8 @@ from benchmarks.rigs.groups import demo_run, prompt, scored
 from broker.messages import Completion, Prompt, SampledGroup
 from config.generators import VllmEngineConfig
 from config.run import Run
+from generators.answers import answer
+from generators.chat import Chat, open_chat
 from generators.engines.vllm.engine import VllmEngine
 from learner.training.attention import choose_attention
 from learner.training.backend import MISMATCH_KL, MISMATCH_MAX
@@ -90,7 +93,7 @@ def agrees_in_flight(place: Place, *, enforce_eager: bool) -> Found:
         loop.run(engine.start())
         started_s = time.monotonic() - began
         try:
-            before, groups, after = loop.run(_in_flight(engine, files, fresh, asked))
+            before, groups, after = loop.run(_in_flight(engine, open_chat(run), files, fresh, asked))
         finally:
             loop.run(engine.close())
     crossed = fmean(
@@ -133,7 +136,7 @@ def measures_mismatch(place: Place, *, head_dtype: Literal["float32", "model"]) 
         loop.run(engine.start())
         try:
             updates_s = loop.run(_updates(engine, own, other))
-            groups = loop.run(_together(engine, asked))
+            groups = loop.run(_together(engine, open_chat(run), asked))
         finally:
             loop.run(engine.close())
     version = engine.version
@@ -181,19 +184,21 @@ async def _updates(engine: VllmEngine, own: Path, other: Path) -> list[float]:
 
 
 async def _in_flight(
-    engine: VllmEngine, files: dict[int, Path], fresh: Prompt, asked: Sequence[Prompt]
+    engine: VllmEngine, chat: Chat, files: dict[int, Path], fresh: Prompt, asked: Sequence[Prompt]
 ) -> tuple[Group, list[Group], Group]:
     """Return what version 1 sampled, what both did while version 2 came, and what was sampled after that."""
     await engine.load_weights([files[1]], 1)
-    before = await engine.sample(fresh)  # compiles what is compiled at the first token, and fills the cache
-    tasks = [asyncio.create_task(engine.sample(each)) for each in asked]
+    before = await answer(
+        fresh, engine, chat
+    )  # compiles what is compiled at the first token, and fills the cache
+    tasks = [asyncio.create_task(answer(each, engine, chat)) for each in asked]
     await asyncio.sleep(IN_FLIGHT_S)
     await engine.load_weights([files[2]], 2)
-    return before, await asyncio.gather(*tasks), await engine.sample(fresh)
+    return before, await asyncio.gather(*tasks), await answer(fresh, engine, chat)
 
 
-async def _together(engine: VllmEngine, asked: Sequence[Prompt]) -> list[Group]:
-    return await asyncio.gather(*(engine.sample(each) for each in asked))
+async def _together(engine: VllmEngine, chat: Chat, asked: Sequence[Prompt]) -> list[Group]:
+    return await asyncio.gather(*(answer(each, engine, chat) for each in asked))
 
 
 def _distances(

@@ -1,8 +1,8 @@
 """The engine on transformers runs anywhere, on CUDA where available; new weights go in between two batches.
 
-In: prompts from the worker's tasks, as many at once as it holds. Out: their completions. The event loop collects the
-groups that wait, and one worker thread samples them side by side. `load_weights` runs in the same thread, so never
-during a batch, and every completion has one span. An error of a batch reaches each of its callers.
+In: requests of the worker's tasks, as many at once as it holds. Out: their samples. The event loop collects the
+requests that wait, and one worker thread samples them side by side. `load_weights` runs in the same thread, so never
+during a batch, and every sample has one span. An error of a batch reaches each of its callers.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from broker.errors import Retryable, RunFailed
-from broker.messages import Completion, FinishReason, Prompt, Span
+from broker.messages import FinishReason, Span
 from config.generators import HfEngineConfig
 from config.gpus import VARIABLE, why_unseen
 from config.run import Run
-from generators.chat import Chat, load_chat
-from generators.engine import NO_VERSION
+from generators.engine import NO_VERSION, Sample, SamplingParams
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from generators.engines.hf.sampling import SampledCompletion
+    from generators.engines.hf.sampling import Request
 
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.005  # groups lease their prompts one after the other: a batch waits so long for each next group
 
-Waiting = tuple[Prompt, "asyncio.Future[tuple[Completion, ...]]"]
+Waiting = tuple["Request", "asyncio.Future[tuple[Sample, ...]]"]
 
 
 class HfEngine:
@@ -44,7 +46,7 @@ class HfEngine:
         self._run = run
         self._config = config
         self._version = NO_VERSION
-        self._loaded: tuple[PreTrainedModel, Chat] | None = None
+        self._model: PreTrainedModel | None = None
         self._waiting: list[Waiting] = []
         self._arrived = asyncio.Event()
         self._batches: asyncio.Task[None] | None = None
@@ -62,26 +64,30 @@ class HfEngine:
         return self._config.batch_groups
 
     async def start(self) -> None:
-        """Build the architecture and load the tokenizer.
+        """Build the architecture.
 
         Raises:
-            RunFailed: the model's folder or name has no usable config or tokenizer.
+            RunFailed: the model's folder or name has no usable config.
         """
         await asyncio.get_running_loop().run_in_executor(self._thread, self._build)
         self._batches = asyncio.create_task(self._run_batches(), name="hf-batches")
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """Sample a group in the next batch that has room for it.
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
+        """Sample in the next batch that has room.
 
         Raises:
             Retryable: the engine was closed meanwhile.
         """
         if self._version == NO_VERSION:
-            raise RuntimeError("sample() before load_weights(): the model has no weights")
+            raise RuntimeError("generate() before load_weights(): the model has no weights")
         if self._closing.is_set():
             raise Retryable("the engine is closed")
-        future: asyncio.Future[tuple[Completion, ...]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((prompt, future))
+        from generators.engines.hf.sampling import Request
+
+        future: asyncio.Future[tuple[Sample, ...]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((Request(token_ids, params, n), future))
         self._arrived.set()
         return await future
 
@@ -102,10 +108,10 @@ class HfEngine:
                 await self._batches
         for _, future in self._waiting:
             if not future.done():
-                future.set_exception(Retryable("the engine was closed before it sampled this group"))
+                future.set_exception(Retryable("the engine was closed before it sampled this"))
         self._waiting.clear()
         await asyncio.to_thread(self._thread.shutdown)
-        self._loaded = None
+        self._model = None
 
     async def _run_batches(self) -> None:
         """Sample what waits, batch after batch."""
@@ -114,17 +120,17 @@ class HfEngine:
             batch = await self._next_batch()
             try:
                 results = await loop.run_in_executor(
-                    self._thread, self._sample, [prompt for prompt, _ in batch]
+                    self._thread, self._sample, [request for request, _ in batch]
                 )
             except asyncio.CancelledError:
-                self._fail(batch, Retryable("the engine was closed while it sampled this group"))
+                self._fail(batch, Retryable("the engine was closed while it sampled this"))
                 raise
-            except Exception as error:  # noqa: BLE001 - any: the groups of the batch raise it
+            except Exception as error:  # noqa: BLE001 - any: the requests of the batch raise it
                 self._fail(batch, error)
             else:
-                for (_, future), completions in zip(batch, results, strict=True):
+                for (_, future), samples in zip(batch, results, strict=True):
                     if not future.done():  # its task may have been cancelled
-                        future.set_result(completions)
+                        future.set_result(samples)
 
     @staticmethod
     def _fail(batch: list[Waiting], error: Exception) -> None:
@@ -142,17 +148,17 @@ class HfEngine:
             except TimeoutError:
                 break
         batch, self._waiting = self._waiting[:most], self._waiting[most:]
-        return [(prompt, future) for prompt, future in batch if not future.done()] or await self._next_batch()
+        return [waiting for waiting in batch if not waiting[1].done()] or await self._next_batch()
 
     # Below: the worker thread.
 
-    def _model_and_chat(self) -> tuple[PreTrainedModel, Chat]:
-        if self._loaded is None:
+    def _built(self) -> PreTrainedModel:
+        if self._model is None:
             raise RuntimeError("the engine has not been started")
-        return self._loaded
+        return self._model
 
     def _build(self) -> None:
-        """Load tokenizer and architecture; the parameters stay uninitialized until `_replace_weights`."""
+        """Load the architecture; the parameters stay uninitialized until `_replace_weights`."""
         import torch
 
         from generators.engines.hf.model import build_model
@@ -160,13 +166,12 @@ class HfEngine:
         started = time.monotonic()
         if self._config.threads is not None:
             torch.set_num_threads(self._config.threads)
-        chat = load_chat(self._run.model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu" and (why := why_unseen(torch.__version__, torch.version.cuda)):
             raise RunFailed(f"{why}; or hide the GPUs: {VARIABLE}=")
         with torch.device(device):
             model = build_model(self._run.model)
-        self._loaded = model, chat
+        self._model = model
         log.info(
             "engine_started engine=hf model=%s parameters=%d device=%s took_s=%.1f",
             self._run.model.path,
@@ -179,42 +184,37 @@ class HfEngine:
         from generators.engines.hf.model import replace_weights, shown
 
         started = time.monotonic()
-        model, _ = self._model_and_chat()
-        replace_weights(model, files)
+        replace_weights(self._built(), files)
         self._version = version
         took_s = time.monotonic() - started
         log.info("weights_loaded version=%d file=%s took_s=%.3f", version, shown(files), took_s)
 
-    def _sample(self, prompts: list[Prompt]) -> list[tuple[Completion, ...]]:
+    def _sample(self, requests: list[Request]) -> list[tuple[Sample, ...]]:
         from generators.engines.hf.sampling import SamplingStopped, sample_groups
 
         started = time.monotonic()
-        model, chat = self._model_and_chat()
         try:
-            groups = sample_groups(model, prompts, chat.stop_token_ids, self._closing.is_set)
+            groups = sample_groups(self._built(), requests, self._closing.is_set)
         except SamplingStopped:
-            raise Retryable("the engine was closed while it sampled this group") from None
-        completions = [
-            tuple(self._completion(prompt, sampled, chat) for sampled in group)
-            for prompt, group in zip(prompts, groups, strict=True)
-        ]
+            raise Retryable("the engine was closed while it sampled this") from None
         tokens = sum(len(sampled.token_ids) for group in groups for sampled in group)
         took_s = time.monotonic() - started
         log.debug(
             "batch_sampled groups=%d tokens=%d took_s=%.3f tokens_per_s=%.0f",
-            len(prompts),
+            len(requests),
             tokens,
             took_s,
             tokens / took_s,
         )
-        return completions
-
-    def _completion(self, prompt: Prompt, sampled: SampledCompletion, chat: Chat) -> Completion:
-        reason = FinishReason.STOP if sampled.stopped else FinishReason.LENGTH
-        return Completion.of_one_segment(
-            token_ids=sampled.token_ids,
-            logprobs=sampled.logprobs,
-            policy_spans=(Span(version=self._version, first=0, count=len(sampled.token_ids)),),
-            finish_reason=reason,
-            text=chat.text(prompt.token_ids.tolist(), sampled.token_ids.tolist(), reason),
-        )
+        return [
+            tuple(
+                Sample(
+                    token_ids=sampled.token_ids,
+                    logprobs=sampled.logprobs,
+                    spans=(Span(version=self._version, first=0, count=len(sampled.token_ids)),),
+                    finish_reason=FinishReason.STOP if sampled.stopped else FinishReason.LENGTH,
+                )
+                for sampled in group
+            )
+            for group in groups
+        ]

@@ -1,6 +1,6 @@
 """Sample several groups side by side with a transformers model: one prefill, then one forward a token.
 
-In: a model and prompts. Out: ids and log-probabilities of each completion. Called by generators.engines.hf.engine in
+In: a model and requests. Out: ids and log-probabilities of each completion. Called by generators.engines.hf.engine in
 its worker thread; knows nothing of versions, text or the event loop. It holds no state: a batch that fails leaves
 nothing behind.
 """
@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from broker.messages import Prompt
+from generators.engine import SamplingParams
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What is asked: n samples behind some ids."""
+
+    token_ids: NDArray[np.int32]  # [P]
+    params: SamplingParams
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +51,27 @@ class _How:
     temperature_B1: Tensor  # 1 where a completion is greedy
     top_p_B1: Tensor
     is_greedy_B: Tensor
+    stops_BS: Tensor  # the tokens that end it
     has_nucleus: bool  # of any completion; said, so that nobody has to ask the device
 
     @classmethod
-    def of(cls, prompts: Sequence[Prompt], group_B: Tensor, device: torch.device) -> _How:
-        """Return how the completions of `prompts` are sampled; `group_B` says to which prompt each belongs."""
-        temperature_G = torch.tensor([prompt.temperature or 1.0 for prompt in prompts], dtype=torch.float32)
-        top_p_G = torch.tensor([prompt.top_p for prompt in prompts], dtype=torch.float64)
-        is_greedy_G = torch.tensor([prompt.is_greedy for prompt in prompts])
+    def of(cls, requests: Sequence[Request], group_B: Tensor, device: torch.device) -> _How:
+        """Return how the completions of `requests` are sampled; `group_B` says to which request each belongs."""
+        every = [request.params for request in requests]
+        temperature_G = torch.tensor([params.temperature or 1.0 for params in every], dtype=torch.float32)
+        top_p_G = torch.tensor([params.top_p for params in every], dtype=torch.float64)
+        is_greedy_G = torch.tensor([params.is_greedy for params in every])
+        stops_GS = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(sorted(params.stop_token_ids), dtype=torch.int64) for params in every],
+            batch_first=True,
+            padding_value=-1,  # no token's id
+        )
         return cls(
             temperature_B1=temperature_G[group_B, None].to(device),
             top_p_B1=top_p_G[group_B, None].to(device),
             is_greedy_B=is_greedy_G[group_B].to(device),
-            has_nucleus=any(prompt.top_p < 1 and not prompt.is_greedy for prompt in prompts),
+            stops_BS=stops_GS[group_B].to(device),
+            has_nucleus=any(params.top_p < 1 and not params.is_greedy for params in every),
         )
 
     def select(self, kept: Tensor) -> _How:
@@ -63,6 +80,7 @@ class _How:
             temperature_B1=self.temperature_B1[kept],
             top_p_B1=self.top_p_B1[kept],
             is_greedy_B=self.is_greedy_B[kept],
+            stops_BS=self.stops_BS[kept],
             has_nucleus=self.has_nucleus,
         )
 
@@ -94,42 +112,37 @@ class _Active:
 
 @torch.inference_mode()
 def sample_groups(
-    model: PreTrainedModel,
-    prompts: Sequence[Prompt],
-    stop_token_ids: frozenset[int],
-    should_stop: Callable[[], bool],
+    model: PreTrainedModel, requests: Sequence[Request], should_stop: Callable[[], bool]
 ) -> list[list[SampledCompletion]]:
-    """Sample `prompt.n` completions of every prompt.
+    """Sample the completions of every request.
 
-    A completion's randomness comes from its prompt's seed alone. So the same weights, prompt and seed give the same
+    A completion's randomness comes from its request's seed alone. So the same weights, request and seed give the same
     completions in any batch (but for the last bit of floating point).
 
     Args:
         model: in eval mode, on the device where it shall run.
-        prompts: of any lengths, temperatures, nuclei and numbers of completions.
-        stop_token_ids: each ends a completion and belongs to it.
+        requests: of any lengths, temperatures, nuclei and numbers of completions.
         should_stop: asked between two tokens.
     Returns:
-        For every prompt its completions.
+        For every request its completions.
     Raises:
         SamplingStopped: `should_stop()` was true.
     """
     device = model.device
-    active, input_GP, keys_GP = _lay_out(prompts, device)
-    longest, width = max(prompt.max_tokens for prompt in prompts), input_GP.shape[1]
-    stops = torch.tensor(sorted(stop_token_ids), device=device)
+    active, input_GP, keys_GP = _lay_out(requests, device)
+    longest, width = active.uniform_BT.shape[1], input_GP.shape[1]
     ids_BT = torch.zeros(len(active.index_B), longest, dtype=torch.int32, device=device)
     logprobs_BT = torch.zeros(len(active.index_B), longest, device=device)
     length_B = torch.zeros(len(active.index_B), dtype=torch.int64, device=device)
     stopped_B = torch.zeros(len(active.index_B), dtype=torch.bool, device=device)
 
     cache = DynamicCache(config=model.config)
-    logits_BV = _prefill(model, prompts, input_GP, keys_GP, cache)
+    logits_BV = _prefill(model, requests, input_GP, keys_GP, cache)
     for t in range(longest):
         token_B, logprob_B = _draw(logits_BV, active.how, active.uniform_BT[:, t])
         ids_BT[active.index_B, t] = token_B.int()
         logprobs_BT[active.index_B, t] = logprob_B
-        is_stop_B = torch.isin(token_B, stops)
+        is_stop_B = (token_B[:, None] == active.how.stops_BS).any(-1)
         ends_B = active.alive_B & (is_stop_B | (active.limit_B == t + 1))
         length_B[active.index_B[ends_B]] = t + 1
         stopped_B[active.index_B[ends_B & is_stop_B]] = True
@@ -151,15 +164,19 @@ def sample_groups(
             use_cache=True,
         ).logits[:, -1]
         active.position_B = active.position_B + 1
-    return _by_group(prompts, ids_BT, logprobs_BT, length_B, stopped_B)
+    return _by_group(requests, ids_BT, logprobs_BT, length_B, stopped_B)
 
 
 def _prefill(
-    model: PreTrainedModel, prompts: Sequence[Prompt], input_GP: Tensor, keys_GP: Tensor, cache: DynamicCache
+    model: PreTrainedModel,
+    requests: Sequence[Request],
+    input_GP: Tensor,
+    keys_GP: Tensor,
+    cache: DynamicCache,
 ) -> Tensor:
     """Read every prompt once, whatever its group's size; return the logits [B, V] of each completion's first token."""
-    sizes = torch.tensor([prompt.n for prompt in prompts], device=model.device)
-    group_B = torch.repeat_interleave(torch.arange(len(prompts), device=model.device), sizes)
+    sizes = torch.tensor([request.n for request in requests], device=model.device)
+    group_B = torch.repeat_interleave(torch.arange(len(requests), device=model.device), sizes)
     logits_GV: Tensor = model(
         input_ids=input_GP,
         attention_mask=keys_GP,
@@ -172,31 +189,32 @@ def _prefill(
     return logits_GV[group_B]
 
 
-def _lay_out(prompts: Sequence[Prompt], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
+def _lay_out(requests: Sequence[Request], device: torch.device) -> tuple[_Active, Tensor, Tensor]:
     """Lay out a batch: completions without tokens, left-padded prompts [G, P], and True where they are real [G, P]."""
-    width = max(len(prompt.token_ids) for prompt in prompts)
-    longest = max(prompt.max_tokens for prompt in prompts)
-    input_GP = torch.zeros(len(prompts), width, dtype=torch.int64)
-    keys_GP = torch.zeros(len(prompts), width, dtype=torch.bool)
+    width = max(len(request.token_ids) for request in requests)
+    limits = [request.params.max_tokens for request in requests]
+    longest = max(limits)
+    input_GP = torch.zeros(len(requests), width, dtype=torch.int64)
+    keys_GP = torch.zeros(len(requests), width, dtype=torch.bool)
     uniform = []
-    for g, prompt in enumerate(prompts):
-        start = width - len(prompt.token_ids)
-        input_GP[g, start:] = torch.from_numpy(prompt.token_ids.astype(np.int64))
+    for g, (request, limit) in enumerate(zip(requests, limits, strict=True)):
+        start = width - len(request.token_ids)
+        input_GP[g, start:] = torch.from_numpy(request.token_ids.astype(np.int64))
         keys_GP[g, start:] = True
-        generator = torch.Generator().manual_seed(prompt.seed)
-        drawn = torch.rand(prompt.n, prompt.max_tokens, dtype=torch.float64, generator=generator)
-        uniform.append(torch.nn.functional.pad(drawn, (0, longest - prompt.max_tokens)))
+        generator = torch.Generator().manual_seed(request.params.seed)
+        drawn = torch.rand(request.n, limit, dtype=torch.float64, generator=generator)
+        uniform.append(torch.nn.functional.pad(drawn, (0, longest - limit)))
     group_B = torch.repeat_interleave(
-        torch.arange(len(prompts)), torch.tensor([prompt.n for prompt in prompts])
+        torch.arange(len(requests)), torch.tensor([request.n for request in requests])
     )
-    prompt_tokens_G = torch.tensor([len(prompt.token_ids) for prompt in prompts])
-    limit_G = torch.tensor([prompt.max_tokens for prompt in prompts])
+    prompt_tokens_G = torch.tensor([len(request.token_ids) for request in requests])
+    limit_G = torch.tensor(limits)
     size = len(group_B)
     active = _Active(
         index_B=torch.arange(size, device=device),
         mask_BK=torch.nn.functional.pad(keys_GP, (0, longest), value=True)[group_B].to(device),
         position_B=prompt_tokens_G[group_B].to(device),
-        how=_How.of(prompts, group_B, device),
+        how=_How.of(requests, group_B, device),
         limit_B=limit_G[group_B].to(device),
         uniform_BT=torch.cat(uniform).to(device),
         alive_B=torch.ones(size, dtype=torch.bool, device=device),
@@ -244,18 +262,18 @@ def nucleus(logprobs_BV: Tensor, top_p_B1: Tensor) -> Tensor:
 
 
 def _by_group(
-    prompts: Sequence[Prompt], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
+    requests: Sequence[Request], ids_BT: Tensor, logprobs_BT: Tensor, length_B: Tensor, stopped_B: Tensor
 ) -> list[list[SampledCompletion]]:
-    """Cut the batch's arrays to each completion's length, and return them prompt by prompt."""
+    """Cut the batch's arrays to each completion's length, and return them request by request."""
     ids, logprobs = ids_BT.cpu().numpy(), logprobs_BT.cpu().numpy()
     lengths, stopped = length_B.tolist(), stopped_B.tolist()
     groups, first = [], 0
-    for prompt in prompts:
+    for request in requests:
         groups.append(
             [
                 SampledCompletion(ids[b, : lengths[b]].copy(), logprobs[b, : lengths[b]].copy(), stopped[b])
-                for b in range(first, first + prompt.n)
+                for b in range(first, first + request.n)
             ]
         )
-        first += prompt.n
+        first += request.n
     return groups

@@ -1,7 +1,7 @@
 """The engine on vLLM is for real runs. New weights are loaded in flight, and each token names its version.
 
-In: prompts from the worker's tasks, as many at once as the worker holds; vLLM batches them itself. Out: their
-completions, with spans. For new weights generation pauses, keeps its requests, loads, and goes on; what becomes of the
+In: requests of the worker's tasks, as many at once as the worker holds; vLLM batches them itself. Out: their samples,
+with spans. For new weights generation pauses, keeps its requests, loads, and goes on; what becomes of the
 requests' cache is `generators.engine.new_weights`.
 vLLM's engine core is another process. When it dies or stops answering, every caller gets `EngineDied` and the generator
 ends with an error. When the generator dies, however, so does the engine core (generators.engines.vllm.worker).
@@ -17,21 +17,21 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker.errors import BadMessage, Retryable, RunFailed
-from broker.messages import Completion, FinishReason, Prompt, Span
+from broker.messages import FinishReason, Span
 from config.generators import VllmEngineConfig
 from config.gpus import VARIABLE, why_unseen
 from config.run import Run
-from generators.chat import Chat, load_chat
-from generators.engine import NO_VERSION
+from generators.engine import NO_VERSION, Sample, SamplingParams
 from generators.engines.vllm.environment import set_environment
 from generators.engines.vllm.features import check_features
 from generators.engines.vllm.liveness import EngineDied, Keeper, Lifeline
@@ -40,7 +40,8 @@ from generators.engines.vllm.settings import longest_sequence, resolve, room
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-    from vllm import CompletionOutput, SamplingParams
+    from vllm import CompletionOutput
+    from vllm import SamplingParams as VllmParams
     from vllm.inputs import TokensInput
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -88,13 +89,12 @@ class VllmEngine:
         """Start vLLM's processes for the model, without its weights, and wait until they answer.
 
         Raises:
-            RunFailed: model, tokenizer, vLLM or its settings are unusable, a GPU has too little memory free, or
+            RunFailed: model, vLLM or its settings are unusable, a GPU has too little memory free, or
                 `start_timeout_s` has passed.
         """
         from generators.engines.hf.model import build_skeleton
 
         started = time.monotonic()
-        chat = await asyncio.to_thread(load_chat, self._run.model)
         skeleton = await asyncio.to_thread(build_skeleton, self._run.model)
         if await asyncio.to_thread(_import_vllm, self._config):
             weights_bytes = await asyncio.to_thread(_weights_bytes, skeleton, self._run)
@@ -117,25 +117,29 @@ class VllmEngine:
 
         line = Lifeline(EngineDeadError)
         watch = asyncio.create_task(self._watch(engine, line), name="vllm-watch")
-        self._parts = _Parts(engine, line, chat, skeleton, keeper, watch)
+        self._parts = _Parts(engine, line, skeleton, keeper, watch)
         log.info(
             "engine_started engine=vllm model=%s took_s=%.1f",
             self._run.model.path,
             time.monotonic() - started,
         )
 
-    async def sample(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """Sample a group; requests that come during a weight update start after it.
+    async def generate(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int
+    ) -> tuple[Sample, ...]:
+        """Sample; a request that comes during a weight update starts after it.
 
         Raises:
-            BadMessage: the prompt does not fit, or vLLM refuses it for another reason.
+            BadMessage: the ids do not fit, or vLLM refuses them for another reason.
+            Retryable: vLLM ended a sample for a reason of its own.
             EngineDied: the engine core died or stalled.
         """
         if self._parts is None or self._version == NO_VERSION:
-            raise RuntimeError("sample() before start() and load_weights(): nothing to sample from")
+            raise RuntimeError("generate() before start() and load_weights(): nothing to sample from")
         parts = self._parts
-        self._refuse_what_does_not_fit(prompt, vocabulary=parts.skeleton.config.get_text_config().vocab_size)
-        return await parts.line.get(self._generate(prompt, parts), what="sampling")
+        vocabulary = parts.skeleton.config.get_text_config().vocab_size
+        self._refuse_what_does_not_fit(token_ids, params.max_tokens, vocabulary=vocabulary)
+        return await parts.line.get(self._ask(token_ids, params, n, parts), what="sampling")
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Replace the weights between two tokens of the groups that are being sampled, or after them (`finish_first`).
@@ -219,18 +223,18 @@ class VllmEngine:
         del parts
         gc.collect()  # AsyncLLM is part of a cycle
 
-    def _refuse_what_does_not_fit(self, prompt: Prompt, *, vocabulary: int) -> None:
-        """Refuse a prompt for which vLLM would cut the answer short, or read behind the embedding, without a word."""
-        tokens = len(prompt.token_ids)
-        if tokens + prompt.max_tokens > self._max_model_len:
+    def _refuse_what_does_not_fit(
+        self, token_ids: NDArray[np.int32], max_tokens: int, *, vocabulary: int
+    ) -> None:
+        """Refuse ids for which vLLM would cut the answer short, or read behind the embedding, without a word."""
+        tokens = len(token_ids)
+        if tokens + max_tokens > self._max_model_len:
             raise BadMessage(
-                f"group {prompt.group_id}: {tokens} tokens of prompt and max_tokens={prompt.max_tokens} "
-                f"are more than {self._max_model_len}, the limit of generators.engine.max_model_len"
+                f"{tokens} tokens of prompt and max_tokens={max_tokens} are more than {self._max_model_len}, the "
+                "limit of generators.engine.max_model_len"
             )
-        if tokens and not 0 <= prompt.token_ids.min() <= prompt.token_ids.max() < vocabulary:
-            raise BadMessage(
-                f"group {prompt.group_id}: its prompt has token ids outside the model's {vocabulary}"
-            )
+        if tokens and not 0 <= token_ids.min() <= token_ids.max() < vocabulary:
+            raise BadMessage(f"the prompt has token ids outside the model's {vocabulary}")
 
     async def _watch(self, engine: AsyncLLM, line: Lifeline) -> None:
         """Ask the engine core for a sign of life now and then: an engine that hangs raises nothing by itself."""
@@ -240,21 +244,22 @@ class VllmEngine:
                 with suppress(EngineDied):  # callers that wait for the engine get the error from the lifeline
                     await line.get(engine.get_weight_version(), limit_s=STALL_S, what="a sign of life")
 
-    async def _generate(self, prompt: Prompt, parts: _Parts) -> tuple[Completion, ...]:
+    async def _ask(
+        self, token_ids: NDArray[np.int32], params: SamplingParams, n: int, parts: _Parts
+    ) -> tuple[Sample, ...]:
         from vllm.exceptions import VLLMClientError
 
-        tokens, params = as_request(prompt, parts.chat.stop_token_ids)
-        request_id = f"{prompt.group_id}-{next(self._request)}"
+        asked, request_id = as_vllm_params(params, n), f"request-{next(self._request)}"
         final = None
         try:
-            async for output in parts.engine.generate(tokens, params, request_id):
+            async for output in parts.engine.generate(tokens_of(token_ids), asked, request_id):
                 final = output
         except VLLMClientError as error:
-            raise BadMessage(f"group {prompt.group_id}: vLLM refuses its prompt: {error}") from error
-        if final is None or len(final.outputs) != params.n:
-            raise Retryable(f"group {prompt.group_id}: vLLM ended it without {params.n} completions")
-        found = await asyncio.to_thread(_completions, prompt, final.outputs, parts.chat)
-        return found * (prompt.n // params.n)
+            raise BadMessage(f"vLLM refuses the prompt: {error}") from error
+        if final is None or len(final.outputs) != asked.n:
+            raise Retryable(f"vLLM ended a request without its {asked.n} samples")
+        found = await asyncio.to_thread(_samples, final.outputs)
+        return found * (n // asked.n)
 
 
 @dataclass
@@ -263,32 +268,36 @@ class _Parts:
 
     engine: AsyncLLM
     line: Lifeline
-    chat: Chat
     skeleton: PreTrainedModel  # names and shapes of the model, on the meta device
     keeper: Keeper[AsyncLLM]
     watch: asyncio.Task[None]
 
 
-def as_request(prompt: Prompt, stop_token_ids: Collection[int]) -> tuple[TokensInput, SamplingParams]:
-    """Return what vLLM is asked for a group: its tokens, and how they are sampled."""
-    from vllm import SamplingParams
+def tokens_of(token_ids: NDArray[np.int32]) -> TokensInput:
+    """Return ids as vLLM takes them."""
     from vllm.inputs import tokens_input
+
+    return tokens_input(token_ids.tolist())
+
+
+def as_vllm_params(params: SamplingParams, n: int) -> VllmParams:
+    """Return how vLLM is asked to sample."""
+    from vllm import SamplingParams as VllmParams
     from vllm.sampling_params import RequestOutputKind
 
     # The request has no seed: vLLM rewinds a seeded request's generator when it recomputes the request, as after
     # new weights. A CPU generator can't be rewound, and the engine dies; on a GPU seeds slow the sampler down.
-    params = SamplingParams(
-        n=1 if prompt.is_greedy else prompt.n,  # vLLM refuses several that would be alike
-        temperature=prompt.temperature,
-        top_p=prompt.top_p,
-        max_tokens=prompt.max_tokens,
-        stop_token_ids=sorted(stop_token_ids),
+    return VllmParams(
+        n=1 if params.is_greedy else n,  # vLLM refuses several that would be alike
+        temperature=params.temperature,
+        top_p=params.top_p,
+        max_tokens=params.max_tokens,
+        stop_token_ids=sorted(params.stop_token_ids),
         logprobs=0,
         flat_logprobs=True,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )  # logprobs=0: of the sampled token and no other
-    return tokens_input(prompt.token_ids.tolist()), params
 
 
 def _import_vllm(config: VllmEngineConfig) -> bool:
@@ -382,34 +391,29 @@ async def _result_of(task: asyncio.Task[None]) -> None:
     task.result()
 
 
-def _completions(prompt: Prompt, outputs: Sequence[CompletionOutput], chat: Chat) -> tuple[Completion, ...]:
-    """Translate a finished group, in a thread: making text takes long, and the event loop drives vLLM."""
-    return tuple(
-        _completion(prompt, output, chat) for output in sorted(outputs, key=lambda output: output.index)
-    )
+def _samples(outputs: Sequence[CompletionOutput]) -> tuple[Sample, ...]:
+    """Translate a finished request, in a thread: long samples take a while, and the event loop drives vLLM."""
+    return tuple(map(_sample, sorted(outputs, key=lambda output: output.index)))
 
 
-def _completion(prompt: Prompt, output: CompletionOutput, chat: Chat) -> Completion:
-    """Translate one finished completion.
+def _sample(output: CompletionOutput) -> Sample:
+    """Translate one finished sample.
 
     Raises:
-        Retryable: vLLM ended the completion for a reason of its own.
+        Retryable: vLLM ended the sample for a reason of its own.
     """
     from vllm.logprobs import FlatLogprobs
 
     if output.finish_reason not in ("stop", "length"):
-        raise Retryable(f"vLLM ended a completion with finish_reason={output.finish_reason}")
-    reason = FinishReason(output.finish_reason)
-    token_ids = list(output.token_ids)
+        raise Retryable(f"vLLM ended a sample with finish_reason={output.finish_reason}")
     if not isinstance(output.logprobs, FlatLogprobs):
         raise TypeError(f"flat log-probabilities were asked for, vLLM gave {type(output.logprobs).__name__}")
-    return Completion.of_one_segment(
-        token_ids=np.array(token_ids, dtype=np.int32),
+    return Sample(
+        token_ids=np.array(output.token_ids, dtype=np.int32),
         logprobs=np.array(output.logprobs.logprobs, dtype=np.float32),
-        policy_spans=tuple(
+        spans=tuple(
             Span(version=int(span.version), first=span.start, count=span.end - span.start)
             for span in output.weight_versions or ()
         ),
-        finish_reason=reason,
-        text=chat.text(prompt.token_ids.tolist(), token_ids, reason),
+        finish_reason=FinishReason(output.finish_reason),
     )

@@ -190,7 +190,7 @@ def test_a_stream_that_vanishes_under_a_waiting_worker_comes_back(board: Board, 
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [({"payload": b"\xc1"}, "payload: "), ({"v": "7"}, "schema version 7, this program reads 1, 2, 3")],
+    [({"payload": b"\xc1"}, "payload: "), ({"v": "0"}, "schema version 0, this program reads 1, 2, 3")],
 )
 def test_what_cant_be_decoded_is_dead(
     board: Board, worker: Worker, damage: dict[str, Any], reason: str
@@ -207,14 +207,37 @@ def test_what_cant_be_decoded_is_dead(
     assert leased(board) == []
 
 
+def test_an_entry_of_a_newer_schema_stays_for_a_newer_role_and_no_attempt_is_counted(
+    board: Board, worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The older role says so, at each lease: the entry moves on to another role when that has run out."""
+    group_id, fields = board.group("0")
+    board.learner.issue(0, 1, 10, 0, [(group_id, {**fields, "v": "4"})])
+    a = worker("a")
+    for lease in (1, 2):
+        (entry,) = a.lease(1, block_s=0)
+        if lease == 2:  # scorers begin before they read
+            assert a.begin(entry) == 1
+        assert a.decode(entry, codec.decode_prompt) is None
+        assert (a.holds(entry), a.tries(entry)) == (False, 0)
+        assert "left_for_a_newer_role stream=prompts group=0: schema version 4" in caplog.messages[-1]
+        assert taken(worker("newer")) == []
+        go_silent(board)
+    assert (taken(worker("newer")), board.client.xlen(board.keys("dead"))) == (["0"], 0)
+    board.audit()
+
+
 def test_a_foreign_entry_goes_to_dead_as_nobodys_and_the_stage_goes_on(board: Board, worker: Worker) -> None:
     board.client.xadd(board.keys("prompts"), {"x": "y"})
+    board.client.xadd(board.keys("prompts"), {"v": "4"})
     board.issue(0)
     a = worker("a")
     messages = [a.decode(entry, codec.decode_prompt) for entry in a.lease(9, block_s=0)]
-    assert [message.group_id if message else None for message in messages] == [None, "0"]
-    letter = codec.decode_dead(board.client.xrange(board.keys("dead"))[0][1])
-    assert (letter.group_id, letter.reason) == ("?", "foreign entry: field 'v' is missing")
+    assert [message.group_id if message else None for message in messages] == [None, None, "0"]
+    letters = [codec.decode_dead(raw) for _, raw in board.client.xrange(board.keys("dead"))]
+    assert [letter.group_id for letter in letters] == ["?", "?"]
+    newer = "foreign entry: schema version 4, this program reads 1, 2, 3"
+    assert [letter.reason for letter in letters] == ["foreign entry: field 'v' is missing", newer]
 
 
 def test_a_copy_that_where_does_not_name_dies_when_its_result_comes(board: Board, worker: Worker) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from broker.messages import Completion, FinishReason, Prompt
 from config.generators import ScriptedEngineConfig
+from generators.answers import answer
 from generators.engines.build import build_engine
+from generators.engines.scripted import ScriptedChat
 from tests.support.byte_model import make_prompt, make_run
 from tests.support.in_time import within
 
@@ -22,10 +24,10 @@ def sampled(config: ScriptedEngineConfig, prompt: Prompt) -> tuple[Completion, .
     async def group() -> tuple[Completion, ...]:
         engine = build_engine(make_run(Path("no-such-model"), config))
         with pytest.raises(RuntimeError, match="load_weights"):
-            await engine.sample(prompt)
+            await answer(prompt, engine, ScriptedChat())
         await engine.start()
         await engine.load_weights([Path("no-such-file")], 3)
-        completions = await engine.sample(prompt)
+        completions = await answer(prompt, engine, ScriptedChat())
         await engine.close()
         return completions
 

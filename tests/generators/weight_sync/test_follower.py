@@ -143,8 +143,8 @@ def junk_behind_two_versions(publisher: Publisher) -> None:
     [
         (wrong_checksum, NO_VERSION, "weights_unreadable .*announced c0ffee"),
         (vanished_file, NO_VERSION, "weights_unreadable .*No such file"),
-        (junk, NO_VERSION, "invalid literal"),  # what the newest of them lacks
-        (junk_behind_two_versions, 2, "invalid literal"),
+        (junk, NO_VERSION, "field 'path' is missing"),  # what the newest of them lacks
+        (junk_behind_two_versions, 2, "field 'path' is missing"),
     ],
 )
 @in_loop

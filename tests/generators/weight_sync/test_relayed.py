@@ -8,12 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from broker.connection import RedisLink
 from broker.errors import RunFailed

@@ -117,7 +117,7 @@ def test_nested_columns_reach_the_wire_and_come_back(run: Run, read: Read, tmp_p
     read({"messages": CHAT, "verification_info": info})
     fields = fields_of_first_prompt(run, tmp_path) | {"floor": "0"}
     sent = decode_prompt({k.encode(): v if isinstance(v, bytes) else v.encode() for k, v in fields.items()})
-    assert (sent.task, sent.verification_info) == ("code", info)
+    assert (sent.task, dict(sent.verification_info)) == ("code", info)
 
 
 def test_a_row_for_a_judge_takes_its_question_along(read: Read) -> None:

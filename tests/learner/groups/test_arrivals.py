@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.messages import FinishReason, ScoredGroup
 from learner.groups.answers import length_correlation, repeated_share, same_answer_share

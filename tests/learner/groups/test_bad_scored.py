@@ -48,7 +48,7 @@ def test_tokens_that_nothing_can_train_on_never_reach_a_step(
     chain: Chain, place: str, name: str, value: bytes, why: str
 ) -> None:
     bad, good = chain.issue(2)
-    tree = msgpack.unpackb(codec.encode_scored_payload(make_scored(make_prompt(bad), [1.0, 0.0])))
+    tree = msgpack.unpackb(codec.pack(make_scored(make_prompt(bad), [1.0, 0.0])))
     rollout = tree["rollout"]
     where = rollout["prompt"] if place == "prompt" else rollout["completions"][1]["segments"][0]
     where[name] = value

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from msgspec import structs
 
 from broker import codec
 from broker.keys import PROMPTS, ROLLOUTS, SCORED
@@ -27,8 +28,8 @@ OF_SCORED = {**OF_ROLLOUT, **SCORING, "rewards": [1.0, 1.0]}
 def returned(n: int = 2) -> ScoredGroup:
     """Group 0 with nothing to learn from, as it came back."""
     group = make_scored(make_prompt("0", n=n, issued_at=1000.0), [1.0] * n)
-    rollout = replace(group.rollout, sampled_at=1002.5, attempts=2)
-    return replace(group, rollout=rollout, scored_at=1003.5, attempts=1)
+    rollout = structs.replace(group.rollout, sampled_at=1002.5, attempts=2)
+    return structs.replace(group, rollout=rollout, scored_at=1003.5, attempts=1)
 
 
 def bring_to(chain: Chain, stage: str) -> None:

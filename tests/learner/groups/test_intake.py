@@ -335,7 +335,7 @@ def test_a_group_that_the_ledger_has_is_retired_and_never_held(chain: Chain) -> 
     assert chain.depth(SCORED) == chain.depth(PROMPTS) == 0
 
 
-ANOTHER = codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0]))
+ANOTHER = codec.pack(make_scored(make_prompt("77"), [1.0, 0.0]))
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ ANOTHER = codec.encode_scored_payload(make_scored(make_prompt("77"), [1.0, 0.0])
     [
         ({"payload": b"\xc1 no msgpack"}, "payload: "),
         ({"payload": ANOTHER}, "the header says group '0', the payload '77'"),
-        ({"v": b"9"}, "schema version 9, this program reads 1, 2, 3"),
+        ({"v": b"0"}, "schema version 0, this program reads 1, 2, 3"),
     ],
     ids=["no message", "another group's", "another schema"],
 )
@@ -358,6 +358,24 @@ def test_an_entry_of_ours_that_cant_be_read_dies_under_its_own_id_and_the_next_o
     assert set(chain.buffer.groups) == chain.slots == {good}
     ((_, letter),) = chain.client.xrange(chain.keys(DEAD))
     assert (letter[b"group"], letter[b"stage"]) == (bad.encode(), b"scored")
+
+
+def test_a_group_of_a_newer_schema_stays_for_a_newer_learner_and_is_said_once(
+    chain: Chain, caplog: pytest.LogCaptureFixture
+) -> None:
+    newer, good = chain.issue(2)
+    chain.score(newer, v=b"4")
+    chain.score(good)
+    chain.read()
+    look(chain)
+    assert (set(chain.buffer.groups), chain.slots, chain.journal.ledger.outcomes) == (
+        {good},
+        {newer, good},
+        {},
+    )
+    assert (chain.depth(SCORED), chain.depth(DEAD)) == (2, 0)
+    said = [message for message in caplog.messages if "left_for_a_newer_learner" in message]
+    assert said == [f"left_for_a_newer_learner group={newer}: schema version 4, this program reads 1, 2, 3"]
 
 
 @pytest.mark.parametrize(

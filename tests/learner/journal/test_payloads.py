@@ -1,4 +1,4 @@
-"""A scored group as the journal's columns, and the same group again."""
+"""A scored group as a step's payload has it, and the same group again."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from numpy.typing import NDArray
 
+from broker.codec import IDS, LOGPROBS
 from broker.errors import BadMessage
 from broker.messages import ScoredGroup
-from broker.trees import IDS, LOGPROBS
-from learner.journal.payloads import group_of, pack_columns, token_ids_of
+from learner.journal.payloads import PAYLOAD_SCHEMA, PackedGroup, group_of
 from tests.support.journals import silent
 from tests.support.random_groups import plain, scored_groups
 
 pytestmark = [pytest.mark.process, pytest.mark.prove(after=1)]
 
-Columns = dict[str, Any]
+Tree = dict[str, Any]
+Arrays = dict[str, list[NDArray[Any]]]
 
 
-def taken_apart(group: ScoredGroup) -> tuple[Columns, dict[str, list[bytes]]]:
-    """Its columns by way of msgpack, and its arrays in one list a type."""
-    own: dict[str, Any] = {IDS: token_ids_of(group)}
-    completions = group.rollout.completions
-    own[LOGPROBS] = [segment.logprobs for said in completions for segment in said.segments]
-    arrays = {dtype: [array.astype(dtype).tobytes() for array in some] for dtype, some in own.items()}
-    columns: Columns = msgpack.unpackb(pack_columns(group))
-    return columns, arrays
+def taken_apart(group: ScoredGroup) -> tuple[Tree, Arrays]:
+    """What stands in a payload's map, and the arrays beside it, one list a type."""
+    packed = PackedGroup.of(group)
+    return msgpack.unpackb(packed.head), packed.arrays
 
 
-def put_together(columns: Any, arrays: dict[str, list[bytes]]) -> ScoredGroup:
-    def get(count: int, dtype: str) -> bytes:
-        array = arrays[dtype].pop(0)
-        assert len(array) == 4 * count
+def put_together(tree: Tree, arrays: Arrays, schema: int = PAYLOAD_SCHEMA) -> ScoredGroup:
+    waiting = {dtype: list(own) for dtype, own in arrays.items()}
+
+    def get(count: int, dtype: str) -> NDArray[Any]:
+        array = waiting[dtype].pop(0)
+        assert len(array) == count
         return array
 
-    return group_of(msgpack.packb(columns), get)
+    return group_of(msgpack.packb(tree), schema, get)
 
 
 @settings(max_examples=50)
@@ -46,28 +47,75 @@ def test_any_group_is_the_same_again_but_for_its_text(group: ScoredGroup) -> Non
     assert plain(put_together(*taken_apart(group))) == plain(silent(group))
 
 
-def lengthen_a_span(columns: Columns) -> None:
-    columns["segments"][0][0][2][-1] += 100
+def first_segment(tree: Tree) -> Any:
+    return tree["rollout"]["completions"][0]["segments"][0]
+
+
+def lengthen_a_span(tree: Tree) -> None:
+    first_segment(tree)["spans"][-1][2] += 100
 
 
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda columns: columns["scores"][0].pop(), "ValueError: zip"),
-        (lambda columns: columns["finish_reasons"].pop(), "ValueError: zip"),
-        (lambda columns: columns["segments"][0][0][2].pop(), "ValueError: zip"),
-        (lengthen_a_span, "ValueError: spans up to token"),
-        (lambda columns: columns.pop("prompt"), "KeyError: 'prompt'"),
-        (lambda columns: columns.clear(), "KeyError: 'tokens'"),
+        (lambda tree: tree["scores"].pop(), "completions, . scores"),
+        (lambda tree: tree["scores"][0].pop("version"), "missing required field `version`"),
+        (lambda tree: first_segment(tree)["spans"][0].pop(), "Expected `array` of at least length 3"),
+        (lengthen_a_span, "spans up to token"),
+        (lambda tree: tree["rollout"].pop("prompt"), "missing required field `prompt`"),
+        (lambda tree: tree.clear(), "missing required field `rollout`"),
     ],
-    ids=["no score", "no finish reason", "no count", "too long a span", "no prompt", "nothing"],
+    ids=["no score", "no version", "no count", "too long a span", "no prompt", "nothing"],
 )
 @settings(max_examples=10)  # what is bad of a group is so whatever else it holds
 @given(group=scored_groups())
-def test_bad_columns_are_a_bad_message(
-    harm: Callable[[Columns], object], message: str, group: ScoredGroup
+def test_a_bad_group_is_a_bad_message(
+    harm: Callable[[Tree], object], message: str, group: ScoredGroup
 ) -> None:
-    columns, arrays = taken_apart(group)
-    harm(columns)
-    with pytest.raises(BadMessage, match=f"payload: {message}"):
-        put_together(columns, arrays)
+    tree, arrays = taken_apart(group)
+    harm(tree)
+    with pytest.raises(BadMessage, match=f"payload: .*{message}"):
+        put_together(tree, arrays)
+
+
+def test_the_columns_of_schema_2_are_read_and_a_short_one_is_a_bad_message() -> None:
+    """`tests/compatibility` has whole journals of it."""
+    columns = {
+        "tokens": [2, 1],
+        "spans": [[3, 1, 4, 1], [4, 1]],
+        "finish_reasons": ["stop", "length"],
+        "scores": [["scored", "scored"], [1.0, 0.0], ["", ""], ["math"] * 2, ["1"] * 2, [0.5, 0.25], [{}, {"a": 1}]],
+        "rewards": [1.0, 0.0],
+        "prompt": {
+            **{name: name for name in ("group_id", "task", "fingerprint")},
+            **dict.fromkeys(("floor", "epoch", "row", "seed"), 3),
+            **dict.fromkeys(("issued_at", "temperature"), 1.5),
+            "split": "train",
+            "n": 2,
+            "max_tokens": 16,
+            "messages": [{"role": "user", "content": "2 + 2"}],
+            "token_ids": 2,
+            "verification_info": "{}",
+        },
+        "sampling": ["generator-0", 2.0, 5.0, 1],
+        "scoring": ["scorers-0", 0.5, 6.0, 2],
+    }  # fmt: skip
+    ids = [np.array(one, np.int32) for one in ([5, 6], [7], [1, 2])]  # the prompt's last
+    arrays: Arrays = {IDS: ids, LOGPROBS: [np.array([-1, -2], np.float32), np.array([-3], np.float32)]}
+    group = put_together(columns, arrays, schema=2)
+    prompt, (first, second) = group.rollout.prompt, group.rollout.completions
+    assert (prompt.token_ids.tolist(), first.sampled_ids.tolist(), second.sampled_ids.tolist()) == (
+        [1, 2],
+        [5, 6],
+        [7],
+    )
+    assert [(span.version, span.first, span.count) for span in first.spans] == [(3, 0, 1), (4, 1, 1)]
+    assert [segment.logprobs.tolist() for segment in (*first.segments, *second.segments)] == [[-1, -2], [-3]]
+    assert (first.is_plain, group.scores[1].components, group.rollout.sampled_at, group.attempts) == (
+        True,
+        {"a": 1},
+        5,
+        2,
+    )
+    with pytest.raises(BadMessage, match="payload: ValueError: zip"):
+        put_together({**columns, "finish_reasons": ["stop"]}, arrays, schema=2)

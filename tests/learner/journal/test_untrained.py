@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from broker.messages import Completion, FinishReason, ScoredGroup, Span
 from config.learner import JournalConfig

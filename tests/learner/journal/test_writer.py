@@ -9,15 +9,15 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgpack
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from broker.codec import encode_scored_payload
+from broker.codec import pack
 from broker.errors import Fenced, RunFailed
 from broker.messages import ScoredGroup
 from config.learner import JournalConfig
@@ -56,7 +56,7 @@ def test_a_step_reads_back_as_it_was_given_without_its_text(lives: Lives) -> Non
     append(journal, 0)  # so that the second payload begins further on
     journal.append(1, given, advantages)
     read, read_advantages = read_step(lives.folder, read_ledger(lives.folder).steps[1])
-    assert list(map(encode_scored_payload, read)) == [encode_scored_payload(silent(group)) for group in given]
+    assert list(map(pack, read)) == [pack(silent(group)) for group in given]
     assert read_advantages == advantages
     assert {said.text for group in read for said in group.rollout.completions} == {""}
 
@@ -68,10 +68,16 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     end = 4 + int.from_bytes(payload[:4], "little")
     tree = msgpack.unpackb(payload[4:end])
     assert (tree["schema"], tree["step"], tree["advantages"]) == (3, 0, [[0.5, -0.5], [0.5, -0.5]])
-    segment = [0, 2, [0, 0, 2], [2]]  # tokens of a prompt of its own, tokens, a span, a run of the loss mask
-    assert [msgpack.unpackb(group)["segments"] for group in tree["groups"]] == [[[segment], [segment]]] * 2
+    lengths = {"prompt_ids": 0, "token_ids": 2, "logprobs": 2}  # of arrays
+    completion = {
+        "segments": [{**lengths, "spans": [[0, 0, 2]], "loss_mask": [2]}],
+        "finish_reason": "stop",
+        "text": "",
+    }
+    rollouts = [msgpack.unpackb(group)["rollout"] for group in tree["groups"]]
+    assert [rollout["completions"] for rollout in rollouts] == [[completion, completion]] * 2
     assert tree["ids_bytes"] == 4 * 2 * (2 + 2 + 2)  # of two groups, two completions and a prompt
-    assert np.frombuffer(payload[end : end + tree["ids_bytes"]], "<i4").tolist() == [7, 9, 7, 9, 1, 2] * 2
+    assert np.frombuffer(payload[end : end + tree["ids_bytes"]], "<i4").tolist() == [1, 2, 7, 9, 7, 9] * 2
     assert np.frombuffer(payload[end + tree["ids_bytes"] :], "<f4").tolist() == [-0.5, -0.25] * 4
 
 

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from transformers import AutoTokenizer
 
 from broker.errors import RunFailed
-from broker.messages import Prompt, ScoredGroup
+from broker.messages import JsonObject, Prompt, ScoredGroup
 from config.explanations import ConfigError
 from config.loading import build_run
 from config.run import Run
@@ -99,7 +99,9 @@ def group(group_id: str, rewards: Sequence[float | None], **prompt: Any) -> Scor
 
 def prompt_facts(**more: Any) -> dict[str, Any]:
     info = {"type": "math", "answer": {"value": "½"}}
-    return {"token_ids": make_ids(2, 3, 4), "verification_info": info} | more
+    said = {"token_ids": make_ids(2, 3, 4), "verification_info": info} | more
+    as_json = {name: JsonObject(said[name]) for name in said.keys() & {"verification_info", "columns"}}
+    return said | as_json
 
 
 def make_ids(*ids: int) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from broker.messages import ScoredGroup
 from learner.reporting.latency import ages_of, expected_lag, lag_outlook, latency_facts

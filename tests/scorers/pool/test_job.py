@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from broker import codec
 from broker.connection import RedisLink
@@ -198,7 +198,8 @@ def partly_scored(rollout: SampledGroup, broken: int) -> ScoredGroup:
 def test_too_few_scores_are_fewer_than_the_share_that_is_wanted(
     min_scored: float, broken: int, completions: int, wanted: int | None
 ) -> None:
-    rollout = replace(a_rollout(), completions=a_rollout().completions[:1] * completions)
+    sampled = a_rollout().completions[:1] * completions
+    rollout = replace(a_rollout(), prompt=a_prompt(n=completions), completions=sampled)
     assert job.too_few_scored(partly_scored(rollout, broken), min_scored) == (
         None
         if wanted is None
@@ -345,7 +346,7 @@ HARMS = {
     "a NaN": (first_completion(logprobs=logprobs(-0.5, float("nan"), -0.25)), INFINITE),
     "an infinity": (first_completion(logprobs=logprobs(-0.5, float("-inf"), -0.25)), INFINITE),
     "no log-probabilities": (first_completion(logprobs=b""), "3 tokens with 0 log-probabilities"),
-    "none at all": (first_completion(logprobs=None), "KeyError: 'logprobs'"),
+    "none at all": (first_completion(logprobs=None), "missing required field `logprobs`"),
     "too few": (first_completion(logprobs=logprobs(-0.5)), "3 tokens with 1 log-probabilities"),
     "an empty completion": (
         first_completion(token_ids=b"", logprobs=b"", spans=[]),

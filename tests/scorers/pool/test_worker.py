@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from broker import codec
 from broker.connection import RedisLink

@@ -6,16 +6,17 @@ The fast form of `tests/e2e/test_evaluate.py`: the engine's own completions, wit
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from math import comb
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from broker.messages import SampledGroup, ScoredGroup
+from broker.messages import JsonObject, SampledGroup, ScoredGroup
 from config.generators import ScriptedEngineConfig
-from generators.engines.scripted import ScriptedEngine
+from generators.answers import answer
+from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from learner.collect.results import CollectedSet, RowResult
 from tests.support.chain import make_prompt, make_run
 from tests.support.scores import a_score
@@ -50,9 +51,9 @@ async def sampled(reference: str, at: int) -> ScoredGroup:
     """Sample a row's completions, and score each by its text."""
     engine = ScriptedEngine(make_run(Path("nowhere")), ScriptedEngineConfig(answers=ANSWERS))
     await engine.load_weights([], 0)
-    info = {"type": "math", "answer": {"value": reference}}
+    info = JsonObject({"type": "math", "answer": {"value": reference}})
     prompt = replace(make_prompt(str(at), n=8), verification_info=info, row=at, data_source="digits")
-    completions = await engine.sample(prompt)
+    completions = await answer(prompt, engine, ScriptedChat())
     values = [float(completion.text == reference) for completion in completions]
     scores = tuple(map(a_score, values))
     rollout = SampledGroup(prompt=prompt, completions=completions, generator="g", seconds=0.1)

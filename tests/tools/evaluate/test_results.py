@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.evaluated import a_result, a_row
 from tests.support.groups import a_prompt, a_rollout, a_scored_group

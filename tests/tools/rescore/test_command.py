@@ -6,16 +6,17 @@ import asyncio
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from broker.messages import Completion, Prompt, SampledGroup, ScoredGroup
+from broker.messages import Completion, JsonObject, Prompt, SampledGroup, ScoredGroup
 from config.generators import ScriptedEngineConfig
 from config.loading import to_yaml
 from config.run import Run
-from generators.engines.scripted import ScriptedEngine
+from generators.answers import answer
+from generators.engines.scripted import ScriptedChat, ScriptedEngine
 from learner.journal.writer import Journal
 from learner.objective.advantages import group_advantages
 from scorers.group import GroupScorer
@@ -35,7 +36,7 @@ HELD_OUT = {0: "eval-0-0", 2: "eval-2-0"}  # a round of one problem by its versi
 
 
 def prompt_of(group_id: str) -> Prompt:
-    info = {"type": "letter", "answer": {"value": "B"}}
+    info = JsonObject({"type": "letter", "answer": {"value": "B"}})
     prompt = make_prompt(group_id, n=len(ANSWERS))
     return replace(prompt, task="letter", max_tokens=64, verification_info=info)
 
@@ -47,7 +48,7 @@ def scored(run: Run, scorer: GroupScorer, group_id: str) -> ScoredGroup:
 
     async def sampled() -> tuple[Completion, ...]:
         await engine.load_weights([Path("none")], 0)
-        return tuple(await engine.sample(prompt))
+        return tuple(await answer(prompt, engine, ScriptedChat()))
 
     completions = asyncio.run(sampled())
     rollout = SampledGroup(prompt=prompt, completions=completions, generator="g", seconds=0.1)

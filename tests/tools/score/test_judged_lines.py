@@ -7,11 +7,11 @@ import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import wait
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.messages import SampledGroup, ScoredGroup
 from config.endpoint import EndpointConfig

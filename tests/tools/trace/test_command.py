@@ -6,17 +6,17 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from broker import codec
 from broker.connection import RedisLink
 from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, Keys
-from broker.messages import Prompt, SampledGroup, ScoredGroup, Span
+from broker.messages import JsonObject, Prompt, SampledGroup, ScoredGroup, Span
 from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
 from broker.private_redis import server as embedded
@@ -503,7 +503,9 @@ def test_a_stopped_redis_is_started_for_the_question(
 
 def test_source_and_columns_of_the_row_are_told(chain: Chain, trace: Trace) -> None:
     columns = {"ability": "sums", "extra_info.level": 3}
-    prompt = replace(make_prompt("0", issued_at=ISSUED), data_source="math__made", columns=columns)
+    prompt = replace(
+        make_prompt("0", issued_at=ISSUED), data_source="math__made", columns=JsonObject(columns)
+    )
     chain.journal.append(0, [scored(prompt)], [[0.25, None]])
     facts = trace("0")["facts"]
     assert (facts["source"], facts["columns"]) == ("math__made", columns)

@@ -19,6 +19,7 @@ from config.generators import HfEngineConfig
 from generators.engines.hf.engine import HfEngine
 from tests.support import byte_model
 from tests.support.byte_model import STOP_ID, VOCABULARY, make_prompt, random_model, save_weights
+from tests.support.sampled import sample
 
 pytestmark = pytest.mark.model
 
@@ -37,7 +38,7 @@ class Started:
 
     def sample(self, *prompts: Prompt) -> list[Group]:
         async def together() -> list[Group]:
-            return await asyncio.gather(*(self.engine.sample(prompt) for prompt in prompts))
+            return await asyncio.gather(*(sample(self.engine, prompt) for prompt in prompts))
 
         return self.loop.run(together())
 
@@ -161,10 +162,10 @@ def test_weights_that_come_during_a_batch_wait_for_its_end(started: Started, tmp
     prompt = make_prompt("1+2=", n=16, max_tokens=100)
 
     async def body() -> tuple[Group, Group]:
-        first = asyncio.create_task(started.engine.sample(prompt))
+        first = asyncio.create_task(sample(started.engine, prompt))
         await asyncio.sleep(0.05)  # the batch has begun: it waits 5 ms for company
         await started.engine.load_weights([file], 1)
-        return await first, await started.engine.sample(prompt)
+        return await first, await sample(started.engine, prompt)
 
     old_group, new_group = started.loop.run(body())
     assert_agrees(random_model(seed=0), prompt, old_group)
@@ -244,10 +245,10 @@ def test_sampling_without_weights_is_refused(unloaded: Started) -> None:
 
 def test_closing_ends_a_batch_at_its_next_token(started: Started) -> None:
     async def body() -> None:
-        endless = asyncio.create_task(started.engine.sample(make_prompt("1+2=", n=64, max_tokens=400)))
+        endless = asyncio.create_task(sample(started.engine, make_prompt("1+2=", n=64, max_tokens=400)))
         await asyncio.sleep(0.05)
         await started.engine.close()
-        for late in (endless, started.engine.sample(make_prompt("1+2="))):
+        for late in (endless, sample(started.engine, make_prompt("1+2="))):
             with pytest.raises(Retryable, match="closed"):
                 await late
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
 from broker.messages import Prompt
-from generators.engines.hf.sampling import nucleus, sample_groups
+from generators.answers import params_of
+from generators.engines.hf.sampling import Request, nucleus, sample_groups
 from tests.support.byte_model import STOP_ID, make_prompt, random_model
 
 pytestmark = pytest.mark.model
+
+ENDS: Any = SimpleNamespace(stop_token_ids=frozenset({STOP_ID}))  # what a chat knows of the sampling
 
 SHARES = [0.1, 0.4, 0.3, 0.15, 0.05]  # by token id; by likelihood: 1, 2, 3, 0, 4
 
@@ -49,7 +54,8 @@ def test_among_equals_the_smaller_id_is_in_the_nucleus() -> None:
 
 def sampled(model: Qwen2ForCausalLM, *prompts: Prompt) -> list[list[list[tuple[int, float]]]]:
     """Return the tokens of each prompt's completions with their log-probabilities."""
-    groups = sample_groups(model, prompts, frozenset({STOP_ID}), lambda: False)
+    requests = [Request(prompt.token_ids, params_of(prompt, ENDS), prompt.n) for prompt in prompts]
+    groups = sample_groups(model, requests, lambda: False)
     return [
         [list(zip(each.token_ids.tolist(), each.logprobs.tolist(), strict=True)) for each in group]
         for group in groups

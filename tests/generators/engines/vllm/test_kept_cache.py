@@ -25,6 +25,7 @@ from tests.support.byte_model import (
     reference_logprobs,
     save_weights,
 )
+from tests.support.sampled import sample
 
 CONFIG = VllmEngineConfig(
     kv_cache_mb=64, max_num_seqs=16, enforce_eager=True, start_timeout_s=280, new_weights="keep_cache"
@@ -74,11 +75,13 @@ def test_each_logprob_is_the_samplers_own_and_later_completions_see_no_older_blo
         await engine.start()
         try:
             await engine.load_weights([files[0]], 0)
-            tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in prompts]  # 32, of which 16 wait
+            tasks = [
+                asyncio.create_task(sample(engine, prompt)) for prompt in prompts
+            ]  # 32, of which 16 wait
             for version in (1, 2, 3):
                 await asyncio.sleep(0.3)
                 await engine.load_weights([files[version]], version)
-            return await asyncio.gather(*tasks), await engine.sample(prompts[0])
+            return await asyncio.gather(*tasks), await sample(engine, prompts[0])
         finally:
             await engine.close()
 

@@ -13,9 +13,9 @@ import pytest
 
 from config.data import DataConfig, HeldOutProcedural, ProceduralSource
 from config.generators import VllmEngineConfig
-from generators.engines.vllm.engine import as_request
+from generators.engine import SamplingParams
+from generators.engines.vllm.engine import as_vllm_params
 from generators.engines.vllm.settings import longest_sequence, room
-from tests.support.byte_model import make_prompt
 from tests.support.chain import make_run
 from tests.support.paths import ROOT
 
@@ -108,7 +108,10 @@ def test_the_longest_sequence_may_be_a_held_out_one(tmp_path: Path) -> None:
     ],
 )
 def test_vllm_gets_the_prompts_sampling(temperature: float, top_p: float, asked: dict[str, float]) -> None:
-    tokens, params = as_request(make_prompt("1+2=", temperature=temperature, top_p=top_p), [7, 3])
+    ours = SamplingParams(
+        max_tokens=9, stop_token_ids=frozenset({7, 3}), temperature=temperature, top_p=top_p, seed=0
+    )
+    params = as_vllm_params(ours, 4)
     assert {name: getattr(params, name) for name in asked} == asked
     assert (params.top_k, params.min_p, params.stop_token_ids, params.logprobs) == (0, 0.0, [3, 7], 0)
-    assert len(tokens["prompt_token_ids"]) == 4
+    assert params.max_tokens == 9

@@ -20,6 +20,7 @@ from generators.engines.vllm.engine import VllmEngine
 from generators.engines.vllm.liveness import EngineDied
 from tests.support.byte_model import assert_agrees, make_prompt, make_run, random_model, save_weights
 from tests.support.descendants import descendants
+from tests.support.sampled import sample
 from tests.support.waiting import wait_until_gone
 
 CONFIG = VllmEngineConfig(
@@ -82,9 +83,9 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
 
     async def first(engine: VllmEngine) -> None:
         await engine.load_weights([lives.files[1]], 1)
-        assert_agrees(lives.models, FRESH, await engine.sample(FRESH))
+        assert_agrees(lives.models, FRESH, await sample(engine, FRESH))
         in_flight = [make_prompt("1+2=", seed=seed, max_tokens=MAX_TOKENS) for seed in range(4)]
-        tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in in_flight]
+        tasks = [asyncio.create_task(sample(engine, prompt)) for prompt in in_flight]
         await asyncio.sleep(0.5)
         await lives.load_unchecked(engine, lives.files[2], 2, removes=True)
         assert not lives.files[2].exists()
@@ -92,11 +93,11 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
         for prompt, group in zip(in_flight, groups, strict=True):
             assert_agrees(lives.models, prompt, group)
         assert any(len(completion.segments[0].policy_spans) == 2 for group in groups for completion in group)
-        group = await engine.sample(FRESH)
+        group = await sample(engine, FRESH)
         assert_agrees({2: lives.models[2]}, FRESH, group)
 
     async def death(engine: VllmEngine) -> None:
-        sampling = asyncio.create_task(engine.sample(LONG))
+        sampling = asyncio.create_task(sample(engine, LONG))
         await asyncio.sleep(0.5)
         [worker] = [pid for pid, name in descendants(os.getpid()).items() if "Worker_TP1" in name]
         os.kill(worker, signal.SIGKILL)
@@ -107,9 +108,9 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
 
     async def second(engine: VllmEngine) -> None:
         with pytest.raises(RuntimeError, match="load_weights"):
-            await engine.sample(FRESH)  # what a new process holds was never anybody's weights
+            await sample(engine, FRESH)  # what a new process holds was never anybody's weights
         await engine.load_weights([lives.files[3]], 3)
-        group = await engine.sample(FRESH)
+        group = await sample(engine, FRESH)
         assert_agrees(lives.models, FRESH, group)
         assert group[0].segments[0].policy_spans == (
             Span(version=3, first=0, count=len(group[0].segments[0].token_ids)),
@@ -120,12 +121,12 @@ def test_two_workers_sample_and_update_as_one_and_come_back_after_a_death(
         weights = load_file(lives.files[1])
         del weights[f"{LAYER}.weight"]
         save_file(weights, tmp_path / "half.safetensors")
-        sampling = asyncio.create_task(engine.sample(LONG))
+        sampling = asyncio.create_task(sample(engine, LONG))
         await asyncio.sleep(0.5)
         with pytest.raises(EngineDied, match=f"no weights of {LAYER} are in the file"):
             await lives.load_unchecked(engine, tmp_path / "half.safetensors", 4, removes=False)
         assert engine.version == 3
-        for late in (sampling, engine.sample(FRESH)):
+        for late in (sampling, sample(engine, FRESH)):
             with pytest.raises(EngineDied, match="failed half-way"):
                 await late
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from broker.messages import ScoredGroup
+from broker.messages import JsonObject, ScoredGroup
 from learner.reporting.report import page as page_module
 from learner.reporting.report.chart import POINTS, bar, line_chart, number_text
 from learner.reporting.report.facts import RunFacts, Series, read_facts
@@ -109,8 +109,8 @@ def test_a_page_asks_nobody_and_runs_nothing(tmp_path: Path, monkeypatch: pytest
 
 def test_examples_say_where_their_row_is_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def from_a_row(group: ScoredGroup) -> ScoredGroup:
-        row = {"data_source": "math__made", "columns": {"ability": "<sums>"}}
-        prompt = replace(group.rollout.prompt, **row)  # type: ignore[arg-type]
+        row = {"data_source": "math__made", "columns": JsonObject({"ability": "<sums>"})}
+        prompt = replace(group.rollout.prompt, **row)
         return replace(group, rollout=replace(group.rollout, prompt=prompt))
 
     def groups(*args: Any, **more: Any) -> list[ScoredGroup]:

@@ -1,0 +1,47 @@
+"""This module answers a prompt: it asks an engine for tokens, and makes completions of what it sampled.
+
+In: a `Prompt`. Out: its completions, with their texts. Engines know tokens alone (`generators.engine`), and a `Chat`
+knows what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.messages import Completion, Prompt
+from generators.chat import Chat
+from generators.engine import Engine, Sample, SamplingParams
+
+
+async def answer(prompt: Prompt, engine: Engine, chat: Chat) -> tuple[Completion, ...]:
+    """Sample the completions of a group, which share what is computed of their prompt. Raises as `generate` does."""
+    samples = await engine.generate(prompt.token_ids, params_of(prompt, chat), prompt.n)
+    # In a thread: making text takes long, and the event loop drives the engine meanwhile.
+    return await asyncio.to_thread(completions_of, prompt, samples, chat)
+
+
+def params_of(prompt: Prompt, chat: Chat) -> SamplingParams:
+    """Return how a prompt is sampled."""
+    return SamplingParams(
+        max_tokens=prompt.max_tokens,
+        stop_token_ids=chat.stop_token_ids,
+        temperature=prompt.temperature,
+        top_p=prompt.top_p,
+        seed=prompt.seed,
+    )
+
+
+def completions_of(prompt: Prompt, samples: Sequence[Sample], chat: Chat) -> tuple[Completion, ...]:
+    """Return a completion of one turn for each sample."""
+    prompt_ids = prompt.token_ids.tolist()
+    return tuple(
+        Completion.of_one_segment(
+            token_ids=sample.token_ids,
+            logprobs=sample.logprobs,
+            policy_spans=sample.spans,
+            finish_reason=sample.finish_reason,
+            text=chat.text(prompt_ids, sample.token_ids.tolist(), sample.finish_reason),
+        )
+        for sample in samples
+    )
