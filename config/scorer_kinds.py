@@ -18,6 +18,8 @@ from config.section import Section
 
 QueueName = Literal["light", "math", "code", "judge"]
 QUEUES: tuple[QueueName, ...] = ("light", "math", "code", "judge")
+# Queues whose groups cost no work here, only a wait for somebody else: a served model, a reward server.
+WAITING: frozenset[QueueName] = frozenset({"judge"})
 # Groups of `code` with an answer that takes long are put off to the queue `slow`, which workers of `code` serve last.
 SlowQueue = Literal["slow"]
 SLOW: SlowQueue = "slow"

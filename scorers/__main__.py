@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
 def _serve(service: str, words: list[str]) -> int:
     """Run a service that is no part of a run's pool."""
     if service == "sandbox":
-        from scorers.sandbox.server.command import serve
+        from scorers.sandbox_service import serve
 
         return serve(words)
     from scorers.reward_server.command import serve as serve_rewards

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from broker.errors import Permanent, UnknownTask
 from config.loading import at_served_judge
@@ -23,11 +23,6 @@ if (
     TYPE_CHECKING
 ):  # the module brings the client of Redis, which a process that scores single rows does without
     from scorers.served_model.concurrency_limits import Shared
-
-
-WAITING: Final[QueueName] = (
-    "judge"  # the queue whose groups cost no work here, only a wait for a served model
-)
 
 
 class NothingToServe(Permanent):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Programs that a model wrote run behind bubblewrap's walls where there is one (docs/decisions/0009-the-sandbox.md). Where
-# the system has none that is new enough, put Debian's into .venv/bin, where scorers/sandbox/walls/bubblewrap.py finds it: no
+# the system has none that is new enough, put Debian's into .venv/bin, where sandbox/walls/bubblewrap.py finds it: no
 # root, nothing of the system is changed. Called by setup.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -18,17 +18,29 @@ from tests.support.sources import nodes_of, tree_of
 
 pytestmark = pytest.mark.together("the source")
 
-# Who may import whom: config <- broker <- tasks <- {generators, scorers, learner} <- tools <- benchmarks.
+# Who may import whom: config <- broker <- {tasks, web <- sandbox} <- {generators, scorers, learner} <- tools <- benchmarks.
 # Tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "tasks": {"config", "broker"},
     "broker": {"config"},
+    "web": {"config", "broker"},
+    "sandbox": {"config", "broker", "web"},
     "generators": {"config", "tasks", "broker"},
-    "scorers": {"config", "tasks", "broker"},
+    "scorers": {"config", "tasks", "broker", "web", "sandbox"},
     "learner": {"config", "tasks", "broker"},
-    "tools": {"config", "tasks", "broker", "generators", "scorers", "learner"},
-    "benchmarks": {"config", "tasks", "broker", "generators", "scorers", "learner", "tools"},
+    "tools": {"config", "tasks", "broker", "web", "sandbox", "generators", "scorers", "learner"},
+    "benchmarks": {
+        "config",
+        "tasks",
+        "broker",
+        "web",
+        "sandbox",
+        "generators",
+        "scorers",
+        "learner",
+        "tools",
+    },
 }
 
 # A library with one home: the files that may import it.
@@ -39,7 +51,7 @@ HOMES = {
 }
 
 # What these packages do without, so that their images and their start stay small.
-WITHOUT = ("config", "tasks", "broker", "scorers")
+WITHOUT = ("config", "tasks", "broker", "web", "sandbox", "scorers")
 HEAVY = {"torch", "transformers", "vllm", "deepspeed"}
 
 MAX_FILES = 20  # of Python at one level of a package

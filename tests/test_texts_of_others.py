@@ -21,12 +21,11 @@ from scorers.child.row_worker import parse_object
 from scorers.reward_server.bodies import Bodies
 from tasks.route import route
 from tests.support.groups import a_prompt
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.sources import nodes_of
 from tools.evaluate.results import ResultError, read_result
 
-PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools")
-HARNESS = ROOT / "scorers" / "sandbox" / "harness"  # its texts are its own process's
+HARNESS = ROOT / "sandbox" / "harness"  # its texts are its own process's
 LOADS = {"json.loads", "json.load"}
 
 

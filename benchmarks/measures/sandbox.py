@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from benchmarks.comparison import Comparison, Turn, take_turns, timed
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import Ending, Language, Program
 from scorers.registry import build_scorer
-from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.program import Ending, Language, Program
 
 LIMIT = "limit: the bare interpreter, no walls"
 WHICH = b"import os, sys; print(os.path.realpath(sys.executable))"

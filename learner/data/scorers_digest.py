@@ -53,6 +53,7 @@ def _own_file(section: ScorerConfig) -> str:
 def _code_digest() -> str:
     """Return a digest of the scorers' code: another version of it may score otherwise."""
     digest = hashlib.blake2b(digest_size=8)
-    for file in sorted((_ROOT / "scorers").rglob("*.py")):
-        digest.update(file.read_bytes())
+    for package in ("scorers", "sandbox", "web"):
+        for file in sorted((_ROOT / package).rglob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -31,7 +31,7 @@ from typing import Any, Final, NoReturn
 
 from broker.errors import Retryable
 from broker.processes import die_with_parent
-from scorers.sandbox.harness.pipe import framed, read_frame
+from sandbox.harness.pipe import framed, read_frame
 
 log = logging.getLogger(__name__)
 

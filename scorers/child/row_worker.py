@@ -28,10 +28,10 @@ from typing import Any, Final
 from broker.errors import BadMessage, Permanent, PipelineError
 from broker.messages import Score
 from config.scorers import ScorersConfig, TaskConfig
+from sandbox.harness.pipe import framed, read_frame
 from scorers.registry import Scorers
 from scorers.retries import score_with_retries
 from scorers.reward.combine import combine_scores
-from scorers.sandbox.harness.pipe import framed, read_frame
 from scorers.scorer import Prefetching, Trying
 from tasks.route import route
 from tasks.values import UnknownType

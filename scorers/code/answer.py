@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scorers.sandbox.program import Language
+from sandbox.program import Language
 from scorers.text.extract import Unanswered, answering_part, last_block
 
 # As rows name a language, and as code blocks are tagged.

@@ -1,7 +1,7 @@
 """This module writes into a row's tests where they mean what they gave an answer, and where what the answer made of it.
 
 In: the tests of a row, parsed, and the names of the answer. Out: the same tests, with `__own__(...)` and
-`__kept__(...)` in them, which are in `scorers.sandbox.harness.arguments`. Nothing is run here. Called by
+`__kept__(...)` in them, which are in `sandbox.harness.arguments`. Nothing is run here. Called by
 `scorers.code.rows`.
 
 An answer is handed the tests' own lists and objects, and Python shows the tests what it does to them. Some tests ask
@@ -23,9 +23,7 @@ from typing import Any, Final
 
 from scorers.code.names import Flow, is_class
 
-OWN: Final = (
-    "__own__"  # as `scorers.sandbox.harness.arguments` calls them, which runs inside the sandbox alone
-)
+OWN: Final = "__own__"  # as `sandbox.harness.arguments` calls them, which runs inside the sandbox alone
 KEPT: Final = "__kept__"
 # Methods of data that change nothing: what they are called with is brought together with what they belong to.
 _METHODS: Final = frozenset(

@@ -1,7 +1,7 @@
 """The harness's program and payload, and how its line is read: between `scorers.code.scorer` and the sandbox.
 
 In: an answer and the cases to run. Out: a `HarnessReport`, from the line that carries this run's nonce; without it
-nothing passed. The harness (`scorers.sandbox.harness`) is one source file, the same for every run, and what is secret
+nothing passed. The harness (`sandbox.harness`) is one source file, the same for every run, and what is secret
 comes on its standard input: so it runs in every sandbox, one behind HTTP too.
 """
 
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import scorers.sandbox.harness
+import sandbox.harness
+from sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 from scorers.code.long_integers import long_integers
 from scorers.code.rows import Harnessed
-from scorers.sandbox.program import CROWDED, Ending, Language, Outcome, Program, SandboxUnavailable
 
 MODULES: Final = (
     *("pipe", "codec", "link", "candidate", "arguments", "views", "remote", "checks", "cases", "pytest_file"),
     "stubs",
 )
-BROKEN: Final = 70  # exit code of scorers.sandbox.harness.start where the machinery failed
+BROKEN: Final = 70  # exit code of sandbox.harness.start where the machinery failed
 # The end by its watchdog, also as a shell says it: the tests were in a call that heard no alarm, `sum(range(10**15))`.
 DEAF: Final = frozenset({-signal.SIGPROF, 128 + signal.SIGPROF})
 
@@ -52,15 +52,15 @@ def harness_source(files: Mapping[str, str]) -> bytes:
     """Return the one source file of a harness: its start, which carries the other modules as text.
 
     Args:
-        files: the name under which the start loads each module -> the file's name in `scorers.sandbox.harness`.
+        files: the name under which the start loads each module -> the file's name in `sandbox.harness`.
     """
     sources = {name: harness_text(file) for name, file in files.items()}
     return f"{harness_text('start')}\nmain({sources!r})\n".encode()
 
 
 def harness_text(module: str) -> str:
-    """Return the text of one of the modules in `scorers.sandbox.harness`, to be sent."""
-    return (Path(scorers.sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+    """Return the text of one of the modules in `sandbox.harness`, to be sent."""
+    return (Path(sandbox.harness.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

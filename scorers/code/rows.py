@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from broker.errors import BadMessage
+from sandbox.packages import MODULES, Import
+from sandbox.program import Language
 from scorers.code.answer import ALIASES, language_of
 from scorers.code.arguments import attributes_written, with_own_arguments
 from scorers.code.long_integers import long_integers
 from scorers.code.names import Flow, header_for_star, refuse_forgeable, refuse_stubs, usage_of
 from scorers.code.shapes import SHAPES, asserts_of, calls_function, prelude_for, refuse_unknown, shape_of
-from scorers.sandbox.packages import MODULES, Import
-from scorers.sandbox.program import Language
 
 ROW_TYPES: Final = frozenset({"code", "code_verifiable"})
 FIXTURES: Final = frozenset({"capsys", "capsysbinary", "capfd", "capfdbinary", "monkeypatch", "mocker"})

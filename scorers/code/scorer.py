@@ -5,13 +5,13 @@ or nothing. Called in a scorer's process by `scorers.group`, one completion at a
 text here (the last closed code block in the row's language) and runs in the sandbox only.
 
 A stdin/stdout case is one run of the program, alone; what it must print never enters the sandbox. The harness
-(`scorers.sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
+(`sandbox.harness`) judges everything else in a process of its own beside the answer's. Its word counts only
 where its line carries the run's nonce. The first case that exceeds a limit is tried once more, alone in a fresh
 sandbox, and then is wrong with that reason. An answer that has exceeded its limits twice has little time for each of
 its other cases, and none after the next case over a limit: so a hang costs twice a case's limit and half a second,
 however many cases a row has. A deadline that the answer itself has used up fails what is left. What the sandbox
 itself could not do, or not in time, raises `SandboxUnavailable`, a `Retryable`; a language that it lacks, a module
-that it should have and an answer imports (`scorers.sandbox.lacks`), and a program too large for it make the completion
+that it should have and an answer imports (`sandbox.lacks`), and a program too large for it make the completion
 unscorable, saying so. Never a zero.
 """
 
@@ -27,15 +27,9 @@ from typing import Any, Final
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
-from scorers.code.answer import program_of
-from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
-from scorers.code.output import difference
-from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
-from scorers.code.trial import passing_stub
-from scorers.last_row import LastRow
-from scorers.sandbox.choice import LazySandbox
-from scorers.sandbox.lacks import Lacks
-from scorers.sandbox.program import (
+from sandbox.choice import LazySandbox
+from sandbox.lacks import Lacks
+from sandbox.program import (
     CROWDED,
     Ending,
     Language,
@@ -47,7 +41,13 @@ from scorers.sandbox.program import (
     Sandbox,
     SandboxUnavailable,
 )
-from scorers.sandbox.time_budget import TimeBudget
+from sandbox.time_budget import TimeBudget
+from scorers.code.answer import program_of
+from scorers.code.harness import HarnessReport, Job, harness, new_nonce, report_of
+from scorers.code.output import difference
+from scorers.code.rows import Harnessed, StdioCase, Suite, suite_of
+from scorers.code.trial import passing_stub
+from scorers.last_row import LastRow
 from scorers.scorer import LACKING, OVER_LIMIT, OwnTime, SelfTestFailed, TakesLong, make_score
 from scorers.text.extract import Unanswered
 

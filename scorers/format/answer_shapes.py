@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from sandbox.program import Language
 from scorers.choice.scorer import states_letter
 from scorers.code.answer import ALIASES, language_of, program_of
 from scorers.format.blank import has_ink, is_blank
-from scorers.sandbox.program import Language
 from scorers.simulation.answers import last_object
 from scorers.swe.answer import patch_of, whole_file
 from scorers.swe.edits import NoEdit, edits_of, solution_of

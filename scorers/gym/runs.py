@@ -1,7 +1,7 @@
 """One run of reasoning-gym in the sandbox: an entry, and any number of answers.
 
 In: a row, and answers. Out: what the library says of each (`Said`). Called by `scorers.gym.scorer`. The harness is that
-of programs with tests (`scorers.sandbox.harness.start`): two processes, of which one has the library and sees the
+of programs with tests (`sandbox.harness.start`): two processes, of which one has the library and sees the
 answers, and the other one holds the nonce and writes the line that counts. An answer whose run brings no proof is asked
 about alone. What the machinery does raises `SandboxUnavailable`.
 """
@@ -14,18 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sandbox.program import CROWDED, Ending, Language, Limits, Outcome, Program, Sandbox, SandboxUnavailable
 from scorers.code.harness import harness_source, new_nonce, proof_of
 from scorers.gym.rows import DISTRIBUTION, Row
-from scorers.sandbox.program import (
-    CROWDED,
-    Ending,
-    Language,
-    Limits,
-    Outcome,
-    Program,
-    Sandbox,
-    SandboxUnavailable,
-)
 
 AT_ONCE: Final = 20  # answers of one run
 START_S: Final = 30.0  # of a run, for the library to be imported on a busy machine

@@ -21,12 +21,12 @@ from broker.errors import BadMessage, Permanent
 from broker.messages import Score
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import LazySandbox
+from sandbox.program import Sandbox
 from scorers.gym.rows import Row, row_of, version
 from scorers.gym.rules import NO_ROOT, counted, doubt, refusal
 from scorers.gym.runs import LibraryUnfit, Said, ask
 from scorers.last_row import LastRow
-from scorers.sandbox.choice import LazySandbox
-from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.text.extract import Unanswered, answering_part, last_answer, last_box
 

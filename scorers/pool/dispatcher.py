@@ -34,10 +34,10 @@ from broker.monitoring.stall_warning import FIRST_S as LONG_WAIT_S
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import Entry
 from config.run import API
-from config.scorer_kinds import QueueName
+from config.scorer_kinds import WAITING, QueueName
 from scorers.pool.job import CONSUMER
 from scorers.pool.rq_queues import RqQueues
-from scorers.registry import WAITING, queue_of, queues_of
+from scorers.registry import queue_of, queues_of
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Dispatcher:
             for _ in range(rooms[queue]):
                 if waiting := len(self.held[queue]):
                     size = job_size(
-                        waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue == WAITING
+                        waiting, workers, costs.get(queue), self._most(queue), is_waiting=queue in WAITING
                     )
                     self._enqueue(queue, size)
 
@@ -154,7 +154,7 @@ class Dispatcher:
     def _most(self, queue: QueueName) -> int:
         """Return the most groups of a job. The reward server's are one text each, and can wait for a judge together."""
         most = self.config.groups_per_job
-        return max(most, REQUESTS) if queue == WAITING and self.joined.run.name == API else most
+        return max(most, REQUESTS) if queue in WAITING and self.joined.run.name == API else most
 
     def _enqueue(self, queue: QueueName, size: int) -> None:
         """Make one job of the first `size` entries that are held for the queue, or of all if there are fewer."""

@@ -32,11 +32,11 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
 from broker.protocol.streams import Entry, read_entry
 from config.run import API
-from config.scorer_kinds import PUT_OFF_FROM, SLOW
+from config.scorer_kinds import PUT_OFF_FROM, SLOW, WAITING
 from scorers.group import GroupScorer
 from scorers.pool.patience import Patience
 from scorers.pool.rq_queues import RqQueues
-from scorers.registry import WAITING, queue_of
+from scorers.registry import queue_of
 from scorers.scorer import TakesLong
 
 log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ def score_entries(entry_ids: Sequence[str]) -> None:
         )
     job = get_current_job()
     origin = None if job is None else job.origin
-    if len(entry_ids) > 1 and origin == _worker.joined.keys.queue(WAITING):
+    if len(entry_ids) > 1 and origin in [_worker.joined.keys.queue(queue) for queue in WAITING]:
         _worker.prefetch(entry_ids)
     is_slow = origin == _worker.joined.keys.queue(SLOW)
     for place, entry_id in enumerate(entry_ids):

@@ -17,15 +17,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-import httpx
-
 from broker.errors import BadMessage, Retryable
 from broker.messages import Score
 from config.scorer_kinds import RewardApiConfig
 from scorers.custom import SimpleScorer
-from scorers.reward_api.exchange import RowRefused, ServerAway, ServerBusy, ServerTrouble, post_reward
+from scorers.reward_api.exchange import REPLY_BYTES, RowRefused, post_reward
 from scorers.scorer import make_score
-from scorers.servers.rotation import Rotation, Server, doubled, rested
+from web.client import BadAddress, BlockingClient, Busy, ServerAway, ServerTrouble
+from web.rotation import Rotation, Server, doubled, rested
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before servers that are away are asked again
 MAX_BEGUN: Final = 4096  # calls that nobody has asked for yet
@@ -44,7 +43,7 @@ class RewardApi(SimpleScorer):
         self._servers = [Server(url) for url in dict.fromkeys(map(_base, config.urls))]
         self._rotation = Rotation()
         self._choosing = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._client: BlockingClient | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._begun: OrderedDict[bytes, Future[tuple[float, float]]] = OrderedDict()
         self._is_closed = threading.Event()
@@ -84,9 +83,9 @@ class RewardApi(SimpleScorer):
         troubles = []
         for server in self._servers:
             try:
-                self._opened().get(f"{server.url}/ping", timeout=PING_S)
-            except httpx.HTTPError as error:
-                troubles.append(f"{server.url}: {type(error).__name__}: {error}")
+                self._opened().exchange("GET", f"{server.url}/ping", timeout_s=PING_S, max_bytes=REPLY_BYTES)
+            except (ServerTrouble, BadAddress) as error:
+                troubles.append(f"{server.url}: {error}")
         if len(troubles) == len(self._servers):
             raise ServerAway("; ".join(troubles))
 
@@ -111,13 +110,9 @@ class RewardApi(SimpleScorer):
             self._begun.popitem(last=False)
         return call
 
-    def _opened(self) -> httpx.Client:
-        """Return the client, with as many connections as there are calls."""
+    def _opened(self) -> BlockingClient:
         if self._client is None:
-            limits = httpx.Limits(
-                max_connections=self._config.workers + 1, max_keepalive_connections=self._config.workers
-            )
-            self._client = httpx.Client(limits=limits, follow_redirects=False)
+            self._client = BlockingClient()
         return self._client
 
     def _asked(self, body: bytes, is_closed: threading.Event) -> tuple[float, float]:
@@ -135,7 +130,7 @@ class RewardApi(SimpleScorer):
                 try:
                     value = post_reward(self._opened(), server.url, body, self._config.timeout_s)
                 except ServerTrouble as trouble:
-                    if isinstance(trouble, ServerBusy):
+                    if isinstance(trouble, Busy):
                         server.rest(1.0 if trouble.seconds is None else max(0.0, trouble.seconds))
                     troubles.append(trouble)
                 else:
@@ -143,7 +138,7 @@ class RewardApi(SimpleScorer):
                 finally:
                     with self._choosing:
                         self._rotation.give_back(server)
-            may_wait = all(isinstance(one, ServerAway | ServerBusy) for one in troubles)
+            may_wait = all(isinstance(one, ServerAway | Busy) for one in troubles)
             if not may_wait or time.monotonic() > until:
                 raise _verdict(troubles)
             pause_s = doubled(pause_s, first=FIRST_PAUSE_S, longest=LONGEST_PAUSE_S)

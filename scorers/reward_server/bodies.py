@@ -18,7 +18,6 @@ from starlette.responses import Response
 
 from broker.errors import BadMessage
 from config.scorers import TaskConfig
-from scorers.http_service import faults, unprocessable
 from scorers.reward_server.questions import (
     NotServed,
     Question,
@@ -30,6 +29,7 @@ from scorers.reward_server.questions import (
     unavailable,
 )
 from scorers.reward_server.wire import BatchRequest, LegacyRequest, RewardRequest
+from web.service import faults, unprocessable
 
 log = logging.getLogger(__name__)
 

@@ -112,11 +112,11 @@ def _serve(args: argparse.Namespace, run: Any, token: str | None) -> int:
     from broker.keys import Keys
     from broker.monitoring.heartbeat import Heartbeat
     from broker.private_redis import server as embedded
-    from scorers.http_connections import Connections
-    from scorers.http_service import is_loopback, serve_app
     from scorers.reward_server.api_run import ROLE, maintain, register
     from scorers.reward_server.pending_requests import PendingRequests
     from scorers.reward_server.service import RewardServer
+    from web.connections import Connections
+    from web.service import is_loopback, serve_app
 
     url = redis_url()
     private = embedded.start(run) if url is None else None

@@ -35,12 +35,12 @@ from starlette.routing import Route
 
 from config.logs import mask
 from config.scorers import TaskConfig
-from scorers.http_service import error, read_body, unless_gone, unprocessable
 from scorers.reward_server.bodies import Asked, Bodies
 from scorers.reward_server.openapi import description, page
 from scorers.reward_server.pending_requests import PendingRequests
 from scorers.reward_server.questions import Question, RewardResult, bug
 from scorers.reward_server.wire import BatchRequest, Body, LegacyRequest, Ping, RewardRequest
+from web.service import error, read_body, unless_gone, unprocessable
 
 log = logging.getLogger(__name__)
 

@@ -27,17 +27,8 @@ from config.endpoint import EndpointConfig
 from scorers.served_model.admission import Admission
 from scorers.served_model.cache import Replies
 from scorers.served_model.servers import EndpointServer, EndpointServers
-from scorers.served_model.wire import (
-    UNENDED,
-    Busy,
-    EndpointMisused,
-    HostAway,
-    HostTrouble,
-    Refusal,
-    Reply,
-    RequestRefused,
-    Wire,
-)
+from scorers.served_model.wire import UNENDED, EndpointMisused, Refusal, Reply, RequestRefused, Wire
+from web.client import Busy, ServerAway, ServerTrouble
 
 T = TypeVar("T")
 
@@ -160,10 +151,10 @@ class Calls:
                     except Busy as busy:
                         busy_since = busy_since or time.monotonic()
                         self._servers.rest(server, busy.seconds)
-                    except HostAway as error:
+                    except ServerAway as error:
                         away[server] = error
                         self._servers.doubt(server, str(error))
-                    except (HostTrouble, Refusal) as error:
+                    except (ServerTrouble, Refusal) as error:
                         failed[server] = error
                         if not _is_refused([error]):  # which says nothing of the next question
                             self._servers.doubt(server, str(error))

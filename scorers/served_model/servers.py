@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from config.endpoint import base_url
-from scorers.servers.rotation import Rotation, Server, doubled, rested
+from web.rotation import Rotation, Server, doubled, rested
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from typing import Any, Final
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
+from sandbox.program import Sandbox
 from scorers.code.scorer import CodeTests
 from scorers.last_row import LastRow
-from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, OwnTime, SelfTestFailed, make_score
 from scorers.simulation.rows import Finding, Question, Reference, question_of
 from scorers.simulation.values import data_source

@@ -2,7 +2,7 @@
 
 In: a row's files and test command, the files that an answer writes, and which files are whose. Out: which tests passed,
 or why none can be judged. The tests run in the harness's process T, the package in C beside it
-(`scorers.sandbox.harness`): of every module that is not the tests', T sees stand-ins, and C is sent everything but the
+(`sandbox.harness`): of every module that is not the tests', T sees stand-ins, and C is sent everything but the
 tests. So a patched package can't read or change what judges it, and success is proven by a nonce that it never holds.
 
 What is the tests': files in a folder `test`, `tests` or `testing`, those named `test_*.py` or `*_test.py`, and what
@@ -20,10 +20,10 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from broker.errors import BadMessage
+from sandbox.program import Limits, Sandbox
+from sandbox.time_budget import TimeBudget
 from scorers.code.harness import HarnessReport, Job, harness, harness_text, new_nonce, report_of
 from scorers.code.rows import Harnessed
-from scorers.sandbox.program import Limits, Sandbox
-from scorers.sandbox.time_budget import TimeBudget
 from scorers.swe.names import module_names, packages_of
 from scorers.swe.sides import Sides
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.scorers import ScorersConfig
-from scorers.sandbox.choice import LazySandbox
-from scorers.sandbox.lacks import Lacks
-from scorers.sandbox.program import ProgramTooLarge
-from scorers.sandbox.time_budget import TimeBudget
+from sandbox.choice import LazySandbox
+from sandbox.lacks import Lacks
+from sandbox.program import ProgramTooLarge
+from sandbox.time_budget import TimeBudget
 from scorers.scorer import OwnTime
 from scorers.swe.package_tests import RepoTests, Result, run_tests
 from scorers.swe.rows import Edits, Row, WholeFile

@@ -11,7 +11,7 @@ import pytest
 from config.explanations import ConfigError
 from config.loading import load_run
 from config.yaml_text import MOST_BYTES, MOST_NODES, NotYaml, read_yaml_file, read_yaml_text, yaml_nodes
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 
 TENFOLD = 12
 
@@ -180,7 +180,6 @@ def test_a_word_that_is_no_yaml_is_a_text() -> None:
     assert load_run([*BASE, "model.revision=a: b: c"], below={}).model.revision == "a: b: c"
 
 
-PACKAGES = ("config", "broker", "tasks", "learner", "scorers", "generators", "tools", "benchmarks")
 READS = re.compile(
     r"\byaml\.(?:(?:\w+_)?load(?:_all)?|compose(?:_all)?|parse|scan|\w*Loader)\b(?=[(])|\bLoader="
 )
@@ -189,7 +188,7 @@ READS = re.compile(
 def test_yaml_is_read_in_one_place() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {hit[0]}"
-        for package in PACKAGES
+        for package in (*PACKAGES, "benchmarks")
         for path in (ROOT / package).rglob("*.py")
         for hit in READS.finditer(path.read_text(encoding="utf-8"))
     ]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.verl_runs import variables
 
-PACKAGES = ("config", "tasks", "broker", "generators", "scorers", "learner", "tools")
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
 
 

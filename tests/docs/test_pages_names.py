@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from benchmarks.pages.pages import CODE, FENCE, PAGES
-from tests.conftest import ROOT
 from tests.support.config_keys import is_key
+from tests.support.paths import PACKAGES, ROOT
 from tools.metrics.table import METRICS
 
 SECTIONS = "learner|generators|scorers|sampling|broker|data|evaluation|model"
 KEY = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_*][\w*]*)+")
 # Whose keys are of something else: of --json (tests/tools/top/test_command.py), and of verl (tests/tools/imports).
 OTHER_KEYS = frozenset({"top.md", "coming_from_verl.md"})
-PACKAGES = ("broker", "config", "generators", "learner", "scorers", "tools")
 SERVED = {metric.name for metric in METRICS}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.verl_runs import millrace
 
 pytestmark = pytest.mark.e2e
 
-OURS = ("config", "broker", "tasks", "learner", "generators", "tools")
+OURS = [name for name in PACKAGES if name != "scorers"]
 
 
 @pytest.mark.prove

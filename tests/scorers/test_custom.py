@@ -18,7 +18,7 @@ from config.scorer_kinds import CustomConfig
 from config.scorers import ScorersConfig, TaskConfig
 from scorers.custom import CustomScorerError, SimpleScorer, load_scorer
 from scorers.group import GroupScorer
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 
 SOURCE = '''
 from broker.messages import Score, ScoreStatus
@@ -306,7 +306,7 @@ def test_modules_of_our_names_beside_a_scorer_do_no_harm(tmp_path: Path) -> None
     """The folder of the start comes last on the path, and the roles that `up` starts leave it out at first."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    for name in ("config", "broker", "tasks", "scorers", "learner", "generators", "tools"):
+    for name in PACKAGES:
         (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')")
     (folder / "reward_of_mine.py").write_text("def reward(text, verification_info): return 1.0")
     program = (

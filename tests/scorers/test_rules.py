@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.sources import nodes_of
 
 pytestmark = [pytest.mark.process, pytest.mark.together("the source")]
 
-PACKAGES = ("config", "broker", "generators", "scorers", "learner", "tools")
 BUILTINS = {"eval", "exec", "compile"}
 PARSERS = {"parse_expr", "sympify", "lambdify"}  # sympy's: they evaluate, as `sympy.S` does
 EVALUATORS = BUILTINS | PARSERS
@@ -21,7 +20,7 @@ OF_MODULES = BUILTINS | {"S", "__dict__"}
 RUNNERS = {"code", "codeop", "runpy"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
 # What is sent into the sandbox and run there: the one place where text is executed.
-INSIDE = "scorers/sandbox/harness/"
+INSIDE = "sandbox/harness/"
 
 
 def modules() -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
@@ -115,7 +114,7 @@ def test_no_text_is_evaluated_outside_the_sandbox() -> None:
 
 
 # The one module of the harness that others import: it executes nothing.
-FRAMES = "scorers.sandbox.harness.pipe"
+FRAMES = "sandbox.harness.pipe"
 
 
 def test_what_runs_inside_the_sandbox_is_run_nowhere_else() -> None:
@@ -145,7 +144,7 @@ def test_what_runs_inside_the_sandbox_needs_the_standard_library_only() -> None:
         path: names
         for path, nodes in modules()
         if path.startswith(INSIDE)
-        if (names := imported(nodes) - sys.stdlib_module_names - {"scorers", "pytest", "_pytest"})
+        if (names := imported(nodes) - sys.stdlib_module_names - {"sandbox", "pytest", "_pytest"})
     }
     assert ours == {}
 

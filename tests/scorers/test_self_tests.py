@@ -10,11 +10,11 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, MathConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
 from scorers.child.process import KillableChild, LimitExceeded, Reply, Request
 from scorers.code.scorer import CodeTests
 from scorers.math.scorer import MathAnswer
-from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.program import Ending, Limits, Outcome, Prepared, Program, Sandbox
 
 pytestmark = pytest.mark.process
 

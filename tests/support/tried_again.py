@@ -11,10 +11,10 @@ import pytest
 
 from broker.errors import Retryable
 from broker.messages import Score
+from sandbox.program import CROWDED
 from scorers.child import process
 from scorers.child.process import ChildDied
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.program import CROWDED
 
 TRIES = 4
 STARVED_TRIES = 4  # a machine that starves one child starves the next

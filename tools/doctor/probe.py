@@ -122,10 +122,10 @@ def _maps() -> str:
 def sandbox(words: Sequence[str]) -> Facts:
     """Tells whether each kind of walls holds here, and what runs inside; or whether these servers answer."""
     from broker.errors import PipelineError
-    from scorers.sandbox.choice import obstacle, tried
-    from scorers.sandbox.remote.fusion import FusionSandbox
-    from scorers.sandbox.walls.landlock import abi_version
-    from scorers.sandbox.walls.seccomp import Walls
+    from sandbox.choice import obstacle, tried
+    from sandbox.remote.fusion import FusionSandbox
+    from sandbox.walls.landlock import abi_version
+    from sandbox.walls.seccomp import Walls
 
     if words:
         servers = FusionSandbox(tuple(words))

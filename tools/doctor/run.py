@@ -19,10 +19,11 @@ from config.places import is_path
 from config.run import SCORING_SHARE, Run
 from config.scorer_kinds import CustomConfig, ScorerConfig
 from learner.launch.preflight import FILES, check_places, single_answers
-from scorers.served_model.wire import Busy, Wire
+from scorers.served_model.wire import Wire
 from scorers.time_shares import LEAST_S
 from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import NO_ANSWER, Answer, Question
+from web.client import Busy
 
 AREA = "run"
 PATHS, DATA, TOKENIZER, MODEL_FILES, SETTINGS, DEADLINES, GROUPS = (

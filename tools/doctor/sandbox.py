@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from config.run import Run
-from scorers.sandbox.choice import REMEDY
-from scorers.sandbox.local import toolchain
-from scorers.sandbox.packages import REMEDY as INSTALL
-from scorers.sandbox.packages import absent
+from sandbox.choice import REMEDY
+from sandbox.local import toolchain
+from sandbox.packages import REMEDY as INSTALL
+from sandbox.packages import absent
 from tools.doctor.findings import Check, Finding
 from tools.doctor.questions import Answer, Question
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from scorers.sandbox.walls.bubblewrap import find_bwrap
+from sandbox.walls.bubblewrap import find_bwrap
 
 SECONDS: Final = 30
 _NOT_THERE: Final = r"""

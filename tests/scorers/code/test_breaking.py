@@ -8,8 +8,8 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
+from sandbox.program import SandboxUnavailable
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.program import SandboxUnavailable
 from scorers.scorer import OVER_LIMIT
 from scorers.swe.scorer import SwePatch
 from tests.support.tried_again import judged

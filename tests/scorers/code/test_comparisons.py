@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from broker.errors import BadMessage
+from sandbox.harness.checks import same, shown
+from sandbox.harness.pipe import ProtocolError, json_value
 from scorers.code.long_integers import MAX_DIGITS, long_integers
 from scorers.code.output import difference
 from scorers.code.rows import StdioCase, suite_of
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.harness.checks import same, shown
-from scorers.sandbox.harness.pipe import ProtocolError, json_value
 from tests.support.tried_again import judged
 
 pytestmark = pytest.mark.process

@@ -12,8 +12,8 @@ from benchmarks.rigs.hanging_answers import SHAPES
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig, SweConfig
 from config.scorers import ScorersConfig
+from sandbox.program import Ending, Language, Limits, Outcome, Program
 from scorers.code.scorer import CaseTally, CodeTests
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, Program
 from scorers.scorer import OVER_LIMIT
 from scorers.swe import package_tests
 from scorers.swe.scorer import SwePatch

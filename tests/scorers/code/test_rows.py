@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.errors import BadMessage
+from sandbox.program import Language
 from scorers.code.rows import Harnessed, StdioCase, suite_of
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.program import Language
 from tests.scorers.code.corpus.attacks_names import BORROWED, ZERO
 from tests.support.paths import DATA
 from tests.support.tried_again import judged

@@ -14,9 +14,9 @@ from broker.errors import BadMessage, Retryable
 from broker.messages import ScoreStatus
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from sandbox.program import Language
 from scorers.code.answer import program_of
 from scorers.code.scorer import RULES, CodeTests
-from scorers.sandbox.program import Language
 from scorers.text.extract import MAX_RESPONSE_CHARS, Unanswered
 from tasks.route import route
 from tests.support.paths import DATA

@@ -10,11 +10,11 @@ import pytest
 
 from config.scorer_kinds import CodeConfig, SimulationConfig
 from config.scorers import ScorersConfig
+from sandbox.program import SandboxUnavailable
 from scorers.child.row_worker import failure
 from scorers.code.scorer import CodeTests
 from scorers.gold.examiner import Candidate, Verdict, _Asked, _ended, examine
 from scorers.gold.row_check import RowCheck
-from scorers.sandbox.program import SandboxUnavailable
 from scorers.scorer import Trying
 from scorers.simulation.scorer import Simulation
 from tests.support.sandbox.unable import Unable

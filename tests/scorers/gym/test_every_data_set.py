@@ -17,9 +17,9 @@ import pytest
 from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
 from scorers.gym.rows import data_sets
 from scorers.gym.scorer import GymAnswer
-from scorers.sandbox.choice import build_sandbox
 from tests.scorers.gym.asking import scores
 from tests.scorers.gym.corpus import Look
 from tests.scorers.gym.looks_at_logic import LOGIC

@@ -17,12 +17,12 @@ from broker.errors import BadMessage
 from broker.messages import ScoreStatus
 from config.scorer_kinds import GymConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import LazySandbox, build_sandbox
+from sandbox.program import Sandbox
 from scorers.gym import rows
 from scorers.gym.rows import DataSet, LibraryMissing, Row, data_sets, row_of
 from scorers.gym.rules import counted, refusal
 from scorers.gym.scorer import GymAnswer
-from scorers.sandbox.choice import LazySandbox, build_sandbox
-from scorers.sandbox.program import Sandbox
 from scorers.scorer import OVER_LIMIT, SelfTestFailed
 from tasks.route import route
 from tests.scorers.conftest import Group

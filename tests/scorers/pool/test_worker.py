@@ -20,10 +20,10 @@ from broker.messages import SampledGroup
 from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.snapshot import snapshot
 from broker.processes import stop
+from sandbox.program import SandboxUnavailable
 from scorers.group import GroupScorer
 from scorers.pool import supervisor
 from scorers.pool import worker as worker_module
-from scorers.sandbox.program import SandboxUnavailable
 from tests.support.pool_workers import busy_and_idle, delivered, running, sleeping_for, sweep_later, workers
 from tests.support.redis_servers import RedisServer
 from tests.support.station import HANGING, RIGHT, SLEEPER, Scorers, ScriptedScorer, Station, make_run

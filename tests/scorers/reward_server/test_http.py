@@ -28,7 +28,6 @@ from config.explanations import ConfigError
 from config.loading import load_run
 from config.logs import mask
 from config.scorers import TaskConfig
-from scorers.http_service import is_loopback
 from scorers.retries import FAILED_TRIES
 from scorers.reward_server import bodies, pending_requests, service
 from scorers.reward_server.api_run import ROLE, OtherServer, api_run, maintain, register
@@ -47,6 +46,7 @@ from scorers.reward_server.service import RewardServer
 from tests.conftest import ROOT
 from tests.support.waiting import wait_until
 from tools.main import main
+from web.service import is_loopback
 
 pytestmark = pytest.mark.process
 

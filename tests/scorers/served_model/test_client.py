@@ -24,10 +24,10 @@ from pydantic import ValidationError
 from broker.errors import Permanent, Retryable
 from config.endpoint import EndpointConfig
 from config.scorers import ScorersConfig
-from scorers.served_model import admission, calls, servers, wire
+from scorers.served_model import admission, calls, servers
 from scorers.served_model.admission import NoCallFree
 from scorers.served_model.client import Endpoint, EndpointMisused, EndpointUnavailable, Reply, RequestRefused
-from scorers.served_model.wire import REPLY_BYTES, SAID_CHARS, HostAway, Wire
+from scorers.served_model.wire import REPLY_BYTES, Wire
 from tests.support.endpoint_server import (
     CUT,
     FAILING,
@@ -42,6 +42,8 @@ from tests.support.endpoint_server import (
 )
 from tests.support.redis_servers import free_port
 from tests.support.waiting import wait_until
+from web import client as web_client
+from web.client import SAID_CHARS, ServerAway
 
 pytestmark = pytest.mark.process
 
@@ -215,7 +217,7 @@ def test_where_nobody_answers_is_said_after_the_time_of_a_call(build: Build) -> 
     assert isinstance(error, EndpointUnavailable)
     assert f"{url}/v1/chat/completions: no " in str(error)  # reply, where the machine is that busy
     assert time.monotonic() - began > 0.2
-    with pytest.raises(HostAway, match=f"{url}/v1/chat/completions: no connection"):
+    with pytest.raises(ServerAway, match=f"{url}/v1/chat/completions: no connection"):
         asyncio.run(complete_alone(f"{url}/v1"))
 
 
@@ -432,7 +434,7 @@ def test_an_address_that_can_be_none_is_the_configurations_error(build: Build, u
 def test_certificates_that_can_not_be_read_are_the_configurations_error(
     server: ScriptedEndpoint, build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    wire._trusted.cache_clear()
+    web_client._trusted.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
     assert isinstance(error := error_of(build(server)), EndpointMisused)
     assert "nowhere.pem: no certificates can be read from it" in str(error)

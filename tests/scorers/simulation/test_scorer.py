@@ -16,9 +16,9 @@ from broker.errors import BadMessage
 from broker.messages import Score, ScoreStatus
 from config.scorer_kinds import SimulationConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.program import Prepared, Program, Sandbox, SandboxUnavailable
 from scorers.scorer import SelfTestFailed
 from scorers.simulation.answers import answered_value
 from scorers.simulation.scorer import Simulation

@@ -10,6 +10,7 @@ import pytest
 from config.rewards import FormatConfig
 from config.scorer_kinds import ChoiceConfig, FormatTaskConfig, InstructionsConfig, SearchConfig
 from config.scorers import ScorersConfig
+from sandbox.program import Language
 from scorers.choice.scorer import ChoiceAnswer
 from scorers.code.answer import program_of
 from scorers.format.completion_shape import CompletionShape
@@ -19,7 +20,6 @@ from scorers.judge.prompt import Case
 from scorers.judge.reply import verdict_of
 from scorers.judge.rows import JudgeRow, answer_to_judge
 from scorers.rubric.rows import VerifiedRow, solution_of
-from scorers.sandbox.program import Language
 from scorers.search.scorer import SearchAnswer
 from scorers.served_model.marks import THOUGHT_MARKS, enclosed
 from scorers.served_model.protocol import NothingToJudge

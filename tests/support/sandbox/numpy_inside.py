@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scorers.sandbox.program import Language, Program, Sandbox
+from sandbox.program import Language, Program, Sandbox
 
 PROBE = b"import numpy\nprint(float(numpy.arange(3).sum()))\n"
 

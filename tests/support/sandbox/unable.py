@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from scorers.sandbox.program import Language, Prepared, Program, SandboxUnavailable
+from sandbox.program import Language, Prepared, Program, SandboxUnavailable
 
 
 class Unable:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scorers.sandbox.local import toolchain
+from sandbox.local import toolchain
 from tests.support.findings import NOTE, OK, PROBLEM, assert_found, only
 from tests.support.told import Patch
 from tests.tools.conftest import MakeRun
@@ -153,7 +153,7 @@ def test_a_sandbox_that_could_not_be_tried_says_why(make_run: MakeRun) -> None:
 def test_programs_are_missed_where_the_path_is_empty(monkeypatch: Patch, tmp_path: Path) -> None:
     """A child that really looks: neither bwrap nor a compiler is anywhere."""
     program = (
-        "import sys, tools.doctor.probe as probe; from scorers.sandbox.local import toolchain; "
+        "import sys, tools.doctor.probe as probe; from sandbox.local import toolchain; "
         f"toolchain.PATH = sys.prefix = {str(tmp_path)!r}; probe.main(['sandbox'])"
     )
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from config.explanations import ConfigError
-from scorers.sandbox.local.sandbox import LocalSandbox
-from scorers.sandbox.program import Limits, SandboxMissing
-from scorers.sandbox.walls.seccomp import Walls
+from sandbox.local.sandbox import LocalSandbox
+from sandbox.program import Limits, SandboxMissing
+from sandbox.walls.seccomp import Walls
 from tests.support.told import Patch
 from tools.imports.reading import read
 from tools.imports.script import Script, read_script

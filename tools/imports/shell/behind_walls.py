@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Final
 
 from config.explanations import ConfigError
-from scorers.sandbox.choice import best_local
-from scorers.sandbox.local.sandbox import ENVIRONMENT, LocalSandbox
-from scorers.sandbox.program import Ending, Language, Limits, Outcome, SandboxMissing, SandboxUnavailable
-from scorers.sandbox.walls.seccomp import Walls
+from sandbox.choice import best_local
+from sandbox.local.sandbox import ENVIRONMENT, LocalSandbox
+from sandbox.program import Ending, Language, Limits, Outcome, SandboxMissing, SandboxUnavailable
+from sandbox.walls.seccomp import Walls
 from tools.imports.shell.view import View, make_view, place
 
 LIMITS: Final = Limits(wall_s=30.0, processes=256, output_bytes=16 << 20)

@@ -24,9 +24,9 @@ from broker.errors import Retryable
 from broker.messages import Score
 from config.scorer_kinds import CodeConfig
 from config.scorers import ScorersConfig
+from sandbox.choice import build_sandbox
+from sandbox.program import CROWDED
 from scorers.code.scorer import CodeTests
-from scorers.sandbox.choice import build_sandbox
-from scorers.sandbox.program import CROWDED
 from tests.conftest import ROOT
 from tests.scorers.code.corpus.rows import Case
 from tests.support.sandbox.numpy_inside import lack_of_numpy

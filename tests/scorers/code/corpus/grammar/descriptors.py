@@ -81,7 +81,7 @@ DESCRIPTORS: Grammar = {
     ),
     "exception module": one_of(
         "builtins | unittest.case | _pytest.outcomes | pytest | bdb | __main__ | asyncio.exceptions",
-        "concurrent.futures | json | os | scorers.sandbox.harness.cases | ctypes | x\\\\u0000",
+        "concurrent.futures | json | os | sandbox.harness.cases | ctypes | x\\\\u0000",
     ),
     "exception name": one_of(
         "SystemExit | SkipTest | Skipped | Exit | XFailed | BdbQuit | Stopped | Failed | Unfit",

@@ -69,8 +69,8 @@ EXITS: Grammar = {
         "Skipped | SkipTest | Exit | XFailed | Passed | Failed | Stopped | Gone | OutOfTime | Unfit"
     ),
     "module word": one_of(
-        "_pytest.outcomes | unittest.case | builtins | pytest | scorers.sandbox.harness.cases",
-        "scorers.sandbox.harness.pipe | __main__",
+        "_pytest.outcomes | unittest.case | builtins | pytest | sandbox.harness.cases",
+        "sandbox.harness.pipe | __main__",
     ),
     "forks": ("1", "2", "3", "4", "5"),
     "program": one_of(

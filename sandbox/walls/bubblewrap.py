@@ -1,0 +1,55 @@
+"""Bubblewrap: namespaces without root. A program sees a file system of its own, no network, and no other process.
+
+In: an `Order`. Out: bwrap's command line. Started by `sandbox.local.launch`; bwrap loads the filter itself, and
+tells over `--json-status-fd` which process is the inner one, and at the end the program's exit code: without it the
+program was never started, or was killed from outside.
+
+There is no /proc inside. Nothing of ours needs it, a container in which it can't be mounted stays usable, and there is
+no /proc/PID/mem to find. What programs do use of it, /dev/stdin, is the very file that is their standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from sandbox.local.orders import Order
+
+SCRATCH = "/tmp"  # inside: the only folder that can be written, beside /dev/shm    # noqa: S108
+SHARED_MEMORY_BYTES = 16 << 20  # of /dev/shm: for semaphores
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
+
+
+def find_bwrap() -> str | None:
+    """Find the bwrap that `make setup` brought where the system's is missing or too old, else the system's."""
+    own = Path(sys.prefix) / "bin" / "bwrap"
+    return str(own) if own.exists() else shutil.which("bwrap")
+
+
+def command_line(
+    bwrap: str, order: Order, *, filter_fd: int, status_fd: int, block_fd: int, stdin_file: str
+) -> list[str]:
+    """Return the arguments of bwrap.
+
+    Args:
+        block_fd: bwrap waits until something can be read from it, before it starts the program.
+        stdin_file: what is shown as /dev/stdin.
+    """
+    args = [bwrap, "--unshare-all", "--die-with-parent", "--new-session"]
+    args += ["--perms", "0700", "--size", str(order.limits.scratch_bytes), "--tmpfs", SCRATCH]
+    for device in DEVICES:
+        args += ["--dev-bind", device, device]
+    args += ["--perms", "0700", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
+    args += ["--dev-bind" if stdin_file == os.devnull else "--ro-bind", stdin_file, "/dev/stdin"]
+    for here, inside in order.readable:
+        if os.path.islink(here):  # /lib -> usr/lib                 # noqa: PTH114 -- two dozen a run
+            args += ["--symlink", os.readlink(here), inside]  # noqa: PTH115
+        elif os.path.exists(here):  # noqa: PTH110
+            args += ["--ro-bind", here, inside]
+    if order.writable:
+        args += ["--bind", *order.writable]
+    args += ["--remount-ro", "/", "--chdir", SCRATCH]
+    args += ["--seccomp", str(filter_fd), "--json-status-fd", str(status_fd), "--block-fd", str(block_fd)]
+    return [*args, "--", *order.argv]

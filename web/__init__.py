@@ -1,0 +1,1 @@
+"""HTTP, for what this program serves and for what it asks. It is not named `http`, which is Python's own."""
