@@ -1,7 +1,7 @@
 """Make the files of one version of this program, for later versions to read: `python make_files.py OUT.tar.xz`.
 
-`at_92978da.tar.xz` was made by it in a checkout of commit 92978da, with that checkout's `.venv/bin` first in PATH. The
-script uses nothing of this program but the command `millrace`, so it makes the files of any version whose
+`at_COMMIT.tar.xz` was made by it in a checkout of that commit, with the checkout's `.venv/bin` first in PATH. The script
+uses nothing of this program but the command `millrace`, so it makes the files of any version whose
 configuration still reads `RUN`. What it packs:
 
     run.yaml, picky.py, rows/, held_out/, model/            what the run was started from
@@ -224,7 +224,9 @@ def make(folder: Path) -> None:
         server.kill()
     shutil.rmtree(runs)
     (folder / "kept" / "old").rename(runs)
-    unwanted = [runs / name for name in ("curves.png", "logs", "redis", "learner.lock", "up.lock")]
+    unwanted = [
+        runs / name for name in ("curves.png", "logs", "redis", "learner.lock", "up.lock", "tensorboard")
+    ]
     unwanted += [*runs.glob("checkpoints/*.tmp"), *sorted(runs.glob("weights/v*"))[:-1]]
     for path in unwanted:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -11,16 +11,15 @@ from typing import Any
 from broker.keys import Keys
 from tests.support.paths import ROOT
 
-ARCHIVE = ROOT / "tests" / "compatibility" / "at_92978da.tar.xz"
 NAME = "old"  # the run's
 
 
-def unpack(folder: Path) -> Path:
-    """Unpack what commit 92978da left into `folder`, and return the run's own folder in it."""
+def unpack(folder: Path, commit: str) -> Path:
+    """Unpack what a commit left into `folder`, and return the run's own folder in it."""
     known: Any = (
         {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     )  # Debian's Python 3.11.2 has none
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(ROOT / "tests" / "compatibility" / f"at_{commit}.tar.xz") as archive:
         archive.extractall(folder, **known)
     return folder / "runs" / NAME
 
