@@ -212,7 +212,7 @@ class LogprobModel(nn.Module):
             hidden_KD = self._padded(token_ids_T, cells_T, grid)[cells_T[places_K - 1]]
         # Where no token trains, the head still runs, over no token, so that all ranks take part in its collectives.
         logprobs_K, entropy_K = self.model.get_output_embeddings()(hidden_KD, token_ids_T[places_K])
-        blank_T = torch.zeros(len(token_ids_T), dtype=torch.float32, device=token_ids_T.device)
+        blank_T = logprobs_K.new_zeros(len(token_ids_T))
         return blank_T.index_put((places_K,), logprobs_K), blank_T.index_put((places_K,), entropy_K)
 
     def _bounds(self, bounds_B: Tensor | None, longest: int) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class LogprobModel(nn.Module):
         # The places that this slice's tokens foretell.
         places_k = places_K[(places_K > own.start) & (places_K <= own.stop)]
         found = self.model.get_output_embeddings()(hidden_tD[places_k - 1 - own.start], token_ids_T[places_k])
-        blank_T = torch.zeros(length, dtype=torch.float32, device=token_ids_T.device)
+        blank_T = found[0].new_zeros(length)
         logprobs_T, entropy_T = (blank_T.index_put((places_k,), own_k) for own_k in found)
         return mesh.sum(logprobs_T), mesh.sum(entropy_T)
 
