@@ -17,7 +17,7 @@ from benchmarks.compose.proof import SLEEPY
 from config.generators import ScriptedEngineConfig
 from config.loading import load_run
 from config.run import Run
-from tests.conftest import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.tls import certificates
 
 FILES = sorted(ROOT.glob("compose*.yaml"))
@@ -258,3 +258,8 @@ def test_an_image_installs_a_part_of_the_lock(lock: str) -> None:
     assert part < whole
     assert ("torch==" in "".join(part)) == (lock == "learner")
     assert not any(pin.startswith("vllm") for pin in part)
+
+
+def test_an_image_has_every_package() -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert set(PACKAGES) <= kept
