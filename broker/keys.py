@@ -23,8 +23,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # The streams that a group passes through, in order. None is ever trimmed.
-PROMPTS, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = ("prompts", "rollouts", "scored", "dead")
-GROUP = "workers"  # the consumer group of `prompts` and of `rollouts`
+# `episodes` is in the place of `prompts` for groups that agents play.
+PROMPTS, EPISODES, ROLLOUTS, SCORED, DEAD = WORK_STREAMS = (
+    "prompts",
+    "episodes",
+    "rollouts",
+    "scored",
+    "dead",
+)
+GROUP = "workers"  # the consumer group of `prompts`, `episodes`, `rollouts` and of the calls
+POLICY_CALLS = "policy_calls"  # the stream of turns that agents want of the policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -398,7 +398,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     group_id: str = field(default="?", name="group")  # "?" for an entry that is nobody's
-    stage: str = "?"  # prompts | rollouts | scored: where it was
+    stage: str = "?"  # prompts | episodes | rollouts | scored: where it was
     reason: str = "no reason was written"  # for people
     attempts: int = 0  # times that work on it began
     traceback: str = ""  # its end

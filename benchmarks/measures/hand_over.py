@@ -22,7 +22,7 @@ from broker.keys import GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.protocol.consumer import Consumer
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import Entry
 
 ONE_ROUND_TRIP = "limit: XADD, XDEL, XACK in one write, unconditional"
@@ -65,7 +65,7 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
         made_up_rollout(str(ordinal), completions=completions, tokens=tokens)
         for ordinal in range(size.entries)
     ]
-    prompts = [(rollout.prompt.group_id, encode_prompt(rollout.prompt)) for rollout in rollouts]
+    prompts = [NewGroup(rollout.prompt.group_id, encode_prompt(rollout.prompt)) for rollout in rollouts]
     results = [encode_rollout(rollout) for rollout in rollouts]
 
     def ours(_: int) -> Turn:
@@ -101,7 +101,7 @@ def _compare(link: RedisLink, keys: Keys, completions: int, tokens: int, size: S
     )
 
 
-def _leased(link: RedisLink, keys: Keys, prompts: list[tuple[str, Fields]]) -> tuple[Consumer, list[Entry]]:
+def _leased(link: RedisLink, keys: Keys, prompts: list[NewGroup]) -> tuple[Consumer, list[Entry]]:
     """Empty Redis, issue these prompts into it, and lease them all."""
     link(lambda client: client.flushall())
     run_owner = RunOwner(link, keys)

@@ -34,7 +34,7 @@ from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.processes import has_ended, spawn, stop
 from broker.protocol.consumer import Consumer
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import entries_of
 from config.loading import to_yaml
 from config.run import Run
@@ -177,7 +177,7 @@ def _feed(link: RedisLink, run: Run, rollouts: Sequence[SampledGroup]) -> None:
         len(rollouts),
         len(rollouts),
         0,
-        [(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
+        [NewGroup(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
     )
     consumer = Consumer(link, keys, PROMPTS, "generator-0", lease_s=60.0)
     entries = consumer.read_new(len(rollouts), block_s=1.0)

@@ -28,7 +28,7 @@ from broker.monitoring.snapshot import Process, snapshot
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
 from broker.protocol.consumer import Consumer
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import entries_of
 from config.loading import to_yaml
 
@@ -79,7 +79,7 @@ class LivePool:
             self._issued + count,
             count,
             0,
-            [(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
+            [NewGroup(rollout.prompt.group_id, codec.encode_prompt(rollout.prompt)) for rollout in rollouts],
         )
         self._issued += count
         prompts = Consumer(self._link, self._keys, PROMPTS, "generator-0", lease_s=600.0)

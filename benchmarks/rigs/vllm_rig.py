@@ -33,7 +33,7 @@ from broker.messages import Announcement, Prompt
 from broker.monitoring.heartbeat import Heartbeat
 from broker.private_redis import addresses
 from broker.private_redis import server as embedded
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from config.generators import VllmEngineConfig
 from config.run import Run
 from generators.answers import answer, params_of
@@ -209,7 +209,7 @@ class VllmRig:
                 announced_at=0.0,
             )
         )
-        groups = [(request.group_id, encode_prompt(request)) for request in asked]
+        groups = [NewGroup(request.group_id, encode_prompt(request)) for request in asked]
         issued = owner.issue(0, len(groups), len(groups), self.engine.version, groups)
         if issued.full or issued.position != len(groups):
             raise RuntimeError(f"{issued.position} of {len(groups)} groups were let in")

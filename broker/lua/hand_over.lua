@@ -1,10 +1,13 @@
 -- The commit of every stage: an entry is exchanged for its result, and whoever deletes it is the one whose result counts.
 -- Who comes second, after a retry or a lease that ran out, finds nothing to delete and changes nothing.
--- ARGV: source, entry, id, destination, floor, field, value ...     returns 1, or 0 if someone else's result counted
-local source, entry, id, dest, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- ARGV: source, entry, id, destination, floor, attempt, ends, field, value ...
+-- returns 1, or 0 if someone else's result counted
+-- attempt, ends: of a group of `episodes`, '' of others. To `rollouts` its ends have to be these, ID_BYTES of each, one
+-- behind the other, and every hand-over of it has to be of the attempt that is the newest, unless it names none.
+local source, entry, id, dest, floor, attempt, ends = unpack(ARGV, 1, 7)
 
 -- Everything that could fail is looked at before anything is changed.
-if (#ARGV - 5) % 2 ~= 0 or #ARGV < 7 or #ARGV > 205 then return redis.error_reply('hand_over: fields must be pairs') end
+if (#ARGV - 7) % 2 ~= 0 or #ARGV < 9 or #ARGV > 207 then return redis.error_reply('hand_over: fields must be pairs') end
 for _, stream in ipairs({dest, 'dead'}) do
   local kind = STREAMS[stream] and redis.call('TYPE', STREAMS[stream]).ok
   if kind ~= 'stream' and kind ~= 'none' then
@@ -16,7 +19,7 @@ if redis.call('HGET', WHERE, id) ~= source .. ' ' .. entry then return 0 end
 local slot = redis.call('ZSCORE', SLOTS, id)
 if not slot and not is_eval(id) then return 0 end
 local fields, at = {}, nil                                      -- at: of the result's own floor
-for i = 6, #ARGV do
+for i = 8, #ARGV do
   fields[#fields + 1] = ARGV[i]
   if i % 2 == 1 and ARGV[i - 1] == 'floor' then at = #fields end
 end
@@ -32,6 +35,18 @@ if slot then
   end
 end
 
+if source == 'episodes' then
+  local turns = turns_of(id)
+  if (attempt ~= '' or dest ~= 'dead') and redis.call('HGET', turns, 'attempt') ~= attempt then return 0 end
+  if dest ~= 'dead' then
+    for k = 0, #ends / ID_BYTES - 1 do
+      local said = redis.call('HGET', turns, 'end:' .. k)
+      if not said or string.sub(said, 1, ID_BYTES) ~= string.sub(ends, k * ID_BYTES + 1, (k + 1) * ID_BYTES) then
+        return 0
+      end
+    end
+  end
+end
 if redis.call('XDEL', STREAMS[source], entry) ~= 1 then return 0 end
 acknowledge(source, entry)
 local added = redis.pcall('XADD', STREAMS[dest], '*', unpack(fields))
@@ -44,4 +59,5 @@ end
 redis.call('HSET', WHERE, id, dest .. ' ' .. added)
 discard_tries(id)
 if source == 'rollouts' then redis.call('HDEL', JOBS, entry) end
+if source == 'episodes' then forget(id) end
 return 1

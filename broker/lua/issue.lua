@@ -1,5 +1,5 @@
 -- Let new groups in. ARGV: fence, seq, position, new position, budget, newest version that the learner knows, then for
--- each group: id, number of fields, field, value ...
+-- each group: id, stream, number of fields, field, value ...
 -- A group ID-rN is retry N of a dead one: the request and the letter go, and `cursor` counts it.
 local refused = guard()
 if refused then return refused end
@@ -8,7 +8,7 @@ if position ~= tonumber(ARGV[3]) then return {'moved', position} end
 
 local groups, seen, retries, i = {}, {}, 0, 7
 while i <= #ARGV do
-  local id, fields, following = group_at(i)
+  local id, stream, fields, following = group_at(i)
   local base, number = string.match(id, '^(%d+)%-r(%d+)$')
   if base then
     local counted = tonumber(redis.call('HGET', CURSOR, 'retry:' .. base) or '0')
@@ -18,7 +18,7 @@ while i <= #ARGV do
   end
   if seen[id] or redis.call('ZSCORE', SLOTS, id) or redis.call('HEXISTS', WHERE, id) == 1 then return {'known', id} end
   seen[id] = true
-  groups[#groups + 1] = {id, fields, base, number}
+  groups[#groups + 1] = {id, stream, fields, base, number}
   i = following
 end
 local slots = redis.call('ZCARD', SLOTS)
@@ -27,8 +27,8 @@ if slots + #groups > tonumber(ARGV[5]) then return {'full', slots} end
 -- Only here can the floor be chosen: read outside, it may be stale when the groups go in, and lag has no bound then.
 local floor = math.max(tonumber(redis.call('HGET', RUN, 'version') or '0'), tonumber(ARGV[6]))
 for _, group in ipairs(groups) do
-  local id, fields, base, number = group[1], group[2], group[3], group[4]
-  append_prompt(id, fields, floor, true)
+  local id, stream, fields, base, number = unpack(group, 1, 5)
+  append_prompt(id, stream, fields, floor, true)
   if base then
     redis.call('HSET', CURSOR, 'retry:' .. base, number)
     local dead = number == '1' and base or base .. '-r' .. (number - 1)

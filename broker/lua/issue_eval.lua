@@ -4,10 +4,10 @@ local refused = guard()
 if refused then return refused end
 local i, sent = 4, 0
 while i <= #ARGV do
-  local id, fields, following = group_at(i)
+  local id, wanted, fields, following = group_at(i)
   local stream, entry = place_of(id)
   if not (stream and exists(stream, entry)) then
-    append_prompt(id, fields, ARGV[3], false)
+    append_prompt(id, wanted, fields, ARGV[3], false)
     sent = sent + 1
   end
   i = following

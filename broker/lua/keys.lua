@@ -1,5 +1,5 @@
 -- Put before every script. KEYS, in this order (broker/keys.py):
---   prompts, rollouts, scored, dead   the work streams: one entry in one of them for each group under way
+--   prompts, episodes, rollouts, scored, dead   the work streams: one entry in one of them for each group under way
 --   slots    sorted set: group id -> floor; its members are what is under way
 --   where    hash: group id -> "STREAM ENTRY"
 --   cursor   hash: position (the next ordinal), issued, retry:ID (retries of a dead group), seq (learner scripts that
@@ -10,13 +10,22 @@
 --   tries    hash: group id -> names of the workers that began its stage, one after the other; error:ID -> the last thing
 --            that went wrong there
 --   retries  hash: id of a dead group that an operator wants again -> entry of its letter
+-- Of groups whose completions are episodes, under names that are made here:
+--   turns:GROUP   hash: attempt, a random token; prompt:K:KEY and asked:K:KEY ("STREAM ENTRY") of a call until its answer;
+--                 turn:K:KEY, the record, or failed:K:KEY ("ATTEMPT reason"); end:K, how episode K ended. A record and an
+--                 end begin with ID_BYTES that are their id
+--   policy_calls, policy_calls:GENERATOR   streams of calls, with the consumer group: one header a call. The second kind
+--                 is a generator's own, made by it, and expires
 --
 -- Out of memory is answered at a script's first write or not at all, and only where that write needs room. So a script
 -- that adds work opens with XADD, to be refused, and one that removes work opens with a write that needs none.
-local STREAMS = {prompts = KEYS[1], rollouts = KEYS[2], scored = KEYS[3], dead = KEYS[4]}
-local SLOTS, WHERE, CURSOR, RUN, WEIGHTS, JOBS = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local TRIES, RETRIES = KEYS[11], KEYS[12]
-local GROUP = 'workers'
+local PREFIX = string.sub(KEYS[1], 1, -#'prompts' - 1)
+local STREAMS = setmetatable(
+  {prompts = KEYS[1], episodes = KEYS[2], rollouts = KEYS[3], scored = KEYS[4], dead = KEYS[5]},
+  {__index = function(_, name) if name and string.match(name, '^policy_calls') then return PREFIX .. name end end})
+local SLOTS, WHERE, CURSOR, RUN, WEIGHTS, JOBS = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local TRIES, RETRIES = KEYS[12], KEYS[13]
+local GROUP, ID_BYTES = 'workers', 16
 
 local function is_eval(id) return string.sub(id, 1, 5) == 'eval-' end
 
@@ -51,7 +60,7 @@ local function exists(stream, entry)
 end
 
 local function acknowledge(stream, entry)           -- scored and dead have no consumer group
-  if stream == 'prompts' or stream == 'rollouts' then redis.call('XACK', STREAMS[stream], GROUP, entry) end
+  if stream ~= 'scored' and stream ~= 'dead' then redis.call('XACK', STREAMS[stream], GROUP, entry) end
 end
 
 local function is_at(id, stream, entry)            -- whether `where` places the group there
@@ -70,17 +79,43 @@ end
 
 local function discard_tries(id) redis.call('HDEL', TRIES, id, 'error:' .. id) end
 
-local function group_at(i)      -- of ARGV: id, number of fields, field, value ...     returns id, fields, where the next begins
-  local fields, count = {}, tonumber(ARGV[i + 1])
-  for j = i + 2, i + 1 + count do fields[#fields + 1] = ARGV[j] end
-  return ARGV[i], fields, i + 2 + count
+-- Of a group whose completions are episodes.
+local function turns_of(id) return PREFIX .. 'turns:' .. id end
+
+local function remove(stream, entry)                -- of a call, wherever it waits
+  redis.call('XDEL', STREAMS[stream], entry)
+  acknowledge(stream, entry)
 end
 
--- Append a group to `prompts`. It is the only append of a prompt, and opens with XADD, which full memory refuses.
--- A training group takes a slot when it is issued; an evaluation group has none, and one that is issued again has its own.
-local function append_prompt(id, fields, floor, takes_slot)
+local function split(place) return string.match(place, '^(%S+) (%S+)$') end      -- "STREAM ENTRY"
+
+local function forget(id)                           -- its turns and its calls, with its hand-over, death or retirement
+  local turns = turns_of(id)
+  for _, field in ipairs(redis.call('HKEYS', turns)) do
+    if string.sub(field, 1, 6) == 'asked:' then remove(split(redis.call('HGET', turns, field))) end
+  end
+  redis.call('UNLINK', turns)
+end
+
+local function is_floor(id, floor)                  -- whether it is the group's; an evaluation's has no slot
+  local slot = redis.call('ZSCORE', SLOTS, id)
+  if not slot then return is_eval(id) end
+  return tonumber(slot) == tonumber(floor)
+end
+
+local function group_at(i)      -- of ARGV: id, stream, number of fields, field, value ...
+                                -- returns id, stream, fields, where the next begins
+  local fields, count = {}, tonumber(ARGV[i + 2])
+  for j = i + 3, i + 2 + count do fields[#fields + 1] = ARGV[j] end
+  return ARGV[i], ARGV[i + 1], fields, i + 3 + count
+end
+
+-- Append a group to `prompts` or `episodes`. It is the only append of a prompt, and opens with XADD, which full memory
+-- refuses. A training group takes a slot when it is issued; an evaluation group has none, and one that is issued again
+-- has its own.
+local function append_prompt(id, stream, fields, floor, takes_slot)
   for _, part in ipairs({'floor', floor, 'policy', floor}) do fields[#fields + 1] = part end
-  local entry = redis.call('XADD', STREAMS.prompts, '*', unpack(fields))
+  local entry = redis.call('XADD', STREAMS[stream], '*', unpack(fields))
   if takes_slot then redis.call('ZADD', SLOTS, floor, id) end
-  redis.call('HSET', WHERE, id, 'prompts ' .. entry)
+  redis.call('HSET', WHERE, id, stream .. ' ' .. entry)
 end

@@ -6,11 +6,11 @@ if refused then return refused end
 redis.call('ZREM', SLOTS, '')
 local i, sent = 3, {}
 while i <= #ARGV do
-  local id, fields, following = group_at(i)
+  local id, wanted, fields, following = group_at(i)
   local floor = redis.call('ZSCORE', SLOTS, id)
   local stream, entry = place_of(id)
   if floor and not (stream and exists(stream, entry)) then
-    append_prompt(id, fields, floor, false)
+    append_prompt(id, wanted, fields, floor, false)
     sent[#sent + 1] = id
   end
   i = following

@@ -5,6 +5,7 @@ for i = 3, #ARGV do
   local id = ARGV[i]
   redis.call('ZREM', SLOTS, id)
   discard_tries(id)
+  forget(id)
   local stream, entry = place_of(id)
   if stream then
     if stream ~= 'dead' then                        -- letters are the operator's to remove

@@ -16,14 +16,19 @@ from redis.exceptions import ResponseError
 
 from broker import group_ids
 from broker.connection import RedisLink
-from broker.keys import GROUP, PROMPTS, ROLLOUTS, SCORED, Keys, error_field
+from broker.keys import EPISODES, GROUP, PROMPTS, ROLLOUTS, SCORED, Keys, error_field
 from broker.monitoring.crash_reports import deaths_of
 from broker.monitoring.snapshot import RQ_QUEUE, keys_of
 from broker.protocol.streams import Entry, read_entry
 
 LOOKS = 5  # at a group that moves
 RQ_JOB = "rq:job:"  # RQ's own prefix
-ROLES = {PROMPTS: "generator", ROLLOUTS: "scorer", SCORED: "learner"}  # who works on the entries of a stream
+ROLES = {
+    PROMPTS: "generator",
+    EPISODES: "agent",
+    ROLLOUTS: "scorer",
+    SCORED: "learner",
+}  # who works on the entries of a stream
 
 Fields = Mapping[str, str]
 
@@ -138,7 +143,7 @@ def _look_once(link: RedisLink, keys: Keys, group_id: str) -> Sight:
 
 
 def _lease(link: RedisLink, keys: Keys, entry: Entry) -> Lease | None:
-    if entry.stream not in {PROMPTS, ROLLOUTS}:
+    if entry.stream not in {PROMPTS, EPISODES, ROLLOUTS}:
         return None
     key = keys.stream(entry.stream)
     try:

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from broker.connection import script_text
-from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
+from broker.keys import DEAD, EPISODES, GROUP, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS, Keys
 from broker.monitoring.counters import ScorerStats, scorer_stats
 from broker.monitoring.work_meter import COUNTERS
 from broker.protocol.streams import NOBODY
@@ -26,7 +26,7 @@ from config.run import Run
 from config.scorer_kinds import PUT_OFF_FROM, QUEUES, SLOW
 
 RQ_QUEUE = "rq:queue:"  # RQ's own prefix
-SHARED = (PROMPTS, ROLLOUTS)  # streams with a consumer group
+SHARED = (PROMPTS, EPISODES, ROLLOUTS)  # streams with a consumer group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,7 @@ class Snapshot:
     version: int  # the newest announced policy; -1 before the first
     steps: int  # of the whole run
     prompts: int  # groups in each stream
+    episodes: int = 0
     rollouts: int
     scored: int
     dead: int
@@ -101,7 +102,11 @@ class Snapshot:
     @property
     def nobody(self) -> str:
         """Say which role has work and no living process; "" where every role has one."""
-        for depth, role, does in ((self.prompts, "generator", "sample"), (self.rollouts, "scorer", "score")):
+        for depth, role, does in (
+            (self.prompts, "generator", "sample"),
+            (self.episodes, "agent", "play"),
+            (self.rollouts, "scorer", "score"),
+        ):
             if depth and not self.alive(role):
                 return f"{depth} groups wait for a {role} to {does} them, and none is alive"
         served = {queue for process in self.processes for queue in process.queues}
@@ -120,6 +125,7 @@ class Snapshot:
         """Say where groups pile up, and so who waits for whom, as far as one look can tell."""
         stages = [
             (self.prompts, "the learner waits for the generators", "to be sampled"),
+            (self.episodes, "the learner waits for the agents", "to be played"),
             (self.rollouts, "the learner waits for the scorers", "to be scored"),
             (self.scored, "the generators wait for the learner", "to train"),
         ]
@@ -160,6 +166,7 @@ def snapshot(client: redis.Redis, name: str) -> Snapshot:
         version=int(version or -1),
         steps=int(steps or 0),
         prompts=streams[PROMPTS].depth,
+        episodes=streams[EPISODES].depth,
         rollouts=streams[ROLLOUTS].depth,
         scored=streams[SCORED].depth,
         dead=streams[DEAD].depth,

@@ -12,20 +12,26 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 
 from broker.codec import Fields, encode_announcement
 from broker.connection import RedisLink, Wait
 from broker.errors import Fenced, NoRoom, RunFailed, WentBack
-from broker.keys import Keys
+from broker.keys import PROMPTS, Keys
 from broker.messages import Announcement
 from broker.protocol.run_reader import RunReader
 
 log = logging.getLogger(__name__)
 
-NewGroup = tuple[str, Fields]  # id and the fields of its entry
+
+class NewGroup(NamedTuple):
+    """A group to be issued."""
+
+    group_id: str
+    fields: Fields  # of its entry
+    stream: str = PROMPTS  # or EPISODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +216,8 @@ class RunOwner(RunReader):
 
 def _flat(groups: Sequence[NewGroup]) -> list[Any]:
     flat: list[Any] = []
-    for group_id, fields in groups:
-        flat += [group_id, len(fields) * 2]
+    for group_id, fields, stream in groups:
+        flat += [group_id, stream, len(fields) * 2]
         for name, value in fields.items():
             flat += [name, value]
     return flat

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ LONGEST_NUMBER = 15  # digits of a floor: Lua's numbers would round a longer num
 class Entry:
     """An entry of a work stream, as it lies in Redis."""
 
-    stream: str  # prompts | rollouts | scored | dead
+    stream: str  # prompts | episodes | rollouts | scored | dead
     entry_id: str
     raw: codec.Raw
 
@@ -76,8 +76,21 @@ def entries_by_stream(reply: Any) -> Iterator[tuple[bytes, list[Any]]]:
         yield key, [entry for item in items for entry in (item if isinstance(item, list) else [item])]
 
 
-def hand_over(link: RedisLink, keys: Keys, entry: Entry, to: str, fields: codec.Fields) -> bool:
+def hand_over(
+    link: RedisLink,
+    keys: Keys,
+    entry: Entry,
+    to: str,
+    fields: codec.Fields,
+    *,
+    attempt: str = "",
+    ends: Sequence[bytes] = (),
+) -> bool:
     """Put the result of `entry` on stream `to`, once. False: another worker's result already counted.
+
+    Args:
+        attempt: of an entry of `episodes`; "" only to `dead`, from whoever plays no attempt.
+        ends: the ids of the ends of its episodes, in order, as `broker.protocol.episodes` made them.
 
     Raises:
         ResponseError: a result whose own floor is not that of the group's slot; nothing has changed.
@@ -85,7 +98,16 @@ def hand_over(link: RedisLink, keys: Keys, entry: Entry, to: str, fields: codec.
     flat = [part for pair in fields.items() for part in pair]
     return bool(
         link.script(
-            "hand_over", keys.scripts(), entry.stream, entry.entry_id, entry.group_id, to, entry.floor, *flat
+            "hand_over",
+            keys.scripts(),
+            entry.stream,
+            entry.entry_id,
+            entry.group_id,
+            to,
+            entry.floor,
+            attempt,
+            b"".join(ends),
+            *flat,
         )
     )
 

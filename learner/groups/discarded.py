@@ -46,7 +46,7 @@ def message_in(raw: codec.Raw) -> Message | None:
     letter = codec.decode_dead(raw)
     try:
         match letter.stage:
-            case "prompts":
+            case "prompts" | "episodes":
                 return codec.decode_prompt(raw)
             case "rollouts":
                 return codec.unpack(letter.original, SampledGroup)

@@ -185,7 +185,8 @@ class Evaluation:
             version, ids = next(iter(self._unissued.items()), (0, []))
             ids = ids[: max(0, room)]
         groups = [
-            (group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id)))) for group_id in ids
+            NewGroup(group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id))))
+            for group_id in ids
         ]
         return (version, groups) if groups else None
 

@@ -188,7 +188,7 @@ class Feeder:
                 self._said = self._clock()
                 log.warning("waiting for=memory evaluation=%d error=%s", version, error)
             return False
-        self.evaluation.note_issued(version, [group_id for group_id, _ in groups])
+        self.evaluation.note_issued(version, [group.group_id for group in groups])
         return True
 
     def _issue_retry(self, group_id: str) -> bool:
@@ -265,4 +265,4 @@ class Feeder:
 
 
 def _entry(prompt: Prompt) -> NewGroup:
-    return prompt.group_id, encode_prompt(prompt)
+    return NewGroup(prompt.group_id, encode_prompt(prompt))

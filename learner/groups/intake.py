@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from broker import codec
 from broker.errors import BadMessage, NewerSchema, RunFailed, WentBack
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
+from broker.keys import DEAD, EPISODES, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.messages import ScoredGroup, Split
 from broker.protocol.run_owner import RunOwner
 from broker.protocol.run_reader import Place
@@ -166,7 +166,7 @@ class Intake:
         """Look where groups are: fetch what a lost reply hid, bury what is too old, notice what somebody deleted."""
         self.evaluation.rounds.excuse(self.time.look(is_paused=is_paused, group_bytes=self.mean_bytes()))
         sightings = self.run_owner.survey(self._to_look_at())
-        now, places, oldest = self.time.now(), dict.fromkeys((PROMPTS, ROLLOUTS, SCORED, DEAD), 0), 0.0
+        now, places, oldest = self.time.now(), dict.fromkeys(WORK_STREAMS, 0), 0.0
         nowhere: set[str] = set()
         for found in sightings:
             group_id, stream = found.group_id, found.stream
@@ -177,7 +177,7 @@ class Intake:
             else:
                 places[stream] += 1
                 age = self._age(group_id, found.issued_at, now=now)
-                if stream in {PROMPTS, ROLLOUTS}:
+                if stream in {PROMPTS, EPISODES, ROLLOUTS}:
                     oldest = max(oldest, age)
                     if age > self.run.learner.group_deadline_s:
                         self._bury_late(Place(stream, found.entry_id), age)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from broker.errors import RunFailed
-from broker.keys import PROMPTS, ROLLOUTS
+from broker.keys import EPISODES, PROMPTS, ROLLOUTS
 from broker.messages import ScoredGroup
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.run_state import DRAIN, PAUSE
@@ -237,7 +237,7 @@ class Selection:
             depths = run_owner.depths()
             self._nobody = "".join(
                 f"; no {role} is alive: python -m {role}s --run {self.run.name}"
-                for stream, role in ((PROMPTS, "generator"), (ROLLOUTS, "scorer"))
+                for stream, role in ((PROMPTS, "generator"), (EPISODES, "agent"), (ROLLOUTS, "scorer"))
                 if depths[stream] and not run_owner.processes(role)
             )
         return self._nobody

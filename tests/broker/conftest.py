@@ -31,7 +31,7 @@ class Board:
 
     def group(self, group_id: str) -> NewGroup:
         """Return a group as the feeder hands it to `issue`."""
-        return group_id, codec.encode_prompt(a_prompt(group_id))
+        return NewGroup(group_id, codec.encode_prompt(a_prompt(group_id)))
 
     def announce(self, version: int) -> None:
         self.learner.announce(an_announcement(version))

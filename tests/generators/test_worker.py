@@ -20,6 +20,7 @@ from broker.keys import DEAD, GROUP, PROMPTS, ROLLOUTS, Keys
 from broker.messages import SampledGroup
 from broker.monitoring import heartbeat
 from broker.protocol.consumer import Renewer
+from broker.protocol.run_owner import NewGroup
 from generators import worker
 from generators.engines.scripted import ScriptedEngine
 from generators.weight_sync import follower
@@ -193,8 +194,8 @@ async def test_the_heartbeat_says_how_many_groups_a_generator_holds(floor: Floor
 
 @in_loop
 async def test_a_prompt_that_cant_be_read_goes_to_the_dead_and_the_others_go_on(floor: Floor) -> None:
-    group_id, fields = floor.group("0")
-    floor.learner.issue(0, 1, 100, 0, [(group_id, fields | {"payload": b"\xc1"})])
+    group_id, fields, _ = floor.group("0")
+    floor.learner.issue(0, 1, 100, 0, [NewGroup(group_id, fields | {"payload": b"\xc1"})])
     floor.client.xadd(floor.keys(PROMPTS), {"hello": "world"})
     floor.issue(1)
     async with floor.generator(FloorEngine()) as (_, task):

@@ -45,7 +45,7 @@ for i, key in ipairs(KEYS) do
     heads[i] = false
   end
 end
-for i = 1, 4 do
+for i = 1, 5 do
   local entries = {}
   for _, found in ipairs(redis.call('XRANGE', KEYS[i], '-', '+')) do
     local group, floor = '?', '-1'
@@ -58,10 +58,10 @@ for i = 1, 4 do
   streams[i] = entries
 end
 local weights = {}
-for _, found in ipairs(redis.call('XREVRANGE', KEYS[9], '+', '-', 'COUNT', 1)) do weights = found[2] end
-return cmsgpack.pack({dumps, hashes, heads, streams, redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES'),
-                      redis.call('HGETALL', KEYS[6]), redis.call('HGETALL', KEYS[7]),
-                      redis.call('HMGET', KEYS[8], 'fence', 'version'), weights})
+for _, found in ipairs(redis.call('XREVRANGE', KEYS[10], '+', '-', 'COUNT', 1)) do weights = found[2] end
+return cmsgpack.pack({dumps, hashes, heads, streams, redis.call('ZRANGE', KEYS[6], 0, -1, 'WITHSCORES'),
+                      redis.call('HGETALL', KEYS[7]), redis.call('HGETALL', KEYS[8]),
+                      redis.call('HMGET', KEYS[9], 'fence', 'version'), weights})
 """
 
 _RESTORE = """

@@ -25,7 +25,7 @@ from broker.messages import (
     Span,
     Split,
 )
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.streams import Entry, hand_over
 from broker.weight_files import FILE
 from config.learner import LearnerConfig
@@ -163,7 +163,7 @@ class Chain:
         position = int(self.client.hget(self.keys("cursor"), "position") or 0)
         ids = [str(position + i) for i in range(count)]
         prompts = (make_prompt(group_id, n=n, issued_at=issued_at) for group_id in ids)
-        groups = [(prompt.group_id, codec.encode_prompt(prompt)) for prompt in prompts]
+        groups = [NewGroup(prompt.group_id, codec.encode_prompt(prompt)) for prompt in prompts]
         issued = self.run_owner.issue(position, position + count, 1000, 0, groups)
         assert issued.floor is not None
         return ids
@@ -171,7 +171,7 @@ class Chain:
     def issue_eval(self, version: int, count: int) -> list[str]:
         """Ask for a round of `count` prompts."""
         ids = [f"eval-{version}-{i}" for i in range(count)]
-        groups = [(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
+        groups = [NewGroup(group_id, codec.encode_prompt(make_prompt(group_id))) for group_id in ids]
         self.run_owner.issue_eval(version, groups)
         self.version.trained = max(self.version.trained, version)
         self.evaluation.rounds.begin(version, ids)

@@ -73,7 +73,7 @@ class Floor(Board):
         self.say("running")
 
     def group(self, group_id: str) -> NewGroup:
-        return group_id, codec.encode_prompt(a_prompt(group_id, seed=int(group_id)))
+        return NewGroup(group_id, codec.encode_prompt(a_prompt(group_id, seed=int(group_id))))
 
     def say(self, status: str, reason: str = "") -> None:
         self.link.client.hset(self.keys("run"), mapping={"status": status, "reason": reason})

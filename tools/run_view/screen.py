@@ -24,7 +24,13 @@ ROLE_COLOURS = {
     "dispatcher": "green",
     "up": "yellow",
 }
-STREAM_COLOURS = {"prompts": "magenta", "rollouts": "green", "scored": "cyan", "dead": "red"}
+STREAM_COLOURS = {
+    "prompts": "magenta",
+    "episodes": "blue",
+    "rollouts": "green",
+    "scored": "cyan",
+    "dead": "red",
+}
 
 
 class RunScreen:

@@ -12,8 +12,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from broker.keys import DEAD
-from broker.monitoring.snapshot import Process, Snapshot
+from broker.keys import DEAD, EPISODES
+from broker.monitoring.snapshot import SHARED, Process, Snapshot
 from broker.protocol.run_state import DRAIN, PAUSE
 from config.logs import mask
 from tools.run_view.flow import LEARNER, Flow, Works
@@ -117,7 +117,9 @@ def _streams(now: Snapshot) -> RenderableType:
     made = table("stream", *numbers, "", right=numbers, is_wide=True)
     largest = max([1, *(state.depth for state in now.streams.values())])
     for name, state in now.streams.items():
-        has_leases = name in {"prompts", "rollouts"}
+        if name == EPISODES and not state.depth:
+            continue
+        has_leases = name in SHARED
         made.add_row(
             name,
             Text(str(state.depth), "bold red" if name == DEAD and state.depth else "bold"),

@@ -112,7 +112,7 @@ def _read(entry: Entry) -> tuple[Message | None, list[str]]:
     """Reads the message of an entry, or says why it can't be read."""
     try:
         match entry.stream:
-            case "prompts":
+            case "prompts" | "episodes":
                 return codec.decode_prompt(entry.raw), []
             case "rollouts":
                 return codec.decode_rollout(entry.raw), []

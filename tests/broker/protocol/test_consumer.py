@@ -15,6 +15,7 @@ from broker import codec
 from broker.connection import RedisLink
 from broker.keys import GROUP
 from broker.protocol.consumer import Consumer, Renewer, hand_back_within
+from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import TRACEBACK_BYTES, Entry, bury, entries_by_stream
 from tests.broker.conftest import Board, result_of
 from tests.support.redis_servers import RedisServer
@@ -195,8 +196,8 @@ def test_a_stream_that_vanishes_under_a_waiting_worker_comes_back(board: Board, 
 def test_what_cant_be_decoded_is_dead(
     board: Board, worker: Worker, damage: dict[str, Any], reason: str
 ) -> None:
-    group_id, fields = board.group("0")
-    board.learner.issue(0, 1, 10, 0, [(group_id, {**fields, **damage})])
+    group_id, fields, _ = board.group("0")
+    board.learner.issue(0, 1, 10, 0, [NewGroup(group_id, {**fields, **damage})])
     a = worker("a")
     (entry,) = a.lease(1, block_s=0)
     assert a.decode(entry, codec.decode_prompt) is None
@@ -211,8 +212,8 @@ def test_an_entry_of_a_newer_schema_stays_for_a_newer_role_and_no_attempt_is_cou
     board: Board, worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The older role says so, at each lease: the entry moves on to another role when that has run out."""
-    group_id, fields = board.group("0")
-    board.learner.issue(0, 1, 10, 0, [(group_id, {**fields, "v": "4"})])
+    group_id, fields, _ = board.group("0")
+    board.learner.issue(0, 1, 10, 0, [NewGroup(group_id, {**fields, "v": "4"})])
     a = worker("a")
     for lease in (1, 2):
         (entry,) = a.lease(1, block_s=0)

@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError
 from broker.connection import RedisLink
 from broker.errors import Fenced, WentBack
 from broker.keys import Keys
-from broker.protocol.run_owner import RunOwner
+from broker.protocol.run_owner import NewGroup, RunOwner
 from tests.conftest import RedisServer
 from tests.support.in_time import within
 
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 def hold(link: RedisLink, fence: int = 0) -> RunOwner:
     run_owner = RunOwner(link, Keys("test"))
     run_owner.claim(fence)
-    run_owner.issue(0, 1, 10, 0, [("0", {"group": "0"})])
+    run_owner.issue(0, 1, 10, 0, [NewGroup("0", {"group": "0"})])
     run_owner.check()
     return run_owner
 

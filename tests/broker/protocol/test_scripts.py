@@ -206,7 +206,7 @@ def test_a_malformed_hand_over_is_refused(board: Board, to: str, fields: tuple[s
     board.issue(0)
     entry_id = board.entry("0").entry_id
     with refused(board, said):
-        board.link.script("hand_over", board.keys.scripts(), "prompts", entry_id, "0", to, 0, *fields)
+        board.link.script("hand_over", board.keys.scripts(), "prompts", entry_id, "0", to, 0, "", "", *fields)
 
 
 def test_a_result_that_its_stream_refuses_goes_to_dead_with_the_reason(board: Board) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from broker import codec
 from broker.errors import RunFailed, WentBack
-from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED
+from broker.keys import DEAD, PROMPTS, ROLLOUTS, SCORED, WORK_STREAMS
 from broker.protocol.streams import bury, hand_over
 from learner.groups.intake import LOOK_COUNT
 from learner.journal.ledger import Outcome, read_ledger
@@ -298,7 +298,7 @@ def test_entries_that_a_lost_reply_hid_are_found_by_looking_around(chain: Chain)
     look(chain)
     assert set(chain.buffer.groups) == chain.slots == {scored}
     assert chain.journal.ledger.outcomes.keys() == {dead}
-    assert chain.intake.survey.places == {PROMPTS: 0, ROLLOUTS: 0, SCORED: 1, DEAD: 1}
+    assert chain.intake.survey.places == {**dict.fromkeys(WORK_STREAMS, 0), SCORED: 1, DEAD: 1}
     (done,) = chain.evaluation.rounds.ended()
     assert list(done.groups) == [evaluated]
 

@@ -13,6 +13,7 @@ import pytest
 
 from broker import codec
 from broker.group_ids import retried
+from broker.protocol.run_owner import NewGroup
 from config.loading import to_yaml
 from learner.journal.ledger import DEAD, DROPPED, Ledger, Outcome, read_ledger
 from learner.journal.records import FRAME, Whole, scan
@@ -58,7 +59,7 @@ def payloads_of(chain: Chain) -> Payloads:
 
 def begin_anew(chain: Chain, group_id: str, issued: int) -> None:
     """The learner's part of a first retry, but for the ledger's record."""
-    group = (retried(group_id, 1), codec.encode_prompt(make_prompt(f"{group_id}-r1")))
+    group = NewGroup(retried(group_id, 1), codec.encode_prompt(make_prompt(f"{group_id}-r1")))
     chain.run_owner.issue(issued, issued, 1000, 0, [group])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker import codec, group_ids
+from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, bury, reject
 from learner.journal.ledger import DEAD, DROPPED, Outcome
 from tests.support.chain import Chain, make_prompt
@@ -65,7 +66,7 @@ def issue_again(chain: Chain, group_id: str) -> None:
     chain.journal.retry(str(group_ids.ordinal_of(group_id)), group_ids.retry_of(group_id))
     position = int(chain.client.hget(chain.keys("cursor"), "position") or 0)
     prompt = codec.encode_prompt(make_prompt(group_id))
-    chain.run_owner.issue(position, position, 1000, 0, [(group_id, prompt)])
+    chain.run_owner.issue(position, position, 1000, 0, [NewGroup(group_id, prompt)])
 
 
 def issue_what_is_asked_for(chain: Chain) -> None:

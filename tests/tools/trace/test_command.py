@@ -21,6 +21,7 @@ from broker.monitoring import group_view
 from broker.monitoring.crash_reports import record_death
 from broker.private_redis import server as embedded
 from broker.protocol.consumer import Consumer
+from broker.protocol.run_owner import NewGroup
 from broker.protocol.streams import Entry, bury, hand_over, read_entry
 from learner.groups.discarded import dropped
 from learner.journal.ledger import DROPPED, Outcome
@@ -356,7 +357,7 @@ def test_a_dead_group_that_was_begun_anew_and_the_new_one_name_each_other(chain:
     ]
     assert "0 was begun anew 0 times" in trace("0-r1").err
     chain.journal.retry("0", 1)
-    chain.run_owner.issue(1, 1, 1000, 0, [("0-r1", codec.encode_prompt(make_prompt("0-r1")))])
+    chain.run_owner.issue(1, 1, 1000, 0, [NewGroup("0-r1", codec.encode_prompt(make_prompt("0-r1")))])
     assert trace("0")["notes"] == ["begun anew as 0-r1, on an operator's word"]
     notes = ["begun anew on an operator's word after 0 died"]
     assert trace("0-r1").of("state", "notes") == (0, PROMPTS, notes)

@@ -1,0 +1,230 @@
+"""The turns of episodes in Redis: calls of the policy, their records, and how each episode ended.
+
+In: a group that an agents' worker leased from `episodes`. Out: the records of its calls, each written once and there
+before the agent sees it, and the ends of its episodes; the hand-over of both is `Consumer`'s. A record is found by what
+was asked: the episode, a digest of the prompt ids and of all that shapes sampling, and how many times the same play has
+asked just this. So an episode that is played again gets the answers that it had. A generator's side is `Calls`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from broker.connection import RedisLink
+from broker.keys import POLICY_CALLS, Keys
+from broker.protocol.consumer import Consumer
+from broker.protocol.streams import Entry
+
+ID_BYTES = 16  # that a record and an end begin with
+
+
+class Answer(StrEnum):
+    """What a look at a call finds."""
+
+    TURN = "turn"  # the record is there
+    FAILED = "failed"  # no generator could answer it, in this attempt
+    ASKED = "asked"  # it is out
+    ASK = "ask"  # it has to be asked, with its prompt
+    ENDED = "ended"  # its episode has ended
+    GONE = "gone"  # a newer attempt plays the group, or it is not here any more
+
+
+class Ended(StrEnum):
+    """What became of an end."""
+
+    OK = "ok"
+    ENDED = "ended"  # the episode had ended otherwise
+    UNDONE = "undone"  # Redis went back behind a record that the play has used: play again
+    GONE = "gone"  # a newer attempt plays the group
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of one worker at a group of episodes."""
+
+    group_id: str
+    floor: int
+    token: str  # random: names this attempt, and things outside that it makes
+    number: int  # of attempts so far, this one included
+    ends: tuple[bytes | None, ...]  # what each episode has ended with, None where it has not
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One turn of the policy that an episode asks for."""
+
+    episode: int  # 0 <= k < n
+    key: str  # from `key_of`
+
+
+def key_of(prompt: bytes, repeat: int) -> str:
+    """Return the key of a call.
+
+    Args:
+        prompt: what a generator is asked: ids, and all that shapes sampling.
+        repeat: how many times this play has asked just this before.
+    """
+    return f"{hashlib.blake2b(prompt, digest_size=16).hexdigest()}:{repeat}"
+
+
+def with_id(content: bytes) -> bytes:
+    """Return a record or an end as it is stored: behind an id of its own."""
+    return secrets.token_bytes(ID_BYTES) + content
+
+
+def id_of(stored: bytes) -> bytes:
+    """Return the id of a stored record or end."""
+    return stored[:ID_BYTES]
+
+
+def content_of(stored: bytes) -> bytes:
+    """Return what stands behind the id of a stored record or end."""
+    return stored[ID_BYTES:]
+
+
+class Episodes:
+    """An agents' worker's view of the groups that it has leased."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._link, self._keys = consumer.link, consumer.keys
+
+    def open(self, entry: Entry, n: int, *, token: str | None = None) -> Attempt | None:
+        """Begin an attempt at a leased group, and count it. None: the group is not here for this worker any more.
+
+        Args:
+            n: its episodes.
+            token: of an attempt whose reply was lost; None: a new one.
+        """
+        token = token or secrets.token_hex(8)
+        consumer = self._consumer
+        count, *ends = self._link.script(
+            "open",
+            self._keys.scripts(),
+            consumer.name,
+            entry.entry_id,
+            entry.group_id,
+            entry.floor,
+            token,
+            n,
+            consumer.worker,
+        )
+        if not count:
+            return None
+        return Attempt(entry.group_id, entry.floor, token, int(count), tuple(ends))
+
+    def look(self, attempt: Attempt, call: Call) -> tuple[Answer, bytes]:
+        """Look how far a call is. Returns the record with TURN, the reason with FAILED, else b""."""
+        return self._call(attempt, call, "")
+
+    def ask(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> tuple[Answer, bytes]:
+        """Ask for a turn, unless it was asked before. Returns as `look` does.
+
+        Args:
+            near: the generator that has the conversation in its cache; it is asked while it has a stream.
+        """
+        return self._call(attempt, call, near, prompt)
+
+    def _call(self, attempt: Attempt, call: Call, near: str, *prompt: bytes) -> tuple[Answer, bytes]:
+        found, *said = self._link.script(
+            "call",
+            self._keys.scripts(),
+            attempt.group_id,
+            attempt.token,
+            call.episode,
+            call.key,
+            attempt.floor,
+            near,
+            *prompt,
+        )
+        return Answer(found.decode()), said[0] if said else b""
+
+    def end(self, attempt: Attempt, episode: int, result: bytes, used: Mapping[str, bytes]) -> Ended:
+        """End an episode.
+
+        Args:
+            result: from `with_id`; the same again is the same end.
+            used: key of each record that the play has used -> the record.
+        """
+        flat = [part for key, record in used.items() for part in (key, id_of(record))]
+        found = self._link.script(
+            "end", self._keys.scripts(), attempt.group_id, attempt.token, episode, result, *flat
+        )
+        return Ended(found.decode())
+
+
+def calls_near(generator: str) -> str:
+    """Return the name of a generator's own stream of calls."""
+    return f"{POLICY_CALLS}:{generator}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that a generator has begun."""
+
+    entry: Entry
+    number: int  # of attempts at it so far, this one included
+    prompt: bytes
+
+    @property
+    def fields(self) -> tuple[str, str, str]:
+        """Return group, episode and key."""
+        group, k, key = (self.entry.raw[name].decode() for name in (b"group", b"k", b"key"))
+        return group, k, key
+
+
+class Calls:
+    """A generator's view of one stream of calls.
+
+    Args:
+        own: whether it is the generator's own, which expires unless `keep` is called within a lease.
+    """
+
+    def __init__(self, link: RedisLink, keys: Keys, name: str, *, lease_s: float, own: bool = False) -> None:
+        self._link, self._keys = link, keys
+        self._lease_ms = int(lease_s * 1000) if own else 0
+        self.consumer = Consumer(link, keys, calls_near(name) if own else POLICY_CALLS, name, lease_s=lease_s)
+
+    def keep(self) -> None:
+        """Keep the generator's own stream for another lease; it is made again where it has expired."""
+        if self._lease_ms:
+            self._link.script("keep_calls", self._keys.scripts(), self.consumer.stream, self._lease_ms)
+
+    def begin(self, entry: Entry) -> Asked | None:
+        """Count an attempt at a leased call. None: it is another generator's by now, or nobody asks it any more."""
+        count, *prompt = self._link.script(
+            "begin_call", self._keys.scripts(), entry.stream, self.consumer.name, entry.entry_id
+        )
+        if not count:
+            self.consumer.release(entry)
+            return None
+        return Asked(entry, int(count), prompt[0])
+
+    def answer(self, asked: Asked, record: bytes) -> bool:
+        """Write the record of a call, from `with_id`. False: nobody asks it any more: it was sampled for nothing."""
+        return self._answer(asked, "turn", record)
+
+    def refuse(self, asked: Asked, reason: str) -> bool:
+        """Say why a call can't be answered: its attempt fails with the reason, and another attempt asks anew."""
+        return self._answer(asked, "failed", reason)
+
+    def _answer(self, asked: Asked, kind: str, said: bytes | str) -> bool:
+        entry, (group, k, key) = asked.entry, asked.fields
+        counted = self._link.script(
+            "answer",
+            self._keys.scripts(),
+            entry.stream,
+            entry.entry_id,
+            group,
+            k,
+            key,
+            entry.floor,
+            kind,
+            said,
+        )
+        self.consumer.release(entry)
+        return bool(counted)
