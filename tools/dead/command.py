@@ -21,7 +21,7 @@ from typing import Any
 from broker import codec
 from broker.connection import RedisLink
 from broker.errors import BadMessage
-from broker.keys import EPISODES, Keys, PROMPTS, ROLLOUTS, SCORED
+from broker.keys import EPISODES, PROMPTS, ROLLOUTS, SCORED, Keys
 from broker.messages import Prompt, SampledGroup, ScoredGroup
 from broker.private_redis import server
 from tools.arguments import UsageError, add_json, add_run, add_runs_dir
@@ -163,7 +163,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subverb = parser.get_default("subverb")
     add_run(parser)
     parser.add_argument("entries", metavar="ENTRY", nargs="*", help="ids of letters, as `list` shows them")
-    parser.add_argument("--stage", choices=(PROMPTS, EPISODES, ROLLOUTS, SCORED), help="only those that died there")
+    parser.add_argument(
+        "--stage", choices=(PROMPTS, EPISODES, ROLLOUTS, SCORED), help="only those that died there"
+    )
     parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains it")
     parser.add_argument("--group", metavar="ID", help="only those of this group")
     add_runs_dir(parser)
