@@ -167,7 +167,13 @@ class Session(Incarnation):
         journal = self._claim(
             {"config": to_yaml(run), "fingerprint": train.fingerprint, "first_row": first_row, "start": start}
         )
-        replace_text(run.folder / "config.yaml", to_yaml(run))
+        file = run.folder / "config.yaml"
+        try:
+            replace_text(file, to_yaml(run))
+        except OSError as error:
+            raise RunFailed(
+                f"{file} can't be written: {error.strerror}. Make room there, and start again"
+            ) from error
         return journal
 
     def _start(

@@ -87,6 +87,15 @@ def told(run: Run, link: RedisLink, keys: Keys) -> Told:
     return Told(link, keys, run)
 
 
+def test_a_folder_that_takes_no_configuration_ends_it_with_the_reason(
+    run: Run, link: RedisLink, told: Told, stopped: threading.Event
+) -> None:
+    (run.folder / "config.yaml").mkdir(parents=True)
+    assert train(Session(run, link), stopped) == 1
+    told.assert_in_both("failed")
+    assert "config.yaml can't be written: Is a directory" in told["reason"]
+
+
 def test_a_signal_ends_it_with_a_checkpoint_and_a_status(
     run: Run, link: RedisLink, told: Told, stopped: threading.Event
 ) -> None:
