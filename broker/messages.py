@@ -225,8 +225,42 @@ class Segment(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def trains(self) -> NDArray[np.bool_]:
         """Return [T], True where a token trains."""
+        if len(self.loss_mask) == 1:
+            return np.ones(self.loss_mask[0], bool)
         runs = np.arange(len(self.loss_mask)) % 2 == 0
         return np.repeat(runs, self.loss_mask)
+
+
+class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
+    """One turn of the policy that an episode asks for. In `turns:GROUP`, agents -> generators."""
+
+    token_ids: Ids  # [P], P >= 1: all that was said before, in tokens
+    max_tokens: Count
+    temperature: Finite
+    seed: int
+    top_p: Share = 1.0
+
+
+class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
+    """What a generator sampled for one turn. In `turns:GROUP`, generators -> agents; it is written once."""
+
+    token_ids: Ids  # [T], T >= 1
+    logprobs: Logprobs  # [T], as of a `Segment`
+    policy_spans: tuple[Span, ...] = field(name="spans")  # in order, covering all T
+    finish_reason: FinishReason
+    generator: str  # who sampled it
+    seconds: Finite
+
+    def __post_init__(self) -> None:
+        tokens, end = len(self.token_ids), 0
+        if tokens < 1 or len(self.logprobs) != tokens:
+            raise ValueError(f"{tokens} tokens with {len(self.logprobs)} log-probabilities")
+        for span in self.policy_spans:
+            if span.first != end:
+                raise ValueError(f"spans must follow each other, got {self.policy_spans}")
+            end = span.first + span.count
+        if end != tokens:
+            raise ValueError(f"spans of {end} of {tokens} tokens")
 
 
 class EnvironmentReward(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from tests.support.sources import nodes_of, tree_of
 
 pytestmark = pytest.mark.together("the source")
 
-# Who may import whom: config <- broker <- {tasks, web <- sandbox} <- {generators, scorers, learner} <- tools <- benchmarks.
+# Who may import whom: config <- broker <- {tasks, web <- sandbox} <- {agents, generators, scorers, learner} <- tools <- benchmarks.
 # Tests import all.
 ALLOWED: dict[str, set[str]] = {
     "config": set(),
@@ -26,16 +26,18 @@ ALLOWED: dict[str, set[str]] = {
     "broker": {"config"},
     "web": {"config", "broker"},
     "sandbox": {"config", "broker", "web"},
+    "agents": {"config", "tasks", "broker", "web", "sandbox"},
     "generators": {"config", "tasks", "broker"},
     "scorers": {"config", "tasks", "broker", "web", "sandbox"},
     "learner": {"config", "tasks", "broker"},
-    "tools": {"config", "tasks", "broker", "web", "sandbox", "generators", "scorers", "learner"},
+    "tools": {"config", "tasks", "broker", "web", "sandbox", "agents", "generators", "scorers", "learner"},
     "benchmarks": {
         "config",
         "tasks",
         "broker",
         "web",
         "sandbox",
+        "agents",
         "generators",
         "scorers",
         "learner",
@@ -51,7 +53,7 @@ HOMES = {
 }
 
 # What these packages do without, so that their images and their start stay small.
-WITHOUT = ("config", "tasks", "broker", "web", "sandbox", "scorers")
+WITHOUT = ("config", "tasks", "broker", "web", "sandbox", "agents", "scorers")
 HEAVY = {"torch", "transformers", "vllm", "deepspeed"}
 
 MAX_FILES = 20  # of Python at one level of a package

@@ -11,6 +11,7 @@ PACKAGES = (
     "broker",
     "web",
     "sandbox",
+    "agents",
     "generators",
     "scorers",
     "learner",

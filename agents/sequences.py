@@ -1,0 +1,84 @@
+"""The turns of an episode as sequences to train on: each sampled token once, in the context that it was sampled in.
+
+In: an episode's turns, each the ids that the policy was given and the record of what it sampled. Out: segments of a
+completion. A turn goes on from another where it was given just that one's ids and sampled ids, and more behind them;
+what lies between is the answer of a tool, which does not train. Where the history was rewritten, or two turns go on
+from one, a new segment begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.messages import NO_IDS, Ids, Segment, Span, TurnRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One turn of the policy."""
+
+    prompt_ids: Ids  # [P], what it was given
+    record: TurnRecord
+
+    @property
+    def length(self) -> int:
+        """Count the tokens that were given and sampled."""
+        return len(self.prompt_ids) + len(self.record.token_ids)
+
+    def goes_on(self, other: Turn) -> bool:
+        """Return whether this turn was given all that `other` was given and sampled, and maybe more behind it."""
+        given, before = self.prompt_ids, len(other.prompt_ids)
+        return (
+            len(given) >= other.length
+            and np.array_equal(given[:before], other.prompt_ids)
+            and np.array_equal(given[before : other.length], other.record.token_ids)
+        )
+
+
+def segments_of(turns: Sequence[Turn], group_prompt_ids: Ids) -> tuple[Segment, ...]:
+    """Return the segments of a completion, in the order of their first turns.
+
+    Args:
+        turns: in the order in which they were asked; at least one.
+        group_prompt_ids: of the group's prompt, which a segment need not repeat.
+    """
+    chains: list[list[Turn]] = []
+    for turn in turns:
+        parents = [chain for chain in chains if turn.goes_on(chain[-1])]
+        if parents:
+            max(parents, key=lambda chain: chain[-1].length).append(turn)
+        else:
+            chains.append([turn])
+    return tuple(_segment(chain, group_prompt_ids) for chain in chains)
+
+
+def _segment(chain: Sequence[Turn], group_prompt_ids: Ids) -> Segment:
+    first = chain[0].prompt_ids
+    ids, logprobs = [], []
+    spans: list[Span] = []
+    loss_mask: list[int] = []
+    begin = len(first)
+    for turn in chain:
+        read = turn.prompt_ids[begin:]
+        place = sum(map(len, ids)) + len(read)
+        ids += [read, turn.record.token_ids]
+        logprobs += [np.zeros(len(read), np.float32), turn.record.logprobs]
+        spans += [
+            Span(version=span.version, first=place + span.first, count=span.count)
+            for span in turn.record.policy_spans
+        ]
+        if loss_mask and not len(read):
+            loss_mask[-1] += len(turn.record.token_ids)
+        else:
+            loss_mask += [len(read)] * bool(loss_mask) + [len(turn.record.token_ids)]
+        begin = turn.length
+    return Segment(
+        prompt_ids=NO_IDS if np.array_equal(first, group_prompt_ids) else first,
+        token_ids=np.concatenate(ids),
+        logprobs=np.concatenate(logprobs),
+        policy_spans=tuple(spans),
+        loss_mask=tuple(loss_mask),
+    )
