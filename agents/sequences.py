@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.messages import NO_IDS, Ids, Segment, Span, TurnRecord
+from broker.messages import NO_IDS, Ids, Logprobs, Segment, Span, TurnRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,8 @@ def segments_of(turns: Sequence[Turn], group_prompt_ids: Ids) -> tuple[Segment, 
 
 def _segment(chain: Sequence[Turn], group_prompt_ids: Ids) -> Segment:
     first = chain[0].prompt_ids
-    ids, logprobs = [], []
+    ids: list[Ids] = []
+    logprobs: list[Logprobs] = []
     spans: list[Span] = []
     loss_mask: list[int] = []
     begin = len(first)
