@@ -60,21 +60,21 @@ def _segment(chain: Sequence[Turn], group_prompt_ids: Ids) -> Segment:
     ids: list[Ids] = []
     logprobs: list[Logprobs] = []
     spans: list[Span] = []
-    loss_mask: list[int] = []
-    begin = len(first)
+    loss_mask = [0]  # runs that train and runs that do not, in turn
+    place, begin = 0, len(first)
     for turn in chain:
         read = turn.prompt_ids[begin:]
-        place = sum(map(len, ids)) + len(read)
+        place += len(read)
         ids += [read, turn.record.token_ids]
         logprobs += [np.zeros(len(read), np.float32), turn.record.logprobs]
         spans += [
             Span(version=span.version, first=place + span.first, count=span.count)
             for span in turn.record.policy_spans
         ]
-        if loss_mask and not len(read):
-            loss_mask[-1] += len(turn.record.token_ids)
-        else:
-            loss_mask += [len(read)] * bool(loss_mask) + [len(turn.record.token_ids)]
+        if len(read):
+            loss_mask += [len(read), 0]
+        loss_mask[-1] += len(turn.record.token_ids)
+        place += len(turn.record.token_ids)
         begin = turn.length
     return Segment(
         prompt_ids=NO_IDS if np.array_equal(first, group_prompt_ids) else first,

@@ -167,15 +167,13 @@ def encode_announcement(announcement: Announcement) -> Fields:
 
 def _texts(message: Struct) -> Fields:
     """Return the fields of an entry whose every field is text or bytes; times in milliseconds."""
-    values = zip(message.__struct_encode_fields__, astuple(message), strict=True)
-    return {
-        name: value
-        if isinstance(value, bytes)
-        else f"{value:.3f}"
-        if isinstance(value, float)
-        else str(value)
-        for name, value in values
-    }
+    fields: Fields = {}
+    for name, value in zip(message.__struct_encode_fields__, astuple(message), strict=True):
+        if isinstance(value, bytes):
+            fields[name] = value
+        else:
+            fields[name] = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return fields
 
 
 def decode_prompt(raw: Raw) -> Prompt:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import PACKAGES, ROOT
 from tests.support.sources import nodes_of, tree_of
 
 pytestmark = pytest.mark.together("the source")
@@ -30,19 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "generators": {"config", "tasks", "broker"},
     "scorers": {"config", "tasks", "broker", "web", "sandbox"},
     "learner": {"config", "tasks", "broker"},
-    "tools": {"config", "tasks", "broker", "web", "sandbox", "agents", "generators", "scorers", "learner"},
-    "benchmarks": {
-        "config",
-        "tasks",
-        "broker",
-        "web",
-        "sandbox",
-        "agents",
-        "generators",
-        "scorers",
-        "learner",
-        "tools",
-    },
+    "tools": {*PACKAGES} - {"tools"},
+    "benchmarks": {*PACKAGES},
 }
 
 # A library with one home: the files that may import it.

@@ -175,7 +175,7 @@ class Client:
 
 
 class BlockingClient:
-    """A client for threads. Its loop's thread begins with the first exchange; a fork makes one of its own."""
+    """A client for threads. Its loop's thread begins with the first exchange, and a fork has no part of it."""
 
     def __init__(self) -> None:
         """Contact nothing yet."""

@@ -30,14 +30,16 @@ from broker.codec import IDS, LOGPROBS, Get, built, checked, pack, unpack
 from broker.errors import BadMessage, Permanent
 from broker.messages import ScoredGroup
 from learner.journal.disk import sync, write_all
-from learner.journal.payload_schema_2 import tree_of
 from learner.journal.records import step_number
+from learner.journal.schema_2 import tree_of
 
 log = logging.getLogger(__name__)
 
 MIB = 1 << 20
-PAYLOAD_SCHEMA = 3  # what is written; 1 had the groups as the wire has them
-READABLE = (2, 3)  # 2 had no segments: a completion was its one segment, of which every token trained
+PAYLOAD_SCHEMA = 4  # what is written
+# 1 had the groups as the wire has them. 2 has no segments: a completion is its one segment, and every token trained.
+# 3, such columns with segments, was in no release.
+READABLE = (2, 4)
 _HEAD_BYTES = struct.Struct("<I")
 _NAME = re.compile(r"payload-(\d+)-(\d+)\.bin")
 

@@ -67,7 +67,7 @@ def test_a_payload_is_a_map_and_two_arrays(lives: Lives) -> None:
     payload = lives.payload_file().read_bytes()
     end = 4 + int.from_bytes(payload[:4], "little")
     tree = msgpack.unpackb(payload[4:end])
-    assert (tree["schema"], tree["step"], tree["advantages"]) == (3, 0, [[0.5, -0.5], [0.5, -0.5]])
+    assert (tree["schema"], tree["step"], tree["advantages"]) == (4, 0, [[0.5, -0.5], [0.5, -0.5]])
     lengths = {"prompt_ids": 0, "token_ids": 2, "logprobs": 2}  # of arrays
     completion = {
         "segments": [{**lengths, "spans": [[0, 0, 2]], "loss_mask": [2]}],

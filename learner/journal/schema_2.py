@@ -1,4 +1,4 @@
-"""This module reads groups of payloads of schema 2, as the wire has them.
+"""This module makes of a group in a journal's payload of schema 2 what the wire has of it.
 
 There a group was kept as columns, one list a field for all completions, and a completion had one segment, of which
 every token trained.
