@@ -138,6 +138,8 @@ class ScriptedEngineConfig(Section):
     type: Literal["fake"] = "fake"
     answers: tuple[str, ...] = ("\\boxed{1}",)
     """Texts that the completions of a group go round."""
+    by: Literal["place", "seed"] = "place"
+    """Which of them a completion has: by its place in the group, or drawn by the seed."""
     seconds_per_group: float = Field(0.0, ge=0)
     """How long a group pretends to take."""
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from config.agents import AgentsConfig
 from config.broker import BrokerConfig
 from config.data import DataConfig, EvaluationConfig
 from config.endpoint import ServedJudgeConfig
@@ -98,6 +99,8 @@ class Run(Section):
     """Held-out pass rate."""
     generators: GeneratorsConfig = GeneratorsConfig()
     """Who samples."""
+    agents: AgentsConfig = AgentsConfig()
+    """Who plays episodes of several turns."""
     scorers: ScorersConfig = ScorersConfig()
     """Who scores."""
     judge: ServedJudgeConfig = ServedJudgeConfig()
@@ -117,6 +120,15 @@ class Run(Section):
         """Groups that may be in flight: (L + 1) x S, or fewer where `learner.groups_in_flight` says so."""
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether a task has an environment, so that agents are needed."""
+        return any(task.environment is not None for task in self.scorers.tasks.values())
+
+    def context(self, max_tokens: int) -> int:
+        """Tokens of the longest sequence of an episode whose completion may have so many."""
+        return self.data.max_prompt_tokens + max_tokens
 
     @property
     def slow_wait_s(self) -> float:

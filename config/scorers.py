@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
+from config.environments import EnvironmentConfig
 from config.rewards import FormatConfig, PenaltiesConfig
 from config.scorer_kinds import SECTIONS, MathConfig, ScorerConfig, reads
 from config.section import Section
@@ -47,6 +48,8 @@ class TaskConfig(Section):
     """What judges the shape; unset: nothing does."""
     penalties: PenaltiesConfig = PenaltiesConfig()
     """What is taken off the reward."""
+    environment: EnvironmentConfig | None = None
+    """What answers the policy between its turns: its groups are episodes, which agents play. Unset: one turn."""
 
     @model_validator(mode="after")
     def _shares_and_names(self) -> TaskConfig:

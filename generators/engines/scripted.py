@@ -54,9 +54,8 @@ class ScriptedEngine:
         await asyncio.sleep(self._config.seconds_per_group)
         rng = np.random.default_rng(params.seed)
         answers = self._config.answers
-        return tuple(
-            self._sample(answers[i % len(answers)], params.max_tokens, version, rng) for i in range(n)
-        )
+        places = range(n) if self._config.by == "place" else rng.integers(len(answers), size=n)
+        return tuple(self._sample(answers[i % len(answers)], params.max_tokens, version, rng) for i in places)
 
     async def load_weights(self, files: Sequence[Path], version: int) -> None:
         """Record the version; the files are not read."""
