@@ -95,6 +95,11 @@ class Keys:
         """Return the key of the pool's counters, a hash."""
         return self("scorers")
 
+    @property
+    def answered(self) -> str:
+        """Return the channel on which the answer of a call is hinted at: the group and the episode."""
+        return self("answered")
+
     def stream(self, name: str) -> str:
         """Return the key of a work stream, by its name in WORK_STREAMS."""
         return self(name)

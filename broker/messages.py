@@ -123,7 +123,7 @@ class Span(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
-    """One prompt to be sampled `n` times. Stream `prompts`, learner's feeder -> generators."""
+    """One prompt to be sampled `n` times. Stream `prompts` or `episodes`, learner's feeder -> generators or agents."""
 
     group_id: str  # ordinal in the run's order of prompts, or eval-VERSION-I
     split: Split
@@ -138,15 +138,13 @@ class Prompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     temperature: Finite  # of the softmax; 0 in a held-out prompt alone: the likeliest token each time
     max_tokens: Count  # longest completion
     messages: tuple[Turn, ...]  # the chat, as people read it
-    token_ids: Ids  # [P], P >= 1, chat template applied; nobody tokenizes it again
+    # [P], P >= 1, chat template applied; nobody tokenizes it again. Empty in the stream `episodes`: a prompt is made
+    # where the episode begins, and where all episodes begin alike, the agents' result has it here.
+    token_ids: Ids
     verification_info: JsonObject  # what the scorer needs: {"type": ..., "answer": {"value": ...}}
     data_source: str = ""  # where the row comes from, as the row itself says; "": the row does not say
     columns: JsonObject = NOTHING  # those of `data.columns` that the row has
     top_p: Share = 1.0  # nucleus to sample from, in (0, 1]; less than 1 in a held-out prompt alone
-
-    def __post_init__(self) -> None:
-        if not len(self.token_ids):  # the first sampled token needs one before it, which predicts it
-            raise ValueError("a prompt has at least one token")
 
     @property
     def is_greedy(self) -> bool:
@@ -240,6 +238,10 @@ class TurnPrompt(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     seed: int
     top_p: Share = 1.0
 
+    def __post_init__(self) -> None:
+        if not len(self.token_ids):
+            raise ValueError("a prompt has at least one token")
+
 
 class TurnRecord(Struct, frozen=True, kw_only=True, eq=False):
     """What a generator sampled for one turn. In `turns:GROUP`, generators -> agents; it is written once."""
@@ -281,7 +283,7 @@ class EnvironmentReward(Struct, frozen=True, kw_only=True):
 class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """One sampled answer of a group. Stream `rollouts`, generators -> scorers."""
 
-    segments: tuple[Segment, ...]  # in order, at least one
+    segments: tuple[Segment, ...]  # in order, at least one, unless it failed
     finish_reason: FinishReason
     text: str  # decoded, for scorers and people; without the final stop token
     # Of an episode:
@@ -291,7 +293,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     reward: EnvironmentReward | None = None  # of an environment that gives one
 
     def __post_init__(self) -> None:
-        if not self.segments:
+        if not self.segments and self.ended_by is not End.FAILED:
             raise ValueError("a completion has at least one segment")
 
     @classmethod
@@ -317,11 +319,12 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
     @property
     def is_plain(self) -> bool:
         """Whether it is an answer to the group's prompt, sampled in one go, of which every token trains."""
-        first = self.segments[0]
-        tokens = len(first.token_ids)
-        is_whole = first.loss_mask == (tokens,) and first.num_sampled == tokens
         is_of_one_turn = not self.messages and self.ended_by is None and self.reward is None
-        return len(self.segments) == 1 and not len(first.prompt_ids) and is_whole and is_of_one_turn
+        if len(self.segments) != 1 or not is_of_one_turn:
+            return False
+        (only,) = self.segments
+        tokens = len(only.token_ids)
+        return not len(only.prompt_ids) and only.loss_mask == (tokens,) and only.num_sampled == tokens
 
     @property
     def num_sampled(self) -> int:
@@ -333,7 +336,7 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
         """Return the ids of the tokens that the policy sampled, segment after segment."""
         if len(self.segments) == 1:
             return self.segments[0].sampled_ids
-        return np.concatenate([segment.sampled_ids for segment in self.segments])
+        return np.concatenate([NO_IDS, *(segment.sampled_ids for segment in self.segments)])
 
     @property
     def versions(self) -> Iterator[int]:
@@ -363,6 +366,12 @@ class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=Tr
     def __post_init__(self) -> None:
         if len(self.completions) != self.prompt.n:
             raise ValueError(f"{len(self.completions)} completions of {self.prompt.n}")
+        segments = [segment for completion in self.completions for segment in completion.segments]
+        if not segments:
+            raise ValueError("no completion has a token")
+        # The first sampled token needs one before it, which predicts it.
+        if not len(self.prompt.token_ids) and not all(len(segment.prompt_ids) for segment in segments):
+            raise ValueError("a prompt has at least one token")
 
     @property
     def min_version(self) -> int:

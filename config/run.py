@@ -121,10 +121,15 @@ class Run(Section):
         most = (self.learner.max_lag + 1) * self.learner.groups_per_step
         return min(most, self.learner.groups_in_flight or most)
 
+    def plays(self, task: str) -> bool:
+        """Return whether the groups of a task are episodes, which agents play."""
+        found = self.scorers.tasks.get(task)
+        return found is not None and found.environment is not None
+
     @property
     def has_agents(self) -> bool:
         """Whether a task has an environment, so that agents are needed."""
-        return any(task.environment is not None for task in self.scorers.tasks.values())
+        return any(map(self.plays, self.scorers.tasks))
 
     def context(self, max_tokens: int) -> int:
         """Tokens of the longest sequence of an episode whose completion may have so many."""

@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
         try:
             generator = Generator(joined, build_engine(joined.run), name, stop)
-            hand_back.append(generator.prompts.hand_back)
+            hand_back.append(generator.hand_back)
             state = asyncio.run(generator.run(heartbeat))
             if state.has_ended:
                 let_the_learner_go_first(joined.link, joined.keys, stop)

@@ -1,27 +1,45 @@
-"""This module answers a prompt: it asks an engine for tokens, and makes completions of what it sampled.
+"""This module answers prompts and calls: it asks an engine for tokens, and makes completions and records of them.
 
-In: a `Prompt`. Out: its completions, with their texts. Engines know tokens alone (`generators.engine`), and a `Chat`
-knows what they say.
+In: a `Prompt`, or a `TurnPrompt` of an episode. Out: its completions with their texts, or the record of the turn.
+Engines know tokens alone (`generators.engine`), and a `Chat` knows what they say.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
-from broker.messages import Completion, Prompt
+from broker.errors import BadMessage
+from broker.messages import Completion, Prompt, TurnPrompt, TurnRecord
 from generators.chat import Chat
 from generators.engine import Engine, Sample, SamplingParams
 
 
 async def answer(prompt: Prompt, engine: Engine, chat: Chat) -> tuple[Completion, ...]:
     """Sample the completions of a group, which share what is computed of their prompt. Raises as `generate` does."""
+    if not len(prompt.token_ids):  # of an episode, whose prompt agents make
+        raise BadMessage("a prompt has at least one token")
     samples = await engine.generate(prompt.token_ids, params_of(prompt, chat), prompt.n)
     # In a thread: making text takes long, and the event loop drives the engine meanwhile.
     return await asyncio.to_thread(completions_of, prompt, samples, chat)
 
 
-def params_of(prompt: Prompt, chat: Chat) -> SamplingParams:
+async def answer_turn(prompt: TurnPrompt, engine: Engine, chat: Chat, generator: str) -> TurnRecord:
+    """Sample one turn of an episode. Raises as `generate` does."""
+    started = time.monotonic()
+    (sample,) = await engine.generate(prompt.token_ids, params_of(prompt, chat), 1)
+    return TurnRecord(
+        token_ids=sample.token_ids,
+        logprobs=sample.logprobs,
+        policy_spans=sample.spans,
+        finish_reason=sample.finish_reason,
+        generator=generator,
+        seconds=time.monotonic() - started,
+    )
+
+
+def params_of(prompt: Prompt | TurnPrompt, chat: Chat) -> SamplingParams:
     """Return how a prompt is sampled."""
     return SamplingParams(
         max_tokens=prompt.max_tokens,

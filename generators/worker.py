@@ -1,10 +1,11 @@
-"""The generator's loop samples groups until the run ends.
+"""The generator's loop samples groups until the run ends, and answers calls of agents where the run has agents.
 
-In: leased entries of `prompts`. Out: one entry of `rollouts` a group, by one hand-over. Each group in flight is an
-asyncio task; blocking calls to Redis run in threads beside the loop. A crash loses nothing: the prompts are still
-pending, and another generator takes them over when the lease has run out. A generator that is told to end finishes its
-groups, and hands back the groups that take longer than its grace time.
-Consumes: prompts, announcements. Produces: rollouts. Ends with the run.
+In: leased entries of `prompts`, and calls (`generators.calls`). Out: one entry of `rollouts` a group, by one hand-over;
+a record a call. Each group or call in flight is an asyncio task; blocking calls to Redis run in threads beside the
+loop. A crash loses nothing: prompts and calls are still pending, and another generator takes them over when the lease
+has run out. A generator that is told to end finishes its groups, and hands back those that take longer than its grace
+time.
+Consumes: prompts, calls, announcements. Produces: rollouts, records. Ends with the run.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from broker.monitoring.heartbeat import Heartbeat
 from broker.monitoring.work_meter import WorkMeter
 from broker.protocol.announcements import Announcements
 from broker.protocol.consumer import Consumer, Renewer
+from broker.protocol.episodes import Calls
 from broker.protocol.streams import Entry
 from config.run import Run
 from generators.answers import answer
+from generators.calls import CallDesk
 from generators.chat import Chat, open_chat
 from generators.engine import NO_VERSION, Engine
 from generators.turnstile import Turnstile
@@ -79,16 +82,38 @@ class Generator:
         self.name = name
         self.stop = stop
         self.prompts = Consumer(joined.link, joined.keys, PROMPTS, name, lease_s=joined.run.broker.lease_s)
+        self._calls = (
+            [
+                Calls(joined.link, joined.keys, name, lease_s=joined.run.broker.lease_s, own=own)
+                for own in (True, False)
+            ]
+            if joined.run.has_agents
+            else []
+        )
         self._receiver = build_receiver(joined.run, joined.link, joined.keys, name)
         self.follower = WeightFollower(Announcements(joined.link, joined.keys), engine, self._receiver)
         self.turnstile = Turnstile()
         self._chat: Chat | None = None  # there when the engine starts
         self._room = 1  # groups at once; the engine's number once it has started
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Entry] = {}
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._began: dict[str, float] = {}  # groups that are being sampled -> Unix seconds of the beginning
         self.groups = 0
         self.tokens = 0
+        self.turns = 0
+        self._desk: CallDesk | None = None
+        if self._calls:
+            own, shared = self._calls
+            self._desk = CallDesk(
+                joined.run,
+                shared,
+                own,
+                self.prompts,
+                engine=engine,
+                turnstile=self.turnstile,
+                has_floor=self._has_floor,
+                count=self._count_turn,
+            )
         self._late_for = (
             NO_VERSION  # the newest version that did not come in time: nothing is leased before it
         )
@@ -100,7 +125,7 @@ class Generator:
         if state.has_ended:
             return state  # starting an engine would take minutes
         self._meter = heartbeat.meter
-        renewer = Renewer([self.prompts])
+        renewer = Renewer([self.prompts, *self._calls])
         heartbeat.set_state("starting the engine")
         self._chat = await asyncio.to_thread(open_chat, self._run)
         await self.engine.start()
@@ -130,21 +155,52 @@ class Generator:
                 state = await asyncio.to_thread(state_of, self.link, self.keys)
                 if state.has_ended:
                     break
-            room = self._room - len(self._tasks)
-            if room <= 0 or not self._has_weights:
+                self._cancel_unwanted()
+            room = self._room - self._taken
+            if room < self._least or not self._has_weights:
                 self._measure()
-                heartbeat.set_state("sampling" if room <= 0 else self.follower.state, **self._facts())
+                heartbeat.set_state(
+                    "sampling" if room < self._least else self.follower.state, **self._facts()
+                )
                 await self._wait_for_any(following)
                 continue
-            entries = await asyncio.to_thread(self.prompts.lease, room, block_s=BLOCK_S)
-            for entry in entries:
+            for entry in await asyncio.to_thread(self._lease, room):
                 task = asyncio.create_task(self._one(entry))
                 task.add_done_callback(lambda _: self._measure())
-                self._tasks.add(task)
+                self._tasks[task] = entry
             self._measure()
             heartbeat.set_state("sampling" if self._tasks else "waiting for prompts", **self._facts())
             await self._reap()
         return state
+
+    def _lease(self, room: float) -> list[Entry]:
+        """Lease what there is room for, and wait up to `BLOCK_S` for the first of it."""
+        if self._desk is None:
+            return self.prompts.lease(int(room), block_s=BLOCK_S)
+        return self._desk.lease(room, self._groups_held, self._room, block_s=BLOCK_S)
+
+    @property
+    def _groups_held(self) -> int:
+        return sum(entry.stream == PROMPTS for task, entry in self._tasks.items() if not task.done())
+
+    @property
+    def _taken(self) -> float:
+        """How much of the room is taken, in groups."""
+        groups = self._groups_held
+        under_way = sum(not task.done() for task in self._tasks)
+        return groups + (under_way - groups) * (0 if self._desk is None else self._desk.weight)
+
+    @property
+    def _least(self) -> float:
+        """The least room that anything can have."""
+        return 1 if self._desk is None else self._desk.weight * 0.999
+
+    def _cancel_unwanted(self) -> None:
+        """End the sampling of calls that nobody asks any more."""
+        for task, entry in self._tasks.items():
+            if self._desk is not None and not task.done() and not self._desk.is_wanted(entry):
+                log.info("unwanted group=%s: its call is sampled no further", entry.group_id)
+                task.cancel()
 
     @property
     def _has_weights(self) -> bool:
@@ -167,11 +223,16 @@ class Generator:
             await self._cancel_tasks()  # a group that went on would hand over an entry that is handed back
             await self._hand_back()
 
+    def hand_back(self) -> int:
+        """Give every lease up, so that other generators go on at once. Returns how many there were."""
+        return sum(one.hand_back() for one in (self.prompts, *(calls.consumer for calls in self._calls)))
+
     async def _hand_back(self) -> None:
-        """Give every lease up, so that other generators take the prompts at once."""
         try:
-            await asyncio.to_thread(self.prompts.hand_back)
+            await asyncio.to_thread(self.hand_back)
             await asyncio.to_thread(self.prompts.leave)
+            for calls in self._calls:
+                await asyncio.to_thread(calls.leave)
         except BrokerUnavailable as error:  # the leases run out by themselves
             log.warning("not_handed_back stream=%s error=%s", PROMPTS, error)
 
@@ -191,11 +252,15 @@ class Generator:
         """Drop finished tasks. A task that failed ends the generator, and its group is leased again."""
         await asyncio.sleep(0)
         for task in [task for task in self._tasks if task.done()]:
-            self._tasks.discard(task)
-            task.result()
+            del self._tasks[task]
+            if not task.cancelled():
+                task.result()
 
     async def _one(self, entry: Entry) -> None:
-        """Sample one group, alone if it is its last attempt of several, and hand it over."""
+        """Answer a call, or sample one group, alone if it is its last attempt of several, and hand it over."""
+        if self._desk is not None and (calls := self._desk.of(entry)):
+            await self._desk.answer(calls, entry, self._spoken)
+            return
         prompt = await asyncio.to_thread(self.prompts.decode, entry, codec.decode_prompt)
         if prompt is None:
             return
@@ -220,7 +285,8 @@ class Generator:
                 what="generators began this prompt",
             )
             return
-        if not await self._has_floor(entry, prompt):
+        if not await self._has_floor(prompt.group_id, prompt.floor):
+            await asyncio.to_thread(self.prompts.give_up, entry, counts=False)
             return
         try:
             rollout = await self._sample(prompt, attempts)
@@ -274,35 +340,37 @@ class Generator:
         with contextlib.suppress(PipelineError):  # Redis is away: the letter says a little less
             await asyncio.to_thread(self.prompts.note_failure, entry, text)
 
-    async def _has_floor(self, entry: Entry, prompt: Prompt) -> bool:
-        """Wait for the version of a group's floor, before its first token. False: it is late, and the group given up.
+    def _count_turn(self, tokens: int) -> None:
+        self.turns += 1
+        self.tokens += tokens
+        self._meter.count(turns=1, tokens=tokens)
+
+    async def _has_floor(self, group_id: str, floor: int) -> bool:
+        """Wait for the version of a group's floor, before its first token. False: it is late; others may have it.
 
         A group that waited on would hold up the learner, which needs the oldest first, while others could sample it.
         """
         deadline_s = self._run.generators.update_deadline_s
         try:
-            await asyncio.wait_for(self.follower.at_least(prompt.floor), deadline_s)
+            await asyncio.wait_for(self.follower.at_least(floor), deadline_s)
         except TimeoutError:
-            self._late_for = max(self._late_for, prompt.floor)
+            self._late_for = max(self._late_for, floor)
             log.warning(
                 "update_late group=%s needs=%d held=%d after_s=%.0f for=%s: the group goes to other generators",
-                prompt.group_id,
-                prompt.floor,
+                group_id,
+                floor,
                 self.engine.version,
                 deadline_s,
                 self.follower.waits_for or "the weights",
             )
-            await asyncio.to_thread(self.prompts.give_up, entry, counts=False)
             return False
         return True
 
     async def _sample(self, prompt: Prompt, attempts: int) -> SampledGroup:
-        if self._chat is None:
-            raise RuntimeError("a group is sampled before run()")
         started = time.monotonic()
         self._began[prompt.group_id] = time.time()
         try:
-            completions = await answer(prompt, self.engine, self._chat)
+            completions = await answer(prompt, self.engine, self._spoken)
         finally:
             self._began.pop(prompt.group_id, None)
         return SampledGroup(
@@ -314,9 +382,15 @@ class Generator:
             attempts=attempts,
         )
 
+    @property
+    def _spoken(self) -> Chat:
+        if self._chat is None:
+            raise RuntimeError("something is sampled before run()")
+        return self._chat
+
     def _measure(self) -> None:
         """Tell the meter how much of this generator's room is taken."""
-        taken = sum(not task.done() for task in self._tasks) / self._room
+        taken = self._taken / self._room
         self._meter.hold(taken, "prompts" if self._has_weights else "weights")
 
     def _facts(self) -> dict[str, str]:
@@ -327,6 +401,7 @@ class Generator:
             "in_flight": str(len(self._tasks)),
             "room": str(self._room),
             "groups": str(self.groups),
+            **({"turns": str(self.turns)} if self._desk is not None else {}),
             "tokens": str(self.tokens),
             "began": began,
         }

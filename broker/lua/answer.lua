@@ -8,5 +8,5 @@ if not is_asked then return 0 end
 redis.call('HDEL', turns, 'asked:' .. at, 'prompt:' .. at)
 if kind == 'failed' then said = redis.call('HGET', turns, 'attempt') .. ' ' .. said end
 redis.call('HSET', turns, kind .. ':' .. at, said)
-redis.pcall('PUBLISH', PREFIX .. 'answered', id)              -- a hint; who may not hear it looks every few seconds
+redis.pcall('PUBLISH', PREFIX .. 'answered', id .. ' ' .. k)            -- a hint; who may not hear it looks every few seconds
 return 1

@@ -24,6 +24,7 @@ WAITS = ("prompts", "weights", "rollouts", "groups", "late", "round", "publishin
 UNITS = (
     "groups",
     "tokens",
+    "turns",
     "steps",
     "age_prompts_s",
     "age_sampling_s",

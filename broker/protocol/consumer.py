@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import redis
 from redis.exceptions import ResponseError
@@ -57,7 +57,7 @@ class Consumer:
         self.name = name
         self.lease_s = lease_s
         self.worker = worker or name
-        self._key = keys.stream(stream)
+        self.key = keys.stream(stream)
         self._cursor = b"0-0"
         self._held: dict[str, int] = {}  # entry -> 1 once work on it has begun, else 0
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Consumer:
 
         def attempt(client: redis.Redis) -> None:
             try:
-                client.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+                client.xgroup_create(self.key, GROUP, id="0", mkstream=True)
             except ResponseError as error:
                 if "BUSYGROUP" not in str(error):
                     raise
@@ -90,7 +90,7 @@ class Consumer:
 
         def attempt(client: redis.Redis) -> Any:
             return client.xreadgroup(
-                GROUP, self.name, {self._key: ">"}, count=count, block=int(block_s * 1000) or None
+                GROUP, self.name, {self.key: ">"}, count=count, block=int(block_s * 1000) or None
             )
 
         reply = self._with_group(lambda: self.link(attempt))
@@ -125,6 +125,12 @@ class Consumer:
         )
         return [entry for entry in self._entries(found) if not self.holds(entry)]
 
+    def note_begun(self, entry: Entry) -> None:
+        """Note that work on `entry` has begun, so that what is given up takes an attempt back."""
+        with self._lock:
+            if entry.entry_id in self._held:
+                self._held[entry.entry_id] = 1
+
     def begin(self, entry: Entry) -> int:
         """Count an attempt. Returns how many there were, with this one; 0: the entry is another worker's by now."""
         attempts = int(
@@ -132,9 +138,8 @@ class Consumer:
                 "begin", self.keys.scripts(), self.stream, self.name, entry.entry_id, self.worker
             )
         )
-        with self._lock:
-            if attempts and entry.entry_id in self._held:
-                self._held[entry.entry_id] = 1
+        if attempts:
+            self.note_begun(entry)
         return attempts
 
     def uncount(self, entry: Entry) -> bool:
@@ -252,7 +257,7 @@ class Consumer:
     def is_handed_back(self) -> bool:
         """Return whether entries of this stream were handed back that no worker has taken over yet."""
         found = self._with_group(
-            lambda: self.link(lambda client: client.xpending_range(self._key, GROUP, "-", "+", 1, NOBODY))
+            lambda: self.link(lambda client: client.xpending_range(self.key, GROUP, "-", "+", 1, NOBODY))
         )
         return bool(found)
 
@@ -295,14 +300,58 @@ class Consumer:
             return attempt()
 
 
+def read_any(consumers: Sequence[Consumer], *, block_s: float) -> list[tuple[Consumer, Entry]]:
+    """Lease an entry of each of several streams that no worker has read, waiting up to `block_s` for the first.
+
+    Args:
+        consumers: of one name and one link.
+    """
+    first = consumers[0]
+    by_key = {one.key.encode(): one for one in consumers}
+    streams: Any = dict.fromkeys(by_key, ">")
+
+    def attempt(client: redis.Redis) -> Any:
+        return client.xreadgroup(GROUP, first.name, streams, count=1, block=int(block_s * 1000) or None)
+
+    try:
+        reply = first.link(attempt)
+    except ResponseError as error:
+        if "NOGROUP" not in str(error):
+            raise
+        for one in consumers:
+            one.create_group()
+        return []
+    found = [
+        (by_key[key], entry)
+        for key, items in entries_by_stream(reply)
+        for entry in entries_of(by_key[key].stream, items)
+    ]
+    for consumer, entry in found:
+        consumer.hold(entry)
+    return found
+
+
+class Renewable(Protocol):
+    """What holds leases."""
+
+    @property
+    def lease_s(self) -> float:
+        """Seconds that a lease lasts."""
+        ...
+
+    def renew(self) -> None:
+        """Renew them."""
+        ...
+
+
 class Renewer:
-    """A thread that renews a consumer's leases while the consumer's own thread is busy.
+    """A thread that renews leases while their consumer's own thread is busy.
 
     Args:
         period_s: seconds from one renewal to the next; None: a third of the shortest lease.
     """
 
-    def __init__(self, consumers: Sequence[Consumer], *, period_s: float | None = None) -> None:
+    def __init__(self, consumers: Sequence[Renewable], *, period_s: float | None = None) -> None:
         self._consumers = consumers
         self._period_s = period_s or min(consumer.lease_s for consumer in consumers) / 3
         self._stop = threading.Event()
@@ -316,7 +365,7 @@ class Renewer:
                 try:
                     consumer.renew()
                 except Exception:
-                    log.exception("renewal_failed stream=%s", consumer.stream)
+                    log.exception("renewal_failed")
             if time.monotonic() - started > self._period_s:
                 lease_s = self._period_s * 3
                 log.warning("renewal_slow took_s=%.1f lease_s=%.1f", time.monotonic() - started, lease_s)

@@ -13,9 +13,10 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from broker.connection import RedisLink
-from broker.keys import POLICY_CALLS, Keys
+from broker.keys import GROUP, POLICY_CALLS, Keys
 from broker.protocol.consumer import Consumer
 from broker.protocol.streams import Entry
 
@@ -186,6 +187,7 @@ class Calls:
 
     def __init__(self, link: RedisLink, keys: Keys, name: str, *, lease_s: float, own: bool = False) -> None:
         self._link, self._keys = link, keys
+        self.lease_s = lease_s
         self._lease_ms = int(lease_s * 1000) if own else 0
         self.consumer = Consumer(link, keys, calls_near(name) if own else POLICY_CALLS, name, lease_s=lease_s)
 
@@ -193,6 +195,40 @@ class Calls:
         """Keep the generator's own stream for another lease; it is made again where it has expired."""
         if self._lease_ms:
             self._link.script("keep_calls", self._keys.scripts(), self.consumer.stream, self._lease_ms)
+
+    def lease(self, count: int, *, takes_over: bool) -> list[Entry]:
+        """Lease up to `count` calls at once.
+
+        Args:
+            takes_over: look for those whose generator went silent, too.
+        """
+        consumer = self.consumer
+        if takes_over:
+            return consumer.lease(count, block_s=0)
+        taken = consumer.read_new(count, block_s=0)
+        for entry in taken:
+            consumer.hold(entry)
+        return taken
+
+    def renew(self) -> None:
+        """Renew the leases, and keep the generator's own stream."""
+        self.keep()
+        self.consumer.renew()
+
+    def leave(self) -> None:
+        """Hand back what is held. The generator's own stream goes: who waits for a call of it asks again."""
+        self.consumer.hand_back()
+        if self._lease_ms:
+            self._link(lambda client: client.unlink(self.consumer.key))
+        else:
+            self.consumer.leave()
+
+    def tries(self, entry: Entry) -> int:
+        """Return how often sampling of a leased call has begun; counts nothing."""
+        found: Any = self._link(
+            lambda client: client.xpending_range(self.consumer.key, GROUP, entry.entry_id, entry.entry_id, 1)
+        )
+        return int(found[0]["times_delivered"]) - 1 if found else 0
 
     def begin(self, entry: Entry) -> Asked | None:
         """Count an attempt at a leased call. None: it is another generator's by now, or nobody asks it any more."""
@@ -202,6 +238,7 @@ class Calls:
         if not count:
             self.consumer.release(entry)
             return None
+        self.consumer.note_begun(entry)
         return Asked(entry, int(count), prompt[0])
 
     def answer(self, asked: Asked, record: bytes) -> bool:

@@ -13,11 +13,12 @@ from typing import Any
 import redis
 
 from broker.connection import RedisLink
-from broker.keys import PROMPTS, WORK_STREAMS, Keys
+from broker.keys import EPISODES, PROMPTS, WORK_STREAMS, Keys
 from broker.monitoring.snapshot import keys_of
 from broker.protocol.streams import Entry, bury, entries_by_stream, entries_of
 
 READ_COUNT = 64  # entries of one read
+TURNS_SHARE = 2.6  # of a group's memory, that its episodes take with their turns up to the hand-over
 MEMORY_SHARE = 0.8  # of maxmemory: the learner issues nothing beyond it, so that what is there can leave
 
 
@@ -27,7 +28,7 @@ class Memory:
 
     used_bytes: int
     limit_bytes: int  # `maxmemory`; 0: there is no limit
-    prompts: int  # entries of the stream `prompts`
+    to_come: float  # groups' worth of memory that what is to be sampled will take
     slots: int
 
 
@@ -151,11 +152,13 @@ class RunReader:
             with client.pipeline(transaction=False) as pipe:
                 pipe.info("memory")
                 pipe.xlen(self.keys.stream(PROMPTS))
+                pipe.xlen(self.keys.stream(EPISODES))
                 pipe.zcard(self.keys.slots)
                 return list(pipe.execute())
 
-        memory, prompts, slots = self.link(attempt)
-        return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), int(prompts), int(slots))
+        memory, prompts, episodes, slots = self.link(attempt)
+        to_come = int(prompts) + TURNS_SHARE * int(episodes)
+        return Memory(int(memory["used_memory"]), int(memory.get("maxmemory", 0)), to_come, int(slots))
 
     def processes(self, role: str) -> list[str]:
         """Return the processes of a role that have a heartbeat, as HOST-PID."""

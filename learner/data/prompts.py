@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from broker.errors import RunFailed
 from broker.group_ids import ordinal_of
-from broker.messages import NOTHING, JsonObject, Prompt, Split
+from broker.messages import NO_IDS, NOTHING, Ids, JsonObject, Prompt, Split
 from config.data import DatasetSource, SourceConfig
 from config.run import Run
 from learner.data.chat_template import template_name, with_template
@@ -151,12 +151,18 @@ class PromptSource:
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
             messages=tuple({"role": turn["role"], "content": turn["content"]} for turn in row.messages),
-            token_ids=np.asarray(tokenize(self._tokenizer, row), dtype=np.int32),
+            token_ids=self._ids(row),
             verification_info=JsonObject(row.verification_info),
             data_source=row.data_source,
             columns=JsonObject(row.columns) if row.columns else NOTHING,
             top_p=sampling.top_p,
         )
+
+    def _ids(self, row: Row) -> Ids:
+        """Return the ids of a prompt; none where agents make them when the episode begins."""
+        if self.run.plays(row.task):
+            return NO_IDS
+        return np.asarray(tokenize(self._tokenizer, row), dtype=np.int32)
 
 
 def load_tokenizer(run: Run) -> PreTrainedTokenizerBase:
@@ -321,10 +327,18 @@ def within_limit(
 ) -> NDArray[np.int64]:
     """Return the places of the rows whose prompts the policy takes, and say how many it does not.
 
+    A prompt that an environment makes is looked at by the agents.
+
     Raises:
         RowError: the chat template fails for a row that is not to be quarantined, or no row is left.
     """
+    if all(map(run.plays, run.scorers.tasks)):
+        return np.arange(len(found.rows))
     lengths, failed = prompt_lengths(tokenizer, found.rows)
+    if run.has_agents:
+        played = np.fromiter((run.plays(row.task) for row in found.rows.rows()), bool, len(found.rows))
+        lengths = np.where(played, 0, lengths)
+        failed = {place: reason for place, reason in failed.items() if not played[place]}
     name = source_name(source)
     if failed and run.data.bad_rows == "refuse":
         lines = [

@@ -20,7 +20,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from broker.codec import encode_prompt
-from broker.messages import ScoredGroup
+from broker.keys import EPISODES, PROMPTS
+from broker.messages import Prompt, ScoredGroup
 from broker.protocol.run_owner import NewGroup, RunOwner
 from config.loading import to_yaml
 from config.run import Run
@@ -32,6 +33,11 @@ from learner.journal.writer import Journal
 log = logging.getLogger(__name__)
 
 _EVALUATION = re.compile(r"eval-([0-9]+)-([0-9]+)")
+
+
+def new_group(run: Run, prompt: Prompt) -> NewGroup:
+    """Return a group as it is issued: to the generators, or to the agents where its task has an environment."""
+    return NewGroup(prompt.group_id, encode_prompt(prompt), EPISODES if run.plays(prompt.task) else PROMPTS)
 
 
 @dataclass(slots=True)
@@ -185,8 +191,7 @@ class Evaluation:
             version, ids = next(iter(self._unissued.items()), (0, []))
             ids = ids[: max(0, room)]
         groups = [
-            NewGroup(group_id, encode_prompt(self._held_out.prompt(group_id, index_of(group_id))))
-            for group_id in ids
+            new_group(self._run, self._held_out.prompt(group_id, index_of(group_id))) for group_id in ids
         ]
         return (version, groups) if groups else None
 

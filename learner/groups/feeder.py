@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from broker.codec import encode_prompt
 from broker.errors import NoRoom, WentBack
 from broker.group_ids import ordinal_of, retry_of
 from broker.messages import Prompt
 from broker.protocol.run_owner import NewGroup, RunOwner
 from broker.protocol.run_reader import MEMORY_SHARE
 from config.run import Run
-from learner.groups.evaluation import Evaluation
+from learner.groups.evaluation import Evaluation, new_group
 from learner.policy_version import PolicyVersion
 
 log = logging.getLogger(__name__)
@@ -146,7 +145,8 @@ class Feeder:
     def entries(self, group_ids: Iterable[str]) -> list[NewGroup]:
         """Make training groups as they are issued: an id makes the same group each time."""
         return [
-            _entry(self.train.training_prompt(group_id, first_row=self._first_row)) for group_id in group_ids
+            new_group(self.run, self.train.training_prompt(group_id, first_row=self._first_row))
+            for group_id in group_ids
         ]
 
     def insert(self, group_ids: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ class Feeder:
             return self._short_of_memory
         self._memory_looked, self._has_tried = now, False
         memory, size = self.run_owner.memory(), self._mean_bytes()
-        used, limit, to_come = memory.used_bytes, memory.limit_bytes, memory.prompts * size
+        used, limit, to_come = memory.used_bytes, memory.limit_bytes, memory.to_come * size
         is_short = limit > 0 and used + to_come > MEMORY_SHARE * limit
         if is_short and not self._short_of_memory:
             whole = used + to_come + max(0, self.run.budget - memory.slots) * size
@@ -262,7 +262,3 @@ class Feeder:
             )
         self._short_of_memory = is_short
         return is_short
-
-
-def _entry(prompt: Prompt) -> NewGroup:
-    return NewGroup(prompt.group_id, encode_prompt(prompt))

@@ -1,0 +1,137 @@
+"""A generator's calls: turns of the policy that agents ask for, answered beside the groups of `prompts`.
+
+In: leased entries of `policy_calls`, and of the generator's own stream, where conversations come that it has in its
+cache. Out: a record a call. A call takes the room of one completion. Calls come before prompts, but an eighth of the
+room is for prompts while any wait. A generator that dies loses no call: its leases run out, and its own stream expires,
+so that whoever waits asks again. Belongs to one generator's worker, and lives in its event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from broker.codec import pack, unpack
+from broker.errors import BadMessage, Permanent, Retryable
+from broker.messages import TurnPrompt
+from broker.protocol.consumer import Consumer, read_any
+from broker.protocol.episodes import Asked, Calls, with_id
+from broker.protocol.streams import Entry
+from config.run import Run
+from generators.answers import answer_turn
+from generators.chat import Chat
+from generators.engine import Engine
+from generators.turnstile import Turnstile
+
+log = logging.getLogger(__name__)
+
+PROMPTS_SHARE = 1 / 8  # of the room
+TAKE_OVER_EVERY_S = 1.0
+
+
+class CallDesk:
+    """Leases and answers the calls of one generator.
+
+    Args:
+        run: its groups of `sampling.group_size` are what room is counted in.
+        own: the calls that come to this generator alone.
+        prompts: leased beside them.
+        has_floor: waits for the weights of a floor; False: they are late.
+        count: told of each answer, the tokens sampled.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        shared: Calls,
+        own: Calls,
+        prompts: Consumer,
+        *,
+        engine: Engine,
+        turnstile: Turnstile,
+        has_floor: Callable[[str, int], Awaitable[bool]],
+        count: Callable[[int], None],
+    ) -> None:
+        self.streams = (own, shared)  # in the order in which they are asked
+        self.weight = 1 / run.sampling.group_size  # of a call, in groups
+        self._run = run
+        self._prompts = prompts
+        self._engine = engine
+        self._turnstile = turnstile
+        self._has_floor = has_floor
+        self._count = count
+        self._took_over = 0.0
+
+    def lease(self, room: float, groups: int, most: int, *, block_s: float) -> list[Entry]:
+        """Lease calls and groups, waiting up to `block_s` for the first.
+
+        Args:
+            room: what is left, in groups.
+            groups: of `prompts`, that are held.
+            most: groups that the generator holds at once.
+        """
+        reserve = min(max(1, int(most * PROMPTS_SHARE)) - groups, int(room))
+        taken = self._prompts.lease(reserve, block_s=0) if reserve > 0 else []
+        room -= len(taken)
+        now = time.monotonic()
+        if takes_over := now - self._took_over > TAKE_OVER_EVERY_S:
+            self._took_over = now
+        for calls in self.streams:
+            if (count := int(room / self.weight + 1e-6)) > 0:
+                found = calls.lease(count, takes_over=takes_over)
+                room -= len(found) * self.weight
+                taken += found
+        if not taken and room >= 1:
+            taken = self._prompts.lease(int(room), block_s=0)
+        if taken:
+            return taken
+        consumers = [calls.consumer for calls in self.streams]
+        return [entry for _, entry in read_any([*consumers, *[self._prompts] * (room >= 1)], block_s=block_s)]
+
+    def of(self, entry: Entry) -> Calls | None:
+        """Return the calls that an entry is of; None: it is a group of `prompts`."""
+        return next((calls for calls in self.streams if calls.consumer.stream == entry.stream), None)
+
+    def is_wanted(self, entry: Entry) -> bool:
+        """Return whether a leased call is still asked, as far as the last renewal has told."""
+        calls = self.of(entry)
+        return calls is None or calls.consumer.holds(entry)
+
+    async def answer(self, calls: Calls, entry: Entry, chat: Chat) -> None:
+        """Sample one call, alone if it is its last attempt of several, and write its record."""
+        before = await asyncio.to_thread(calls.tries, entry)
+        if is_last := 0 < self._run.broker.max_attempts - 1 <= before:
+            log.warning("last_attempt group=%s: a call of it is sampled alone", entry.group_id)
+        async with self._turnstile.enter(alone=is_last):
+            asked = await asyncio.to_thread(calls.begin, entry)
+            if asked is None:
+                return
+            try:
+                await self._attempt(calls, asked, chat)
+            except Permanent as error:
+                log.warning("call_refused group=%s reason=%s", entry.group_id, error)
+                await asyncio.to_thread(calls.refuse, asked, str(error))
+
+    async def _attempt(self, calls: Calls, asked: Asked, chat: Chat) -> None:
+        entry = asked.entry
+        if asked.number > self._run.broker.max_attempts:
+            raise BadMessage(f"generators began this turn {asked.number - 1} times, and none came to its end")
+        prompt = unpack(asked.prompt, TurnPrompt)
+        if not await self._has_floor(entry.group_id, entry.floor):
+            await asyncio.to_thread(calls.consumer.give_up, entry, counts=False)
+            return
+        try:
+            record = await answer_turn(prompt, self._engine, chat, calls.consumer.name)
+        except Retryable as error:
+            log.warning("sampling_failed group=%s attempt=%d error=%s", entry.group_id, asked.number, error)
+            calls.consumer.release(entry)  # its lease runs out, and a generator tries again
+            return
+        except Permanent:
+            raise
+        except Exception:
+            self._turnstile.shut()  # a call that began now would use up an attempt for nothing
+            raise
+        if await asyncio.to_thread(calls.answer, asked, with_id(pack(record))):
+            self._count(len(record.token_ids))
