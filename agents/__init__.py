@@ -1,1 +1,1 @@
-"""Episodes of several turns: an agent asks turns of the policy, and tools or an environment answer. No role yet."""
+"""The role that plays episodes: it asks turns of the policy, and tools or an environment answer."""

@@ -353,6 +353,13 @@ class Completion(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True
             before += len(segment.token_ids)
 
 
+class EpisodeEnd(Struct, frozen=True, kw_only=True, eq=False):
+    """How an episode ended. In `turns:GROUP`, behind 16 bytes that are its id; agents write and read it."""
+
+    opening: tuple[Turn, ...]  # what it began with, as people read it
+    completion: Completion
+
+
 class SampledGroup(Struct, frozen=True, kw_only=True, eq=False, omit_defaults=True):
     """A prompt with its completions: the group. Stream `rollouts`, generators -> scorers."""
 

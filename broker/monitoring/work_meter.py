@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 
 # What a meter may hold; readers of a heartbeat take these for numbers.
 SUMS = ("up_s", "busy_s", "idle_s", "kept_s")
-WAITS = ("prompts", "weights", "rollouts", "groups", "late", "round", "publishing", "operator")
+WAITS = ("prompts", "episodes", "weights", "rollouts", "groups", "late", "round", "publishing", "operator")
 UNITS = (
     "groups",
     "tokens",

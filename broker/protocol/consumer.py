@@ -181,10 +181,16 @@ class Consumer:
     def hand_over(self, entry: Entry, to: str, fields: codec.Fields) -> bool:
         """Put the result on `to` and let go of the entry. False: another worker's result already counted."""
         counted = hand_over(self.link, self.keys, entry, to, fields)
-        if not counted:
-            reject(self.link, self.keys, entry, reason="where does not name it")  # if it is there still
-        self.release(entry)
+        if counted:
+            self.release(entry)
+        else:
+            self.let_go(entry)
         return counted
+
+    def let_go(self, entry: Entry) -> None:
+        """Let go of an entry that is no living group's; if it is there still, it goes to `dead`."""
+        reject(self.link, self.keys, entry, reason="where does not name it")
+        self.release(entry)
 
     def bury(self, entry: Entry, *, reason: str, attempts: int, traceback: str = "") -> None:
         """Hand the entry over to `dead` and let go of it."""

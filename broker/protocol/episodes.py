@@ -8,9 +8,10 @@ asked just this. So an episode that is played again gets the answers that it had
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -93,6 +94,13 @@ class Episodes:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._link, self._keys = consumer.link, consumer.keys
+
+    @contextlib.contextmanager
+    def hints(self) -> Iterator[Any]:
+        """Subscribe to the hints at answers: `GROUP EPISODE` each. Raises RedisError while Redis is away."""
+        with self._link.client.pubsub(ignore_subscribe_messages=True) as channel:
+            channel.subscribe(self._keys.answered)
+            yield channel
 
     def open(self, entry: Entry, n: int, *, token: str | None = None) -> Attempt | None:
         """Begin an attempt at a leased group, and count it. None: the group is not here for this worker any more.

@@ -113,12 +113,23 @@ def hand_over(
 
 
 def bury(
-    link: RedisLink, keys: Keys, entry: Entry, *, reason: str, attempts: int = 0, traceback: str = ""
+    link: RedisLink,
+    keys: Keys,
+    entry: Entry,
+    *,
+    reason: str,
+    attempts: int = 0,
+    traceback: str = "",
+    attempt: str = "",
 ) -> bool:
     """Hand `entry` over to `dead`; a foreign entry, which `where` does not name, is rejected there instead.
 
     An entry that `where` names ends even if its header is damaged: the letter gets the slot's floor. Secrets in
     `reason` and `traceback` are masked: the letter stays in Redis and in its file.
+
+    Args:
+        attempts: how often work on it began.
+        attempt: as of `hand_over`.
     """
     reason = mask(reason)
     letter = DeadLetter(
@@ -129,7 +140,7 @@ def bury(
         traceback=mask(traceback)[-TRACEBACK_BYTES:],
         original=entry.raw.get(b"payload", b""),
     )
-    if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor)):
+    if hand_over(link, keys, entry, DEAD, codec.encode_dead(letter, floor=entry.floor), attempt=attempt):
         log.error(
             "dead group=%s stage=%s attempts=%d reason=%s", entry.group_id, entry.stream, attempts, reason
         )

@@ -88,7 +88,11 @@ def commands(run: Run, words: Sequence[str], *, owner: Sequence[str] = LEARNER) 
         args=(sys.executable, "-m", "scorers", "--run", run.name),
         variables={} if judge is None else judge.for_scorers,
     )
-    roles = [learner, *generators, scorers]
+    agents = [
+        Command(role=f"agent-{index}", args=(sys.executable, "-m", "agents", "--run", run.name))
+        for index in range(run.agents.count if run.has_agents else 0)
+    ]
+    roles = [learner, *generators, *agents, scorers]
     return roles if serve is None or judge is None else [judge_command(serve, judge), *roles]
 
 

@@ -1,0 +1,79 @@
+"""`python -m agents --run NAME`: one worker that plays episodes, or several; as many as you like, at any time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# `python -m` looks into the folder of the start first, where a `config.py` may lie that is not this program's.
+if __name__ == "__main__" and not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
+    sys.path.append(sys.path.pop(0))
+    os.environ["PYTHONSAFEPATH"] = "1"  # for child processes, which find a module of the user's all the same
+
+from config.logs import set_up_logging
+from config.run_names import run_name
+from config.versions import versions
+
+log = logging.getLogger("agents")
+
+AT_ONCE_S = 2.0  # for the second signal, which ends the process at once, to hand back what it holds
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse, join the run, play until it ends.
+
+    Returns:
+        0: the run is done, or a signal came; 1: the run or this process failed; 2: bad arguments.
+    """
+    parser = argparse.ArgumentParser(prog="python -m agents", description=__doc__)
+    parser.add_argument("--run", type=run_name, required=True, metavar="NAME", help="the run to join")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="where runs are, if REDIS_URL is not set"
+    )
+    parser.add_argument("--version", action="version", version=versions())
+    args = parser.parse_args(argv)
+    set_up_logging("agent")
+
+    from broker.errors import BrokerUnavailable, PipelineError
+    from broker.joining import join, let_the_learner_go_first
+    from broker.monitoring.heartbeat import Heartbeat
+    from broker.processes import stop_on_signals
+    from broker.protocol.consumer import hand_back_within
+
+    hand_back: list[Callable[[], int]] = []
+    stop = stop_on_signals(lambda: hand_back_within(hand_back, AT_ONCE_S))
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    try:
+        joined = join(args.run, args.runs_dir, stop)
+        if joined is None:
+            return 0
+        from agents.worker import ROLE, AgentWorker
+
+        heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
+        try:
+            worker = AgentWorker(joined, name, stop)
+            hand_back.append(worker.hand_back)
+            state = asyncio.run(worker.run(heartbeat))
+            if state.has_ended:
+                let_the_learner_go_first(joined.link, joined.keys, stop)
+        finally:
+            heartbeat.stop()
+    except PipelineError as error:
+        log.error("ended reason=%s", error)  # noqa: TRY400 - the reason is what people need
+        return 0 if stop.is_set() and isinstance(error, BrokerUnavailable) else 1  # its leases run out
+    except Exception:
+        log.exception("ended by a bug or a broken machine")
+        return 1
+    log.info("ended run=%s status=%s reason=%s", args.run, state.status or "stopping", state.reason or "none")
+    return 1 if state.status == "failed" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""The episodes of one group are played here, until all have ended and the group is handed over.
+
+In: a leased entry of `episodes`. Out: one entry of `rollouts`, or of `dead`, by one hand-over. Each attempt has a token
+of its own; what an older attempt still does changes nothing. Episodes that have ended are kept from attempt to attempt,
+and turns that were recorded are found again, so a worker's death costs no turn. What fails in every attempt is
+unscorable, unless the policy brought it about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from agents.environments.environments import Environments
+from agents.environments.seam import Disturbed
+from agents.episode import Counts, EpisodeFailed, EpisodePlay
+from agents.rendering.rendering import Rendering
+from agents.turns import HasEnded, Superseded, TurnDesk
+from broker.codec import encode_rollout, pack, unpack
+from broker.keys import ROLLOUTS
+from broker.messages import NO_IDS, Completion, End, EpisodeEnd, FinishReason, Ids, Prompt, SampledGroup
+from broker.protocol.consumer import Consumer
+from broker.protocol.episodes import Attempt, Ended, Episodes, content_of, id_of, with_id
+from broker.protocol.streams import Entry, bury, hand_over
+from config.run import Run
+
+log = logging.getLogger(__name__)
+
+PLAY_SHARE = 0.5  # of the time that a group has in all; scorers and queues have the rest
+FIRST_PAUSE_S = 0.5  # before an attempt that follows a failure; doubled each time
+CRASHES_ALIKE = 2  # attempts at least, until a crash is the policy's doing; fewer where fewer are allowed
+
+
+class GroupPlay:
+    """Plays one group.
+
+    Args:
+        in_thread: runs a blocking call beside the event loop.
+        counts: of the worker.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        consumer: Consumer,
+        entry: Entry,
+        *,
+        episodes: Episodes,
+        desk: TurnDesk,
+        environments: Environments,
+        rendering: Rendering,
+        in_thread: Callable[..., Any],
+        counts: Counts,
+    ) -> None:
+        self._run, self._consumer, self._entry = run, consumer, entry
+        self._episodes, self._desk, self._environments = episodes, desk, environments
+        self._rendering, self._in_thread, self._counts = rendering, in_thread, counts
+        self._most = run.agents.max_attempts
+        self._crashes: defaultdict[int, list[str]] = defaultdict(
+            list
+        )  # by episode: what broke, "" for what else
+        self._last = ""  # failure
+        self._started = time.monotonic()
+
+    async def play(self, prompt: Prompt) -> bool:
+        """Play the group to its hand-over. Returns whether it counted."""
+        while True:
+            attempt = await self._in_thread(self._episodes.open, self._entry, prompt.n)
+            if attempt is None:
+                await self._in_thread(self._consumer.let_go, self._entry)
+                return False
+            try:
+                ends = await self._attempt(prompt, attempt)
+            except Superseded:
+                self._consumer.release(self._entry)
+                return False
+            whole = [end for end in ends if end is not None]
+            if len(whole) == prompt.n:
+                if await self._in_thread(self._hand_over, prompt, attempt, whole):
+                    return True
+            else:
+                await asyncio.sleep(FIRST_PAUSE_S * 2 ** (attempt.number - 1))
+
+    async def _attempt(self, prompt: Prompt, attempt: Attempt) -> list[bytes | None]:
+        """Play what has not ended. Returns the stored ends, None where another attempt is to be made."""
+        tasks = [
+            asyncio.create_task(self._one(prompt, attempt, k))
+            for k, end in enumerate(attempt.ends)
+            if end is None
+        ]
+        try:
+            found = iter(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return [next(found) if end is None else end for end in attempt.ends]
+
+    async def _one(self, prompt: Prompt, attempt: Attempt, k: int) -> bytes | None:
+        while True:
+            play = self._play_of(prompt, attempt, k)
+            try:
+                ended = self._used_up(prompt, attempt) or await play.play()
+            except Disturbed as error:
+                log.info("played_again group=%s episode=%d: %s", prompt.group_id, k, error)
+                continue
+            except HasEnded:
+                return None
+            except EpisodeFailed as error:
+                ended = self._judge(play, attempt, k, error)
+                if ended is None:
+                    return None
+            stored = with_id(pack(ended))
+            used = {} if ended.completion.ended_by is End.FAILED else play.used
+            match await self._in_thread(self._episodes.end, attempt, k, stored, used):
+                case Ended.OK:
+                    self._counts.ends[str(ended.completion.ended_by)] += 1
+                    return stored
+                case Ended.ENDED:
+                    return None
+                case Ended.GONE:
+                    raise Superseded
+                case Ended.UNDONE:
+                    log.warning(
+                        "undone group=%s episode=%d: a turn is not recorded any more", prompt.group_id, k
+                    )
+
+    def _play_of(self, prompt: Prompt, attempt: Attempt, k: int) -> EpisodePlay:
+        return EpisodePlay(
+            self._run,
+            prompt,
+            k,
+            attempt,
+            desk=self._desk,
+            environments=self._environments,
+            rendering=self._rendering,
+            counts=self._counts,
+            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.learner.group_deadline_s,
+        )
+
+    def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
+        """Return a failure where there were too many attempts before this one."""
+        if attempt.number <= self._most:
+            return None
+        last = f"; the last failure: {self._last}" if self._last else ""
+        remark = f"agents began this group {attempt.number - 1} times, and none came to its end{last}"
+        failed = Completion(
+            segments=(), finish_reason=FinishReason.STOP, text="", ended_by=End.FAILED, remark=remark
+        )
+        return EpisodeEnd(opening=prompt.messages, completion=failed)
+
+    def _judge(self, play: EpisodePlay, attempt: Attempt, k: int, error: EpisodeFailed) -> EpisodeEnd | None:
+        """Return what a failed episode is worth; None: another attempt is made."""
+        crashes = self._crashes[k]
+        crashes.append(error.by)
+        self._last = str(error)
+        log.warning(
+            "episode_failed group=%s episode=%d attempt=%d reason=%s",
+            attempt.group_id,
+            k,
+            attempt.number,
+            error,
+        )
+        if error.again and attempt.number < self._most:
+            return None
+        is_policys = error.by and len(set(crashes)) == 1 and len(crashes) >= min(CRASHES_ALIKE, self._most)
+        if is_policys and self._run.agents.on_repeated_crash == "score":
+            return play.as_it_stands(End.CRASH, str(error))
+        return play.as_it_stands(End.FAILED, str(error))
+
+    def _hand_over(self, prompt: Prompt, attempt: Attempt, ends: Sequence[bytes]) -> bool:
+        """Build the group's completions and hand them over. False: the attempt is not the newest, or an end is gone."""
+        found = [unpack(content_of(end), EpisodeEnd) for end in ends]
+        if not any(end.completion.segments for end in found):
+            reason = f"no episode could be played: {found[0].completion.remark}"
+            counted = self._bury(reason, attempt)
+        else:
+            group = self._group(prompt, attempt, found)
+            counted = hand_over(
+                self._consumer.link,
+                self._consumer.keys,
+                self._entry,
+                ROLLOUTS,
+                encode_rollout(group),
+                attempt=attempt.token,
+                ends=list(map(id_of, ends)),
+            )
+        if counted:
+            self._consumer.release(self._entry)
+        return counted
+
+    def _bury(self, reason: str, attempt: Attempt) -> bool:
+        consumer = self._consumer
+        return bury(
+            consumer.link,
+            consumer.keys,
+            self._entry,
+            reason=reason,
+            attempts=attempt.number,
+            attempt=attempt.token,
+        )
+
+    def _group(self, prompt: Prompt, attempt: Attempt, ends: Sequence[EpisodeEnd]) -> SampledGroup:
+        """Return the group. Where all episodes begin alike, the group's prompt is what they began with."""
+        openings = [end.opening for end in ends]
+        completions = [end.completion for end in ends]
+        firsts = [one.segments[0].prompt_ids for one in completions if one.segments]
+        if all(np.array_equal(firsts[0], other) for other in firsts):
+            prompt = replace(prompt, token_ids=firsts[0])
+            completions = [_behind(firsts[0], one) for one in completions]
+        if all(opening == openings[0] for opening in openings):
+            prompt = replace(prompt, messages=openings[0])
+        return SampledGroup(
+            prompt=prompt,
+            completions=tuple(completions),
+            generator=self._consumer.worker,
+            seconds=time.monotonic() - self._started,
+            sampled_at=time.time(),
+            attempts=attempt.number,
+        )
+
+
+def _behind(prompt_ids: Ids, completion: Completion) -> Completion:
+    """Return a completion whose segments do not repeat the group's prompt."""
+    segments = tuple(
+        replace(segment, prompt_ids=NO_IDS) if np.array_equal(segment.prompt_ids, prompt_ids) else segment
+        for segment in completion.segments
+    )
+    return replace(completion, segments=segments)

@@ -1,0 +1,132 @@
+"""The turns that a worker's episodes ask of the policy: each is asked once, and waited for until its record is there.
+
+In: prompts of turns. Out: their records, which are in Redis before anybody here has seen them. Generators hint at each
+answer on a channel; without the right to hear it, or where a hint is lost, a look every few seconds finds the record.
+Belongs to one worker: calls to Redis run in its threads, and one more thread hears the hints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import redis
+
+from broker.protocol.episodes import Answer, Attempt, Call, Episodes
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LOOK_EVERY_S = 2.0
+HEAR_S = 1.0  # of one read of the channel
+AGAIN_S = 2.0  # before the channel is listened to once more, after an outage
+
+
+class Superseded(Exception):
+    """A newer attempt plays the group, or it is not here any more: whoever plays it stops."""
+
+
+class HasEnded(Exception):
+    """The episode has an end already."""
+
+
+class TurnFailed(Exception):
+    """No generator could answer, in this attempt; the message says why."""
+
+
+class TurnDesk:
+    """Asks turns for the episodes of one worker.
+
+    Args:
+        episodes: the worker's view of them.
+        in_thread: runs a blocking call beside the event loop.
+    """
+
+    def __init__(self, episodes: Episodes, in_thread: Callable[..., Any]) -> None:
+        self._episodes = episodes
+        self._in_thread = in_thread
+        self._hints: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = threading.Event()
+        self._listener = threading.Thread(target=self._listen, name="hints", daemon=True)
+
+    def start(self) -> None:
+        """Hear hints from now on. Called in the event loop that the turns are asked in."""
+        self._loop = asyncio.get_running_loop()
+        self._listener.start()
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._stop.set()
+        self._listener.join(timeout=2 * HEAR_S)
+
+    async def turn(self, attempt: Attempt, call: Call, prompt: bytes, *, near: str = "") -> bytes:
+        """Ask for a turn and return its stored record. The queue has no deadline of its own: the group has one.
+
+        Args:
+            prompt: a packed `TurnPrompt`.
+            near: the generator that sampled the turn before.
+        Raises:
+            Superseded, HasEnded, TurnFailed: as their names say.
+        """
+        with self._hinted(attempt.group_id, call.episode) as hint:
+            found, said = await self._in_thread(self._episodes.ask, attempt, call, prompt, near=near)
+            while True:
+                match found:
+                    case Answer.TURN:
+                        return bytes(said)
+                    case Answer.FAILED:
+                        raise TurnFailed(said.decode(errors="replace"))
+                    case Answer.GONE:
+                        raise Superseded
+                    case Answer.ENDED:
+                        raise HasEnded
+                    case Answer.ASK:
+                        found, said = await self._in_thread(
+                            self._episodes.ask, attempt, call, prompt, near=near
+                        )
+                    case _:
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(hint.wait(), LOOK_EVERY_S)
+                        hint.clear()
+                        found, said = await self._in_thread(self._episodes.look, attempt, call)
+
+    @contextlib.contextmanager
+    def _hinted(self, group_id: str, episode: int) -> Iterator[asyncio.Event]:
+        """Yield what is set at each hint on an episode."""
+        hint, place = asyncio.Event(), (group_id, episode)
+        self._hints[place].add(hint)
+        try:
+            yield hint
+        finally:
+            self._hints[place].discard(hint)
+            if not self._hints[place]:
+                del self._hints[place]
+
+    def _hint(self, text: str) -> None:
+        group_id, _, episode = text.rpartition(" ")
+        if episode.isdecimal():
+            for hint in self._hints.get((group_id, int(episode)), ()):
+                hint.set()
+
+    def _listen(self) -> None:
+        """Pass hints on to the event loop, until `close`."""
+        while not self._stop.is_set():
+            try:
+                with self._episodes.hints() as channel:
+                    while not self._stop.is_set():
+                        found = channel.get_message(timeout=HEAR_S)
+                        if found and self._loop is not None:
+                            self._loop.call_soon_threadsafe(self._hint, found["data"].decode())
+            except redis.exceptions.NoPermissionError as error:
+                log.warning("no_hints error=%s: turns are looked for every %.0f s", error, LOOK_EVERY_S)
+                return
+            except redis.RedisError:
+                self._stop.wait(AGAIN_S)
+            except RuntimeError:  # the event loop is closed
+                return

@@ -1,0 +1,196 @@
+"""An agents' worker plays the episodes of many groups at once, until the run ends.
+
+In: leased entries of `episodes`. Out: one entry of `rollouts` a group. Each group is an asyncio task with one for each
+of its episodes; calls to Redis run in threads beside the loop, environments in child processes. A crash loses nothing:
+the group is leased again, the turns that were recorded are found again, and calls that are out go on. A worker that is
+told to end hands its groups back at once, for the same reason.
+Consumes: episodes, records. Produces: calls, ends, rollouts. Ends with the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from agents.environments.environments import Environments
+from agents.episode import Counts
+from agents.group import GroupPlay
+from agents.rendering.rendering import Rendering, open_rendering
+from agents.turns import TurnDesk
+from broker.codec import decode_prompt
+from broker.errors import BrokerUnavailable, Permanent
+from broker.joining import Joined, RunState, state_of
+from broker.keys import EPISODES
+from broker.messages import Prompt
+from broker.monitoring.heartbeat import Heartbeat
+from broker.monitoring.work_meter import WorkMeter
+from broker.protocol.consumer import Consumer, Renewer
+from broker.protocol.episodes import Episodes
+from broker.protocol.streams import Entry
+
+log = logging.getLogger(__name__)
+
+ROLE = "agent"
+BLOCK_S = 0.5  # for which a read waits for groups; those under way go on meanwhile
+LOOK_EVERY_S = 1.0
+THREADS = 16  # for blocking calls to Redis, one of which waits for groups
+
+
+class AgentWorker:
+    """Runs one agents' process.
+
+    Args:
+        name: unique, HOST-PID-HEX; its consumer in the group and its heartbeat.
+        stop: set by a signal: groups under way are handed back, and no new group is taken.
+    Attributes:
+        groups: handed over so far, and counted.
+    """
+
+    def __init__(self, joined: Joined, name: str, stop: threading.Event) -> None:
+        self._run = joined.run
+        self.link, self.keys = joined.link, joined.keys
+        self.name, self.stop = name, stop
+        self.consumer = Consumer(joined.link, joined.keys, EPISODES, name, lease_s=joined.run.broker.lease_s)
+        self._episodes = Episodes(self.consumer)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="redis")
+        self._desk = TurnDesk(self._episodes, self._in_thread)
+        self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
+        self._meter = WorkMeter()  # of the heartbeat, once it is there
+        self._counts = Counts()
+        self.groups = 0
+
+    async def run(self, heartbeat: Heartbeat) -> RunState:
+        """Play until the run ends or `stop` is set. Returns the run's last state."""
+        state = await self._in_thread(state_of, self.link, self.keys)
+        if state.has_ended:
+            return RunState(*state)
+        self._meter = heartbeat.meter
+        renewer = Renewer([self.consumer])
+        heartbeat.set_state("starting")
+        rendering = await self._in_thread(open_rendering, self._run)
+        environments = Environments(self._run)
+        self._desk.start()
+        try:
+            return await self._work(environments, rendering, heartbeat)
+        finally:
+            await self._cancel_tasks()
+            await self._hand_back()
+            renewer.stop()
+            await environments.close()
+            self._desk.close()
+            self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args, **named))
+
+    async def _work(self, environments: Environments, rendering: Rendering, heartbeat: Heartbeat) -> RunState:
+        looked = 0.0
+        state = RunState("", "")
+        while not self.stop.is_set():
+            if time.monotonic() - looked > LOOK_EVERY_S:
+                looked = time.monotonic()
+                state = await self._in_thread(state_of, self.link, self.keys)
+                if state.has_ended:
+                    break
+            self._measure()
+            heartbeat.set_state("playing" if self._tasks else "waiting for episodes", **self._facts())
+            if self._has_room:
+                for entry in await self._in_thread(self.consumer.lease, 1, block_s=BLOCK_S):
+                    await self._begin(entry, environments, rendering)
+            else:
+                await asyncio.wait(self._tasks, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+            self._reap()
+        return state
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another group can be played beside those that are: a group like the run's training groups."""
+        playing = sum(self._tasks.values())
+        return not playing or playing + self._run.sampling.group_size <= self._run.agents.episodes
+
+    async def _begin(self, entry: Entry, environments: Environments, rendering: Rendering) -> None:
+        prompt = await self._in_thread(self.consumer.decode, entry, decode_prompt)
+        if prompt is None:
+            return
+        if not self._run.plays(prompt.task):
+            reason = f"scorers.tasks.{prompt.task} has no environment, and the group came as episodes"
+            await self._in_thread(self.consumer.bury, entry, reason=reason, attempts=0)
+            return
+        play = GroupPlay(
+            self._run,
+            self.consumer,
+            entry,
+            episodes=self._episodes,
+            desk=self._desk,
+            environments=environments,
+            rendering=rendering,
+            in_thread=self._in_thread,
+            counts=self._counts,
+        )
+        self._tasks[asyncio.create_task(self._one(play, prompt, entry))] = prompt.n
+
+    async def _one(self, play: GroupPlay, prompt: Prompt, entry: Entry) -> None:
+        """Play one group. What fails the same way again ends it; a bug ends the worker, with the group's last words."""
+        try:
+            counted = await play.play(prompt)
+        except Permanent as error:
+            await self._in_thread(
+                self.consumer.bury, entry, reason=str(error), attempts=0, traceback=traceback.format_exc()
+            )
+            return
+        except Exception:
+            await self._in_thread(self.consumer.note_failure, entry, traceback.format_exc())
+            raise
+        self.groups += counted
+        self._meter.count(groups=int(counted))
+        log.debug("played group=%s n=%d counted=%s", prompt.group_id, prompt.n, counted)
+
+    def _reap(self) -> None:
+        """Drop finished tasks. A task that failed ends the worker, and its group is leased again."""
+        for task in [task for task in self._tasks if task.done()]:
+            del self._tasks[task]
+            task.result()
+
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hand_back(self) -> int:
+        """Give every lease up, so that other workers go on at once. Returns how many there were."""
+        return self.consumer.hand_back()
+
+    async def _hand_back(self) -> None:
+        try:
+            await self._in_thread(self.consumer.hand_back)
+            await self._in_thread(self.consumer.leave)
+        except BrokerUnavailable as error:  # the leases run out by themselves
+            log.warning("not_handed_back stream=%s error=%s", EPISODES, error)
+
+    def _measure(self) -> None:
+        taken = sum(n for task, n in self._tasks.items() if not task.done())
+        self._meter.hold(min(1.0, taken / self._run.agents.episodes), "episodes")
+
+    def _facts(self) -> dict[str, str]:
+        counts = self._counts
+        return {
+            "in_flight": str(sum(self._tasks.values())),
+            "room": str(self._run.agents.episodes),
+            "groups": str(self.groups),
+            "turns": str(counts.turns),
+            "tool_calls": str(counts.calls),
+            "tool_errors": str(counts.tool_errors),
+            "tokens_sampled": str(counts.sampled),
+            "tokens_observed": str(counts.observed),
+            "breaks": str(counts.breaks),
+            "environment_s": f"{counts.environment_s:.3f}",
+            "sampling_s": f"{counts.sampling_s:.3f}",
+            "ends": " ".join(f"{end}={count}" for end, count in sorted(counts.ends.items())),
+        }
