@@ -19,7 +19,7 @@ from agents.environments.child.serving import EXIT_MEMORY
 from agents.environments.processes import OWN_SIGNALS, Child, Ended, Parent, Reply, how_ended
 from agents.environments.seam import Beginning, Disturbed, EnvironmentFailed, Kind, Stage, Step
 from broker.messages import Turn
-from config.environments import EnvironmentSection
+from config.episodes.environments import EnvironmentSection
 from config.logs import mask
 from config.run import Run
 

@@ -27,7 +27,7 @@ from agents.environments.child.serving import MARK_BYTES
 from agents.environments.output import Output
 from agents.environments.seam import EnvironmentFailed, Kind, Stage
 from broker.processes import spawn
-from config.environments import EnvironmentSection
+from config.episodes.environments import EnvironmentSection
 from config.logs import KEY_SUFFIX, SECRETS, mask
 
 log = logging.getLogger(__name__)

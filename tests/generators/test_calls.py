@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from broker.connection import RedisLink
 from broker.keys import EPISODES, GROUP, POLICY_CALLS, PROMPTS, ROLLOUTS, Keys
 from broker.messages import FinishReason, TurnPrompt, TurnRecord
 from broker.monitoring import heartbeat
-from broker.protocol.consumer import Consumer
+from broker.protocol.consumer import Consumer, Renewer
 from broker.protocol.episodes import Answer, Attempt, Call, Episodes, calls_near, content_of, key_of
 from broker.protocol.run_owner import NewGroup
 from generators import calls, worker
@@ -154,7 +155,7 @@ async def test_what_nobody_asks_any_more_is_sampled_no_further(
         if who == "1000":
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(worker, "Renewer", lambda consumers: worker_renewer(consumers, period_s=0.05))
+    monkeypatch.setattr(worker, "Renewer", functools.partial(Renewer, period_s=0.05))
     caplog.set_level("INFO")
     attempt = ground.open()
     ground.ask(attempt, 0)
@@ -166,9 +167,6 @@ async def test_what_nobody_asks_any_more_is_sampled_no_further(
         await wait_in_loop(lambda: ground.ids(ROLLOUTS) == ["1"], task=task)
 
 
-worker_renewer = worker.Renewer
-
-
 @in_loop
 async def test_a_call_that_no_generator_survives_fails_with_the_reason(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
@@ -178,7 +176,9 @@ async def test_a_call_that_no_generator_survives_fails_with_the_reason(
 
     attempt = ground.open()
     call = ground.ask(attempt, 0)
-    for name in "abc":  # broker.max_attempts
+    most = ground.run_config.broker.max_attempts
+    for number in range(most):
+        name = f"crashed-{number}"
         async with ground.generator(FloorEngine(crash), name) as (_, task):
             with pytest.raises(RuntimeError, match="CUDA"):
                 await asyncio.wait_for(task, 15)
@@ -186,7 +186,7 @@ async def test_a_call_that_no_generator_survives_fails_with_the_reason(
     async with ground.generator(engine := FloorEngine(), "d") as (_, task):
         assert await ground.answer(attempt, call, task) == (
             Answer.FAILED,
-            b"generators began this turn 3 times, and none came to its end",
+            f"generators began this turn {most} times, and none came to its end".encode(),
         )
     assert engine.began == []
 
