@@ -214,6 +214,7 @@ class _Task:
         now = asyncio.get_running_loop().time()
         if self._parent is not None:
             log.warning("environments_parent_ended task=%s said=%r", self.name, self._parent.last_words)
+            await self._parent.close()
             self._parent = None
             self._note_end(now)
         if now < self._next_s and self._failure is not None:
@@ -223,11 +224,14 @@ class _Task:
             await parent.start()
         except EnvironmentFailed as error:
             log.warning("environments_parent_failed task=%s error=%s", self.name, error)
+            await parent.close()
             self._note_end(asyncio.get_running_loop().time())
             self._failure = error
             raise
-        finally:
-            self._started_s = asyncio.get_running_loop().time()
+        except BaseException:
+            await parent.close()
+            raise
+        self._started_s = asyncio.get_running_loop().time()
         self._parent = parent
         return parent
 

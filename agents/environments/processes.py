@@ -72,6 +72,7 @@ class Parent:
     def __init__(self, section: EnvironmentSection, task: str, episodes_per_child: int) -> None:
         self._section, self._task, self._room = section, task, episodes_per_child
         self._process: subprocess.Popen[bytes] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._asked: dict[int, tuple[Child, asyncio.Future[None]]] = {}
         self._numbers = count(1)
         self._children: dict[int, Child] = {}
@@ -81,7 +82,7 @@ class Parent:
     @property
     def is_alive(self) -> bool:
         """Whether it can fork."""
-        return self._process is not None and not self._reading.done()
+        return self._reading is not None and not self._reading.done()
 
     @property
     def last_words(self) -> str:
@@ -159,15 +160,15 @@ class Parent:
                 self._process.kill()
 
     async def close(self) -> None:
-        """End the process and its children."""
-        if self._process is None:
-            return
-        self._control.close() if self._reading.done() else self._control.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENDED_S):
-                await asyncio.wait({self._reading})
-        self._reading.cancel()
+        """End the process and its children, and let go of all that is held."""
+        if self._reading is not None:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_WR)
+            await asyncio.wait({self._reading}, timeout=ENDED_S)
+            self._reading.cancel()
         self._bury()
+        self._control.close()
+        self._output.close()
 
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
@@ -311,18 +312,26 @@ class Child:
             self._writer.write(frame)
             stop_s = STOPPED_S if self._parent.stops_episodes else 0.0
             await asyncio.wait({reply}, timeout=deadline_s + stop_s)
-            while not reply.done():
-                other = self._waiting.get(self.running)
-                if other is None or other is reply:
-                    self.kill()
-                    raise TimeoutError
-                # It blocks the child, and has a deadline of its own.
-                await asyncio.wait({reply, other}, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.wait({reply}, timeout=STOPPED_S)
+            if not reply.done():
+                await self._overdue(reply)
             return reply.result()
         finally:
             if self._waiting.get(episode) is reply:
                 del self._waiting[episode]
+
+    async def _overdue(self, reply: asyncio.Future[Reply]) -> None:
+        """Find out who is to blame for a reply that does not come. Raises TimeoutError where it is who asked."""
+        blocking = self._waiting.get(self.running)
+        if (
+            not self.is_over and blocking is not None and blocking is not reply
+        ):  # it has a deadline of its own
+            await asyncio.wait({reply, blocking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reply}, timeout=STOPPED_S)
+        if self.is_over:  # killed for another
+            await asyncio.wait({reply}, timeout=2 * ENDED_S)
+        if not reply.done():
+            self.kill()
+            raise TimeoutError
 
     def kill(self) -> None:
         """End the child at once, with its process group."""

@@ -206,3 +206,6 @@ def unhinted(a) -> int:  # type: ignore[no-untyped-def]
 def unknown(a: Path) -> int:
     """Have a type without a schema."""
     return 0
+
+
+OWN_TOOLS = ("add", "height", "wait", "fail", "long", "odd")
