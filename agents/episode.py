@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agents.environments.environments import Environments, Playing
+from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
 from agents.rendering.rendering import Rendering, Spoken
 from agents.sequences import Turn, segments_of
@@ -33,7 +33,7 @@ from broker.messages import (
 )
 from broker.messages import Turn as Message
 from broker.protocol.episodes import Attempt, Call, content_of, key_of
-from config.environments import EnvironmentConfig, RewardingSection
+from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
 
 SEED_BYTES = 4
@@ -98,7 +98,7 @@ class EpisodePlay:
         self._desk, self._environments, self._rendering = desk, environments, rendering
         self._counts, self._is_late = counts, is_late
         self._section = _section(run, prompt.task)
-        self._limit = run.context(prompt.max_tokens)
+        self._limit = 0  # tokens of the longest sequence
         self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
         self.used: dict[str, bytes] = {}
         self._turns: list[Turn] = []
@@ -117,7 +117,7 @@ class EpisodePlay:
             Superseded, HasEnded: as `TurnDesk.turn`.
             Disturbed: its child was ended for another episode's sake.
         """
-        playing: Playing | None = None
+        playing: Episode | None = None
         try:
             playing, beginning = await self._begin()
             ids = self._first(beginning)
@@ -132,9 +132,9 @@ class EpisodePlay:
                 await playing.close()
         return self.as_it_stands(ended_by, remark)
 
-    async def _begin(self) -> tuple[Playing, Beginning]:
+    async def _begin(self) -> tuple[Episode, Beginning]:
         prompt = self._prompt
-        row = {"verification_info": dict(prompt.verification_info), "columns": dict(prompt.columns)}
+        row = {**prompt.verification_info, **prompt.columns}
         return await self._environments.begin(
             prompt.task,
             row,
@@ -156,9 +156,10 @@ class EpisodePlay:
                 f"data.max_prompt_tokens={most}",
                 again=False,
             )
+        self._limit = len(ids) + self._prompt.max_tokens
         return ids
 
-    async def _take_turns(self, playing: Playing, ids: Ids) -> tuple[End, str]:
+    async def _take_turns(self, playing: Episode, ids: Ids) -> tuple[End, str]:
         """Let the policy and its environment speak in turn. Returns what ended it, with a remark."""
         while True:
             room = self._limit - len(ids)

@@ -9,6 +9,7 @@ unscorable, unless the policy brought it about.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import defaultdict
@@ -107,6 +108,7 @@ class GroupPlay:
     async def _one(self, prompt: Prompt, attempt: Attempt, k: int) -> bytes | None:
         while True:
             play = self._play_of(prompt, attempt, k)
+            ended: EpisodeEnd | None
             try:
                 ended = self._used_up(prompt, attempt) or await play.play()
             except Disturbed as error:
@@ -173,7 +175,8 @@ class GroupPlay:
             return None
         is_policys = error.by and len(set(crashes)) == 1 and len(crashes) >= min(CRASHES_ALIKE, self._most)
         if is_policys and self._run.agents.on_repeated_crash == "score":
-            return play.as_it_stands(End.CRASH, str(error))
+            with contextlib.suppress(EpisodeFailed):  # its reward so far is out of its range
+                return play.as_it_stands(End.CRASH, str(error))
         return play.as_it_stands(End.FAILED, str(error))
 
     def _hand_over(self, prompt: Prompt, attempt: Attempt, ends: Sequence[bytes]) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from config.endpoint import EndpointConfig, base_url
-from config.environments import EnvironmentConfig
+from config.episodes.environments import EnvironmentConfig
 from config.rewards import FormatConfig, PenaltiesConfig
 from config.scorer_kinds import SECTIONS, MathConfig, ScorerConfig, reads
 from config.section import Section
