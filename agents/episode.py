@@ -37,8 +37,6 @@ from config.episodes.environments import EnvironmentConfig, RewardingSection
 from config.run import Run
 
 SEED_BYTES = 4
-# Ends that the policy brought about by saying too much, or for too long.
-CUT = frozenset({End.TURNS, End.CONTEXT, End.TOKENS, End.DEADLINE})
 
 
 class EpisodeFailed(Exception):
@@ -240,14 +238,14 @@ class EpisodePlay:
         return ids
 
     def as_it_stands(self, ended_by: End, remark: str = "") -> EpisodeEnd:
-        """Return what the turns so far make. Raises EpisodeFailed for a reward out of its range."""
+        """Return what the turns so far make."""
         text = ""
         if self._turns:
             last = self._turns[-1]
             text = self._rendering.text(last.prompt_ids, last.record.token_ids, last.record.finish_reason)
         completion = Completion(
             segments=segments_of(self._turns, NO_IDS) if self._turns else (),
-            finish_reason=FinishReason.LENGTH if ended_by in CUT else FinishReason.STOP,
+            finish_reason=FinishReason.LENGTH if ended_by.is_cut else FinishReason.STOP,
             text=text,
             messages=tuple(self._said),
             ended_by=ended_by,
@@ -263,10 +261,6 @@ class EpisodePlay:
             return None
         value = given[-1] if self._section.reward == "last" else sum(given)
         low, high = self._section.reward_range or self._range or (0.0, 1.0)
-        if not low <= value <= high:
-            raise EpisodeFailed(
-                f"the environment's reward is {value:g}, and its range is [{low:g}, {high:g}]", again=False
-            )
         return EnvironmentReward(value=value, low=low, high=high, turns=tuple(self._rewards))
 
 

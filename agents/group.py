@@ -9,7 +9,6 @@ unscorable, unless the policy brought it about.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import defaultdict
@@ -175,8 +174,7 @@ class GroupPlay:
             return None
         is_policys = error.by and len(set(crashes)) == 1 and len(crashes) >= min(CRASHES_ALIKE, self._most)
         if is_policys and self._run.agents.on_repeated_crash == "score":
-            with contextlib.suppress(EpisodeFailed):  # its reward so far is out of its range
-                return play.as_it_stands(End.CRASH, str(error))
+            return play.as_it_stands(End.CRASH, str(error))
         return play.as_it_stands(End.FAILED, str(error))
 
     def _hand_over(self, prompt: Prompt, attempt: Attempt, ends: Sequence[bytes]) -> bool:

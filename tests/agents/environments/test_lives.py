@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.environments.seam import Disturbed, EnvironmentFailed
-from config.environments import CustomEnvironmentConfig
+from config.episodes.environments import CustomEnvironmentConfig
 from tests.support.paths import ROOT
 from tests.support.played import Played, custom, played, said
 from tests.support.waiting import wait_in_loop, wait_until_gone
