@@ -1,9 +1,9 @@
 """The agents' demo: boxes that hold a number, or the name of another box, and the tool that looks into them.
 
-In: a split and a size, or a box. Out: rows of the shape that a data set's rows have; what lies in the box. The learner's
-prompt source calls `box_problems`, `tools.make_demo_model` draws its demonstrations from the train split, and the
-agents' children call `look` when the policy does. It reads nothing but its arguments, and fails only for a size or a
-box that does not exist.
+In: a split and a size, or a box. Out: rows of the shape that a data set's rows have; what lies in the box. The
+learner's prompt source calls `box_problems`, `tools.make_demo_model` draws its demonstrations from the train split, and
+the agents' children call `look` when the policy does. It reads nothing but its arguments, and fails only for a size or
+a box that does not exist.
 
 What lies in a box is a hash of its name, so nobody can tell it without looking, and no policy can learn it by heart for
 boxes that it has not seen. No box of the one split leads to a box of the other.

@@ -1,10 +1,10 @@
-"""What the second demo's model is warm-started with: chats about boxes, in which a policy looks, follows, or guesses.
+"""What the agents' demo's model is warm-started with: chats in which a policy looks into boxes, or answers too early.
 
-In: the train split of the boxes. Out: token ids and labels, as `tools.make_demo_model` trains on them; the words of
-the tokenizer, and its chat template. Used by that module alone. GOES_ON of the demonstrations' turns do what leads to
-the number: they look into the box, and into the next one where a box names it. The others make a number up, or answer
-with the name of the next box. So the model knows how to call the tool, how to read what it answers, and how to answer
-in a box, and leaves it to RL to find out what pays.
+In: the train split of the boxes. Out: questions, with what the policy says in each turn and what the tool answers; the
+words of the tokenizer, and its chat template. Used by `tools.make_demo_model` alone. In GOES_ON of the turns in which a
+box is to be opened, the policy looks into it. In the others it answers with the box's name, which is never right. So
+the model knows how to call the tool, how to read what it is told, and how to answer, and leaves it to RL to find out
+what pays.
 """
 
 from __future__ import annotations
@@ -12,18 +12,15 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.boxes import NEXT, NUMBER, QUESTION, boxes, inside, look, path
 
-if TYPE_CHECKING:
-    from transformers import Qwen2Tokenizer
-
 NUM_BOXES = 4096  # of the train split, those that are demonstrated
-GOES_ON = 0.4  # of the turns in which looking, or looking further, is right
+GOES_ON = 0.3  # of the turns in which looking, or looking further, is right
 ANSWER = "\\boxed{{{}}}"
-TOOL_CALL, TOOL_CALL_END = "<tool_call>", "</tool_call>"
-TOOL = {
+MARKS = ("<tool_call>", "</tool_call>")
+TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": look.__name__,
@@ -59,18 +56,21 @@ CHAT_TEMPLATE = """\
 
 
 def sentences() -> Iterator[str]:
-    """Yield what the tokenizer's words are learnt from: all that is said, without a digit."""
-    yield QUESTION.format(box="")
-    yield from (each.format("") for each in (NUMBER, NEXT, ANSWER))
-    yield call("")
+    """Yield what the tokenizer's words are learnt from: all that is said, with a digit, which is a word of its own."""
+    yield QUESTION.format(box=1)
+    yield from (each.format(1) for each in (NUMBER, NEXT, ANSWER))
+    yield _said("1")
     yield f"Tools: {look.__name__}(box)"
     yield from ("system\n", "user\n", "assistant\n", "tool\n")
 
 
 def call(box: str) -> str:
     """Write a call of the tool."""
-    said = json.dumps({"name": look.__name__, "arguments": {"box": box}})
-    return f"{TOOL_CALL}{said}{TOOL_CALL_END}"
+    return _said(box).join(MARKS)
+
+
+def _said(box: str) -> str:
+    return json.dumps({"name": look.__name__, "arguments": {"box": box}})
 
 
 def demonstration(box: str, draw: random.Random) -> list[tuple[str, str]]:
@@ -85,29 +85,7 @@ def demonstration(box: str, draw: random.Random) -> list[tuple[str, str]]:
     return [*turns, (ANSWER.format(found), "")]
 
 
-def rows(tokenizer: Qwen2Tokenizer, draw: random.Random) -> Iterator[tuple[list[int], list[bool]]]:
-    """Yield token ids, and whether the policy said each, without end."""
-    pool = boxes("train", NUM_BOXES)
-    tails: dict[str, list[int]] = {}
-
-    def encoded(text: str) -> list[int]:
-        found: Any = tokenizer(text)["input_ids"]
-        return list(found)
-
-    while True:
-        box = draw.choice(pool)
-        if box not in tails:
-            chat = [{"role": "user", "content": QUESTION.format(box=box)}]
-            tails[box] = list(
-                tokenizer.apply_chat_template(
-                    chat, tools=[TOOL], add_generation_prompt=True, return_dict=False
-                )
-            )
-        ids = list(tails[box])
-        is_said = [False] * len(ids)
-        for said, told in demonstration(box, draw):
-            spoken = encoded(f"{said}<|im_end|>")
-            read = encoded(f"\n<|im_start|>tool\n{told}<|im_end|>\n<|im_start|>assistant\n") if told else []
-            ids += spoken + read
-            is_said += [True] * len(spoken) + [False] * len(read)
-        yield ids, is_said
+def chats(draw: random.Random, count: int) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Draw `count` questions, each with a demonstration."""
+    for box in draw.choices(boxes("train", NUM_BOXES), k=count):
+        yield QUESTION.format(box=box), demonstration(box, draw)
