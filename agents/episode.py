@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from agents.environments.environments import Environments, Episode
 from agents.environments.seam import Beginning, EnvironmentFailed, Step
@@ -67,6 +69,20 @@ class Counts:
     ends: Counter[str] = field(default_factory=Counter)
 
 
+class Openings:
+    """The ids that the episodes of one group begin with: as a rule the same, so that they are rendered once."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, Ids] = {}
+
+    def first(self, rendering: Rendering, messages: Sequence[Message], tools: Sequence[Message]) -> Ids:
+        """Return the ids of the first prompt. Raises as `Rendering.first`."""
+        key = msgspec.json.encode((messages, tools))
+        if key not in self._ids:
+            self._ids[key] = rendering.first(messages, tools)
+        return self._ids[key]
+
+
 class EpisodePlay:
     """Plays one episode.
 
@@ -74,6 +90,7 @@ class EpisodePlay:
         run: the run.
         prompt: of the group.
         k: the number of the episode, below prompt.n.
+        openings: of the group.
         is_late: whether the group's deadline is near.
     Attributes:
         used: the key of each record so far, in order -> the stored record.
@@ -90,11 +107,12 @@ class EpisodePlay:
         environments: Environments,
         rendering: Rendering,
         counts: Counts,
+        openings: Openings,
         is_late: Callable[[], bool],
     ) -> None:
         self._run, self._prompt, self._k, self._attempt = run, prompt, k, attempt
         self._desk, self._environments, self._rendering = desk, environments, rendering
-        self._counts, self._is_late = counts, is_late
+        self._counts, self._openings, self._is_late = counts, openings, is_late
         self._section = _section(run, prompt.task)
         self._limit = 0  # tokens of the longest sequence
         self._asked: Counter[bytes] = Counter()  # digest of what was asked -> how many times
@@ -146,7 +164,7 @@ class EpisodePlay:
         """Return the ids that the episode begins with."""
         self._opening, self._tools = beginning.messages, beginning.tools
         self._range = beginning.reward_range
-        ids = self._rendering.first(self._opening, self._tools)
+        ids = self._openings.first(self._rendering, self._opening, self._tools)
         most = self._run.data.max_prompt_tokens
         if len(ids) > most:
             raise EpisodeFailed(

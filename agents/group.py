@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from agents.environments.environments import Environments
 from agents.environments.seam import Disturbed
-from agents.episode import Counts, EpisodeFailed, EpisodePlay
+from agents.episode import Counts, EpisodeFailed, EpisodePlay, Openings
 from agents.rendering.rendering import Rendering
 from agents.turns import HasEnded, Superseded, TurnDesk
 from broker.codec import encode_rollout, pack, unpack
@@ -67,6 +67,7 @@ class GroupPlay:
             list
         )  # by episode: what broke, "" for what else
         self._last = ""  # failure
+        self._openings = Openings()
         self._started = time.monotonic()
 
     async def play(self, prompt: Prompt) -> bool:
@@ -144,6 +145,7 @@ class GroupPlay:
             environments=self._environments,
             rendering=self._rendering,
             counts=self._counts,
+            openings=self._openings,
             is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.learner.group_deadline_s,
         )
 
