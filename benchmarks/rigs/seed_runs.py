@@ -55,7 +55,7 @@ BARS = {
         at_most_s=600,
         first_step_within_s=None,
         switched_in_flight=0,
-        at_most_tokens=150_000,
+        at_most_tokens=200_000,
         median_within_s=300,
         enough=1.0,
     ),

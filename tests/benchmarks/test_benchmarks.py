@@ -195,15 +195,15 @@ def test_nine_of_ten_are_enough(passing: int, failing: int, enough: bool) -> Non
 
 def test_the_agents_demo_is_held_to_its_tokens_all_its_runs_and_their_median_time() -> None:
     bars = BARS["agents"]
-    run = made_up(pass_rates={0: 0.3, 60: 0.9}, seconds=300.0, sampled_tokens=150_000)
+    run = made_up(pass_rates={0: 0.3, 60: 0.9}, seconds=300.0, sampled_tokens=200_000)
     assert run.verdict(bars) == "pass"
-    assert replace(run, sampled_tokens=150_001).verdict(bars) == "150,001 tokens, at most 150,000"
+    assert replace(run, sampled_tokens=200_001).verdict(bars) == "200,001 tokens, at most 200,000"
     slow = replace(run, seconds=301.0)
     assert enough_pass([run, run, slow], bars)
     assert not enough_pass([run, slow, slow], bars)
     assert not enough_pass([run] * 9 + [made_up(exit_code=1)], bars)
     assert seed_table([run], bars)[4].endswith(
-        "at most 150,000 sampled tokens, exit code 0 and a clean audit. Median 300 s, at most 300."
+        "at most 200,000 sampled tokens, exit code 0 and a clean audit. Median 300 s, at most 300."
     )
 
 

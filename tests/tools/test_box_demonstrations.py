@@ -90,7 +90,7 @@ def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> 
 def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
     tokenizer = build_tokenizer(LESSON)
     losses = warm_start(build_model(tokenizer), tokenizer, LESSON, steps=3)
-    assert losses == pytest.approx([LOSSES], rel=1e-3)
+    assert losses == pytest.approx([5.84530, 5.81126, 5.73679], rel=1e-3)
 
 
 def test_a_call_is_few_tokens_and_each_mark_is_one(tokenizer: Any) -> None:
@@ -154,7 +154,9 @@ def test_the_shipped_weights_answer_some_held_out_questions_and_leave_most_to_le
     prompts = [rendering.first(row["messages"], [TOOL]) for row in asked]
     texts = [""] * len(asked)
     playing = list(range(len(asked)))
-    for turn in range(5):
+    turn = 0
+    while playing and turn < 5:
+        turn += 1
         params = [
             SamplingParams(
                 max_tokens=32,
