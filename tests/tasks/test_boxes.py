@@ -8,19 +8,12 @@ import sys
 
 import pytest
 
-from tasks.boxes import (
-    MOST_LOOKS,
-    Split,
-    box_problems,
-    boxes,
-    fingerprint,
-    holds_number,
-    inside,
-    look,
-    path,
-)
+from tasks.boxes import MOST_LOOKS, Split, box_problems, boxes, fingerprint, holds_number, inside, look, path
 
-SIZES: dict[Split, int] = {"train": 4309, "eval": 1436}  # of the 6,561 names, those with at most three boxes to open
+SIZES: dict[Split, int] = {
+    "train": 4309,
+    "eval": 1436,
+}  # of the 6,561 names, those with at most three boxes to open
 SPLITS: tuple[Split, ...] = ("train", "eval")
 
 
