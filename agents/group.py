@@ -165,12 +165,14 @@ class GroupPlay:
         crashes = self._crashes[k]
         crashes.append(error.by)
         self._last = str(error)
+        lines = str(error).splitlines()
         log.warning(
-            "episode_failed group=%s episode=%d attempt=%d reason=%s",
+            "episode_failed group=%s episode=%d attempt=%d reason=%s%s",
             attempt.group_id,
             k,
             attempt.number,
-            error,
+            lines[0],
+            f" ... {lines[-1]}" if len(lines) > 1 else "",
         )
         if error.again and attempt.number < self._most:
             return None
