@@ -146,7 +146,7 @@ class GroupPlay:
             rendering=self._rendering,
             counts=self._counts,
             openings=self._openings,
-            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.learner.group_deadline_s,
+            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.deadline_of(prompt.task),
         )
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
