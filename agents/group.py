@@ -146,7 +146,7 @@ class GroupPlay:
             rendering=self._rendering,
             counts=self._counts,
             openings=self._openings,
-            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.learner.group_deadline_s,
+            is_late=lambda: time.time() > prompt.issued_at + PLAY_SHARE * self._run.deadline_of(prompt.task),
         )
 
     def _used_up(self, prompt: Prompt, attempt: Attempt) -> EpisodeEnd | None:
@@ -165,12 +165,14 @@ class GroupPlay:
         crashes = self._crashes[k]
         crashes.append(error.by)
         self._last = str(error)
+        lines = str(error).splitlines()
         log.warning(
-            "episode_failed group=%s episode=%d attempt=%d reason=%s",
+            "episode_failed group=%s episode=%d attempt=%d reason=%s%s",
             attempt.group_id,
             k,
             attempt.number,
-            error,
+            lines[0],
+            f" ... {lines[-1]}" if len(lines) > 1 else "",
         )
         if error.again and attempt.number < self._most:
             return None
