@@ -89,8 +89,8 @@ def test_the_script_writes_the_shipped_tokenizer_and_configs(tmp_path: Path) -> 
 
 def test_the_warm_start_begins_as_it_did_for_the_shipped_weights() -> None:
     tokenizer = build_tokenizer(LESSON)
-    losses = warm_start(build_model(tokenizer), tokenizer, LESSON, steps=3)
-    assert losses == pytest.approx([5.84530, 5.81126, 5.73679], rel=1e-3)
+    losses = warm_start(build_model(tokenizer), tokenizer, LESSON, steps=2)
+    assert losses == pytest.approx([5.84530, 5.81126], rel=1e-3)
 
 
 def test_a_call_is_few_tokens_and_each_mark_is_one(tokenizer: Any) -> None:
