@@ -71,4 +71,5 @@ def _call(found: Any, keys: Sequence[str]) -> Call:
         raise Unreadable(f"a call is a JSON object with {' and '.join(keys)}, got {shown(found)}")
     if missing := [key for key in keys if key not in found]:
         raise Unreadable(f"a call has no {missing[0]}: {shown(found)}")
-    return call(found[keys[0]], found[keys[1]])
+    own = found.get("id")  # which Mistral's models write
+    return call(found[keys[0]], found[keys[1]], own if isinstance(own, str) and own.isalnum() else "")
