@@ -32,6 +32,7 @@ _QUESTION: Final[Turn] = {"role": "user", "content": "Zq7question"}
 _RESULT: Final = "Zq7result"
 _THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")  # of a message, as templates name them
 _CALL_ID: Final = "zq7result"  # nine letters and digits, as Mistral's templates want them
+_ANSWERED: Final[Turn] = {"role": "tool", "tool_call_id": _CALL_ID, "name": "zq7", "content": _RESULT}
 
 
 def load_rendering(model: ModelConfig, *, is_offline: bool = False) -> TemplatedRendering:
@@ -75,11 +76,12 @@ class TemplatedRendering:
         if not tools:
             return ""
         name = str(tools[0]["function"]["name"])
-        result = {"role": "tool", "tool_call_id": _CALL_ID, "name": name, "content": _RESULT}
         try:
             if name not in self._rendered([_QUESTION], tools):
                 return f"{self._name} does not show tools"
-            if _RESULT not in self._rendered([_QUESTION, _calling(["{}"], name), result], tools):
+            if _RESULT not in self._rendered(
+                [_QUESTION, _calling(["{}"], name), _ANSWERED | {"name": name}], tools
+            ):
                 return f"{self._name} does not show what tools answer"
         except Exception as error:  # noqa: BLE001 - a template raises what it likes
             return f"{self._name} fails with tools: {reason_of(error)}"
@@ -201,17 +203,18 @@ class TemplatedRendering:
         return f"'{_MARK}'" in text  # Python's words for it
 
     def _refuses_calls_together(self) -> bool:
-        """Return whether the template takes one call in a turn and not two."""
+        """Return whether the template takes a call and its answer, and not two of each."""
         arguments = "{}" if self._has_text_arguments else {}
-        try:
-            self._applied([_QUESTION, _calling([arguments])], None, asks=False)
-        except Exception:  # noqa: BLE001 - then it takes none, and says so where tools are asked for
+
+        def is_refused(calls: int) -> bool:
+            chat = [_QUESTION, _calling([arguments] * calls), *[_ANSWERED] * calls]
+            try:
+                self._applied(chat, None, asks=True)
+            except Exception:  # noqa: BLE001 - a template raises what it likes
+                return True
             return False
-        try:
-            self._applied([_QUESTION, _calling([arguments, arguments])], None, asks=False)
-        except Exception:  # noqa: BLE001 - a template raises what it likes
-            return True
-        return False
+
+        return not is_refused(1) and is_refused(2)
 
     def _rendered(
         self, messages: Iterable[Turn], tools: Sequence[Turn], *, asks: bool = True, dummy: bool = False
@@ -251,7 +254,8 @@ class TemplatedRendering:
         return turn
 
     def _ids(self, text: str) -> Ids:
-        return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
+        whole = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+        return np.array(self._tokenizer.encode(whole, add_special_tokens=False), np.int32)
 
     def _token(self, token_id: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token_id))

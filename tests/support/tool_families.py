@@ -6,9 +6,23 @@ dropped from the history, and which token ends a turn.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from tests.support.chat_families import ASSISTANT, BEGIN, END, HEADERS, LLAMA31_ENDS, OF_LLAMA, USER, Family
+from tests.support.chat_families import (
+    ASSISTANT,
+    BEGIN,
+    END,
+    HEADERS,
+    LLAMA31_ENDS,
+    OF_LLAMA,
+    OF_MISTRAL,
+    USER,
+    Family,
+    write_family,
+)
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -374,3 +388,97 @@ TOOL_FAMILIES = {
         config_ends=("<|return|>", "<|call|>"),
     ),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Says:
+    """What a policy of a family samples: a turn that calls `search`, and the token that ends it."""
+
+    call: str
+    end: str
+    id: str | None = None  # of the call, where the model writes one
+    before: str = ""  # of the call, that is content
+
+
+ARGUMENTS = '{"query": "2+2", "most": 3}'
+_HERMES = f'<tool_call>\n{{"name": "search", "arguments": {ARGUMENTS}}}\n</tool_call>'
+_TAGS = "<parameter=query>\n2+2\n</parameter>\n<parameter=most>\n3\n</parameter>"
+_GLM = (
+    "<arg_key>query</arg_key>\n<arg_value>2+2</arg_value>\n<arg_key>most</arg_key>\n<arg_value>3</arg_value>"
+)
+_ID = "a1b2c3d4e"
+SAYS = {
+    "qwen-2.5": Says(before="I look.", call=f"\n{_HERMES}", end="<|im_end|>"),
+    "qwen-3": Says(before="I look.", call=f"\n{_HERMES}", end="<|im_end|>"),
+    "qwen-3-coder": Says(
+        before="I look.",
+        call=f"\n<tool_call>\n<function=search>\n{_TAGS}\n</function>\n</tool_call>",
+        end="<|im_end|>",
+    ),
+    "llama-3.1": Says(call=f'{{"name": "search", "parameters": {ARGUMENTS}}}', end="<|eot_id|>"),
+    "glm-4.5": Says(
+        call=f"\n<think></think>\n<tool_call>search\n{_GLM}\n</tool_call>", end="<|observation|>"
+    ),
+    "deepseek-v3": Says(
+        before="I look.",
+        call=_T["calls▁begin"]
+        + _T["call▁begin"]
+        + f"function{_T['sep']}search\n```json\n{ARGUMENTS}\n```"
+        + _T["call▁end"]
+        + _T["calls▁end"],
+        end=END,
+    ),
+    "gpt-oss": Says(
+        call=f" to=functions.search<|channel|>commentary json<|message|>{ARGUMENTS}", end="<|call|>"
+    ),
+    "mistral-v2": Says(call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}}}]', end="</s>"),
+    "mistral-v3": Says(
+        call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}, "id": "{_ID}"}}]',
+        end="</s>",
+        id=_ID,
+    ),
+    "mistral-v7": Says(
+        call=f'[TOOL_CALLS] [{{"name": "search", "arguments": {ARGUMENTS}, "id": "{_ID}"}}]',
+        end="</s>",
+        id=_ID,
+    ),
+    "mistral-v11": Says(call=f"[TOOL_CALLS]search[CALL_ID]{_ID}[ARGS]{ARGUMENTS}", end="</s>", id=_ID),
+    "mistral-v13": Says(call=f"[TOOL_CALLS]search[ARGS]{ARGUMENTS}", end="</s>"),
+}
+
+
+@cache
+def mistral_family(version: str) -> Family:
+    """Return a family with the template that Mistral's own package writes for a version of its tokenizers."""
+    from mistral_common.integrations.chat_templates.chat_templates import generate_chat_template
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
+
+    template = generate_chat_template(
+        spm=version in {"v1", "v2", "v3", "v7"},
+        tokenizer_version=TokenizerVersion(version),
+        image_support=False,
+        audio_support=False,
+        thinking_support=version == "v13",
+        default_system_prompt=None,
+        plain_thinking_support=False,
+        use_special_token_variables=True,
+        model_settings_fields=None,
+        reasoning_effort_values=None,
+        reasoning_effort_default=None,
+    )
+    names = ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT", "THINK")
+    marks = [f"[{slash}{name}]" for name in names for slash in ("", "/")]
+    return Family(
+        template=template,
+        marks=("<s>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[TOOL_CONTENT]", *marks),
+        **OF_MISTRAL,
+    )
+
+
+def family_folder(name: str, root: Path) -> Path:
+    """Return the folder of a family of tools, made where it is not there yet."""
+    _, is_mistral, version = name.partition("mistral-")
+    folder = root / name
+    if folder.exists():
+        return folder
+    return write_family(folder, mistral_family(version) if is_mistral else TOOL_FAMILIES[name])
