@@ -253,7 +253,7 @@ GLM = """\
     {{- '<|assistant|>' }}
 {%- endif %}
 """
-_T = {
+DEEPSEEK_TOKENS = {
     name: USER[:2] + f"tool\u2581{name}" + USER[-2:]
     for name in (
         *("calls\u2581begin", "calls\u2581end", "call\u2581begin", "call\u2581end", "sep"),
@@ -275,22 +275,22 @@ DEEPSEEK = f"""\
         {{{{- '{USER}' + message.content }}}}
     {{%- elif message.role == 'assistant' %}}
         {{%- set content = message.content.split('</think>')[-1] %}}
-        {{{{- ('{_T["outputs▁end"]}' if ns.is_tool else '{ASSISTANT}') + content }}}}
+        {{{{- ('{DEEPSEEK_TOKENS["outputs▁end"]}' if ns.is_tool else '{ASSISTANT}') + content }}}}
         {{%- set ns.is_tool = false %}}
         {{%- for tool in message.tool_calls or [] %}}
-            {{{{- '{_T["calls▁begin"]}' if loop.first else '\\n' }}}}
-            {{{{- '{_T["call▁begin"]}' + tool.type + '{_T["sep"]}' + tool.function.name + '\\n```json\\n' + tool.function.arguments + '\\n```{_T["call▁end"]}' }}}}
-            {{{{- '{_T["calls▁end"]}' if loop.last }}}}
+            {{{{- '{DEEPSEEK_TOKENS["calls▁begin"]}' if loop.first else '\\n' }}}}
+            {{{{- '{DEEPSEEK_TOKENS["call▁begin"]}' + tool.type + '{DEEPSEEK_TOKENS["sep"]}' + tool.function.name + '\\n```json\\n' + tool.function.arguments + '\\n```{DEEPSEEK_TOKENS["call▁end"]}' }}}}
+            {{{{- '{DEEPSEEK_TOKENS["calls▁end"]}' if loop.last }}}}
         {{%- endfor %}}
         {{{{- '{END}' }}}}
     {{%- elif message.role == 'tool' %}}
-        {{{{- '\\n' if ns.is_tool else '{_T["outputs▁begin"]}' }}}}
-        {{{{- '{_T["output▁begin"]}' + message.content + '{_T["output▁end"]}' }}}}
+        {{{{- '\\n' if ns.is_tool else '{DEEPSEEK_TOKENS["outputs▁begin"]}' }}}}
+        {{{{- '{DEEPSEEK_TOKENS["output▁begin"]}' + message.content + '{DEEPSEEK_TOKENS["output▁end"]}' }}}}
         {{%- set ns.is_tool = true %}}
     {{%- endif %}}
 {{%- endfor %}}
 {{%- if ns.is_tool %}}
-    {{{{- '{_T["outputs▁end"]}' }}}}
+    {{{{- '{DEEPSEEK_TOKENS["outputs▁end"]}' }}}}
 {{%- elif add_generation_prompt %}}
     {{{{- '{ASSISTANT}' }}}}
 {{%- endif %}}
@@ -374,7 +374,7 @@ TOOL_FAMILIES = {
         template=DEEPSEEK,
         end=END,
         tokenizer_end=END,
-        marks=(BEGIN, USER, ASSISTANT, *_T.values()),
+        marks=(BEGIN, USER, ASSISTANT, *DEEPSEEK_TOKENS.values()),
         model_type="deepseek_v3",
         bos=BEGIN,
         config_ends=(END,),
@@ -421,11 +421,11 @@ SAYS = {
     ),
     "deepseek-v3": Says(
         before="I look.",
-        call=_T["calls▁begin"]
-        + _T["call▁begin"]
-        + f"function{_T['sep']}search\n```json\n{ARGUMENTS}\n```"
-        + _T["call▁end"]
-        + _T["calls▁end"],
+        call=DEEPSEEK_TOKENS["calls▁begin"]
+        + DEEPSEEK_TOKENS["call▁begin"]
+        + f"function{DEEPSEEK_TOKENS['sep']}search\n```json\n{ARGUMENTS}\n```"
+        + DEEPSEEK_TOKENS["call▁end"]
+        + DEEPSEEK_TOKENS["calls▁end"],
         end=END,
     ),
     "gpt-oss": Says(
@@ -466,13 +466,11 @@ def mistral_family(version: str) -> Family:
         reasoning_effort_values=None,
         reasoning_effort_default=None,
     )
-    names = ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT", "THINK")
-    marks = [f"[{slash}{name}]" for name in names for slash in ("", "/")]
-    return Family(
-        template=template,
-        marks=("<s>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[TOOL_CONTENT]", *marks),
-        **OF_MISTRAL,
-    )
+    names = ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT")
+    marks = ["<s>", "[TOOL_CALLS]", *(f"[{slash}{name}]" for name in names for slash in ("", "/"))]
+    marks += {"v7": ["[TOOL_CONTENT]"], "v11": ["[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]"]}.get(version, [])
+    marks += ["[ARGS]", "[THINK]", "[/THINK]"] if version == "v13" else []
+    return Family(template=template, marks=marks, **OF_MISTRAL)
 
 
 def family_folder(name: str, root: Path) -> Path:

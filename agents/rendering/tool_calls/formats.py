@@ -120,10 +120,10 @@ FORMATS: Final = (
         family="gpt-oss (harmony)",
         shown_by=("<|channel|>", "to=functions."),
         begins=re.compile(
-            r"(?:<\|end\|>)?(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s*to=functions\."
+            r"(?:<\|end\|>)?(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s{0,9}to=functions\."
         ),
         read=named_calls.reader(
-            r"(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s*to=functions\.(?P<name>[\w.:/-]+)\s*"
+            r"(?:<\|start\|>assistant)?(?:<\|channel\|>commentary)?\s{0,9}to=functions\.(?P<name>[\w.:/-]+)\s*"
             r"(?:<\|channel\|>\w+\s*)?(?:<\|constrain\|>)?\s*(?:json)?\s*<\|message\|>",
             r"\s*(?:<\|call\|>|<\|end\|>)?",
         ),
