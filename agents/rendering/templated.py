@@ -63,9 +63,7 @@ class TemplatedRendering:
         self._tokens = re.compile("(" + "|".join(map(re.escape, added)) + ")") if added else None
         found = tokenizer.chat_template
         self._template = "\n".join(map(str, found.values())) if isinstance(found, dict) else str(found)
-        self._thought_key = next(
-            (key for key in _THOUGHT_KEYS if re.search(rf"\b{key}\b", self._template)), ""
-        )
+        self._thought_key = next((key for key in _THOUGHT_KEYS if _is_asked_for(key, self._template)), "")
         self._call_format = format_of(self._template)
         self._has_text_arguments = self._wants_text_arguments()
         self._most_calls = 1 if self._refuses_calls_together() else None
@@ -259,6 +257,11 @@ class TemplatedRendering:
 
     def _token(self, token_id: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token_id))
+
+
+def _is_asked_for(key: str, template: str) -> bool:
+    """Return whether a template asks a message for a key, by a dot or in quotes."""
+    return re.search(rf"[.'\"]{key}\b", template) is not None
 
 
 def _joined(*parts: Ids) -> Ids:

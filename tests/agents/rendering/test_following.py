@@ -182,6 +182,44 @@ def test_a_thought_that_was_cut_is_ended_as_the_template_ends_it(opened: Opened)
     assert "\nad<|im_end|>\n<|im_start|>user\n" in text_of(rendering, found)
 
 
+# Where a template has a key for thoughts, or has none and takes them in the content, they stand as they were sampled.
+THOUGHTS = {
+    "gpt-oss": (
+        "<|channel|>analysis<|message|>add<|end|><|start|>assistant to=functions.search<|channel|>commentary json"
+        f"<|message|>{ARGUMENTS}<|call|>"
+    ),
+    "qwen-2.5": f"<think>\nadd\n</think>\n\nI look.{SAYS['qwen-2.5'].call}<|im_end|>",
+    "qwen-3": f"<think>\nadd\n</think>\n\nI look.{SAYS['qwen-3'].call}<|im_end|>",
+}
+
+
+@pytest.mark.parametrize("name", THOUGHTS)
+def test_a_thought_before_a_call_is_told_apart_and_rendered_in_its_place(name: str, opened: Opened) -> None:
+    rendering = opened(name)
+    sampled = ids_of(rendering, THOUGHTS[name])
+    spoken = rendering.message(rendering.first([ASKED], TOOLS), sampled, STOP, tools=TOOLS)
+    assert spoken.message["reasoning_content"] == "add"
+    assert "add" not in spoken.message["content"]
+    found, whole = next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))
+    np.testing.assert_array_equal(found, whole)
+
+
+def test_a_call_in_a_thought_that_has_not_ended_ends_it(opened: Opened) -> None:
+    rendering = opened("qwen-3")
+    sampled = ids_of(rendering, f"<think>\nadd{SAYS['qwen-3'].call}<|im_end|>")
+    spoken = rendering.message(rendering.first([ASKED], TOOLS), sampled, STOP, tools=TOOLS)
+    assert spoken.message["reasoning_content"] == "add"
+    assert len(spoken.message["tool_calls"]) == 1
+    found, _ = next_prompt(rendering, [ASKED], sampled, results_of(spoken.message, "four"))
+    assert found is not None
+    thought = ids_of(rendering, "<think>\nI might write <tool_call> here<|im_end|>")
+    assert rendering.message(rendering.first([ASKED], TOOLS), thought, STOP, tools=TOOLS).message == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "I might write <tool_call> here",
+    }
+
+
 # How the same words are tokenized, and how a call is written, is the policy's: a rendering would write it otherwise.
 ODD = {
     "a space more": (
