@@ -16,7 +16,7 @@ from agents.rendering.rendering import Unrenderable
 from agents.rendering.templated import TemplatedRendering, load_rendering
 from broker.messages import FinishReason, Ids, Turn
 from config.run import ModelConfig
-from tests.support.chat_families import FAMILIES, write_family
+from tests.support.chat_families import ASSISTANT, FAMILIES, write_family
 from tests.support.renderings import Opened, ids_of, text_of
 from tests.support.tool_families import ARGUMENTS, SAYS, TOOL_FAMILIES, TOOLS
 
@@ -148,6 +148,26 @@ def test_another_end_than_the_templates_takes_its_place(opened: Opened) -> None:
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN])
     assert found is not None
     assert text_of(rendering, found).replace("<|endoftext|>", "<|im_end|>") == text_of(rendering, whole)
+
+
+# A turn ends with a token that the template does not write there, and writes where a tool or a user speaks.
+MISLEADING = {
+    "glm-4.5": ("<|user|>", "four"),
+    "qwen-2.5": ("<|endoftext|>", "a page<|endoftext|>another"),
+    "deepseek-v3": (ASSISTANT, "four"),
+}
+
+
+@pytest.mark.parametrize("name", MISLEADING)
+def test_no_token_of_what_was_said_is_taken_for_the_turns_end(name: str, opened: Opened) -> None:
+    rendering, (end, result) = opened(name), MISLEADING[name]
+    sampled = ids_of(rendering, SAYS[name].call + end)
+    prompt = rendering.first([ASKED], TOOLS)
+    message = rendering.message(prompt, sampled, STOP, tools=TOOLS).message
+    said = [*results_of(message, result), AGAIN] if name != "deepseek-v3" else results_of(message, result)
+    found, _ = next_prompt(rendering, [ASKED], sampled, said)
+    assert found is not None
+    assert result in text_of(rendering, found[len(prompt) + len(sampled) :])
 
 
 @pytest.mark.parametrize("name", sorted({*SAYS} - {"gpt-oss", "mistral-v2"}))
