@@ -13,7 +13,7 @@ from agents.rendering.rendering import Spoken
 from agents.rendering.tool_calls.formats import CallFormat, Said, said_in
 from agents.rendering.tool_calls.reading import Call, text_of
 from broker.messages import Ids, Turn
-from tasks.thoughts import Marks, parted
+from tasks.thoughts import THINK, Marks, parted
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ID_CHARACTERS = 9  # Mistral's templates take ids of just so many letters and digits
@@ -71,7 +71,7 @@ def _thought_and_said(
 
 def _unopened(text: str, marks: Sequence[Marks]) -> str:
     """Return a begun thought without the mark that opens it."""
-    for each in marks:
+    for each in (*marks, THINK):
         if opening := each.opening.match(text.lstrip()):
             return text.lstrip()[opening.end() :]
     return text

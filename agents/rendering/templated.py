@@ -166,7 +166,7 @@ class TemplatedRendering:
         None where the turn was not in a thought, or the template drops it from the history.
         """
         text = self._chat.said(given.tolist(), sampled.tolist(), FinishReason.LENGTH)
-        if not self._thought_key or parted(text, self._chat.marks).answer is not None:
+        if parted(text, self._chat.marks).answer is not None:
             return None
         dummy = {"role": "assistant", "content": "", "reasoning_content": _MARK}
         behind = _behind_mark(self._rendered([_QUESTION, dummy, *said], tools, dummy=True))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 
 from agents.rendering.rendering import Unrenderable
 from agents.rendering.templated import TemplatedRendering, load_rendering
@@ -192,6 +193,9 @@ def test_a_thought_that_the_template_drops_from_the_history_stays_where_it_was_s
 
 
 def test_a_thought_that_was_cut_is_ended_as_the_template_ends_it(opened: Opened) -> None:
+    sampled = ids_of(opened("qwen-2.5"), "<think>\nad")  # where a template has no key for thoughts
+    found, whole = next_prompt(opened("qwen-2.5"), [ASKED], sampled, [AGAIN], finish=LENGTH)
+    np.testing.assert_array_equal(found, whole)
     rendering = opened("qwen-3")
     sampled = ids_of(rendering, "<think>\nad")
     said: Turn = {"role": "tool", "name": "search", "content": "wait"}
@@ -287,12 +291,11 @@ def test_a_truth_value_in_tags_stays_as_it_was_sampled(opened: Opened) -> None:
 
 def test_a_token_that_takes_the_white_space_behind_it_is_tokenized_with_it(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "model", TOOL_FAMILIES["qwen-2.5"])
-    file = folder / "tokenizer.json"
-    said = json.loads(file.read_text())
-    for token in said["added_tokens"]:
-        token["rstrip"] = token["content"] == "<|im_end|>"
-    file.write_text(json.dumps(said))
     rendering = load_rendering(ModelConfig(path=str(folder)))
+    rendering._tokenizer.backend_tokenizer.add_special_tokens(
+        [AddedToken("<|im_end|>", rstrip=True, special=True)]
+    )
+    assert len(ids_of(rendering, "<|im_end|>\n<|im_start|>")) == 2
     sampled = ids_of(rendering, "Four.<|im_end|>")
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN])
     np.testing.assert_array_equal(found, whole)
@@ -300,22 +303,48 @@ def test_a_token_that_takes_the_white_space_behind_it_is_tokenized_with_it(tmp_p
 
 PLAIN = (
     "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %}"
-    '<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>'
+    '<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ ARGUMENTS }}}</tool_call>'
     "{% endfor %}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 )
 
 
+@pytest.mark.parametrize("arguments", ["c.function.arguments | tojson", "c.function.arguments"])
 @pytest.mark.parametrize("finish", [STOP, LENGTH])
 @pytest.mark.parametrize(
     "answer", ["Four.", f'<tool_call>{{"name": "search", "arguments": {ARGUMENTS}}}</tool_call>']
 )
-def test_a_template_of_plain_words_has_a_tail_too(finish: FinishReason, answer: str, tmp_path: Path) -> None:
-    folder = write_family(tmp_path / "model", TOOL_FAMILIES["qwen-2.5"], chat_template=PLAIN)
+def test_a_template_of_plain_words_has_a_tail_too(
+    finish: FinishReason, answer: str, arguments: str, tmp_path: Path
+) -> None:
+    template = PLAIN.replace("ARGUMENTS", arguments)
+    folder = write_family(tmp_path / "model", FAMILIES["qwen"], chat_template=template)
     rendering = load_rendering(ModelConfig(path=str(folder)))
     sampled = ids_of(rendering, answer + "<|im_end|>" * (finish is STOP))
     found, whole = next_prompt(rendering, [ASKED], sampled, [AGAIN], finish=finish, tools=())
     assert found is not None
     assert text_of(rendering, found).replace("<|im_end|>", "") == text_of(rendering, whole)
+
+
+def test_an_end_that_the_newest_turn_lacks_stands_once(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}"
+        "{% if not loop.last or add_generation_prompt %}\n<|im_end|>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
+    )
+    folder = write_family(tmp_path / "model", TOOL_FAMILIES["qwen-2.5"], chat_template=template)
+    rendering = load_rendering(ModelConfig(path=str(folder)))
+    found, whole = next_prompt(rendering, [ASKED], ids_of(rendering, "Four.\n<|im_end|>"), [AGAIN], tools=())
+    assert found is not None
+    assert text_of(rendering, found) == text_of(rendering, whole).replace("\n\n", "\n")
+
+
+def test_half_a_surrogate_pair_from_a_tool_is_no_text(opened: Opened) -> None:
+    rendering = opened("qwen-2.5")
+    sampled = ids_of(rendering, "Four.<|im_end|>")
+    found, whole = next_prompt(rendering, [ASKED], sampled, [{"role": "user", "content": "a\ud800b"}])
+    np.testing.assert_array_equal(found, whole)
+    assert found is not None
+    assert "a?b" in text_of(rendering, found)
 
 
 OBJECTIONS = {
