@@ -328,7 +328,7 @@ def test_a_template_of_plain_words_has_a_tail_too(
 def test_an_end_that_the_newest_turn_lacks_stands_once(tmp_path: Path) -> None:
     template = (
         "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}"
-        "{% if not loop.last or add_generation_prompt %}\n<|im_end|>{% endif %}{% endfor %}"
+        "{% if not loop.last or add_generation_prompt %}{{ '\\n' }}<|im_end|>{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
     )
     folder = write_family(tmp_path / "model", TOOL_FAMILIES["qwen-2.5"], chat_template=template)
