@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from config.custom import ImportPath
+from config.logs import KEY_SUFFIX
 from config.section import Section
 
 
@@ -39,6 +40,11 @@ class EnvironmentSection(Section):
     """Variables of the agents' environment that the children keep although they hold a secret, such as
     `SEARCH_API_KEY`. All others of such a name are taken from them."""
 
+    @property
+    def kept_variables(self) -> tuple[str, ...]:
+        """Variables that the children keep although they hold a secret."""
+        return self.variables
+
     @field_validator("variables")
     @classmethod
     def _are_theirs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,15 +53,50 @@ class EnvironmentSection(Section):
         return names
 
 
+class ToolServerConfig(Section):
+    """A server of tools that speaks MCP: a command, asked by standard input and output, or an address."""
+
+    command: tuple[str, ...] = ()
+    """Words of the command; each episode starts one. It sees the variables that the children see."""
+    url: str | None = None
+    """Of a server that is there, over streamable HTTP."""
+    key_variable: str | None = Field(None, pattern=rf"^\w+{KEY_SUFFIX}$")
+    """Variable of the agents' environment, `..._API_KEY`, that holds the bearer token of `url`."""
+    tools: tuple[str, ...] | None = None
+    """Those that the policy is offered, by name. Unset: all."""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> ToolServerConfig:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("a server has a command or a url")
+        if self.url is None and self.key_variable is not None:
+            raise ValueError("key_variable goes with a url; a command sees what `variables` names")
+        return self
+
+
 class ToolsConfig(EnvironmentSection):
-    """Plain Python functions that the policy may call."""
+    """Tools that the policy may call, until a message of its calls none."""
 
     type: Literal["tools"] = "tools"
-    functions: tuple[ImportPath, ...] = Field(min_length=1)
+    functions: tuple[ImportPath, ...] = ()
     """`package.module:function`, each with type hints and a docstring, of which the model's schema is made. Importable
     where the agents run. An error that a function raises is told to the policy."""
+    servers: dict[str, ToolServerConfig] = {}
+    """Name to a server whose tools are offered too. A server that does not answer costs the episode an attempt."""
     result_characters: int = Field(16_000, ge=1)
     """Longest result that the policy reads; what is longer is cut, and says so."""
+
+    @property
+    def kept_variables(self) -> tuple[str, ...]:
+        """Variables that the children keep: the keys of the servers too."""
+        keys = (server.key_variable for server in self.servers.values())
+        return (*self.variables, *(key for key in keys if key is not None))
+
+    @model_validator(mode="after")
+    def _has_some(self) -> ToolsConfig:
+        if not self.functions and not self.servers:
+            raise ValueError("`functions` or `servers` has to name a tool")
+        return self
 
 
 class RewardingSection(EnvironmentSection):

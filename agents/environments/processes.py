@@ -99,7 +99,7 @@ class Parent:
             try:
                 self._process = spawn(
                     [python, "-u", SCRIPT, str(theirs.fileno())],
-                    env=childs_environment(self._section.variables),
+                    env=childs_environment(self._section.kept_variables),
                     stdout=self._output.sink,
                     stderr=self._output.sink,
                     pass_fds=[theirs.fileno()],

@@ -24,10 +24,13 @@ def last_lines(error: BaseException) -> str:
 
 def is_unreachable(error: Optional[BaseException]) -> bool:
     """Return whether an error, or one that it follows from, says that an address is out of reach."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, (ConnectionError, socket.gaierror, socket.herror)):
+    left, seen = [error], set()
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        if isinstance(one, (ConnectionError, socket.gaierror, socket.herror)):
             return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
+        seen.add(id(one))
+        left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
     return False
