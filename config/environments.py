@@ -41,6 +41,11 @@ class EnvironmentSection(Section):
     `SEARCH_API_KEY`. All others of such a name are taken from them."""
 
     @property
+    def blocks(self) -> bool:
+        """Whether an episode keeps its child from others while it works, so that each needs a child of its own."""
+        return False
+
+    @property
     def kept_variables(self) -> tuple[str, ...]:
         """Variables that the children keep although they hold a secret."""
         return self.variables
@@ -83,8 +88,20 @@ class ToolsConfig(EnvironmentSection):
     where the agents run. An error that a function raises is told to the policy."""
     servers: dict[str, ToolServerConfig] = {}
     """Name to a server whose tools are offered too. A server that does not answer costs the episode an attempt."""
+    programs: tuple[Literal["python", "bash"], ...] = ()
+    """Tools that run what the policy writes behind the sandbox' walls on this machine, as `scorers.sandbox` has it,
+    with names, variables and files that stay for the episode."""
+    program_deadline_s: float = Field(30.0, gt=0)
+    """Seconds of one such call. A longer one ends the programs, and the policy reads that their state is lost."""
+    program_memory_mb: int = Field(1024, ge=64)
+    """Memory of all programs of an episode together."""
     result_characters: int = Field(16_000, ge=1)
     """Longest result that the policy reads; what is longer is cut, and says so."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether programs may be waited for."""
+        return bool(self.programs)
 
     @property
     def kept_variables(self) -> tuple[str, ...]:
@@ -94,8 +111,15 @@ class ToolsConfig(EnvironmentSection):
 
     @model_validator(mode="after")
     def _has_some(self) -> ToolsConfig:
-        if not self.functions and not self.servers:
-            raise ValueError("`functions` or `servers` has to name a tool")
+        if not self.functions and not self.servers and not self.programs:
+            raise ValueError("`functions`, `servers` or `programs` has to name a tool")
+        if self.programs and self.python is not None:
+            raise ValueError("`programs` needs Millrace's own interpreter: leave `python` unset")
+        if self.programs and self.program_deadline_s >= self.step_deadline_s:
+            raise ValueError(
+                f"program_deadline_s={self.program_deadline_s:g} has to be less than step_deadline_s="
+                f"{self.step_deadline_s:g}, or a program that hangs costs the episode"
+            )
         return self
 
 

@@ -35,7 +35,7 @@ class Environments:
 
     def __init__(self, run: Run) -> None:
         self._tasks = {
-            name: _Task(name, task.environment, run.agents.episodes_per_child)
+            name: _Task(name, task.environment, run)
             for name, task in run.scorers.tasks.items()
             if task.environment is not None
         }
@@ -175,9 +175,9 @@ class Episode:
 class _Task:
     """A task's parent process, and the children that have room."""
 
-    def __init__(self, name: str, section: EnvironmentSection, episodes_per_child: int) -> None:
+    def __init__(self, name: str, section: EnvironmentSection, run: Run) -> None:
         self.name, self.section, self.numbers = name, section, count(1)
-        self._room = episodes_per_child
+        self._room, self._walls = run.agents.episodes_per_child, run.scorers.sandbox
         self._parent: Parent | None = None
         self._children: list[Child] = []
         self._lock = asyncio.Lock()
@@ -219,7 +219,7 @@ class _Task:
             self._note_end(now)
         if now < self._next_s and self._failure is not None:
             raise self._failure
-        parent = Parent(self.section, self.name, self._room)
+        parent = Parent(self.section, self.name, episodes_per_child=self._room, walls=self._walls)
         try:
             await parent.start()
         except EnvironmentFailed as error:

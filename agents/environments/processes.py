@@ -32,6 +32,7 @@ from config.logs import KEY_SUFFIX, SECRETS, mask
 
 log = logging.getLogger(__name__)
 
+SOURCE: Final = Path(__file__).parents[2]  # the folder of Millrace's packages
 SCRIPT: Final = Path(__file__).parent / "child" / "start.py"
 FORK_S: Final = 30.0  # for the parent process to fork
 ENDED_S: Final = 2.0  # for the wait status of a child that is gone
@@ -69,8 +70,11 @@ class Ended(Exception):
 class Parent:
     """A task's parent process."""
 
-    def __init__(self, section: EnvironmentSection, task: str, episodes_per_child: int) -> None:
-        self._section, self._task, self._room = section, task, episodes_per_child
+    def __init__(
+        self, section: EnvironmentSection, task: str, *, episodes_per_child: int, walls: str
+    ) -> None:
+        self._section, self._task, self._walls = section, task, walls
+        self._room = 1 if section.blocks else episodes_per_child
         self._process: subprocess.Popen[bytes] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked: dict[int, tuple[Child, asyncio.Future[None]]] = {}
@@ -172,6 +176,7 @@ class Parent:
 
     def _begin(self) -> Reply:
         fields = self._section.model_dump(mode="json")
+        fields |= {"walls": self._walls, "source": str(SOURCE)}
         return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
 
     def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:

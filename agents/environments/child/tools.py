@@ -21,7 +21,7 @@ from agents.environments.child.schemas import ServerGone, Signature, Unfit, argu
 
 
 class Said(NamedTuple):
-    """What a server says to a call."""
+    """What a server or a program says to a call."""
 
     is_error: bool
     text: str
@@ -32,14 +32,16 @@ SHORTEST_PLACE = 4  # characters of a folder that is taken out of errors
 
 def prepare(section: Dict[str, Any]) -> Prepared:
     """Import the functions and read their schemas. Raises TypeError for one that can't be a tool."""
-    signatures = [signature_of(imported(path), path) for path in section["functions"]]
-    servers = section["servers"]
+    programs, servers = None, section["servers"]
+    if section["programs"]:  # whose imports come before those of the user
+        programs = importlib.import_module("agents.environments.child.programs").Programs(section)
     if servers:
         importlib.import_module("agents.environments.child.servers")
+    signatures = [signature_of(imported(path), path) for path in section["functions"]]
     is_async = bool(servers) or any(inspect.iscoroutinefunction(one.function) for one in signatures)
-    make = functools.partial(Tools, signatures, servers, section["result_characters"])
-    _ = make().tools  # names are told apart before anything is played
-    return Prepared(make, is_async, ", ".join([*(one.name for one in signatures), *servers]))
+    make = functools.partial(Tools, signatures, servers, programs, section["result_characters"])
+    make()  # names are told apart before anything is played
+    return Prepared(make, is_async)
 
 
 class Tools:
@@ -48,14 +50,16 @@ class Tools:
     takes_messages = True
 
     def __init__(
-        self, signatures: Sequence[Signature], servers: Dict[str, Any], result_characters: int
+        self, signatures: Sequence[Signature], servers: Dict[str, Any], programs: Any, result_characters: int
     ) -> None:
-        self._sections, self._most = servers, result_characters
+        self._sections, self._programs, self._most = servers, programs, result_characters
         self._servers: List[Any] = []
         self._callers: Dict[str, Callable[[Any], Any]] = {}
         self.tools: List[Dict[str, Any]] = []
         for one in signatures:
             self._offer(one.schema, functools.partial(_call_function, one))
+        for schema in programs.schemas if programs else ():
+            self._offer(schema, functools.partial(_call_program, programs, schema["function"]["name"]))
 
     async def reset(self, row: Any, seed: int) -> None:  # noqa: ARG002
         """Begin with the row's messages. Raises ConnectionError where a server is out of reach."""
@@ -80,7 +84,9 @@ class Tools:
         return messages, None, not calls, False, {}
 
     async def close(self) -> None:
-        """Disconnect from the servers."""
+        """Disconnect from the servers, and end the programs."""
+        if self._programs is not None:
+            self._programs.close()
         for server in self._servers:
             await server.close()
 
@@ -103,7 +109,7 @@ class Tools:
             return False, self._callers[name](arguments_of(asked.get("arguments")))
         except Unfit as error:
             return True, f"{name}: {error}"
-        except MemoryError:
+        except (MemoryError, ServerGone):
             raise
         except Exception as error:  # noqa: BLE001 - the policy reads it
             return True, told(error)
@@ -133,6 +139,10 @@ class Tools:
 
 def _call_function(signature: Signature, arguments: Dict[str, Any]) -> Any:
     return signature.function(**signature.fitted(arguments))
+
+
+def _call_program(programs: Any, name: str, arguments: Dict[str, Any]) -> Said:
+    return Said(*programs.call(name, arguments))
 
 
 async def _call_server(server: Any, name: str, arguments: Dict[str, Any]) -> Said:

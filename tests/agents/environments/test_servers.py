@@ -85,6 +85,7 @@ def test_a_command_is_a_server_for_one_episode_beside_functions(monkeypatch: pyt
         wait_until_gone(play.wait(next_one(play)))
 
 
+@pytest.mark.prove  # imports of seconds, in three processes
 def test_an_address_is_asked_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     monkeypatch.setenv("SHOP_API_KEY", "planted")
@@ -132,7 +133,7 @@ def test_a_server_that_is_not_as_told_is_named(server: dict[str, Any], says: str
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ({}, "`functions` or `servers` has to name a tool"),
+        ({}, "`functions`, `servers` or `programs` has to name a tool"),
         ({"servers": {"a": {}}}, "a server has a command or a url"),
         ({"servers": {"a": {"command": ["x"], "url": "http://h"}}}, "a server has a command or a url"),
         ({"servers": {"a": {"command": ["x"], "key_variable": "A_API_KEY"}}}, "key_variable goes with a url"),
