@@ -150,4 +150,39 @@ class CustomEnvironmentConfig(RewardingSection):
     """Keyword arguments of the class."""
 
 
-EnvironmentConfig = Annotated[ToolsConfig | CustomEnvironmentConfig, Field(discriminator="type")]
+class GymnasiumConfig(RewardingSection):
+    """A game of gymnasium."""
+
+    type: Literal["gymnasium"] = "gymnasium"
+    id: str
+    """As `gymnasium.make` has it; `my_module:Name-v0` imports the module that registers it."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `gymnasium.make`; `render_mode: ansi` shows what the game draws."""
+    actions: tuple[str, ...] = ()
+    """Names of the actions, in their order. Unset: their numbers."""
+
+
+class GemConfig(RewardingSection):
+    """A game of gem."""
+
+    type: Literal["gem"] = "gem"
+    id: str
+    """As `gem.make` has it: `game:GuessTheNumber-v0`."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `gem.make`."""
+
+
+class TextArenaConfig(RewardingSection):
+    """A game of textarena for one player."""
+
+    type: Literal["textarena"] = "textarena"
+    id: str
+    """As `textarena.make` has it: `Wordle-v0`."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of `textarena.make`."""
+
+
+EnvironmentConfig = Annotated[
+    ToolsConfig | CustomEnvironmentConfig | GymnasiumConfig | GemConfig | TextArenaConfig,
+    Field(discriminator="type"),
+]

@@ -23,7 +23,8 @@ from agents.environments.child.frames import receive, receive_with_descriptors, 
 from agents.environments.child.prepared import Prepared
 from agents.environments.child.serving import serve
 
-KINDS = {"custom": "custom", "tools": "tools"}  # type of a section -> the module that prepares it
+# Type of a section -> the module that prepares it.
+KINDS = {"custom": "custom", "tools": "tools", "gymnasium": "games", "gem": "games", "textarena": "games"}
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 CHILD = "MILLRACE_ENVIRONMENT_CHILD"  # variable of what a child starts: the child's process id
 MARK = f"{CHILD}=".encode()
