@@ -200,7 +200,9 @@ class Parent:
                 ):
                     self._heard(message_of(data[LENGTH_BYTES:end]), ready)
                     data = data[end:]
-        except (OSError, ValueError, RecursionError):
+        except OSError:  # it is gone
+            pass
+        except (ValueError, RecursionError):
             log.exception("environments_parent_unreadable task=%s", self._task)
         finally:
             self._bury()
@@ -279,7 +281,7 @@ class Child:
     @property
     def running(self) -> int:
         """Return the number of the episode whose code is running; 0: none, or nobody knows whose."""
-        return int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
+        return 0 if self._mark.closed else int.from_bytes(self._mark[:MARK_BYTES], sys.byteorder)
 
     def close_given(self) -> None:
         """Let go of what the fork has by now."""
@@ -294,6 +296,7 @@ class Child:
             self._parent.end(self.pid)
         self._ours.close()
         self._output.close()
+        self._mark.close()
 
     async def connect(self) -> None:
         """Begin to listen to it."""
@@ -353,7 +356,7 @@ class Child:
         try:
             while True:
                 size = length_of(await self._reader.readexactly(LENGTH_BYTES))
-                reply = message_of(await self._reader.readexactly(size))
+                reply = _whole_characters(message_of(await self._reader.readexactly(size)))
                 waiting = self._waiting.get(reply.get("episode", 0))
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
@@ -374,6 +377,18 @@ class Child:
                 waiting.set_exception(ended)
         self._writer.close()
         self._output.close()
+        self._mark.close()  # which holds a descriptor
+
+
+def _whole_characters(value: Any) -> Any:
+    """Return what JSON can hold with `?` for each half of a surrogate pair, which no other message can carry."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_whole_characters(one) for one in value]
+    if isinstance(value, dict):
+        return {_whole_characters(name): _whole_characters(one) for name, one in value.items()}
+    return value
 
 
 def _code(code: int) -> str:

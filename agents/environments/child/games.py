@@ -107,11 +107,12 @@ class TextArena:
 
     def __init__(self, library: Any, section: Dict[str, Any]) -> None:
         self._game = library.make(env_id=section["id"], **section["options"])
+        self._said = ""  # by the game, since it began
 
     def reset(self, row: Dict[str, Any], seed: int) -> str:  # noqa: ARG002
         """Begin."""
         self._game.reset(num_players=1, seed=seed % SEEDS)
-        return str(self._game.get_observation()[1])
+        return self._shown()
 
     def step(self, action: str) -> Answer:
         """Go on."""
@@ -120,7 +121,12 @@ class TextArena:
             rewards, _ = self._game.close()
             remark = str(info.get("reason", "")) if isinstance(info, dict) else ""
             return None, float(rewards[0]), True, False, {"remark": remark}
-        return str(self._game.get_observation()[1]), None, False, False, {}
+        return self._shown(), None, False, False, {}
 
     def close(self) -> None:
         """Leave the game: its library has nothing to let go of."""
+
+    def _shown(self) -> str:
+        """Return what is new: the library gives all that was said since the beginning."""
+        before, self._said = self._said, str(self._game.get_observation()[1])
+        return (self._said.removeprefix(before)).strip()

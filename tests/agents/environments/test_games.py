@@ -107,5 +107,6 @@ def test_a_game_of_textarena_ends_with_its_reward() -> None:
     with played({"tower": section | interpreter("textarena")}) as play:
         beginning, *steps = play.wait(move(play))
     assert "disk" in beginning.messages[-1]["content"].lower()
+    assert steps[0].messages[0]["content"].startswith("[GAME] [A C]"), "what is new, and no more"
     assert [step.terminated for step in steps] == [False] * 6 + [True]
     assert (steps[0].reward, steps[-1].reward) == (None, 1.0)
