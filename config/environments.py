@@ -166,8 +166,9 @@ class GemConfig(RewardingSection):
     """A game of gem."""
 
     type: Literal["gem"] = "gem"
-    id: str
-    """As `gem.make` has it: `game:GuessTheNumber-v0`."""
+    id: str = Field(pattern="^game:")
+    """As `gem.make` has it: `game:GuessTheNumber-v0`. Others of gem's have what the policy writes evaluated, by `eval`
+    or sympy's parser, outside of any walls."""
     options: dict[str, Any] = {}
     """Keyword arguments of `gem.make`."""
 
