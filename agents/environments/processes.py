@@ -81,6 +81,7 @@ class Parent:
         self._numbers = count(1)
         self._children: dict[int, Child] = {}
         self._status = 0
+        self.listening: set[asyncio.Task[None]] = set()  # to children, each until it has ended
         self.stops_episodes = False  # whether its children stop an episode at its deadline, and go on
 
     @property
@@ -129,7 +130,10 @@ class Parent:
 
     async def fork(self) -> Child:
         """Have it fork a child. Raises EnvironmentFailed."""
-        number, child = next(self._numbers), Child(self, self._room)
+        try:
+            number, child = next(self._numbers), Child(self, self._room)
+        except OSError as error:
+            raise self._unforked(str(error)) from error
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked[number] = child, asked
         try:
@@ -137,11 +141,13 @@ class Parent:
             async with asyncio.timeout(FORK_S):
                 await asked
             await child.connect()
-        except (OSError, TimeoutError) as error:
+        except TimeoutError:
             child.abandon()
-            raise self._failed(
-                f"it can't fork a child: {str(error) or f'no answer within {FORK_S:g} s'}"
-            ) from error
+            self.kill()
+            raise self._unforked(f"no answer within {FORK_S:g} s") from None
+        except OSError as error:
+            child.abandon()
+            raise self._unforked(str(error)) from error
         except BaseException:
             child.abandon()
             raise
@@ -171,6 +177,8 @@ class Parent:
             await asyncio.wait({self._reading}, timeout=ENDED_S)
             self._reading.cancel()
         self._bury()
+        if self.listening:
+            await asyncio.wait(self.listening, timeout=ENDED_S)
         self._control.close()
         self._output.close()
 
@@ -178,6 +186,13 @@ class Parent:
         fields = self._section.model_dump(mode="json")
         fields |= {"walls": self._walls, "source": str(SOURCE)}
         return {**fields, "memory_bytes": self._section.memory_mb << 20, "episodes_per_child": self._room}
+
+    def _unforked(self, reason: str) -> EnvironmentFailed:
+        return EnvironmentFailed(
+            f"task {self._task}: there is no process for an episode: {reason}",
+            stage=Stage.START,
+            kind=Kind.START,
+        )
 
     def _failed(self, reason: str, kind: Kind = Kind.START) -> EnvironmentFailed:
         said = self._output.last_lines
@@ -301,7 +316,9 @@ class Child:
     async def connect(self) -> None:
         """Begin to listen to it."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+        listening = asyncio.get_running_loop().create_task(self._listen())
+        self._parent.listening.add(listening)
+        listening.add_done_callback(self._parent.listening.discard)
 
     async def ask(self, episode: int, do: str, deadline_s: float, **what: Any) -> Reply:
         """Have it do something for an episode, and return its reply.

@@ -51,6 +51,9 @@ class Guess:
     def do_raise(self, text: str) -> None:
         raise ValueError(text)
 
+    def do_shout(self, mb: str) -> None:
+        raise ValueError("a" * (int(mb) << 20))
+
     def do_exit(self, code: str) -> None:
         os._exit(int(code))
 

@@ -7,7 +7,7 @@ import socket
 import traceback
 from typing import Optional
 
-LINES = 16  # of a traceback
+LINES, CHARACTERS = 16, 8000  # of a traceback
 OURS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -19,7 +19,7 @@ def last_lines(error: BaseException) -> str:
         theirs = [frame for frame in part.stack if not frame.filename.startswith(OURS)]
         part.stack = traceback.StackSummary.from_list(theirs)
         part = part.__cause__ or part.__context__
-    return "\n".join("".join(told.format()).strip().split("\n")[-LINES:])
+    return "\n".join("".join(told.format()).strip().split("\n")[-LINES:])[-CHARACTERS:]
 
 
 def is_unreachable(error: Optional[BaseException]) -> bool:

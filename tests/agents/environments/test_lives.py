@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -48,6 +49,20 @@ def test_a_parent_process_that_died_is_started_again_and_its_episodes_are_distur
         wait_until_gone(sleeper)
         (step,) = play.wait(play.say("guess", "7"))
         assert step.reward == 1.0
+
+
+def test_a_worker_without_room_for_another_process_says_so_and_plays_on() -> None:
+    with played({"guess": custom("Guess")}) as play:
+        episode, _ = play.wait(play.begin("guess"))
+        most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 1, hard))
+        try:
+            with pytest.raises(EnvironmentFailed, match=r"no process for an episode.*Too many open files"):
+                play.wait(play.begin("guess"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        assert play.wait(episode.step(said("7"))).reward == 1.0
+        play.wait(episode.close())
 
 
 def test_what_does_not_start_is_named_at_once_and_tried_again_after_a_pause() -> None:

@@ -41,6 +41,7 @@ async def answers(episode: Episode, *turns: Turn) -> list[Turn]:
     return [message for step in steps for message in step.messages]
 
 
+# Seconds: the library is imported by the parent process, and by each server.
 def test_a_command_is_a_server_for_one_episode_beside_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf-planted")
     section = {**tools(shop={"command": SERVER}), "functions": [f"{OWN}:add"]}
