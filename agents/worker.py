@@ -22,6 +22,7 @@ from typing import Any
 from agents.environments.environments import Environments
 from agents.episode import Counts
 from agents.group import GroupPlay
+from agents.lost_time import LostTime
 from agents.rendering.rendering import Rendering, open_rendering
 from agents.turns import TurnDesk
 from broker.codec import decode_prompt
@@ -64,13 +65,14 @@ class AgentWorker:
         self._tasks: dict[asyncio.Task[None], int] = {}  # -> episodes of the group
         self._meter = WorkMeter()  # of the heartbeat, once it is there
         self._counts = Counts()
+        self._lost = LostTime()
         self.groups = 0
 
     async def run(self, heartbeat: Heartbeat) -> RunState:
         """Play until the run ends or `stop` is set. Returns the run's last state."""
         state = await self._in_thread(state_of, self.link, self.keys)
         if state.has_ended:
-            return RunState(*state)
+            return RunState(state.status, state.reason, state.lost_s)
         self._meter = heartbeat.meter
         renewer = Renewer([self.consumer])
         heartbeat.set_state("starting")
@@ -99,6 +101,7 @@ class AgentWorker:
                 state = await self._in_thread(state_of, self.link, self.keys)
                 if state.has_ended:
                     break
+                self._lost.note(state.lost_s)
             self._measure()
             heartbeat.set_state("playing" if self._tasks else "waiting for episodes", **self._facts())
             if self._has_room:
@@ -133,6 +136,7 @@ class AgentWorker:
             rendering=rendering,
             in_thread=self._in_thread,
             counts=self._counts,
+            lost_since=self._lost.since,
         )
         self._tasks[asyncio.create_task(self._one(play, prompt, entry))] = prompt.n
 
