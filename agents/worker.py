@@ -38,7 +38,6 @@ from broker.protocol.streams import Entry
 
 log = logging.getLogger(__name__)
 
-ROLE = "agent"
 BLOCK_S = 0.5  # for which a read waits for groups; those under way go on meanwhile
 LOOK_EVERY_S = 1.0
 THREADS = 16  # for blocking calls to Redis, one of which waits for groups
