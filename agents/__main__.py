@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import faulthandler
 import logging
+import math
 import os
 import secrets
 import socket
@@ -97,11 +98,14 @@ def _work(joined: Joined, stop: threading.Event, hand_back: list[Callable[[], in
     from agents.pool import wait_for_the_end
     from broker.joining import let_the_learner_go_first
     from broker.monitoring.heartbeat import Heartbeat
+    from broker.monitoring.stall_warning import FIRST_S
 
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
-    heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name)
+    is_idle = not joined.run.has_agents
+    long_wait_s = math.inf if is_idle else FIRST_S
+    heartbeat = Heartbeat(joined.link, joined.keys, ROLE, name, long_wait_s=long_wait_s)
     try:
-        if not joined.run.has_agents:
+        if is_idle:
             log.info("idle run=%s: no task of it has an environment", joined.run.name)
             state = wait_for_the_end(joined, heartbeat, stop)
         else:

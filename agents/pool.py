@@ -6,12 +6,10 @@ In: the run and how many workers. Out: an exit code. How children are kept alive
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 
-from broker import processes
 from broker.joining import Joined, RunState, state_of
 from broker.monitoring.heartbeat import Heartbeat
 from broker.role_pool import Part, RolePool
@@ -29,11 +27,7 @@ def run_pool(joined: Joined, words: Sequence[str], workers: int, stop: threading
         0; 1: the run failed, or a child can't be kept alive; 2: a child can't, and another start would not help.
     """
     command = [sys.executable, "-m", "agents", *words]
-
-    def spawn() -> subprocess.Popen[bytes]:
-        return processes.spawn(command, stderr=subprocess.PIPE)
-
-    return RolePool(joined, [Part(name="worker", spawn=spawn) for _ in range(workers)]).run(stop)
+    return RolePool(joined, [Part(name="worker", command=command) for _ in range(workers)]).run(stop)
 
 
 def wait_for_the_end(joined: Joined, heartbeat: Heartbeat, stop: threading.Event) -> RunState:

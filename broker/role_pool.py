@@ -65,6 +65,10 @@ class Echo(threading.Thread):
         return [line.decode(errors="replace").rstrip() for line in list(self._lines)]
 
 
+def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    return processes.spawn(command, stderr=subprocess.PIPE)
+
+
 def _restarts() -> Restarts:
     return Restarts(RestartPolicy(most=MOST_FAILURES - 1, window_s=math.inf, first_pause_s=FIRST_PAUSE_S))
 
@@ -74,7 +78,8 @@ class Part:
     """A part is one process's place in the pool, with the process that fills it now."""
 
     name: str  # for people
-    spawn: Callable[[], subprocess.Popen[bytes]]  # its standard error is a pipe
+    command: Sequence[str]
+    spawn: Callable[[Sequence[str]], subprocess.Popen[bytes]] = _spawn  # its standard error is a pipe
     may_start: Callable[[], bool] = lambda: True
     restarts: Restarts = field(default_factory=_restarts)
     process: subprocess.Popen[bytes] | None = None
@@ -84,7 +89,7 @@ class Part:
     def start(self, now: float) -> None:
         """Start the process. Raises OSError."""
         self.started = now
-        self.process = self.spawn()
+        self.process = self.spawn(self.command)
         assert self.process.stderr is not None  # noqa: S101 - for mypy
         self.echo = Echo(self.process.stderr)
 

@@ -6,12 +6,10 @@ worker starts before the others (`scorers.pool.first_worker`).
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 
-from broker import processes
 from broker.joining import Joined
 from broker.role_pool import Part, RolePool
 from scorers.pool.first_worker import FirstWorker
@@ -34,11 +32,12 @@ class PoolSupervisor:
         self._arguments = arguments
         self._first = FirstWorker()
         count = workers or joined.run.scorers.workers
-        first = self._command("worker", LEAVES_SLOW if count > 1 else ())
+        first = self._part("worker", LEAVES_SLOW if count > 1 else ())
+        first.spawn = self._first.spawn
         self.pool = RolePool(
             joined,
             [
-                Part(name="worker", spawn=lambda: self._first.spawn(first)),
+                first,
                 self._part("dispatcher"),
                 *(
                     self._part("worker", LEAVES_SLOW if number < count / QUICK_SHARE else (), follows=True)
@@ -56,12 +55,8 @@ class PoolSupervisor:
 
     def _part(self, name: str, options: Sequence[str] = (), *, follows: bool = False) -> Part:
         """Make a part, which starts when the first worker is ready if it `follows` it."""
-        command = self._command(name, options)
         return Part(
             name=name,
-            spawn=lambda: processes.spawn(command, stderr=subprocess.PIPE),
+            command=[sys.executable, "-m", "scorers", *self._arguments, *options, "--part", name],
             may_start=self._first.may_be_followed if follows else lambda: True,
         )
-
-    def _command(self, name: str, options: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "scorers", *self._arguments, *options, "--part", name]
