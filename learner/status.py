@@ -81,7 +81,7 @@ class Status:
             config=to_yaml(self.run),
             steps=str(self.run.learner.steps),
             started=f"{time.time():.0f}",
-            lost_s=f"{self._lost_s:.3f}",
+            **({"lost_s": f"{self._lost_s:.3f}"} if self.run.has_agents else {}),
         ):
             raise Fenced(f"a newer learner has taken run {self.run.name} over from this one")
 
@@ -92,12 +92,12 @@ class Status:
         self._tell("advice", text)
 
     def tell_lost(self, lost_s: float) -> None:
-        """Say for how many seconds of this incarnation nobody could work, for whoever ends what is late.
+        """Say for how many seconds of this incarnation nobody could work, for agents, who end what is late.
 
         A Redis that does not take it is told at the next call.
         """
         self._lost_s = lost_s
-        if lost_s != self._lost_told_s and self._tell("lost_s", f"{lost_s:.3f}"):
+        if self.run.has_agents and lost_s != self._lost_told_s and self._tell("lost_s", f"{lost_s:.3f}"):
             self._lost_told_s = lost_s
 
     def tell_wanted(self, wanted: str) -> None:
